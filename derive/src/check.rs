@@ -1,0 +1,133 @@
+//! Judges what parsed well but cannot be meant.
+
+use std::collections::HashMap;
+
+use quote::ToTokens;
+use syn::{Ident, LitStr, Member};
+
+use crate::attr::Given;
+use crate::ctxt::Ctxt;
+use crate::model::{Field, Model, Style};
+
+/// Reports every mistake that the tokens show. What the types show is for the compiler.
+pub(crate) fn check(cx: &mut Ctxt, model: &Model<'_>) {
+    container(cx, model);
+    for field in &model.fields {
+        skipped(cx, field);
+        flattened(cx, field);
+        if model.style == Style::Newtype {
+            newtype(cx, field);
+        }
+        field.attrs.rename.iter().chain(&field.attrs.aliases).for_each(|name| well_formed(cx, &name.value));
+    }
+    distinct(cx, &model.fields);
+}
+
+fn container(cx: &mut Ctxt, model: &Model<'_>) {
+    let attrs = &model.attrs;
+    if let Some(prefix) = &attrs.prefix {
+        well_formed(cx, &prefix.value);
+    }
+    if let Some(rule) = &attrs.rename_all
+        && model.style != Style::Named
+    {
+        cx.error(&rule.key, "`rename_all` has no effect: the struct has no named fields");
+    }
+    if let Some(allow) = &attrs.allow_unknown
+        && model.style == Style::Newtype
+        && attrs.prefix.is_none()
+    {
+        cx.error(&allow.key, "`allow_unknown` has no effect: a newtype struct takes what its field takes");
+    }
+}
+
+/// A field that is not in the file needs no attribute that says how it is there.
+fn skipped(cx: &mut Ctxt, field: &Field<'_>) {
+    if field.is_skipped() {
+        for key in naming(field).chain(adapting(field)).chain(key(&field.attrs.flatten)) {
+            cx.error(key, format!("`{key}` has no effect on a skipped field, which is not in the file"));
+        }
+    }
+}
+
+/// What is flattened is neither an array nor present or absent as a whole, and has no name.
+fn flattened(cx: &mut Ctxt, field: &Field<'_>) {
+    if field.is_flattened() && !field.is_skipped() {
+        for key in naming(field) {
+            cx.error(key, format!("`{key}` has no effect on a flattened field, which has no name in the file"));
+        }
+        for key in adapting(field).chain(key(&field.attrs.default)) {
+            cx.error(key, format!("`{key}` has no effect on a flattened field; put it on the fields inside"));
+        }
+    }
+}
+
+fn newtype(cx: &mut Ctxt, field: &Field<'_>) {
+    for key in naming(field).chain(key(&field.attrs.flatten)) {
+        cx.error(key, format!("`{key}` has no effect: the field of a newtype struct has no name in the file"));
+    }
+    for key in key(&field.attrs.skip).chain(key(&field.attrs.default)) {
+        cx.error(key, format!("`{key}` has no effect: a newtype struct is what its field is"));
+    }
+}
+
+/// The attributes that tell the field's name.
+fn naming<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
+    key(&field.attrs.rename).chain(field.attrs.aliases.iter().map(|alias| &alias.key))
+}
+
+/// The attributes that change the field's arrays.
+fn adapting<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
+    key(&field.attrs.cast).chain(key(&field.attrs.shape)).chain(key(&field.attrs.transpose))
+}
+
+fn key<T>(given: &Option<Given<T>>) -> impl Iterator<Item = &Ident> {
+    given.iter().map(|given| &given.key)
+}
+
+/// Refuses names that would read back as other names, or that the field list cannot hold.
+fn well_formed(cx: &mut Ctxt, name: &LitStr) {
+    let text = name.value();
+    if text.is_empty() {
+        cx.error(name, "a tensor name cannot be empty");
+    } else if text.contains('\0') {
+        cx.error(name, "a tensor name cannot contain NUL");
+    } else if text.split('.').any(str::is_empty) {
+        cx.error(name, format!("tensor name `{text}` has an empty part: `.` stands between two parts"));
+    }
+}
+
+/// Refuses a name that two fields, or two attributes of one field, take.
+fn distinct<'a>(cx: &mut Ctxt, fields: &'a [Field<'a>]) {
+    let mut taken: HashMap<String, &Field<'_>> = HashMap::new();
+    for field in fields.iter().filter(|field| !field.is_skipped()) {
+        for (name, source) in names(field) {
+            match taken.get(&name) {
+                Some(other) if std::ptr::eq(*other, field) => {
+                    cx.error(source, format!("`{name}` is already a name of this field"));
+                }
+                Some(other) => {
+                    let other = label(other);
+                    cx.error(source, format!("tensor name `{name}` is already used by field `{other}`"));
+                }
+                None => _ = taken.insert(name, field),
+            }
+        }
+    }
+}
+
+/// The names of a field and the tokens that say them.
+fn names<'a>(field: &'a Field<'_>) -> impl Iterator<Item = (String, &'a dyn ToTokens)> {
+    let first: &dyn ToTokens = match (&field.attrs.rename, &field.member) {
+        (Some(rename), _) => &rename.value,
+        (None, Member::Named(ident)) => ident,
+        (None, Member::Unnamed(_)) => &field.original.ty,
+    };
+    let aliases = field.attrs.aliases.iter().map(|alias| (alias.value.value(), &alias.value as &dyn ToTokens));
+    std::iter::once((field.name.clone(), first)).chain(aliases)
+}
+
+/// The field as the user calls it.
+fn label(field: &Field<'_>) -> String {
+    field.member.to_token_stream().to_string()
+}

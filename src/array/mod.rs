@@ -1,0 +1,203 @@
+//! Arrays of `ndarray` as tensors, and the helper for serde's `with`.
+//!
+//! An ordinary serde struct sends an array through the tensor path with this module as `with`:
+//!
+//! ```
+//! use ndarray::{Array2, array};
+//! use serde::{Deserialize, Serialize};
+//! use tensorfile::btf;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Sample {
+//!     #[serde(with = "tensorfile::array")]
+//!     image: Array2<u8>,
+//! }
+//!
+//! let file = btf::to_vec(&Sample { image: array![[1, 2], [3, 4]] })?;
+//! let sample: Sample = btf::from_slice(&file)?;
+//! assert_eq!(sample.image, array![[1, 2], [3, 4]]);
+//! # Ok::<(), tensorfile::Error>(())
+//! ```
+
+mod read;
+mod write;
+
+use ndarray::{ArrayView, IxDyn, ShapeBuilder};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::model::Adapt;
+use crate::tensor::{CooTensor, Element, Layout, Shape, Tensor, TensorInfo, TensorView};
+use crate::{Error, ErrorKind, FromTensors, Result, TensorFile};
+
+/// For `#[serde(with = "tensorfile::array")]`: serializes an array, or a collection of arrays, as tensors.
+///
+/// # Errors
+///
+/// What the serializer reports.
+pub fn serialize<T: TensorFile + ?Sized, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    value.store(serializer, &Adapt::NONE)
+}
+
+/// For `#[serde(with = "tensorfile::array")]`: deserializes an array, or a collection of arrays, from tensors.
+///
+/// # Errors
+///
+/// What the deserializer reports.
+pub fn deserialize<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::load(deserializer, &Adapt::NONE)
+}
+
+/// Arrays, or collections of arrays, where a value of serde is wanted.
+///
+/// ```
+/// use ndarray::{Array2, array};
+/// use tensorfile::{Arrays, ten};
+///
+/// let file = ten::to_vec(&Arrays(vec![array![[1.0_f32, 2.0]], array![[3.0]]]))?;
+/// let Arrays(list): Arrays<Vec<Array2<f32>>> = ten::from_slice(&file)?;
+/// assert_eq!(list[1], array![[3.0]]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Arrays<T>(pub T);
+
+impl<T: TensorFile> Serialize for Arrays<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize(&self.0, serializer)
+    }
+}
+
+impl<'de, T: FromTensors<'de>> Deserialize<'de> for Arrays<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserialize(deserializer).map(Arrays)
+    }
+}
+
+impl<'a> TensorView<'a> {
+    /// The elements as an array that borrows them.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorView;
+    ///
+    /// let view = TensorView::from_slice(&[1_i32, 2, 3, 4], [2, 2])?;
+    /// assert_eq!(view.array::<i32>()?, array![[1, 2], [3, 4]].into_dyn());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
+    /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's size.
+    pub fn array<A: Element>(&self) -> Result<ArrayView<'a, A, IxDyn>> {
+        crate::model::accept::<A>(self.info(), None, &Adapt::NONE)?;
+        read::view(self.info(), self.as_bytes())
+    }
+
+    /// The stored elements of a sparse tensor. Copies them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or dense.
+    pub fn coo<A: Element>(&self) -> Result<CooTensor<A>> {
+        if self.dtype() != A::DTYPE {
+            return Err(ErrorKind::WrongDtype { found: self.info().clone(), expected: A::DTYPE }.into());
+        }
+        match self.layout() {
+            Layout::Coo { .. } => Ok(CooTensor::from_view(self)?),
+            _ => Err(ErrorKind::WrongLayout { found: self.info().clone(), expected: "COO layout" }.into()),
+        }
+    }
+}
+
+impl Tensor {
+    /// A tensor of an array's elements in row-major order. Copies them.
+    #[must_use]
+    pub fn from_array<A, S, D>(array: &ndarray::ArrayBase<S, D>) -> Self
+    where
+        A: Element,
+        S: ndarray::Data<Elem = A>,
+        D: ndarray::Dimension,
+    {
+        let contiguous = array.as_standard_layout();
+        let elements = contiguous.as_slice().expect("standard layout is contiguous");
+        Self::from_slice(elements, array.shape()).expect("an array has as many elements as its shape")
+    }
+
+    /// The elements as an array that borrows them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
+    pub fn array<A: Element>(&self) -> Result<ArrayView<'_, A, IxDyn>> {
+        self.as_view().array()
+    }
+}
+
+impl<A: Element> CooTensor<A> {
+    /// The elements of a dense array that are not zero, in row-major order.
+    pub fn from_dense<S, D>(array: &ndarray::ArrayBase<S, D>) -> Self
+    where
+        A: num_traits::Zero,
+        S: ndarray::Data<Elem = A>,
+        D: ndarray::Dimension,
+    {
+        let (mut coordinates, mut values) = (Vec::new(), Vec::new());
+        for (index, value) in array.view().into_dyn().indexed_iter() {
+            if !value.is_zero() {
+                coordinates.extend(ndarray::Dimension::slice(&index).iter().map(|&index| index as u64));
+                values.push(*value);
+            }
+        }
+        Self::new(array.shape(), coordinates, values).expect("the indices are the array's own")
+    }
+
+    /// A dense array with zero wherever no element is stored.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidTensor`] where an array of that shape cannot be had.
+    pub fn to_dense(&self) -> Result<ndarray::ArrayD<A>>
+    where
+        A: num_traits::Zero,
+    {
+        let too_large = || array_too_large(&TensorInfo::new(A::DTYPE, self.shape().clone()));
+        let elements = self.shape().elements().ok_or_else(too_large)?;
+        let mut zeros = Vec::new();
+        zeros.try_reserve_exact(elements).map_err(|_| too_large())?;
+        zeros.resize(elements, A::zero());
+        let mut dense = ndarray::ArrayD::from_shape_vec(self.shape().dims(), zeros).map_err(|_| too_large())?;
+        for (coordinate, value) in self.iter() {
+            let index: Shape = coordinate.iter().map(|&index| index as usize).collect();
+            dense[index.dims()] = *value;
+        }
+        Ok(dense)
+    }
+}
+
+fn array_too_large(info: &TensorInfo) -> Error {
+    crate::InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
+}
+
+/// The dims and strides of an array of `D` that has the tensor's layout.
+fn strided<D: ndarray::Dimension>(info: &TensorInfo) -> ndarray::StrideShape<D> {
+    let dims: D = dimension(info.shape.dims());
+    match &info.layout {
+        Layout::DimOrder(order) => {
+            let mut strides = D::zeros(info.shape.rank());
+            let mut stride = usize::from(!info.shape.contains(&0));
+            for &dim in order.as_slice().iter().rev() {
+                strides[usize::from(dim)] = stride;
+                stride *= info.shape[usize::from(dim)];
+            }
+            dims.strides(strides)
+        }
+        _ => dims.into(),
+    }
+}
+
+fn dimension<D: ndarray::Dimension>(dims: &[usize]) -> D {
+    let mut dimension = D::zeros(dims.len());
+    dimension.slice_mut().copy_from_slice(dims);
+    dimension
+}

@@ -1,0 +1,114 @@
+use std::ops::Range;
+
+use super::header;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::source::ByteSource;
+use crate::wire::{Cursor, Entry};
+
+/// Reads the index of a BTF file, which is its offset table and the heads of its records.
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// The offset table, once it is read.
+    offsets: Option<Vec<u64>>,
+    /// The records so far, from their heads to the ends of their payloads.
+    records: Vec<Range<u64>>,
+}
+
+impl crate::wire::Walk for Walk {
+    const FORMAT: &'static str = "btf";
+
+    fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
+        if self.offsets.is_none() {
+            self.offsets = Some(read_table(source, limits)?);
+        }
+        let offsets = self.offsets.as_deref().unwrap_or_default();
+        let at = self.records.len();
+        let Some(&offset) = offsets.get(at) else {
+            self.check_overlaps()?;
+            return Ok(None);
+        };
+        let record = check_offset(offset, at, offsets.len()).and_then(|()| read_record(source, offset, limits));
+        let entry = record.and_then(|(entry, record)| {
+            self.push(record)?;
+            Ok(entry)
+        });
+        entry.map(Some).map_err(|error| error.in_tensor(format!("#{at}")))
+    }
+}
+
+impl Walk {
+    /// Adds a record. One that begins within the one before would send a stream backwards.
+    fn push(&mut self, record: Range<u64>) -> Result<()> {
+        if let Some(before) = self.records.last()
+            && overlap(before, &record)
+        {
+            return Err(overlaps(self.records.len() - 1, before.clone(), &record));
+        }
+        self.records.push(record);
+        Ok(())
+    }
+
+    fn check_overlaps(&mut self) -> Result<()> {
+        let mut order: Vec<usize> = (0..self.records.len()).collect();
+        order.sort_by_key(|&at| self.records[at].start);
+        for pair in order.windows(2) {
+            let (before, after) = (&self.records[pair[0]], &self.records[pair[1]]);
+            if overlap(before, after) {
+                return Err(overlaps(pair[0], before.clone(), after).in_tensor(format!("#{}", pair[1])));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Two tensors may be one record, but not parts of one.
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start != b.start && a.start < b.end && b.start < a.end
+}
+
+fn overlaps(other: usize, range: Range<u64>, record: &Range<u64>) -> Error {
+    Error::new(ErrorKind::Overlap { other: format!("#{other}"), range }).at(record.start)
+}
+
+fn read_table<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Vec<u64>> {
+    let mut cursor = Cursor::new(source, 0);
+    let count = cursor.u64()?;
+    if let Some(left) = cursor.left()
+        && count > left / 8
+    {
+        let expected = format!("at most {}, as the file has {left} bytes left", left / 8);
+        return Err(Error::new(ErrorKind::BadNumber { what: "number of tensors", found: count.into(), expected }).at(0));
+    }
+    if count > limits.tensors {
+        return Err(
+            Error::new(ErrorKind::Limit { what: "number of tensors", found: count, limit: limits.tensors }).at(0)
+        );
+    }
+    let offsets = cursor.u64s(count)?;
+    if !offsets.is_sorted_by(|a, b| a < b) {
+        source.keep_rest(limits.payload)?;
+    }
+    Ok(offsets)
+}
+
+fn check_offset(offset: u64, at: usize, tensors: usize) -> Result<()> {
+    let table = header::table_bytes(tensors as u64);
+    let expected = if !offset.is_multiple_of(header::ALIGNMENT) {
+        format!("a multiple of {}", header::ALIGNMENT)
+    } else if offset < table {
+        format!("at least {table}, where the offset table ends")
+    } else {
+        return Ok(());
+    };
+    let wrong = ErrorKind::BadNumber { what: "record offset", found: offset.into(), expected };
+    Err(Error::new(wrong).at(header::table_bytes(at as u64)))
+}
+
+fn read_record<'de, B: ByteSource<'de>>(source: &mut B, offset: u64, limits: &Limits) -> Result<(Entry, Range<u64>)> {
+    let mut cursor = Cursor::new(source, offset);
+    let info = header::read(&mut cursor, limits)?;
+    let payload = cursor.payload(&info)?;
+    let record = offset..payload.end;
+    Ok((Entry::new(None, info, payload), record))
+}

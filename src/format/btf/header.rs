@@ -1,0 +1,120 @@
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::source::ByteSource;
+use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
+use crate::wire::Cursor;
+
+/// Tags of the dtypes that the format can store; used in both directions, so they cannot drift apart.
+const TAGS: &[(u8, Dtype)] = &[
+    (0, Dtype::I8),
+    (1, Dtype::I16),
+    (2, Dtype::I32),
+    (3, Dtype::I64),
+    (4, Dtype::F32),
+    (5, Dtype::F64),
+    (6, Dtype::U8),
+    (7, Dtype::U16),
+    (8, Dtype::U32),
+    (9, Dtype::U64),
+];
+
+/// The dtypes that the format can store.
+pub const DTYPES: &[Dtype] = &{
+    let mut dtypes = [Dtype::I8; TAGS.len()];
+    let mut at = 0;
+    while at < TAGS.len() {
+        dtypes[at] = TAGS[at].1;
+        at += 1;
+    }
+    dtypes
+};
+
+const ROW_MAJOR: u8 = 0;
+const COO_OF_TFRT: u8 = 1;
+const COO: u8 = 2;
+
+/// The bytes of rank, dtype, layout and reserved space.
+const FIXED: u64 = 16;
+
+/// Each record begins at a multiple of this.
+pub(super) const ALIGNMENT: u64 = 8;
+
+/// The largest dim: TFRT reads dims as signed numbers.
+pub(super) const MAX_DIM: u64 = i64::MAX as u64;
+
+/// The bytes of the count and the offset table.
+pub(super) fn table_bytes(tensors: u64) -> u64 {
+    8 + 8 * tensors
+}
+
+/// The tag of a dtype that can be stored.
+pub(super) fn tag(dtype: Dtype) -> Option<u8> {
+    TAGS.iter().find(|(_, known)| *known == dtype).map(|(tag, _)| *tag)
+}
+
+/// Reads a record up to its payload.
+pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, limits: &Limits) -> Result<TensorInfo> {
+    let start = cursor.offset();
+    let rank = cursor.u64()?;
+    let [tag, layout, ..] = cursor.array::<8>()?;
+    let dtype = TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype);
+    let dtype = dtype.ok_or_else(|| Error::new(ErrorKind::UnknownDtype { tag: tag.to_string() }).at(start + 8))?;
+    if rank > limits.rank {
+        return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(start));
+    }
+    let shape = (0..rank).map(|_| read_dim(cursor)).collect::<Result<Shape>>()?;
+    let layout = match layout {
+        ROW_MAJOR => Layout::RowMajor,
+        COO_OF_TFRT | COO => Layout::Coo { entries: read_entries(cursor, &shape)? },
+        tag => return Err(Error::new(ErrorKind::UnknownLayout { tag: tag.into() }).at(start + 9)),
+    };
+    Ok(TensorInfo { dtype, shape, layout })
+}
+
+fn read_dim<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<usize> {
+    let offset = cursor.offset();
+    let dim = cursor.u64()?;
+    usize::try_from(dim).ok().filter(|_| dim <= MAX_DIM).ok_or_else(|| {
+        let expected = format!("at most {}", MAX_DIM.min(usize::MAX as u64));
+        Error::new(ErrorKind::BadNumber { what: "dim", found: dim.into(), expected }).at(offset)
+    })
+}
+
+/// The number of values of a sparse tensor, from the dims of its indices.
+fn read_entries<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, shape: &Shape) -> Result<usize> {
+    let offset = cursor.offset();
+    let entries = read_dim(cursor)?;
+    let found = cursor.u64()?;
+    if found != shape.rank() as u64 {
+        return Err(Error::from(InvalidTensor::CoordinateRank { found, rank: shape.rank() }).at(offset + 8));
+    }
+    Ok(entries)
+}
+
+/// The bytes that [`write`] writes.
+pub(super) fn bytes(info: &TensorInfo) -> u64 {
+    let dims = 8 * info.shape.rank() as u64;
+    match info.layout {
+        Layout::Coo { .. } => FIXED + dims + 16,
+        _ => FIXED + dims,
+    }
+}
+
+/// Writes a record up to its payload.
+pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
+    let tag = tag(info.dtype).expect("the plan was checked");
+    let layout = match info.layout {
+        Layout::Coo { .. } if tfrt_coo => COO_OF_TFRT,
+        Layout::Coo { .. } => COO,
+        _ => ROW_MAJOR,
+    };
+    out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
+    out.extend_from_slice(&[tag, layout, 0, 0, 0, 0, 0, 0]);
+    for dim in info.shape.iter() {
+        out.extend_from_slice(&(*dim as u64).to_le_bytes());
+    }
+    if let Layout::Coo { entries } = info.layout {
+        out.extend_from_slice(&(entries as u64).to_le_bytes());
+        out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
+    }
+}

@@ -1,0 +1,419 @@
+//! The one deserializer: it finds the tensors that a type asks for by name or by position, in its [`TensorSource`].
+//!
+//! Two ways lead through a file. By *name*, each segment of the path under which a type asks narrows the names that can be meant. By *position*, for files without
+//! names and for lists of whatever a file holds, each tensor that is asked for is the next one. Which way it is is settled once, at the root.
+//!
+//! From a stream, tensors are taken as they come wherever the file's order is the type's. Where it is not, what is passed on the way is kept until it is asked for.
+
+mod entries;
+mod fields;
+mod items;
+mod number;
+mod root;
+mod tensor;
+
+use serde::de::Visitor;
+
+use self::entries::EntriesAccess;
+use self::fields::FieldsAccess;
+use self::items::{ItemsAccess, PositionalAccess};
+use self::number::{NumberDeserializer, NumbersAccess};
+use self::tensor::{BytesVisitor, NdarrayAccess, TensorAccess, TensorFields};
+use super::path::{is_index, is_under, strip};
+use super::{Path, TensorSource, token};
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
+
+/// A serde deserializer that finds the tensors of a type in a file.
+#[derive(Debug)]
+pub struct Deserializer<S> {
+    source: S,
+    path: Path,
+    at: At,
+    /// Whether tensors are found by position.
+    positional: bool,
+    /// Whether the root type is known, and with it the way to find tensors.
+    settled: bool,
+}
+
+/// What the deserializer knows of the place that it is asked about next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum At {
+    /// Something has the name of the path, or lies under it.
+    #[default]
+    Here,
+    /// Nothing has.
+    Absent,
+    /// The place of the struct around, whose tensors a flattened field shares.
+    Shared,
+    /// An entry of a map, of which this is the first tensor. Whether its key is the whole name or one segment of it depends on what is asked for.
+    Entry(usize),
+}
+
+impl<'de, S: TensorSource<'de>> Deserializer<S> {
+    pub(crate) fn over(source: S) -> Self {
+        Self { source, path: Path::default(), at: At::Here, positional: false, settled: false }
+    }
+
+    /// A deserializer of which each value is the next tensor, and nothing is looked for by name.
+    pub(crate) fn one_by_one(source: S) -> Self {
+        Self { positional: true, settled: true, ..Self::over(source) }
+    }
+
+    pub(crate) fn source(&mut self) -> &mut S {
+        &mut self.source
+    }
+
+    /// Checks that nothing is left over.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unexpected`], [`ErrorKind::WrongCount`]: the file has tensors that the type does not want.
+    pub fn end(mut self) -> Result<()> {
+        self.source.drain()?;
+        let Some(left) = self.source.peek()? else { return Ok(()) };
+        if self.positional {
+            let (found, read) = (self.source.len(), self.source.len() - self.source.unread_count());
+            return Err(ErrorKind::WrongCount { found: found as u64, expected: read.to_string() }.into());
+        }
+        let name = self.source.name(left).to_owned();
+        Err(ErrorKind::Unexpected { name, expected: Vec::new(), complete: true }.into())
+    }
+
+    /// The tensor that is asked for here.
+    fn locate(&mut self) -> Result<usize> {
+        match std::mem::take(&mut self.at) {
+            At::Absent => return Err(self.missing()),
+            At::Entry(at) => {
+                self.enter_entry(at, |rest| rest);
+                return Ok(at);
+            }
+            At::Here | At::Shared => {}
+        }
+        let next = self.source.peek()?;
+        if self.positional {
+            return next.ok_or_else(|| {
+                let found = self.source.len();
+                ErrorKind::WrongCount { found: found as u64, expected: format!("at least {}", found + 1) }.into()
+            });
+        }
+        // A value that is one tensor takes the only one that there is, whatever its name.
+        let is_next = |at: &usize| self.path.as_str().is_empty() || self.source.name(*at) == self.path.as_str();
+        if let Some(at) = next.filter(is_next) {
+            return Ok(at);
+        }
+        self.source.drain()?;
+        self.source.find(self.path.as_str()).ok_or_else(|| self.missing())
+    }
+
+    /// Whether a tensor has the name of the path, or lies under it.
+    fn is_present(&mut self) -> Result<bool> {
+        if let Some(next) = self.source.peek()?
+            && is_under(self.source.name(next), self.path.as_str())
+        {
+            return Ok(true);
+        }
+        self.source.drain()?;
+        Ok(self.source.first_under(self.path.as_str()).is_some())
+    }
+
+    /// The next tensor under the path: in file order while that lasts.
+    fn next_under(&mut self) -> Result<Option<usize>> {
+        let next = self.source.peek()?;
+        if next.is_some_and(|next| is_under(self.source.name(next), self.path.as_str())) {
+            return Ok(next);
+        }
+        self.source.drain()?;
+        Ok(self.source.first_under(self.path.as_str()))
+    }
+
+    /// Goes down to the value of a map's entry, whose first tensor is `at`, by as much of the name as `key` takes.
+    fn enter_entry(&mut self, at: usize, key: impl Fn(&str) -> &str) {
+        let name = self.source.name(at);
+        let rest = strip(name, self.path.as_str()).unwrap_or(name);
+        let key = key(rest).to_owned();
+        self.path.push(&key);
+    }
+
+    fn missing(&self) -> Error {
+        let name = self.path.name().to_owned();
+        ErrorKind::Missing { name, found: self.source.unread_names(), complete: true }.into()
+    }
+
+    /// Gives the tensor that is asked for to a visitor that knows the fields of one.
+    fn tensor<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+        let at = self.locate()?;
+        let access = TensorAccess::new(&mut self.source, at);
+        visitor.visit_seq(access).map_err(|error| error.in_tensor(self.source.label(at)))
+    }
+
+    /// Gives the tensor as ndarray's own representation has it.
+    fn ndarray<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+        let (tensor, label) = self.whole_tensor()?;
+        visitor.visit_map(NdarrayAccess::new(&tensor)).map_err(|error| error.in_tensor(label))
+    }
+
+    /// The tensor that is asked for, copied, and what messages call it.
+    fn whole_tensor(&mut self) -> Result<(Tensor, String)> {
+        let at = self.locate()?;
+        let label = self.source.label(at);
+        self.at = At::Here;
+        let access = TensorAccess::new(&mut self.source, at);
+        match check_row_major(access.info()).and_then(|()| access.into_tensor()) {
+            Ok(tensor) => Ok((tensor, label)),
+            Err(error) => Err(error.in_tensor(label)),
+        }
+    }
+
+    /// Gives the number that the tensor of rank 0 here is.
+    fn number<V: Visitor<'de>>(
+        &mut self,
+        visit: impl FnOnce(NumberDeserializer<'_>, V) -> Result<V::Value>,
+        visitor: V,
+    ) -> Result<V::Value> {
+        let (tensor, label) = self.whole_tensor()?;
+        let visited = check_rank(tensor.info(), 0)
+            .and_then(|()| visit(NumberDeserializer::new(tensor.info(), tensor.as_bytes()), visitor));
+        visited.map_err(|error| error.in_tensor(label))
+    }
+
+    /// Gives the numbers that the tensor of rank 1 here holds.
+    fn numbers<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+        let (tensor, label) = self.whole_tensor()?;
+        let mut access = NumbersAccess::new(tensor.info(), tensor.as_bytes());
+        let visited = check_rank(tensor.info(), 1).and_then(|()| visitor.visit_seq(&mut access));
+        let all = visited.and_then(|value| access.end().map(|()| value));
+        all.map_err(|error| error.in_tensor(label))
+    }
+
+    /// Gives a list, of `len` items where the type tells.
+    fn list<V: Visitor<'de>>(&mut self, len: Option<usize>, visitor: V) -> Result<V::Value> {
+        self.settle_list()?;
+        let at = std::mem::take(&mut self.at);
+        if self.positional {
+            return visitor.visit_seq(PositionalAccess::new(self, len));
+        }
+        match at {
+            At::Absent => return visitor.visit_seq(ItemsAccess::new(self, len, true)),
+            At::Entry(at) => self.enter_entry(at, list_key),
+            At::Here | At::Shared => {}
+        }
+        let here = self.next_under()?;
+        if here.is_some_and(|here| self.source.name(here) == self.path.as_str()) {
+            return self.numbers(visitor);
+        }
+        visitor.visit_seq(ItemsAccess::new(self, len, false))
+    }
+
+    fn struct_fields<V: Visitor<'de>>(
+        &mut self,
+        derived: bool,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        self.settle_struct()?;
+        let mut at = std::mem::take(&mut self.at);
+        if self.positional {
+            return visitor.visit_seq(PositionalAccess::new(self, Some(fields.len())));
+        }
+        if let At::Entry(first) = at {
+            self.enter_entry(first, first_segment);
+            at = At::Here;
+        }
+        let len = self.path.len();
+        let visited = visitor.visit_map(FieldsAccess::new(self, fields, derived, at));
+        visited.map_err(|error| {
+            let error = error.complete_name(&self.path.as_str()[..len]);
+            error.with_found_names(|| self.source.unread_names())
+        })
+    }
+
+    fn refuse<T>(&self, found: &'static str) -> Result<T> {
+        let instead = "the file can hold a tensor, a number, or a struct, map, list or tuple of them";
+        Err(Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(self.path.name()))
+    }
+}
+
+/// The part of a name that is the key of a map of structs.
+fn first_segment(rest: &str) -> &str {
+    rest.split_once('.').map_or(rest, |(key, _)| key)
+}
+
+/// The part of a name that is the key of a map of lists: one segment before an index, or all of a tensor of rank 1.
+fn list_key(rest: &str) -> &str {
+    match rest.split_once('.') {
+        Some((key, below)) if is_index(first_segment(below)) => key,
+        _ => rest,
+    }
+}
+
+fn check_rank(info: &TensorInfo, rank: usize) -> Result<()> {
+    if info.shape.rank() == rank {
+        return Ok(());
+    }
+    Err(ErrorKind::WrongShape { found: info.clone(), expected: format!("rank {rank}") }.into())
+}
+
+/// Elements that are taken one by one are taken in the order of their bytes.
+fn check_row_major(info: &TensorInfo) -> Result<()> {
+    match info.layout {
+        Layout::RowMajor => Ok(()),
+        _ => Err(ErrorKind::WrongLayout { found: info.clone(), expected: "row-major order" }.into()),
+    }
+}
+
+macro_rules! numbers {
+    ($($method:ident),*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+            self.number(|number, visitor: V| number.$method(visitor), visitor)
+        }
+    )*};
+}
+
+impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S> {
+    type Error = Error;
+
+    numbers! {
+        deserialize_bool, deserialize_i8, deserialize_i16, deserialize_i32, deserialize_i64,
+        deserialize_u8, deserialize_u16, deserialize_u32, deserialize_u64, deserialize_f32, deserialize_f64
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if let At::Entry(_) = self.at {
+            let at = self.locate()?;
+            return visitor.visit_map(TensorFields::new(TensorAccess::new(&mut self.source, at)));
+        }
+        let here = self.next_under()?;
+        match here.filter(|here| self.source.name(*here) == self.path.as_str()) {
+            Some(at) => visitor.visit_map(TensorFields::new(TensorAccess::new(&mut self.source, at))),
+            None => self.deserialize_map(visitor),
+        }
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        let at = self.locate()?;
+        let info = self.source.info(at).clone();
+        let checked = match info.dtype {
+            Dtype::U8 => check_rank(&info, 1),
+            _ => Err(ErrorKind::WrongDtype { found: info, expected: Dtype::U8 }.into()),
+        };
+        let visited = checked.and_then(|()| self.source.payload(at, BytesVisitor(visitor)));
+        visited.map_err(|error| error.in_tensor(self.source.label(at)))
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        let present = match self.at {
+            At::Absent => false,
+            At::Entry(_) => true,
+            // A file without tensors is no value; a flattened field has no name of its own to look for.
+            At::Here | At::Shared if self.positional || self.path.as_str().is_empty() => self.source.peek()?.is_some(),
+            At::Here => true,
+            At::Shared => self.is_present()?,
+        };
+        if present {
+            visitor.visit_some(self)
+        } else {
+            self.at = At::Here;
+            visitor.visit_none()
+        }
+    }
+
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.at = At::Here;
+        visitor.visit_unit()
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+        self.deserialize_unit(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.list(None, visitor)
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value> {
+        self.list(Some(len), visitor)
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(self, _: &'static str, len: usize, visitor: V) -> Result<V::Value> {
+        self.list(Some(len), visitor)
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.settle_map()?;
+        let at = std::mem::take(&mut self.at);
+        if self.positional {
+            return self.refuse("a map that follows other values in a file without names");
+        }
+        if let At::Entry(first) = at {
+            self.enter_entry(first, first_segment);
+        }
+        visitor.visit_map(EntriesAccess::new(self, at == At::Absent))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        match name {
+            token::TENSOR => self.tensor(visitor),
+            token::NDARRAY if fields == token::NDARRAY_FIELDS => self.ndarray(visitor),
+            _ => self.struct_fields(name == token::DERIVED, fields, visitor),
+        }
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        match std::mem::take(&mut self.at) {
+            At::Absent => {}
+            At::Entry(at) => {
+                self.enter_entry(at, |rest| rest);
+                self.source.skip(at);
+            }
+            At::Here | At::Shared if self.positional => {
+                if let Some(at) = self.source.peek()? {
+                    self.source.skip(at);
+                }
+            }
+            At::Here | At::Shared => {
+                while let Some(at) = self.next_under()? {
+                    self.source.skip(at);
+                }
+            }
+        }
+        visitor.visit_unit()
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], _: V) -> Result<V::Value> {
+        self.refuse("an enum")
+    }
+
+    fn deserialize_str<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
+        self.refuse("a string")
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
+        self.refuse("a string")
+    }
+
+    fn deserialize_char<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
+        self.refuse("a char")
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, _: V) -> Result<V::Value> {
+        self.refuse("an identifier")
+    }
+
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+}

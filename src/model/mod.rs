@@ -1,0 +1,35 @@
+//! How a tensor travels through serde.
+
+mod adapt;
+mod containers;
+mod de;
+mod handoff;
+mod path;
+mod payload;
+mod positional;
+mod receive;
+mod schema;
+mod ser;
+mod sink;
+mod source;
+mod tensors;
+pub(crate) mod token;
+mod traits;
+
+pub use adapt::{Adapt, Adaptable};
+pub use de::Deserializer;
+pub use schema::{Field, Node, Schema, SchemaEntry, Slot};
+pub use ser::Serializer;
+pub use traits::{FromTensors, TensorFile};
+
+pub(crate) use adapt::accept;
+pub(crate) use containers::{Flattened, Loaded, Stored};
+pub(crate) use handoff::offer_schema;
+pub(crate) use path::{Path, is_index};
+pub(crate) use payload::{InPieces, Pieces, serialize_tensor};
+pub(crate) use receive::{Gathered, Receive, deserialize_tensor};
+pub(crate) use ser::pour;
+pub(crate) use sink::TensorSink;
+pub(crate) use source::TensorSource;
+pub(crate) use tensors::cannot_borrow;
+pub(crate) use token::FieldSpec;

@@ -1,0 +1,339 @@
+//! Names for the tensors of a file that has none, from the type that they are read into.
+//!
+//! A type's tensors come in the order of its fields, so a file without names says which is which, but for two things: which optional ones are there, and how long
+//! the lists are. Both follow where the dtypes and ranks leave one way only. The type is compiled to a small automaton over tensors, as a regular
+//! expression is over letters; all the ways that fit are followed at once, and where two lead to the end the answer is an error, never a guess.
+
+use super::path::Path;
+use super::schema::{Node, Slot};
+use super::token::FieldSpec;
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::TensorInfo;
+
+/// The name of each tensor, in file order.
+///
+/// # Errors
+///
+/// - [`ErrorKind::WrongSlot`]: the tensors do not fit the type.
+/// - [`ErrorKind::Ambiguous`]: they do in more than one way.
+/// - [`ErrorKind::Unsupported`]: the type has parts whose number or names nothing but names can tell.
+pub(crate) fn names<'a>(node: &Node, infos: impl Iterator<Item = &'a TensorInfo>) -> Result<Vec<String>> {
+    let mut program = Program::default();
+    program.compile(node)?;
+    program.steps.push(Step::End);
+
+    let mut matching = Matching { program: &program, live: Vec::new() };
+    matching.live.push(program.next_tensors(0).into_iter().map(|step| Thread { step, from: 0, ways: 1 }).collect());
+    for (at, info) in infos.enumerate() {
+        if !matching.advance(info) {
+            return Err(Error::new(matching.no_way(Some(info))).in_tensor(format!("#{at}")));
+        }
+    }
+    matching.finish()
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    /// Takes one tensor.
+    Tensor(Slot),
+    /// Goes on here or there.
+    Split(usize),
+    /// Goes on at either of two steps before the next.
+    Repeat(usize),
+    Push(&'static str),
+    Pop,
+    EnterList,
+    NextItem,
+    LeaveList,
+    End,
+}
+
+#[derive(Debug, Default)]
+struct Program {
+    steps: Vec<Step>,
+}
+
+impl Program {
+    fn compile(&mut self, node: &Node) -> Result<()> {
+        match node {
+            Node::Tensor(slot) => self.steps.push(Step::Tensor(slot.clone())),
+            Node::Optional(node) => self.optional(node)?,
+            Node::List(node) => {
+                if is_nullable(node) {
+                    return Err(needs_names("a list whose items may all be absent"));
+                }
+                self.steps.push(Step::EnterList);
+                let skip = self.open_split();
+                let body = self.steps.len();
+                self.steps.push(Step::NextItem);
+                self.compile(node)?;
+                self.steps.push(Step::Repeat(body));
+                self.close_split(skip);
+                self.steps.push(Step::LeaveList);
+            }
+            Node::Array(node, len) => {
+                self.steps.push(Step::EnterList);
+                for _ in 0..*len {
+                    self.steps.push(Step::NextItem);
+                    self.compile(node)?;
+                }
+                self.steps.push(Step::LeaveList);
+            }
+            Node::Struct { fields, .. } => {
+                for field in fields {
+                    let spec = FieldSpec::parse(field.spec);
+                    if !spec.is_flattened() {
+                        self.steps.push(Step::Push(spec.name));
+                    }
+                    match spec.is_optional() {
+                        true => self.optional(&field.node)?,
+                        false => self.compile(&field.node)?,
+                    }
+                    if !spec.is_flattened() {
+                        self.steps.push(Step::Pop);
+                    }
+                }
+            }
+            Node::Map(_) => return Err(needs_names("a map")),
+        }
+        Ok(())
+    }
+
+    /// What may be empty anyway is not made optional once more, or its absence could be read in two ways.
+    fn optional(&mut self, node: &Node) -> Result<()> {
+        if is_nullable(node) {
+            return self.compile(node);
+        }
+        let skip = self.open_split();
+        self.compile(node)?;
+        self.close_split(skip);
+        Ok(())
+    }
+
+    fn open_split(&mut self) -> usize {
+        self.steps.push(Step::Split(0));
+        self.steps.len() - 1
+    }
+
+    fn close_split(&mut self, split: usize) {
+        self.steps[split] = Step::Split(self.steps.len());
+    }
+
+    /// The tensors, or the end, that may come next from `step` on.
+    fn next_tensors(&self, step: usize) -> Vec<usize> {
+        let (mut open, mut found) = (vec![step], Vec::new());
+        while let Some(step) = open.pop() {
+            match &self.steps[step] {
+                Step::Tensor(_) | Step::End => found.push(step),
+                Step::Split(other) | Step::Repeat(other) => open.extend([*other, step + 1]),
+                _ => open.push(step + 1),
+            }
+        }
+        found
+    }
+
+    /// The way from `step` to `target` without a tensor between. There is one at most: nothing that may be empty is repeated or optional.
+    fn way(&self, step: usize, target: usize) -> Vec<usize> {
+        let mut open = vec![vec![step]];
+        while let Some(mut way) = open.pop() {
+            let step = *way.last().expect("a way has its first step");
+            match &self.steps[step] {
+                _ if step == target => return way,
+                Step::Tensor(_) | Step::End => {}
+                Step::Split(other) | Step::Repeat(other) => {
+                    let mut there = way.clone();
+                    there.push(*other);
+                    way.push(step + 1);
+                    open.extend([there, way]);
+                }
+                _ => {
+                    way.push(step + 1);
+                    open.push(way);
+                }
+            }
+        }
+        Vec::new()
+    }
+}
+
+fn is_nullable(node: &Node) -> bool {
+    match node {
+        Node::Tensor(_) => false,
+        Node::Optional(_) | Node::List(_) | Node::Map(_) => true,
+        Node::Array(node, len) => *len == 0 || is_nullable(node),
+        Node::Struct { fields, .. } => {
+            fields.iter().all(|field| FieldSpec::parse(field.spec).is_optional() || is_nullable(&field.node))
+        }
+    }
+}
+
+fn needs_names(what: &str) -> Error {
+    let instead = "write the file with `Options::embed_names`".to_owned();
+    ErrorKind::Unsupported { what: format!("{what} in a file without names"), instead }.into()
+}
+
+/// A way through the program: the tensor that it wants next, and where it came from.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    step: usize,
+    /// Which thread took the tensor before.
+    from: usize,
+    /// In how many ways one gets here; two stand for more.
+    ways: u8,
+}
+
+struct Matching<'p> {
+    program: &'p Program,
+    /// The threads before each tensor.
+    live: Vec<Vec<Thread>>,
+}
+
+impl Matching<'_> {
+    /// Takes a tensor; whether any thread wanted it.
+    fn advance(&mut self, info: &TensorInfo) -> bool {
+        let mut next: Vec<Thread> = Vec::new();
+        for (from, thread) in self.live.last().into_iter().flatten().enumerate() {
+            let Step::Tensor(slot) = &self.program.steps[thread.step] else { continue };
+            if !slot.accepts(info) {
+                continue;
+            }
+            for step in self.program.next_tensors(thread.step + 1) {
+                match next.iter_mut().find(|thread| thread.step == step) {
+                    Some(other) => other.ways = 2,
+                    None => next.push(Thread { step, from, ways: thread.ways }),
+                }
+            }
+        }
+        let any = !next.is_empty();
+        if any {
+            self.live.push(next);
+        }
+        any
+    }
+
+    fn finish(&self) -> Result<Vec<String>> {
+        let last = self.live.len() - 1;
+        let end = self.live[last].iter().position(|thread| self.program.steps[thread.step] == Step::End);
+        let Some(end) = end else { return Err(self.no_way(None).into()) };
+        if self.live[last][end].ways > 1 {
+            return Err(ErrorKind::Ambiguous.into());
+        }
+        let mut names = self.names_to(last, end);
+        names.pop();
+        Ok(names)
+    }
+
+    /// The names of the tensors that a thread took, and of the one that it wants.
+    fn names_to(&self, last: usize, thread: usize) -> Vec<String> {
+        let mut taken = vec![self.live[last][thread]];
+        for at in (0..last).rev() {
+            taken.push(self.live[at][taken[taken.len() - 1].from]);
+        }
+        let mut namer = Namer::default();
+        let mut from = 0;
+        let mut names = Vec::with_capacity(taken.len());
+        for thread in taken.into_iter().rev() {
+            for step in self.program.way(from, thread.step) {
+                namer.take(&self.program.steps[step]);
+            }
+            names.push(namer.path.name().to_owned());
+            from = thread.step + 1;
+        }
+        names
+    }
+
+    /// What the threads wanted instead of `found`.
+    fn no_way(&self, found: Option<&TensorInfo>) -> ErrorKind {
+        let last = self.live.len() - 1;
+        let expected = self.live[last].iter().enumerate().map(|(at, thread)| match &self.program.steps[thread.step] {
+            Step::Tensor(slot) => {
+                let name = self.names_to(last, at).pop().unwrap_or_default();
+                format!("`{name}`: {slot}")
+            }
+            _ => "the end".to_owned(),
+        });
+        ErrorKind::WrongSlot { found: found.cloned(), expected: expected.collect() }
+    }
+}
+
+/// Follows the steps between tensors to know the next one's name.
+#[derive(Default)]
+struct Namer {
+    path: Path,
+    lengths: Vec<usize>,
+    /// Of each list around: its path's length and the next item's index.
+    lists: Vec<(usize, usize)>,
+}
+
+impl Namer {
+    fn take(&mut self, step: &Step) {
+        match step {
+            Step::Push(segment) => self.lengths.push(self.path.push(segment)),
+            Step::Pop => {
+                if let Some(len) = self.lengths.pop() {
+                    self.path.truncate(len);
+                }
+            }
+            Step::EnterList => self.lists.push((self.path.len(), 0)),
+            Step::NextItem => {
+                if let Some((len, index)) = self.lists.last_mut() {
+                    self.path.truncate(*len);
+                    self.path.push_index(*index);
+                    *index += 1;
+                }
+            }
+            Step::LeaveList => {
+                if let Some((len, _)) = self.lists.pop() {
+                    self.path.truncate(len);
+                }
+            }
+            Step::Tensor(_) | Step::Split(_) | Step::Repeat(_) | Step::End => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TensorFile;
+    use crate::tensor::Dtype;
+    use ndarray::{Array1, Array2};
+
+    fn f32s(shapes: &[&[usize]]) -> Vec<TensorInfo> {
+        shapes.iter().map(|shape| TensorInfo::new(Dtype::F32, *shape)).collect()
+    }
+
+    fn resolve<T: TensorFile>(shapes: &[&[usize]]) -> Result<String> {
+        names(&T::node(), f32s(shapes).iter()).map(|names| names.join(" "))
+    }
+
+    #[test]
+    fn finds_the_lengths_of_lists_and_what_is_absent() {
+        type Layers = (Option<Array1<f32>>, Vec<(Array2<f32>, Option<Array1<f32>>)>, Array2<f32>);
+        for (shapes, expected) in [
+            (&[&[1, 1][..]][..], "2"),
+            (&[&[1], &[1, 1]], "0 2"),
+            (&[&[1], &[1, 1], &[1], &[1, 1]], "0 1.0.0 1.0.1 2"),
+            (&[&[1, 1], &[1, 1], &[1], &[1, 1]], "1.0.0 1.1.0 1.1.1 2"),
+        ] {
+            assert_eq!(resolve::<Layers>(shapes).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn refuses_to_guess() {
+        let error = resolve::<(Option<Array1<f32>>, Option<Array1<f32>>)>(&[&[1]]).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Ambiguous));
+    }
+
+    #[test]
+    fn shows_the_slots_where_nothing_fits() {
+        let error = resolve::<(Vec<Array1<f32>>, Array2<f32>)>(&[&[1], &[1], &[1, 1, 1]]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "tensor `#2`: the file has f32[1, 1, 1], but expected `0.2`: f32[_] or `1`: f32[_, _]"
+        );
+        let error = resolve::<(Array1<f32>, Array2<f32>)>(&[&[1]]).unwrap_err();
+        assert_eq!(error.to_string(), "the file ends, but expected `1`: f32[_, _]");
+    }
+}

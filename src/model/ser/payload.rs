@@ -1,0 +1,99 @@
+use serde::ser::{Impossible, Serialize, SerializeSeq};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Passes the bytes of a payload to `take`, in one piece or in several.
+pub(crate) fn pour<P: Serialize + ?Sized>(payload: &P, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    payload.serialize(Pour(take))
+}
+
+struct Pour<'a>(&'a mut dyn FnMut(&[u8]) -> Result<()>);
+
+fn no_bytes() -> Error {
+    ErrorKind::NotATensor { found: "a payload that is not bytes", instead: "expected bytes or a list of bytes" }.into()
+}
+
+macro_rules! refused {
+    ($($method:ident($($argument:ty),*) -> $ok:ty;)*) => {$(
+        fn $method(self, $(_: $argument),*) -> Result<$ok> {
+            Err(no_bytes())
+        }
+    )*};
+}
+
+impl serde::Serializer for Pour<'_> {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = Self;
+    type SerializeTuple = Impossible<(), Error>;
+    type SerializeTupleStruct = Impossible<(), Error>;
+    type SerializeTupleVariant = Impossible<(), Error>;
+    type SerializeMap = Impossible<(), Error>;
+    type SerializeStruct = Impossible<(), Error>;
+    type SerializeStructVariant = Impossible<(), Error>;
+
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<()> {
+        (self.0)(bytes)
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self> {
+        Ok(self)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<()> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<()> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: &T,
+    ) -> Result<()> {
+        Err(no_bytes())
+    }
+
+    refused! {
+        serialize_bool(bool) -> ();
+        serialize_i8(i8) -> ();
+        serialize_i16(i16) -> ();
+        serialize_i32(i32) -> ();
+        serialize_i64(i64) -> ();
+        serialize_u8(u8) -> ();
+        serialize_u16(u16) -> ();
+        serialize_u32(u32) -> ();
+        serialize_u64(u64) -> ();
+        serialize_f32(f32) -> ();
+        serialize_f64(f64) -> ();
+        serialize_char(char) -> ();
+        serialize_str(&str) -> ();
+        serialize_none() -> ();
+        serialize_unit() -> ();
+        serialize_unit_struct(&'static str) -> ();
+        serialize_unit_variant(&'static str, u32, &'static str) -> ();
+        serialize_tuple(usize) -> Impossible<(), Error>;
+        serialize_tuple_struct(&'static str, usize) -> Impossible<(), Error>;
+        serialize_tuple_variant(&'static str, u32, &'static str, usize) -> Impossible<(), Error>;
+        serialize_map(Option<usize>) -> Impossible<(), Error>;
+        serialize_struct(&'static str, usize) -> Impossible<(), Error>;
+        serialize_struct_variant(&'static str, u32, &'static str, usize) -> Impossible<(), Error>;
+    }
+}
+
+impl SerializeSeq for Pour<'_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        value.serialize(Pour(&mut *self.0))
+    }
+
+    fn end(self) -> Result<()> {
+        Ok(())
+    }
+}

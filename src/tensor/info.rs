@@ -1,0 +1,58 @@
+use std::fmt;
+
+use super::{Dtype, InvalidTensor, Layout, Shape};
+
+/// What a file's index tells of a tensor: dtype, shape and layout.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TensorInfo {
+    /// The element type.
+    pub dtype: Dtype,
+    /// The logical dims.
+    pub shape: Shape,
+    /// How the elements lie in the bytes.
+    pub layout: Layout,
+}
+
+impl TensorInfo {
+    /// A dense row-major tensor.
+    #[must_use]
+    pub fn new(dtype: Dtype, shape: impl Into<Shape>) -> Self {
+        Self { dtype, shape: shape.into(), layout: Layout::RowMajor }
+    }
+
+    /// The bytes that the tensor takes, without padding. `None` where they pass `usize`.
+    #[must_use]
+    pub fn payload_bytes(&self) -> Option<usize> {
+        match self.layout {
+            Layout::RowMajor | Layout::DimOrder(_) => self.dtype.bytes_for(self.shape.elements()?),
+            Layout::Coo { entries } => {
+                let indices = entries.checked_mul(self.shape.rank())?.checked_mul(size_of::<u64>())?;
+                indices.checked_add(size_of::<u64>())?.checked_add(self.dtype.bytes_for(entries)?)
+            }
+        }
+    }
+
+    /// The bytes that the tensor takes, checked against `found`.
+    pub(crate) fn check_payload(&self, found: u64) -> Result<(), InvalidTensor> {
+        if let Layout::DimOrder(order) = &self.layout
+            && order.as_slice().len() != self.shape.rank()
+        {
+            return Err(InvalidTensor::DimOrderRank { found: order.as_slice().len(), rank: self.shape.rank() });
+        }
+        match self.payload_bytes() {
+            Some(expected) if expected as u64 == found => Ok(()),
+            _ => Err(InvalidTensor::Length { found, info: Box::new(self.clone()) }),
+        }
+    }
+}
+
+impl fmt::Display for TensorInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.dtype, self.shape)?;
+        match &self.layout {
+            Layout::RowMajor => Ok(()),
+            Layout::DimOrder(order) => write!(f, " in dim order {:?}", order.as_slice()),
+            Layout::Coo { entries } => write!(f, " in COO layout with {entries} values"),
+        }
+    }
+}

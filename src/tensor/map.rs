@@ -1,0 +1,101 @@
+use indexmap::IndexMap;
+
+use super::{Tensor, TensorInfo};
+
+/// Named tensors in the order of the file: what a file holds when no struct describes it.
+///
+/// A tensor that has no name in its file is called by its position, `0`, `1`, ….
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TensorMap(IndexMap<String, Tensor>);
+
+impl TensorMap {
+    /// A map without tensors.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no tensor.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The tensor of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.0.get(name)
+    }
+
+    /// Adds a tensor at the end, or replaces the one of that name where it stands; returns the replaced one.
+    pub fn insert(&mut self, name: impl Into<String>, tensor: Tensor) -> Option<Tensor> {
+        self.0.insert(name.into(), tensor)
+    }
+
+    /// Takes the tensor of that name out, keeping the order of the others.
+    pub fn remove(&mut self, name: &str) -> Option<Tensor> {
+        self.0.shift_remove(name)
+    }
+
+    /// Names and tensors in order.
+    pub fn iter(&self) -> indexmap::map::Iter<'_, String, Tensor> {
+        self.0.iter()
+    }
+
+    /// The names in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Names with dtype, shape and layout, in order.
+    pub fn infos(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
+        self.0.iter().map(|(name, tensor)| (name.as_str(), tensor.info()))
+    }
+}
+
+impl std::ops::Index<&str> for TensorMap {
+    type Output = Tensor;
+
+    /// # Panics
+    ///
+    /// Where no tensor has that name.
+    fn index(&self, name: &str) -> &Tensor {
+        &self.0[name]
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, Tensor)> for TensorMap {
+    fn from_iter<I: IntoIterator<Item = (N, Tensor)>>(tensors: I) -> Self {
+        Self(tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)).collect())
+    }
+}
+
+impl<N: Into<String>> Extend<(N, Tensor)> for TensorMap {
+    fn extend<I: IntoIterator<Item = (N, Tensor)>>(&mut self, tensors: I) {
+        self.0.extend(tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)));
+    }
+}
+
+impl IntoIterator for TensorMap {
+    type Item = (String, Tensor);
+    type IntoIter = indexmap::map::IntoIter<String, Tensor>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a TensorMap {
+    type Item = (&'a String, &'a Tensor);
+    type IntoIter = indexmap::map::Iter<'a, String, Tensor>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}

@@ -1,0 +1,33 @@
+//! What a tensor is: no I/O, no serde, no formats.
+
+mod buffer;
+mod cast;
+mod coo;
+mod dtype;
+mod element;
+mod info;
+mod invalid;
+mod layout;
+mod map;
+mod owned;
+mod shape;
+mod view;
+
+pub use cast::InvalidCast;
+pub use coo::CooTensor;
+pub use dtype::{Dtype, UnknownDtypeName};
+pub use element::{
+    Bits16, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, QInt8, QInt32, QUint2x4, QUint4x2, QUint8,
+};
+pub use info::TensorInfo;
+pub use invalid::InvalidTensor;
+pub use layout::{DimOrder, Layout};
+pub use map::TensorMap;
+pub use owned::Tensor;
+pub use shape::Shape;
+pub use view::TensorView;
+
+pub(crate) use buffer::Buffer;
+pub(crate) use cast::{Number, can_cast, cast, number};
+pub(crate) use coo::check as check_coo;
+pub(crate) use element::{from_le_bytes, le_to_host, to_le_bytes, view_le_bytes};

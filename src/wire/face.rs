@@ -1,0 +1,82 @@
+//! The functions that every format has, written once.
+
+use std::io::{BufWriter, Read, Write};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Encode, Plan, Reader, Walk};
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+use crate::model::{Deserializer, Serializer, TensorSource};
+use crate::source::{Slice, Stream};
+
+/// The most that small writes are gathered to; larger payloads are written as they are.
+const BUFFER: usize = 64 * 1024;
+
+pub(crate) fn plan<T: Serialize + ?Sized, E: Encode>(value: &T, encode: E) -> Result<Plan<E>> {
+    Plan::of(value, encode).map_err(|error| error.in_format(E::FORMAT))
+}
+
+pub(crate) fn to_vec<T: Serialize + ?Sized, E: Encode>(value: &T, encode: E) -> Result<Vec<u8>> {
+    let plan = plan(value, encode)?;
+    let mut file = Vec::new();
+    // A view can be of far more elements than there is memory, so the attempt may fail.
+    usize::try_from(plan.file_bytes())
+        .ok()
+        .and_then(|len| file.try_reserve_exact(len).ok())
+        .ok_or_else(|| Error::from(std::io::Error::from(std::io::ErrorKind::OutOfMemory)).in_format(E::FORMAT))?;
+    write(value, file, plan)
+}
+
+pub(crate) fn to_writer<T: Serialize + ?Sized, E: Encode>(writer: impl Write, value: &T, encode: E) -> Result<()> {
+    let plan = plan(value, encode)?;
+    write(value, BufWriter::with_capacity(BUFFER, writer), plan).map(drop)
+}
+
+fn write<T: Serialize + ?Sized, W: Write, E: Encode>(value: &T, writer: W, plan: Plan<E>) -> Result<W> {
+    let mut serializer = Serializer::new(writer, plan);
+    value.serialize(&mut serializer).map_err(|error| error.in_format(E::FORMAT))?;
+    serializer.end()
+}
+
+pub(crate) fn from_slice<'de, T: Deserialize<'de>, W: Walk>(file: &'de [u8], walk: W, limits: Limits) -> Result<T> {
+    let mut reader = Reader::new(Slice::new(file), walk, limits);
+    // The whole index is checked before the first value is made.
+    reader.drain().map_err(|error| error.in_format(W::FORMAT))?;
+    read(reader)
+}
+
+pub(crate) fn from_reader<T: for<'de> Deserialize<'de>, W: Walk>(
+    reader: impl Read,
+    walk: W,
+    limits: Limits,
+) -> Result<T> {
+    read(Reader::new(Stream::new(reader), walk, limits))
+}
+
+fn read<'de, T, B, W>(reader: Reader<'de, B, W>) -> Result<T>
+where
+    T: Deserialize<'de>,
+    B: crate::source::ByteSource<'de>,
+    W: Walk,
+{
+    let mut deserializer = Deserializer::over(reader);
+    let value = T::deserialize(&mut deserializer);
+    let ended = value.and_then(|value| deserializer.end().map(|()| value));
+    ended.map_err(|error| error.in_format(W::FORMAT))
+}
+
+impl<'de, W: Walk + Default> Deserializer<Reader<'de, Slice<'de>, W>> {
+    /// A deserializer over a file in memory. Call [`end`](Self::end) after the value.
+    #[must_use]
+    pub fn from_slice(file: &'de [u8]) -> Self {
+        Self::over(Reader::new(Slice::new(file), W::default(), Limits::default()))
+    }
+}
+
+impl<'de, R: Read, W: Walk + Default> Deserializer<Reader<'de, Stream<R>, W>> {
+    /// A deserializer over a stream. Call [`end`](Self::end) after the value.
+    pub fn from_reader(reader: R) -> Self {
+        Self::over(Reader::new(Stream::new(reader), W::default(), Limits::default()))
+    }
+}

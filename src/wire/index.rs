@@ -1,0 +1,267 @@
+use std::cell::OnceCell;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+
+use hashbrown::HashTable;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::TensorInfo;
+
+/// A tensor of a file: what it is and where its bytes are.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The name that the file has for it, or the position once it was asked for.
+    name: OnceCell<Box<str>>,
+    has_name: bool,
+    info: TensorInfo,
+    range: Range<u64>,
+}
+
+impl Entry {
+    pub(crate) fn new(name: Option<&str>, info: TensorInfo, range: Range<u64>) -> Self {
+        let has_name = name.is_some();
+        Self { name: name.map_or_else(OnceCell::new, |name| OnceCell::from(Box::from(name))), has_name, info, range }
+    }
+
+    pub(crate) fn has_name(&self) -> bool {
+        self.has_name
+    }
+
+    /// Dtype, shape and layout.
+    #[must_use]
+    pub fn info(&self) -> &TensorInfo {
+        &self.info
+    }
+
+    /// Where the payload lies, in bytes from the start of the file.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+}
+
+/// The tensors of a file, and which of them have been read.
+#[derive(Debug, Default)]
+pub struct Index {
+    entries: Vec<Entry>,
+    /// The number of the first entry: those before are forgotten.
+    start: usize,
+    read: Vec<bool>,
+    /// All before this one are read.
+    first: usize,
+    by_name: HashTable<usize>,
+    hasher: RandomState,
+    /// Made when a part of a name is looked for, once every tensor is known.
+    sorted: Option<Sorted>,
+}
+
+/// The tensors in the order of their names.
+#[derive(Debug)]
+struct Sorted {
+    order: Vec<usize>,
+    /// Where each tensor stands in `order`.
+    rank: Vec<usize>,
+    /// For each place, itself or a later one such that all between are read.
+    next: Vec<usize>,
+}
+
+impl Index {
+    /// Adds a tensor.
+    pub(crate) fn push(&mut self, entry: Entry) -> Result<()> {
+        let at = self.entries.len();
+        let offset = entry.range.start;
+        self.entries.push(entry);
+        self.read.push(false);
+        self.sorted = None;
+        if self.entries[at].has_name {
+            self.add_name(at).map_err(|error| error.at(offset))?;
+        }
+        Ok(())
+    }
+
+    fn add_name(&mut self, at: usize) -> Result<()> {
+        let hash = |at: &usize| self.hasher.hash_one(name_of(&self.entries, *at));
+        let name = name_of(&self.entries, at);
+        let same = |other: &usize| name_of(&self.entries, *other) == name;
+        match self.by_name.entry(hash(&at), same, hash) {
+            hashbrown::hash_table::Entry::Occupied(_) => {
+                Err(Error::new(ErrorKind::DuplicateName { name: name.to_owned() }))
+            }
+            hashbrown::hash_table::Entry::Vacant(vacant) => {
+                vacant.insert(at);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the tensors without a name be found by their position, which must not be another's name.
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        if self.by_name.len() < self.entries.len() {
+            for at in 0..self.entries.len() {
+                if !self.entries[at].has_name {
+                    self.add_name(at)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of all tensors.
+    pub(crate) fn forget(&mut self) {
+        self.start += self.entries.len();
+        self.entries.clear();
+        self.read.clear();
+        self.by_name.clear();
+        self.first = 0;
+        self.sorted = None;
+    }
+
+    /// Calls the tensors by other names.
+    pub(crate) fn rename(&mut self, names: Vec<String>) -> Result<()> {
+        self.by_name.clear();
+        self.sorted = None;
+        for (at, name) in names.into_iter().enumerate() {
+            self.entries[at].name = OnceCell::from(name.into_boxed_str());
+            self.entries[at].has_name = true;
+            self.add_name(at)?;
+        }
+        Ok(())
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn entry(&self, at: usize) -> &Entry {
+        &self.entries[at]
+    }
+
+    /// The name, or the position where there is none.
+    pub(crate) fn name(&self, at: usize) -> &str {
+        name_of(&self.entries, at)
+    }
+
+    /// The name in a message.
+    pub(crate) fn label(&self, at: usize) -> String {
+        if self.entries[at].has_name { self.name(at).to_owned() } else { format!("#{}", self.start + at) }
+    }
+
+    pub(crate) fn mark_read(&mut self, at: usize) {
+        self.read[at] = true;
+        if let Some(sorted) = &mut self.sorted {
+            let place = sorted.rank[at];
+            sorted.next[place] = place + 1;
+        }
+    }
+
+    pub(crate) fn is_read(&self, at: usize) -> bool {
+        self.read[at]
+    }
+
+    /// The first tensor in file order that is not read.
+    pub(crate) fn first_unread(&mut self) -> Option<usize> {
+        while self.read.get(self.first) == Some(&true) {
+            self.first += 1;
+        }
+        (self.first < self.entries.len()).then_some(self.first)
+    }
+
+    pub(crate) fn unread_names(&self) -> Vec<String> {
+        const ENOUGH: usize = 1000;
+        let unread = (self.first..self.entries.len()).filter(|&at| !self.read[at]);
+        unread.take(ENOUGH).map(|at| self.label(at)).collect()
+    }
+
+    pub(crate) fn unread_count(&self) -> usize {
+        self.read.iter().filter(|read| !**read).count()
+    }
+
+    /// The tensor of that name, if it is not read.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        let found = self.by_name.find(self.hasher.hash_one(name), |&at| self.name(at) == name);
+        found.copied().filter(|&at| !self.read[at])
+    }
+
+    /// The first tensor, by name, that is `prefix` or lies under it and is not read.
+    pub(crate) fn first_under(&mut self, prefix: &str) -> Option<usize> {
+        if prefix.is_empty() {
+            return self.first_unread();
+        }
+        if let Some(found) = self.find(prefix) {
+            return Some(found);
+        }
+        let below = format!("{prefix}.");
+        let sorted = self.sorted.get_or_insert_with(|| Sorted::new(&self.entries, &self.read));
+        let start = sorted.order.partition_point(|&at| name_of(&self.entries, at) < below.as_str());
+        let place = sorted.next_unread(start);
+        let at = *sorted.order.get(place)?;
+        name_of(&self.entries, at).starts_with(&below).then_some(at)
+    }
+}
+
+fn name_of(entries: &[Entry], at: usize) -> &str {
+    entries[at].name.get_or_init(|| at.to_string().into_boxed_str())
+}
+
+impl Sorted {
+    fn new(entries: &[Entry], read: &[bool]) -> Self {
+        let mut order: Vec<usize> = (0..entries.len()).collect();
+        order.sort_unstable_by(|&a, &b| name_of(entries, a).cmp(name_of(entries, b)));
+        let mut rank = vec![0; order.len()];
+        let mut next = Vec::with_capacity(order.len());
+        for (place, &at) in order.iter().enumerate() {
+            rank[at] = place;
+            next.push(if read[at] { place + 1 } else { place });
+        }
+        Self { order, rank, next }
+    }
+
+    /// The first place from `place` on that is not read, or the number of places.
+    ///
+    /// The ways walked are shortened, so that a long run of read tensors is walked once only.
+    fn next_unread(&mut self, place: usize) -> usize {
+        let mut end = place;
+        while end < self.next.len() && self.next[end] != end {
+            end = self.next[end];
+        }
+        let mut at = place;
+        while at < end {
+            at = std::mem::replace(&mut self.next[at], end);
+        }
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Dtype;
+
+    fn index(names: &[&str]) -> Index {
+        let mut index = Index::default();
+        for name in names {
+            index.push(Entry::new(Some(name), TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
+        }
+        index
+    }
+
+    #[test]
+    fn finds_what_lies_under_a_prefix_until_it_is_read() {
+        let mut index = index(&["b.x", "a-1", "a.y", "ab", "a.x"]);
+        assert_eq!(index.first_under("a"), Some(4));
+        index.mark_read(4);
+        assert_eq!(index.first_under("a"), Some(2));
+        index.mark_read(2);
+        assert_eq!(index.first_under("a"), None);
+        assert_eq!(index.first_under("b"), Some(0));
+    }
+
+    #[test]
+    fn refuses_a_name_twice() {
+        let mut index = index(&["a"]);
+        let again = Entry::new(Some("a"), TensorInfo::new(Dtype::U8, []), 8..9);
+        assert_eq!(index.push(again).unwrap_err().to_string(), "two tensors are named `a` (at byte 8)");
+    }
+}

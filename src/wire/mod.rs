@@ -1,0 +1,19 @@
+//! What the formats share: reading an index, finding tensors in it, planning a file and writing it.
+
+mod cursor;
+mod encode;
+mod face;
+mod index;
+pub(crate) mod names;
+mod plan;
+mod pour;
+mod reader;
+
+pub use index::{Entry, Index};
+pub use plan::Plan;
+
+pub(crate) use cursor::Cursor;
+pub(crate) use encode::{Encode, cannot_store, cannot_store_dtype};
+pub(crate) use face::{from_reader, from_slice, plan, to_vec, to_writer};
+pub(crate) use pour::Pour;
+pub(crate) use reader::{Reader, Walk};

@@ -1,0 +1,67 @@
+//! Names embedded in a file of a format that has none: one more tensor, the last, that any other reader takes for bytes.
+
+use std::fmt;
+
+use serde::de::{SeqAccess, Visitor};
+
+use crate::error::{ErrorKind, Result};
+
+/// How the list begins; the names follow, each with a NUL behind it.
+pub(crate) const MAGIC: [u8; 20] = *b"tensorfile.names.v1\0";
+
+/// The payload that holds `names`.
+pub(crate) fn payload<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8>> {
+    let mut bytes = MAGIC.to_vec();
+    for name in names {
+        if name.contains('\0') {
+            let instead = "embedded names end with a NUL".to_owned();
+            return Err(
+                ErrorKind::Unsupported { what: format!("the name `{}`", name.escape_default()), instead }.into()
+            );
+        }
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(0);
+    }
+    Ok(bytes)
+}
+
+/// The names of `count` tensors.
+pub(crate) fn parse(payload: &[u8], count: usize) -> Result<Vec<String>> {
+    let malformed = |what: String| ErrorKind::Malformed { what };
+    let text = std::str::from_utf8(&payload[MAGIC.len()..])
+        .map_err(|_| malformed("the list of names is not UTF-8".to_owned()))?;
+    let names: Vec<String> = match text.strip_suffix('\0') {
+        Some(text) => text.split('\0').map(str::to_owned).collect(),
+        None if text.is_empty() => Vec::new(),
+        None => return Err(malformed("the list of names does not end with a NUL".to_owned()).into()),
+    };
+    if names.len() != count {
+        return Err(
+            malformed(format!("the list of names has {}, but the file has {count} tensors", names.len())).into()
+        );
+    }
+    Ok(names)
+}
+
+/// Takes bytes whole, however they come.
+pub(crate) struct WholeBytes;
+
+impl<'de> Visitor<'de> for WholeBytes {
+    type Value = Vec<u8>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("bytes")
+    }
+
+    fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+        Ok(bytes.to_vec())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut pieces: A) -> Result<Vec<u8>, A::Error> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = pieces.next_element::<serde_bytes::ByteBuf>()? {
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,114 @@
+use std::io::Write;
+
+use serde::Serialize;
+
+use super::{Encode, Plan};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Serializer, TensorSink, is_index, pour};
+use crate::tensor::TensorInfo;
+
+/// Writes a file by its plan.
+#[derive(Debug)]
+pub struct Pour<W, E> {
+    writer: W,
+    plan: Plan<E>,
+    /// The number of tensors written.
+    done: usize,
+    /// The bytes around a payload, made here to be written at once.
+    scratch: Vec<u8>,
+}
+
+/// Zeros to pad with; formats align to less.
+const ZEROS: [u8; 64] = [0; 64];
+
+impl<W: Write, E: Encode> Pour<W, E> {
+    pub(crate) fn new(writer: W, plan: Plan<E>) -> Self {
+        Self { writer, plan, done: 0, scratch: Vec::new() }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.scratch.clear();
+        self.plan.encode().begin(&self.plan, &mut self.scratch);
+        Ok(self.writer.write_all(&self.scratch)?)
+    }
+
+    fn write<P: Serialize + ?Sized>(&mut self, name: &str, payload: &P) -> Result<()> {
+        let at = self.done;
+        if at == 0 {
+            self.begin()?;
+        }
+        let (plan, encode) = (&self.plan, self.plan.encode());
+        // A name that only says the position is not worth storing.
+        let implied = encode.embeds_names() || is_position(name, at);
+        self.scratch.clear();
+        encode.head(if implied { "" } else { name }, plan.info(at), &mut self.scratch);
+        self.writer.write_all(&self.scratch)?;
+
+        let planned = plan.payload_bytes(at);
+        let mut left = planned;
+        pour(payload, &mut |piece| {
+            left = left.checked_sub(piece.len()).ok_or_else(|| changed(format!("more than {planned} bytes")))?;
+            Ok(self.writer.write_all(piece)?)
+        })?;
+        if left > 0 {
+            return Err(changed(format!("{} bytes instead of {planned}", planned - left)));
+        }
+        self.writer.write_all(&ZEROS[..encode.padding(planned)])?;
+        self.done += 1;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<W> {
+        if let Some(names) = self.plan.embedded() {
+            let names = names.to_vec();
+            self.write("", serde_bytes::Bytes::new(&names))?;
+        }
+        if self.done < self.plan.len() {
+            let name = self.plan.name(self.done).to_owned();
+            return Err(changed(format!("`{name}` did not come again")));
+        }
+        if self.plan.is_empty() {
+            self.begin()?;
+        }
+        self.writer.flush()?;
+        Ok(self.writer)
+    }
+}
+
+impl<W: Write, E: Encode> TensorSink for Pour<W, E> {
+    fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, payload: &P) -> Result<()> {
+        if self.done + usize::from(self.plan.embedded().is_some()) >= self.plan.len() {
+            return Err(changed(format!("`{name}` was not there before")));
+        }
+        let (planned, before) = (self.plan.name(self.done), self.plan.info(self.done));
+        if name != planned || info != *before {
+            return Err(changed(format!("`{planned}` was {before}, then came `{name}`, {info}")));
+        }
+        self.write(name, payload)
+    }
+}
+
+impl<W: Write, E: Encode> Serializer<Pour<W, E>> {
+    /// A serializer that writes the file that was planned: the value is to be serialized once more, the same as it was.
+    pub fn new(writer: W, plan: Plan<E>) -> Self {
+        Self::over(Pour::new(writer, plan))
+    }
+
+    /// Ends the file and flushes the writer.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Changed`]: the value did not give all the tensors that were planned.
+    /// - [`ErrorKind::Io`]: writing failed.
+    pub fn end(self) -> Result<W> {
+        self.into_sink().finish().map_err(|error| error.in_format(E::FORMAT))
+    }
+}
+
+fn is_position(name: &str, at: usize) -> bool {
+    is_index(name) && name.parse() == Ok(at)
+}
+
+fn changed(what: String) -> Error {
+    ErrorKind::Changed { what }.into()
+}

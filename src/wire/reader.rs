@@ -1,0 +1,205 @@
+use std::marker::PhantomData;
+
+use serde::de::Visitor;
+
+use super::names;
+use super::{Entry, Index};
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::model::TensorSource;
+use crate::source::ByteSource;
+use crate::tensor::{Dtype, TensorInfo};
+
+/// Reads the index of a format: one tensor after the other, wherever the bytes come from.
+pub trait Walk {
+    /// The format, in messages.
+    const FORMAT: &'static str;
+
+    /// The next tensor, or `None` at the end of the file.
+    fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>>;
+}
+
+/// A file of any format as a source of tensors.
+#[derive(Debug)]
+pub struct Reader<'de, B, W> {
+    source: B,
+    walk: W,
+    limits: Limits,
+    index: Index,
+    /// Whether the walk has come to the end of the file.
+    drained: bool,
+    /// The tensor whose payload comes next in a stream.
+    pending: Option<usize>,
+    /// Whether a list of names is looked for.
+    embeds_names: bool,
+    file: PhantomData<&'de [u8]>,
+}
+
+impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
+    pub(crate) fn new(source: B, walk: W, limits: Limits) -> Self {
+        Self {
+            source,
+            walk,
+            limits,
+            index: Index::default(),
+            drained: false,
+            pending: None,
+            embeds_names: true,
+            file: PhantomData,
+        }
+    }
+
+    /// Takes a list of names for the tensor that it is.
+    pub(crate) fn without_embedded_names(mut self) -> Self {
+        self.embeds_names = false;
+        self
+    }
+
+    /// Passes over the tensors known so far and lets go of them; later ones are numbered on.
+    pub(crate) fn forget(&mut self) {
+        self.pending = None;
+        self.index.forget();
+    }
+
+    /// Walks on to the next tensor; whether there is one.
+    fn walk_on(&mut self) -> Result<bool> {
+        if self.drained {
+            return Ok(false);
+        }
+        if let Some(pending) = self.pending.take()
+            && !self.index.is_read(pending)
+        {
+            self.source.keep(self.index.entry(pending).range()).map_err(|e| e.in_tensor(self.index.label(pending)))?;
+        }
+        let Some(entry) = self.next_entry()? else {
+            self.drained = true;
+            self.index.complete()?;
+            return Ok(false);
+        };
+        if let Some(names) = self.embedded_names(&entry)? {
+            self.take_names(names)?;
+            return Ok(false);
+        }
+        self.pending = Some(self.index.len());
+        self.index.push(entry)?;
+        Ok(true)
+    }
+
+    fn next_entry(&mut self) -> Result<Option<Entry>> {
+        let entry = self.walk.next(&mut self.source, &self.limits)?;
+        if let Some(entry) = &entry {
+            let label = || format!("#{}", self.index.len());
+            self.check_limits(entry).map_err(|kind| Error::new(kind).in_tensor(label()))?;
+        }
+        Ok(entry)
+    }
+
+    fn check_limits(&self, entry: &Entry) -> Result<(), ErrorKind> {
+        let (tensors, payload) = (self.index.len() as u64 + 1, entry.range().end - entry.range().start);
+        if tensors > self.limits.tensors {
+            return Err(ErrorKind::Limit { what: "number of tensors", found: tensors, limit: self.limits.tensors });
+        }
+        if self.source.len().is_none() && payload > self.limits.payload {
+            return Err(ErrorKind::Limit { what: "payload in bytes", found: payload, limit: self.limits.payload });
+        }
+        Ok(())
+    }
+
+    /// The names of all tensors before, if that is what the tensor holds.
+    fn embedded_names(&mut self, entry: &Entry) -> Result<Option<Vec<String>>> {
+        let range = entry.range();
+        let is_list_of_bytes = entry.info().dtype == Dtype::U8 && entry.info().shape.rank() == 1;
+        if !self.embeds_names
+            || entry.has_name()
+            || !is_list_of_bytes
+            || range.end - range.start < names::MAGIC.len() as u64
+        {
+            return Ok(None);
+        }
+        let mut magic = [0; names::MAGIC.len()];
+        self.source.peek_at(range.start, &mut magic)?;
+        if magic != names::MAGIC {
+            return Ok(None);
+        }
+        let bytes = self.source.payload(range.clone(), names::WholeBytes)?;
+        names::parse(&bytes, self.index.len()).map(Some).map_err(|error| error.at(range.start))
+    }
+
+    fn take_names(&mut self, names: Vec<String>) -> Result<()> {
+        if let Some(entry) = self.next_entry()? {
+            let what = "a tensor after the list of names, which must be the last".to_owned();
+            return Err(Error::new(ErrorKind::Malformed { what }).at(entry.range().start));
+        }
+        self.drained = true;
+        self.index.rename(names)
+    }
+}
+
+impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
+    fn peek(&mut self) -> Result<Option<usize>> {
+        if let Some(at) = self.index.first_unread() {
+            return Ok(Some(at));
+        }
+        self.walk_on()?;
+        Ok(self.index.first_unread())
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        while self.walk_on()? {}
+        Ok(())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.drained
+    }
+
+    fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    fn has_name(&self, at: usize) -> bool {
+        self.index.entry(at).has_name()
+    }
+
+    fn name(&self, at: usize) -> &str {
+        self.index.name(at)
+    }
+
+    fn label(&self, at: usize) -> String {
+        self.index.label(at)
+    }
+
+    fn info(&self, at: usize) -> &TensorInfo {
+        self.index.entry(at).info()
+    }
+
+    fn find(&mut self, name: &str) -> Option<usize> {
+        self.index.find(name)
+    }
+
+    fn first_under(&mut self, prefix: &str) -> Option<usize> {
+        self.index.first_under(prefix)
+    }
+
+    fn unread_names(&self) -> Vec<String> {
+        self.index.unread_names()
+    }
+
+    fn unread_count(&self) -> usize {
+        self.index.unread_count()
+    }
+
+    fn rename(&mut self, names: Vec<String>) -> Result<()> {
+        self.index.rename(names)
+    }
+
+    fn payload<V: Visitor<'de>>(&mut self, at: usize, visitor: V) -> Result<V::Value> {
+        let range = self.index.entry(at).range();
+        self.index.mark_read(at);
+        self.source.payload(range.clone(), visitor).map_err(|error| error.at(range.start))
+    }
+
+    fn skip(&mut self, at: usize) {
+        self.index.mark_read(at);
+    }
+}

@@ -1,0 +1,1 @@
+//! Bytes and messages, format by format.

@@ -1,0 +1,7 @@
+use ndarray::Array1;
+use tensorfile::TensorFile;
+
+#[derive(TensorFile)]
+struct Linear(#[tensor(rename = "weight")] Array1<f32>);
+
+fn main() {}

@@ -1,0 +1,10 @@
+use ndarray::Array1;
+use tensorfile::TensorFile;
+
+#[derive(TensorFile)]
+struct Linear {
+    #[tensor(shape = 64)]
+    weight: Array1<f32>,
+}
+
+fn main() {}

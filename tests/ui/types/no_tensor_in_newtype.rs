@@ -1,0 +1,6 @@
+use tensorfile::TensorFile;
+
+#[derive(TensorFile)]
+struct Name(String);
+
+fn main() {}
