@@ -168,7 +168,8 @@ impl<A: Element> CooTensor<A> {
         zeros.resize(elements, A::zero());
         let mut dense = ndarray::ArrayD::from_shape_vec(self.shape().dims(), zeros).map_err(|_| too_large())?;
         for (coordinate, value) in self.iter() {
-            let index: Shape = coordinate.iter().map(|&index| index as usize).collect();
+            let index = coordinate.iter().map(|&index| usize::try_from(index).expect("an index is below its dim"));
+            let index: Shape = index.collect();
             dense[index.dims()] = *value;
         }
         Ok(dense)

@@ -33,41 +33,52 @@ impl<A, S: Data<Elem = A>, D> Adaptable for ArrayBase<S, D> {}
 /// The elements of an array of any memory order, in row-major order.
 struct RowMajor<'a, A, D>(ArrayView<'a, A, D>);
 
-/// Elements gathered before they are passed on: 64 KiB of the largest.
-const PIECE: usize = 8192;
-
 impl<A: Element, D: Dimension> Pieces for RowMajor<'_, A, D> {
-    fn for_each<E>(&self, mut take: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
-        let mut piece = Vec::with_capacity(PIECE);
-        let mut pass = |elements: &mut dyn Iterator<Item = A>| {
-            for element in elements {
-                piece.push(element);
-                if piece.len() == PIECE {
-                    take(&to_le_bytes(&piece))?;
-                    piece.clear();
-                }
-            }
-            Ok(())
-        };
+    fn for_each<E>(&self, take: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let mut batch = Batch { elements: Vec::with_capacity(BATCH), take };
         let last = self.0.ndim().checked_sub(1).map(Axis);
-        match last {
+        if last.is_some_and(|last| self.0.stride_of(last) == 1) {
             // Rows that lie in one run are copied as runs.
-            Some(last) if self.0.stride_of(last) == 1 => {
-                for row in self.0.rows() {
-                    let mut row = row.to_slice().unwrap_or_default();
-                    while !row.is_empty() {
-                        let (now, later) = row.split_at(row.len().min(PIECE - piece.len()));
-                        piece.extend_from_slice(now);
-                        row = later;
-                        if piece.len() == PIECE {
-                            take(&to_le_bytes(&piece))?;
-                            piece.clear();
-                        }
-                    }
-                }
-            }
-            _ => pass(&mut self.0.iter().copied())?,
+            self.0.rows().into_iter().try_for_each(|row| batch.run(row.to_slice().unwrap_or_default()))?;
+        } else {
+            self.0.iter().try_for_each(|element| batch.push(*element))?;
         }
-        if piece.is_empty() { Ok(()) } else { take(&to_le_bytes(&piece)) }
+        batch.pass_on()
+    }
+}
+
+/// Elements gathered before they are passed on.
+struct Batch<A, F> {
+    elements: Vec<A>,
+    take: F,
+}
+
+/// The elements of a full batch: 64 KiB of the largest.
+const BATCH: usize = 8192;
+
+impl<A: Element, E, F: FnMut(&[u8]) -> Result<(), E>> Batch<A, F> {
+    fn push(&mut self, element: A) -> Result<(), E> {
+        self.elements.push(element);
+        if self.elements.len() == BATCH { self.pass_on() } else { Ok(()) }
+    }
+
+    fn run(&mut self, mut run: &[A]) -> Result<(), E> {
+        while !run.is_empty() {
+            let (now, later) = run.split_at(run.len().min(BATCH - self.elements.len()));
+            self.elements.extend_from_slice(now);
+            if self.elements.len() == BATCH {
+                self.pass_on()?;
+            }
+            run = later;
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self) -> Result<(), E> {
+        if !self.elements.is_empty() {
+            (self.take)(&to_le_bytes(&self.elements))?;
+            self.elements.clear();
+        }
+        Ok(())
     }
 }

@@ -323,7 +323,7 @@ maps! {
     BTreeMap<K: Ord, T> by map => map.iter();
     HashMap<K: Hash + Eq + Ord, T, H> by map => {
         let mut entries: Vec<_> = map.iter().collect();
-        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        entries.sort_unstable_by_key(|(key, _)| *key);
         entries.into_iter()
     };
     IndexMap<K: Hash + Eq, T, H> by map => map.iter();

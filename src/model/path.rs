@@ -25,7 +25,7 @@ impl Path {
     }
 
     pub(crate) fn push_index(&mut self, index: usize) -> usize {
-        self.push_display(index).expect("a `String` takes any number")
+        self.push(itoa::Buffer::new().format(index))
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {

@@ -8,7 +8,7 @@ use serde_bytes::Bytes;
 
 use super::token;
 use crate::error::is_ours;
-use crate::tensor::{Layout, TensorInfo};
+use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// Serializes a tensor whose payload is `data`.
 pub(crate) fn serialize_tensor<S: Serializer, P: Serialize + ?Sized>(
@@ -17,7 +17,7 @@ pub(crate) fn serialize_tensor<S: Serializer, P: Serialize + ?Sized>(
     data: &P,
 ) -> Result<S::Ok, S::Error> {
     let mut tensor = serializer.serialize_struct(token::TENSOR, token::TENSOR_FIELDS.len())?;
-    tensor.serialize_field(token::DTYPE, info.dtype.name())?;
+    tensor.serialize_field(token::DTYPE, &DtypeField(info.dtype))?;
     tensor.serialize_field(token::SHAPE, info.shape.dims())?;
     tensor.serialize_field(token::LAYOUT, &LayoutField(&info.layout))?;
     tensor.serialize_field(token::DATA, data)?;
@@ -55,6 +55,14 @@ impl<P: Pieces> Serialize for InPieces<P> {
 impl<const N: usize> Pieces for [Cow<'_, [u8]>; N] {
     fn for_each<E>(&self, take: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         self.iter().map(|piece| &**piece).try_for_each(take)
+    }
+}
+
+struct DtypeField(Dtype);
+
+impl Serialize for DtypeField {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit_variant(token::DTYPE, self.0 as u32, self.0.name())
     }
 }
 

@@ -1,7 +1,6 @@
 //! A tensor on its way out of a deserializer: its parts are checked, then its payload is taken over by whoever wants it.
 
 use std::fmt;
-use std::marker::PhantomData;
 
 use bytemuck::Pod;
 use serde::de::{DeserializeSeed, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor};
@@ -319,19 +318,20 @@ impl<'de> Deserialize<'de> for DtypeField {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct DtypeVisitor;
 
-        impl Visitor<'_> for DtypeVisitor {
+        impl<'de> Visitor<'de> for DtypeVisitor {
             type Value = DtypeField;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the name of a dtype")
+                f.write_str("a dtype")
             }
 
-            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<DtypeField, E> {
-                name.parse().map(DtypeField).map_err(|_| E::custom(format_args!("unknown dtype `{name}`")))
+            fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<DtypeField, A::Error> {
+                let (at, variant) = access.variant_seed(Identifier(Dtype::NAMES))?;
+                variant.unit_variant().map(|()| DtypeField(Dtype::ALL[at]))
             }
         }
 
-        deserializer.deserialize_str(DtypeVisitor)
+        deserializer.deserialize_enum(token::DTYPE, Dtype::NAMES, DtypeVisitor)
     }
 }
 
@@ -339,22 +339,25 @@ struct ShapeField(Shape);
 
 impl<'de> Deserialize<'de> for ShapeField {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(Numbers(PhantomData)).map(ShapeField)
-    }
-}
+        struct ShapeVisitor;
 
-/// A list of numbers into whatever collects them.
-struct Numbers<N, C>(PhantomData<(N, C)>);
+        impl<'de> Visitor<'de> for ShapeVisitor {
+            type Value = ShapeField;
 
-impl<'de, C: FromIterator<N>, N: Deserialize<'de>> Visitor<'de> for Numbers<N, C> {
-    type Value = C;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of dims")
+            }
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of numbers")
-    }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<ShapeField, A::Error> {
+                let mut shape = Shape::default();
+                while let Some(dim) = seq.next_element()? {
+                    shape.push(dim);
+                }
+                Ok(ShapeField(shape))
+            }
+        }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<C, A::Error> {
-        std::iter::from_fn(|| seq.next_element().transpose()).collect()
+        deserializer.deserialize_seq(ShapeVisitor)
     }
 }
 

@@ -108,6 +108,7 @@ impl Number {
 /// The integer as an `f64` whose last bit is set where bits were lost.
 fn round_to_odd(integer: i128) -> f64 {
     let nearest = integer as f64;
+    #[expect(clippy::cast_possible_truncation, reason = "a float made from an `i128` is a whole number")]
     let (there, wanted) = ((nearest as i128).unsigned_abs(), integer.unsigned_abs());
     if there == wanted {
         return nearest;

@@ -17,6 +17,9 @@ macro_rules! dtypes {
             /// Every dtype, in declaration order.
             pub const ALL: &'static [Dtype] = &[$(Dtype::$variant,)*];
 
+            /// The names, in the same order.
+            pub(crate) const NAMES: &'static [&'static str] = &[$($name,)*];
+
             /// The name in lower case, such as `f32`.
             #[must_use]
             pub const fn name(self) -> &'static str {
@@ -41,6 +44,7 @@ macro_rules! dtypes {
     };
 }
 
+// NOTE: serde formats without names write a dtype as its number here, so new ones go to the end.
 dtypes! {
     Bool        "bool"         1/1 Logical  "One byte, 0 or 1.";
     I8          "i8"           1/1 Signed   "Signed 8-bit integer.";

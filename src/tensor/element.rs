@@ -75,8 +75,13 @@ elements! {
     u64 => U64 by Number::to_integer,
     f16 => F16 by |number: Number| number.to_float(f16::from_f64_const),
     bf16 => Bf16 by |number: Number| number.to_float(bf16::from_f64_const),
-    f32 => F32 by |number: Number| number.to_float(|wide| wide as f32),
+    f32 => F32 by |number: Number| number.to_float(round_to_f32),
     f64 => F64 by |number: Number| number.to_float(|wide| wide),
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounding to the nearest is what is asked for")]
+fn round_to_f32(wide: f64) -> f32 {
+    wide as f32
 }
 
 /// Declares the scalars that are bits and nothing more.
@@ -184,6 +189,9 @@ pub(crate) fn le_to_host<B: Pod>(bits: &mut [B]) {
 pub(crate) fn view_le_bytes<A: Element>(bytes: &[u8]) -> Option<Result<&[A], InvalidTensor>> {
     if cfg!(target_endian = "big") && size_of::<A::Bits>() > 1 {
         return None;
+    }
+    if bytes.is_empty() {
+        return Some(Ok(&[]));
     }
     bytemuck::try_cast_slice(bytes).ok().map(A::view_bits)
 }

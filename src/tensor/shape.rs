@@ -22,6 +22,11 @@ impl Shape {
         &self.0
     }
 
+    /// Adds an innermost dim.
+    pub(crate) fn push(&mut self, dim: usize) {
+        self.0.push(dim);
+    }
+
     /// The number of dims.
     #[must_use]
     pub fn rank(&self) -> usize {

@@ -1,10 +1,11 @@
 use std::cell::OnceCell;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::ops::Range;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::is_index;
 use crate::tensor::TensorInfo;
 
 /// A tensor of a file: what it is and where its bytes are.
@@ -50,7 +51,7 @@ pub struct Index {
     /// All before this one are read.
     first: usize,
     by_name: HashTable<usize>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     /// Made when a part of a name is looked for, once every tensor is known.
     sorted: Option<Sorted>,
 }
@@ -94,16 +95,14 @@ impl Index {
         }
     }
 
-    /// Lets the tensors without a name be found by their position, which must not be another's name.
-    pub(crate) fn complete(&mut self) -> Result<()> {
-        if self.by_name.len() < self.entries.len() {
-            for at in 0..self.entries.len() {
-                if !self.entries[at].has_name {
-                    self.add_name(at)?;
-                }
-            }
+    /// Checks that no tensor's name is the position of one that has none.
+    pub(crate) fn complete(&self) -> Result<()> {
+        let is_mixed = !self.by_name.is_empty() && self.by_name.len() < self.entries.len();
+        let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.entries[at].has_name);
+        match unnamed.map(|at| self.name(at)).find(|name| self.find_named(name).is_some()) {
+            Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Lets go of all tensors.
@@ -180,8 +179,18 @@ impl Index {
 
     /// The tensor of that name, if it is not read.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        let found = self.by_name.find(self.hasher.hash_one(name), |&at| self.name(at) == name);
-        found.copied().filter(|&at| !self.read[at])
+        let at = self.find_named(name).or_else(|| self.find_unnamed(name))?;
+        (!self.read[at]).then_some(at)
+    }
+
+    fn find_named(&self, name: &str) -> Option<usize> {
+        self.by_name.find(self.hasher.hash_one(name), |&at| self.name(at) == name).copied()
+    }
+
+    /// A tensor without a name is called by its position.
+    fn find_unnamed(&self, name: &str) -> Option<usize> {
+        let at: usize = name.parse().ok().filter(|_| is_index(name))?;
+        self.entries.get(at).filter(|entry| !entry.has_name).map(|_| at)
     }
 
     /// The first tensor, by name, that is `prefix` or lies under it and is not read.

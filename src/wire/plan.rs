@@ -1,6 +1,6 @@
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 use serde::Serialize;
 
 use super::{Encode, names};
@@ -43,7 +43,7 @@ impl<E: Encode> Plan<E> {
         let mut planner = Serializer::under(name, plan);
         value.serialize(&mut planner)?;
         let mut plan = planner.into_sink();
-        if plan.encode.stores_names() || plan.encode.embeds_names() {
+        if plan.slots.len() > 1 && (plan.encode.stores_names() || plan.encode.embeds_names()) {
             plan.check_names()?;
         }
         if plan.encode.embeds_names() {
@@ -108,7 +108,7 @@ impl<E: Encode> Plan<E> {
     }
 
     fn check_names(&self) -> Result<()> {
-        let hasher = RandomState::new();
+        let hasher = DefaultHashBuilder::default();
         let hash = |at: &usize| hasher.hash_one(self.name(*at));
         let mut seen = HashTable::with_capacity(self.slots.len());
         for at in 0..self.slots.len() {

@@ -18,12 +18,15 @@ pub struct Pour<W, E> {
     scratch: Vec<u8>,
 }
 
+/// Enough for the head of most tensors.
+const HEAD: usize = 256;
+
 /// Zeros to pad with; formats align to less.
 const ZEROS: [u8; 64] = [0; 64];
 
 impl<W: Write, E: Encode> Pour<W, E> {
     pub(crate) fn new(writer: W, plan: Plan<E>) -> Self {
-        Self { writer, plan, done: 0, scratch: Vec::new() }
+        Self { writer, plan, done: 0, scratch: Vec::with_capacity(HEAD) }
     }
 
     fn begin(&mut self) -> Result<()> {

@@ -36,7 +36,7 @@ impl wire::Encode for Encode {
 
     fn record_bytes(&self, info: &TensorInfo) -> Option<u64> {
         let payload = info.payload_bytes()? as u64;
-        header::bytes(info).checked_add(payload)?.checked_next_multiple_of(header::ALIGNMENT)
+        header::bytes(info).checked_add(payload)?.checked_next_multiple_of(header::ALIGNMENT as u64)
     }
 
     fn begin_bytes(&self, tensors: usize) -> u64 {
@@ -57,6 +57,6 @@ impl wire::Encode for Encode {
     }
 
     fn padding(&self, payload: usize) -> usize {
-        payload.next_multiple_of(header::ALIGNMENT as usize) - payload
+        payload.next_multiple_of(header::ALIGNMENT) - payload
     }
 }

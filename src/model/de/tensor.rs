@@ -1,6 +1,6 @@
 use std::fmt;
 
-use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer, StrDeserializer};
+use serde::de::value::{MapAccessDeserializer, MapDeserializer, SeqDeserializer, StrDeserializer, U32Deserializer};
 use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
 use super::number::NumbersAccess;
@@ -33,7 +33,7 @@ impl<'a, 'de, S: TensorSource<'de>> TensorAccess<'a, S> {
 
     fn field<T: DeserializeSeed<'de>>(&mut self, field: &str, seed: T) -> Result<T::Value> {
         match field {
-            token::DTYPE => seed.deserialize(StrDeserializer::new(self.info.dtype.name())),
+            token::DTYPE => seed.deserialize(U32Deserializer::new(self.info.dtype as u32)),
             token::SHAPE => seed.deserialize(SeqDeserializer::new(self.info.shape.iter().copied())),
             token::LAYOUT => match &self.info.layout {
                 Layout::RowMajor => seed.deserialize(StrDeserializer::new(token::ROW_MAJOR)),

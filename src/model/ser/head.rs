@@ -1,5 +1,4 @@
 use serde::ser::{Impossible, Serialize, SerializeSeq, SerializeTuple};
-use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::token;
@@ -19,7 +18,7 @@ impl Head {
         value.serialize(&mut caught)?;
         match field {
             token::DTYPE => self.dtype = caught.dtype,
-            token::SHAPE => self.shape = caught.numbers.into_iter().collect(),
+            token::SHAPE => self.shape = caught.numbers,
             token::LAYOUT => self.layout = caught.into_layout()?,
             _ => return Err(not_ours()),
         }
@@ -36,11 +35,11 @@ impl Head {
     }
 }
 
-/// A short value: a dtype's name, a list of numbers, or a layout.
+/// A short value: a dtype, a list of numbers, or a layout.
 #[derive(Debug, Default)]
 struct Caught {
     dtype: Option<Dtype>,
-    numbers: SmallVec<[usize; 4]>,
+    numbers: Shape,
     variant: Option<&'static str>,
 }
 
@@ -101,11 +100,6 @@ impl<'a> serde::Serializer for &'a mut Caught {
         serialize_u8(u8), serialize_u16(u16), serialize_u32(u32), serialize_u64(u64)
     }
 
-    fn serialize_str(self, name: &str) -> Result<()> {
-        self.dtype = Some(name.parse().map_err(|_| not_ours())?);
-        Ok(())
-    }
-
     fn serialize_seq(self, _: Option<usize>) -> Result<Self> {
         Ok(self)
     }
@@ -114,8 +108,11 @@ impl<'a> serde::Serializer for &'a mut Caught {
         Ok(self)
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<()> {
-        self.variant = Some(variant);
+    fn serialize_unit_variant(self, name: &'static str, at: u32, variant: &'static str) -> Result<()> {
+        match name {
+            token::DTYPE => self.dtype = Dtype::ALL.get(at as usize).copied(),
+            _ => self.variant = Some(variant),
+        }
         Ok(())
     }
 
@@ -143,6 +140,7 @@ impl<'a> serde::Serializer for &'a mut Caught {
         serialize_f32(f32) -> ();
         serialize_f64(f64) -> ();
         serialize_char(char) -> ();
+        serialize_str(&str) -> ();
         serialize_bytes(&[u8]) -> ();
         serialize_none() -> ();
         serialize_unit() -> ();
