@@ -9,6 +9,11 @@ pub use crate::model::{Adapt, Adaptable, Field, Node};
 use crate::model::{Flattened, Loaded, Stored, offer_schema, token};
 use crate::{FromTensors, TensorFile};
 
+/// The names and types of a struct `T`.
+pub fn struct_node<T: ?Sized, const N: usize>(fields: fn() -> [Field; N], allow_unknown: bool) -> Node {
+    Node::of_struct::<T>(|| fields().into(), allow_unknown)
+}
+
 /// Writes a field under `name`.
 pub fn store_field<S: SerializeStruct, T: TensorFile + ?Sized>(
     state: &mut S,

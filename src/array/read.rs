@@ -11,8 +11,8 @@ use crate::{ErrorKind, FromTensors, Result};
 
 /// Owned, borrowed, and borrowed where possible: the three ways to take an array over.
 macro_rules! readable {
-    ($(<$de:lifetime, $a:ident, $d:ident> $array:ty => $take:ty;)*) => {$(
-        impl<$de, $a: Element, $d: Dimension> FromTensors<$de> for $array {
+    ($(<$de:lifetime $(: $view:lifetime)?, $a:ident, $d:ident> $array:ty => $take:ty;)*) => {$(
+        impl<$de $(: $view, $view)?, $a: Element, $d: Dimension> FromTensors<$de> for $array {
             fn load<Z: Deserializer<$de>>(deserializer: Z, adapt: &Adapt) -> Result<Self, Z::Error> {
                 let receiver = ReceiveArray::<$take, $a, $d> { adapt, array: PhantomData };
                 let array = deserialize_tensor(deserializer, receiver)?;
@@ -25,8 +25,8 @@ macro_rules! readable {
 readable! {
     <'de, A, D> Array<A, D> => Owned;
     <'de, A, D> ArcArray<A, D> => Shared;
-    <'de, A, D> ArrayView<'de, A, D> => Borrowed;
-    <'de, A, D> CowArray<'de, A, D> => BorrowedOrOwned;
+    <'de: 'a, A, D> ArrayView<'a, A, D> => Borrowed;
+    <'de: 'a, A, D> CowArray<'a, A, D> => BorrowedOrOwned;
 }
 
 struct Owned;

@@ -1,3 +1,5 @@
+use std::any::TypeId;
+use std::cell::RefCell;
 use std::fmt;
 
 use super::adapt::dims_text;
@@ -43,7 +45,24 @@ pub struct Slot {
 /// The names of a tuple's parts.
 const NUMBERS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
 
+thread_local! {
+    /// The structs whose nodes are being made, each within the one before.
+    static OPEN: RefCell<Vec<TypeId>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Node {
+    /// The node of a derived struct. Where it contains itself, the inner one is a map: its names go on without end.
+    pub(crate) fn of_struct<T: ?Sized>(fields: impl FnOnce() -> Vec<Field>, allow_unknown: bool) -> Self {
+        let this = typeid::of::<T>();
+        if OPEN.with_borrow(|open| open.contains(&this)) {
+            return Node::Map(Box::new(Node::Tensor(Slot { dtype: None, dims: None })));
+        }
+        OPEN.with_borrow_mut(|open| open.push(this));
+        let fields = fields();
+        OPEN.with_borrow_mut(Vec::pop);
+        Node::Struct { fields, allow_unknown }
+    }
+
     /// The parts of a tuple.
     pub(crate) fn numbered(parts: Vec<Node>) -> Self {
         let fields = NUMBERS.into_iter().zip(parts).map(|(spec, node)| Field { spec, node }).collect();

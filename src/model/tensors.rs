@@ -18,14 +18,14 @@ const ANY: Node = Node::Tensor(Slot { dtype: None, dims: None });
 
 /// serde's traits by ours.
 macro_rules! serde_by_tensors {
-    ($(<$de:lifetime $(, $param:ident: $bound:path)?> $type:ty;)*) => {$(
-        impl<$de $(, $param: $bound)?> Serialize for $type {
+    ($(<$de:lifetime $(: $view:lifetime)? $(, $param:ident: $bound:path)?> $type:ty;)*) => {$(
+        impl<$($view,)? $($param: $bound)?> Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 self.store(serializer, &Adapt::NONE)
             }
         }
 
-        impl<$de $(, $param: $bound)?> Deserialize<$de> for $type {
+        impl<$de $(: $view, $view)? $(, $param: $bound)?> Deserialize<$de> for $type {
             fn deserialize<D: Deserializer<$de>>(deserializer: D) -> Result<Self, D::Error> {
                 Self::load(deserializer, &Adapt::NONE)
             }
@@ -34,7 +34,7 @@ macro_rules! serde_by_tensors {
 }
 
 serde_by_tensors! {
-    <'de> TensorView<'de>;
+    <'de: 'a> TensorView<'a>;
     <'de> Tensor;
     <'de> TensorMap;
     <'de, A: Element> CooTensor<A>;
@@ -50,7 +50,7 @@ impl TensorFile for TensorView<'_> {
     }
 }
 
-impl<'de> FromTensors<'de> for TensorView<'de> {
+impl<'de: 'a, 'a> FromTensors<'de> for TensorView<'a> {
     fn load<D: Deserializer<'de>>(deserializer: D, _: &Adapt) -> Result<Self, D::Error> {
         struct ReceiveView;
 

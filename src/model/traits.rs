@@ -89,9 +89,12 @@ pub trait TensorFile {
 
 /// A [`TensorFile`] that can be read, borrowing from the file where its type does.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be read from a tensor file",
-    label = "cannot be read",
-    note = "arrays that own their elements, `ArrayView` and `CowArray` can be read; `ArrayViewMut` and other borrows can only be written"
+    message = "`{Self}` is not a tensor that can be read",
+    label = "not a tensor that can be read",
+    note = "a field may be an `ndarray` array of numbers, a number, `Tensor`, `TensorView`, `CooTensor`, `TensorMap`, \
+            another struct with `#[derive(TensorFile)]`, or an `Option`, `Vec`, array, tuple, map, `Box`, `Rc` or `Arc` of these",
+    note = "`#[tensor(skip)]` leaves a field out of the file",
+    note = "`ArrayViewMut` and references can be written but not read; `#[tensor(write_only)]` on the struct leaves reading out"
 )]
 pub trait FromTensors<'de>: TensorFile + Sized {
     /// Deserializes the tensors.

@@ -7,31 +7,52 @@ pub trait Encode {
     /// The format, in messages.
     const FORMAT: &'static str;
 
-    /// Whether names are written as one more tensor; [`names`](super::names) says how.
-    fn embeds_names(&self) -> bool;
+    /// What becomes of the tensors' names.
+    fn names(&self) -> Names;
 
-    /// Whether each tensor's name is written with it.
-    fn stores_names(&self) -> bool;
+    /// Whether a dense tensor is stored in the order of its memory. Where not, it is written in row-major order.
+    fn keeps_dim_order(&self) -> bool {
+        false
+    }
 
     /// Refuses a tensor that cannot be stored, before anything is written.
     fn check(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind>;
 
-    /// The bytes of a tensor's head, payload and padding. `None` where they pass `u64`.
-    fn record_bytes(&self, info: &TensorInfo) -> Option<u64>;
-
-    /// The bytes before the first tensor.
-    fn begin(&self, plan: &Plan<Self>, out: &mut Vec<u8>)
+    /// Says where everything goes.
+    ///
+    /// # Errors
+    ///
+    /// Where the file as a whole passes what the format can address.
+    fn lay_out(&self, plan: &Plan<Self>) -> Result<FileLayout>
     where
         Self: Sized;
 
-    /// The bytes of what [`begin`](Self::begin) writes for so many tensors.
-    fn begin_bytes(&self, tensors: usize) -> u64;
+    /// Adds the bytes that stand right before a payload. The name is empty where it is not to be stored here.
+    fn head(&self, _name: &str, _info: &TensorInfo, _out: &mut Vec<u8>) {}
+}
 
-    /// The bytes before a payload. The name is the one to store, which is empty where the name is implied or embedded.
-    fn head(&self, name: &str, info: &TensorInfo, out: &mut Vec<u8>);
+/// What becomes of the names of a file's tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// They are left out.
+    Omitted,
+    /// They are stored as the format stores names.
+    Stored,
+    /// They are stored in one more tensor; [`names`](super::names) says how.
+    Embedded,
+}
 
-    /// How many zero bytes follow a payload.
-    fn padding(&self, payload: usize) -> usize;
+/// Where everything in a file goes. Between one thing and the next there are zeros.
+#[derive(Debug, Default)]
+pub struct FileLayout {
+    /// The bytes at the start.
+    pub(crate) begin: Vec<u8>,
+    /// Where each payload begins.
+    pub(crate) payloads: Vec<u64>,
+    /// Where the bytes at the end begin: after the last payload and its padding.
+    pub(crate) end_offset: u64,
+    /// The bytes at the end.
+    pub(crate) end: Vec<u8>,
 }
 
 /// The error for a tensor that a format cannot store.

@@ -3,12 +3,12 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use serde::Serialize;
 
-use super::{Encode, names};
+use super::{Encode, FileLayout, Names, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Serializer, TensorSink};
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
-/// The file that a value will be: every name, dtype and shape, and with them every length.
+/// The file that a value will be: every name, dtype and shape, and with them where everything goes.
 ///
 /// The first of the two passes over a value makes it, without a look at any payload. The second writes by it, and a value that then is not the same
 /// is an error.
@@ -20,7 +20,7 @@ pub struct Plan<E> {
     slots: Vec<Slot>,
     /// The payload of the tensor that holds the names, which is the last slot.
     embedded: Option<Vec<u8>>,
-    file_bytes: u64,
+    layout: FileLayout,
 }
 
 /// A tensor of a [`Plan`].
@@ -39,24 +39,25 @@ impl<E: Encode> Plan<E> {
 
     /// Plans the file of a value that lies under `name`.
     pub(crate) fn under<T: Serialize + ?Sized>(name: &str, value: &T, encode: E) -> Result<Self> {
-        let plan = Self { encode, names: String::new(), slots: Vec::new(), embedded: None, file_bytes: 0 };
-        let mut planner = Serializer::under(name, plan);
+        let empty =
+            Self { encode, names: String::new(), slots: Vec::new(), embedded: None, layout: FileLayout::default() };
+        let mut planner = Serializer::under(name, empty);
         value.serialize(&mut planner)?;
         let mut plan = planner.into_sink();
-        if plan.slots.len() > 1 && (plan.encode.stores_names() || plan.encode.embeds_names()) {
+        if plan.slots.len() > 1 && plan.encode.names() != Names::Omitted {
             plan.check_names()?;
         }
-        if plan.encode.embeds_names() {
+        if plan.encode.names() == Names::Embedded {
             plan.embed_names()?;
         }
-        plan.file_bytes = plan.measure()?;
+        plan.layout = plan.encode.lay_out(&plan)?;
         Ok(plan)
     }
 
     /// The length of the file in bytes.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        self.file_bytes
+        self.layout.end_offset + self.layout.end.len() as u64
     }
 
     /// The number of tensors, embedded names counted as one more.
@@ -71,12 +72,36 @@ impl<E: Encode> Plan<E> {
         self.slots.is_empty()
     }
 
+    /// Puts the records of a format one after the other, the length of each payload padded to a multiple of `alignment`.
+    ///
+    /// `head` is the length of what stands before a payload. Returns where the payloads begin, and the end.
+    pub(crate) fn stack(
+        &self,
+        start: u64,
+        alignment: u64,
+        head: impl Fn(&TensorInfo) -> u64,
+    ) -> Result<(Vec<u64>, u64)> {
+        let mut payloads = Vec::with_capacity(self.len());
+        let mut end = start;
+        for (at, slot) in self.slots.iter().enumerate() {
+            let place = || {
+                let payload = end.checked_add(head(&slot.info))?;
+                let next = payload.checked_add((slot.payload as u64).checked_next_multiple_of(alignment)?)?;
+                Some((payload, next))
+            };
+            let (payload, next) = place().ok_or_else(|| too_large(&slot.info).in_tensor(self.name(at)))?;
+            payloads.push(payload);
+            end = next;
+        }
+        Ok((payloads, end))
+    }
+
     pub(crate) fn encode(&self) -> &E {
         &self.encode
     }
 
-    pub(crate) fn infos(&self) -> impl Iterator<Item = &TensorInfo> {
-        self.slots.iter().map(|slot| &slot.info)
+    pub(crate) fn layout(&self) -> &FileLayout {
+        &self.layout
     }
 
     pub(crate) fn name(&self, at: usize) -> &str {
@@ -95,16 +120,6 @@ impl<E: Encode> Plan<E> {
     /// The payload of the last slot, where that is the list of names.
     pub(crate) fn embedded(&self) -> Option<&[u8]> {
         self.embedded.as_deref()
-    }
-
-    fn push(&mut self, name: &str, info: TensorInfo) -> Result<()> {
-        self.encode.check(name, &info)?;
-        let payload = info
-            .payload_bytes()
-            .ok_or_else(|| Error::from(InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }))?;
-        self.names.push_str(name);
-        self.slots.push(Slot { name_end: self.names.len(), info, payload });
-        Ok(())
     }
 
     fn check_names(&self) -> Result<()> {
@@ -130,23 +145,22 @@ impl<E: Encode> Plan<E> {
         self.embedded = Some(payload);
         Ok(())
     }
+}
 
-    fn measure(&self) -> Result<u64> {
-        let mut bytes = self.encode.begin_bytes(self.slots.len());
-        for at in 0..self.slots.len() {
-            let info = self.info(at);
-            let record = self.encode.record_bytes(info).and_then(|record| bytes.checked_add(record));
-            bytes = record.ok_or_else(|| {
-                let too_large = InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() };
-                Error::from(too_large).in_tensor(self.name(at))
-            })?;
-        }
-        Ok(bytes)
-    }
+fn too_large(info: &TensorInfo) -> Error {
+    InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
 }
 
 impl<E: Encode> TensorSink for Plan<E> {
+    fn keeps_dim_order(&self) -> bool {
+        self.encode.keeps_dim_order()
+    }
+
     fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, _: &P) -> Result<()> {
-        self.push(name, info)
+        self.encode.check(name, &info)?;
+        let payload = info.payload_bytes().ok_or_else(|| too_large(&info))?;
+        self.names.push_str(name);
+        self.slots.push(Slot { name_end: self.names.len(), info, payload });
+        Ok(())
     }
 }

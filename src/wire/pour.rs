@@ -2,7 +2,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::{Encode, Plan};
+use super::{Encode, Names, Plan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Serializer, TensorSink, is_index, pour};
 use crate::tensor::TensorInfo;
@@ -14,25 +14,25 @@ pub struct Pour<W, E> {
     plan: Plan<E>,
     /// The number of tensors written.
     done: usize,
-    /// The bytes around a payload, made here to be written at once.
-    scratch: Vec<u8>,
+    /// The number of bytes written.
+    position: u64,
+    /// The bytes before a payload, made here to be written at once.
+    head: Vec<u8>,
 }
 
-/// Enough for the head of most tensors.
+/// Enough for the head of most tensors and the zeros before it.
 const HEAD: usize = 256;
-
-/// Zeros to pad with; formats align to less.
-const ZEROS: [u8; 64] = [0; 64];
 
 impl<W: Write, E: Encode> Pour<W, E> {
     pub(crate) fn new(writer: W, plan: Plan<E>) -> Self {
-        Self { writer, plan, done: 0, scratch: Vec::with_capacity(HEAD) }
+        Self { writer, plan, done: 0, position: 0, head: Vec::with_capacity(HEAD) }
     }
 
     fn begin(&mut self) -> Result<()> {
-        self.scratch.clear();
-        self.plan.encode().begin(&self.plan, &mut self.scratch);
-        Ok(self.writer.write_all(&self.scratch)?)
+        let begin = &self.plan.layout().begin;
+        self.writer.write_all(begin)?;
+        self.position += begin.len() as u64;
+        Ok(())
     }
 
     fn write<P: Serialize + ?Sized>(&mut self, name: &str, payload: &P) -> Result<()> {
@@ -42,11 +42,13 @@ impl<W: Write, E: Encode> Pour<W, E> {
         }
         let (plan, encode) = (&self.plan, self.plan.encode());
         // A name that only says the position is not worth storing.
-        let implied = encode.embeds_names() || is_position(name, at);
-        self.scratch.clear();
-        encode.head(if implied { "" } else { name }, plan.info(at), &mut self.scratch);
-        self.writer.write_all(&self.scratch)?;
+        let implied = encode.names() != Names::Stored || is_position(name, at);
+        self.head.clear();
+        encode.head(if implied { "" } else { name }, plan.info(at), &mut self.head);
 
+        let offset = plan.layout().payloads[at];
+        pad(&mut self.writer, offset - self.head.len() as u64 - self.position)?;
+        self.writer.write_all(&self.head)?;
         let planned = plan.payload_bytes(at);
         let mut left = planned;
         pour(payload, &mut |piece| {
@@ -56,12 +58,13 @@ impl<W: Write, E: Encode> Pour<W, E> {
         if left > 0 {
             return Err(changed(format!("{} bytes instead of {planned}", planned - left)));
         }
-        self.writer.write_all(&ZEROS[..encode.padding(planned)])?;
+        self.position = offset + planned as u64;
         self.done += 1;
         Ok(())
     }
 
-    fn finish(mut self) -> Result<W> {
+    /// Writes what comes after the last payload.
+    pub(crate) fn finish(mut self) -> Result<W> {
         if let Some(names) = self.plan.embedded() {
             let names = names.to_vec();
             self.write("", serde_bytes::Bytes::new(&names))?;
@@ -73,12 +76,30 @@ impl<W: Write, E: Encode> Pour<W, E> {
         if self.plan.is_empty() {
             self.begin()?;
         }
-        self.writer.flush()?;
+        let layout = self.plan.layout();
+        pad(&mut self.writer, layout.end_offset - self.position)?;
+        self.writer.write_all(&layout.end)?;
         Ok(self.writer)
     }
 }
 
+/// Writes zeros.
+fn pad(writer: &mut impl Write, len: u64) -> Result<()> {
+    const ZEROS: [u8; 128] = [0; 128];
+    let mut left = len;
+    while left > 0 {
+        let now = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len());
+        writer.write_all(&ZEROS[..now])?;
+        left -= now as u64;
+    }
+    Ok(())
+}
+
 impl<W: Write, E: Encode> TensorSink for Pour<W, E> {
+    fn keeps_dim_order(&self) -> bool {
+        self.plan.encode().keeps_dim_order()
+    }
+
     fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, payload: &P) -> Result<()> {
         if self.done + usize::from(self.plan.embedded().is_some()) >= self.plan.len() {
             return Err(changed(format!("`{name}` was not there before")));
@@ -104,7 +125,11 @@ impl<W: Write, E: Encode> Serializer<Pour<W, E>> {
     /// - [`ErrorKind::Changed`]: the value did not give all the tensors that were planned.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn end(self) -> Result<W> {
-        self.into_sink().finish().map_err(|error| error.in_format(E::FORMAT))
+        let ended = self.into_sink().finish().and_then(|mut writer| {
+            writer.flush()?;
+            Ok(writer)
+        });
+        ended.map_err(|error| error.in_format(E::FORMAT))
     }
 }
 

@@ -94,7 +94,7 @@ fn read_table<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Resul
 
 fn check_offset(offset: u64, at: usize, tensors: usize) -> Result<()> {
     let table = header::table_bytes(tensors as u64);
-    let expected = if !offset.is_multiple_of(header::ALIGNMENT as u64) {
+    let expected = if !offset.is_multiple_of(header::ALIGNMENT) {
         format!("a multiple of {}", header::ALIGNMENT)
     } else if offset < table {
         format!("at least {table}, where the offset table ends")

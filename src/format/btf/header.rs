@@ -37,7 +37,7 @@ const COO: u8 = 2;
 const FIXED: u64 = 16;
 
 /// Each record begins at a multiple of this.
-pub(super) const ALIGNMENT: usize = 8;
+pub(super) const ALIGNMENT: u64 = 8;
 
 /// The largest dim: TFRT reads dims as signed numbers.
 pub(super) const MAX_DIM: u64 = i64::MAX as u64;

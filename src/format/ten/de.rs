@@ -49,7 +49,7 @@ impl Walk {
 
 /// Where the padding of a payload ends, which begins at the cursor.
 fn payload_end<'de, B: ByteSource<'de>>(cursor: &Cursor<'_, 'de, B>, length: u64) -> Result<u64> {
-    let padded = length.checked_next_multiple_of(header::ALIGNMENT as u64);
+    let padded = length.checked_next_multiple_of(header::ALIGNMENT);
     let end = padded.and_then(|padded| cursor.offset().checked_add(padded));
     let truncated = |left: u64| {
         let padding = padded.map_or(0, |padded| padded - length);

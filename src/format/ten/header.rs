@@ -8,10 +8,10 @@ use crate::wire::Cursor;
 const MAGIC: [u8; 8] = *b"~TenBin~";
 
 /// The contents of a chunk are padded to a multiple of this.
-pub(super) const ALIGNMENT: usize = 64;
+pub(super) const ALIGNMENT: u64 = 64;
 
 /// The bytes of a chunk before its contents.
-pub(super) const CHUNK: usize = 16;
+pub(super) const CHUNK: u64 = 16;
 
 /// The most bytes of a name.
 pub(super) const NAME: usize = 8;
@@ -87,7 +87,7 @@ pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, lim
         return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(offset));
     }
     let shape = (0..rank).map(|_| read_dim(cursor)).collect::<Result<Shape>>()?;
-    cursor.skip(length.next_multiple_of(ALIGNMENT as u64) - length)?;
+    cursor.skip(length.next_multiple_of(ALIGNMENT) - length)?;
     Ok(Header { name, info: TensorInfo::new(dtype, shape) })
 }
 
@@ -130,27 +130,27 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
 }
 
 /// The bytes of both chunks, without the payload and its padding.
-pub(super) fn bytes(info: &TensorInfo) -> usize {
+pub(super) fn bytes(info: &TensorInfo) -> u64 {
     CHUNK + contents_bytes(info).next_multiple_of(ALIGNMENT) + CHUNK
 }
 
-fn contents_bytes(info: &TensorInfo) -> usize {
-    8 * (3 + info.shape.rank())
+fn contents_bytes(info: &TensorInfo) -> u64 {
+    8 * (3 + info.shape.rank() as u64)
 }
 
 /// Writes the header chunk and the beginning of the data chunk.
 pub(super) fn write(name: &str, info: &TensorInfo, payload: usize, out: &mut Vec<u8>) {
     let contents = contents_bytes(info);
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&(contents as u64).to_le_bytes());
-    let end = out.len() + contents.next_multiple_of(ALIGNMENT);
+    out.extend_from_slice(&contents.to_le_bytes());
+    let padding = contents.next_multiple_of(ALIGNMENT) - contents;
     put_text(dtype_name(info.dtype).expect("the plan was checked"), out);
     put_text(name.as_bytes(), out);
     out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
     for dim in info.shape.iter() {
         out.extend_from_slice(&(*dim as u64).to_le_bytes());
     }
-    out.resize(end, 0);
+    out.resize(out.len() + usize::try_from(padding).expect("less than 64"), 0);
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&(payload as u64).to_le_bytes());
 }

@@ -1,7 +1,7 @@
 use super::header;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Result};
 use crate::tensor::{Layout, TensorInfo};
-use crate::wire::{self, Plan};
+use crate::wire::{self, FileLayout, Names, Plan};
 
 /// Writes tensors one after the other, as two chunks each.
 #[derive(Debug, Clone, Default)]
@@ -12,12 +12,8 @@ pub struct Encode {
 impl wire::Encode for Encode {
     const FORMAT: &'static str = "ten";
 
-    fn embeds_names(&self) -> bool {
-        self.embed_names
-    }
-
-    fn stores_names(&self) -> bool {
-        !self.embed_names
+    fn names(&self) -> Names {
+        if self.embed_names { Names::Embedded } else { Names::Stored }
     }
 
     fn check(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
@@ -25,10 +21,7 @@ impl wire::Encode for Encode {
             return Err(wire::cannot_store_dtype(Self::FORMAT, info.dtype, header::DTYPES));
         }
         if info.layout != Layout::RowMajor {
-            return Err(wire::cannot_store(
-                "a layout other than row-major",
-                "ten stores dense tensors in row-major order",
-            ));
+            return Err(wire::cannot_store("a sparse tensor", "ten stores dense tensors"));
         }
         if info.shape.rank() > header::MAX_RANK {
             let what = format!("rank {}", info.shape.rank());
@@ -37,30 +30,20 @@ impl wire::Encode for Encode {
         if let Some(dim) = info.shape.iter().find(|dim| i64::try_from(**dim).is_err()) {
             return Err(wire::cannot_store(format!("a dim of {dim}"), "ten stores dims below 2^63"));
         }
-        if self.stores_names() { check_name(name) } else { Ok(()) }
+        if self.embed_names { Ok(()) } else { check_name(name) }
     }
 
-    fn record_bytes(&self, info: &TensorInfo) -> Option<u64> {
-        let payload = info.payload_bytes()?.checked_next_multiple_of(header::ALIGNMENT)?;
-        (header::bytes(info) as u64).checked_add(payload as u64)
+    fn lay_out(&self, plan: &Plan<Self>) -> Result<FileLayout> {
+        let (payloads, end_offset) = plan.stack(0, header::ALIGNMENT, header::bytes)?;
+        Ok(FileLayout { payloads, end_offset, ..FileLayout::default() })
     }
-
-    fn begin_bytes(&self, _: usize) -> u64 {
-        0
-    }
-
-    fn begin(&self, _: &Plan<Self>, _: &mut Vec<u8>) {}
 
     fn head(&self, name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
         header::write(name, info, info.payload_bytes().expect("the plan was measured"), out);
     }
-
-    fn padding(&self, payload: usize) -> usize {
-        payload.next_multiple_of(header::ALIGNMENT) - payload
-    }
 }
 
-pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
+fn check_name(name: &str) -> Result<(), ErrorKind> {
     if name.len() > header::NAME {
         let what = format!("a name of {} bytes", name.len());
         let instead = "ten stores up to 8; `#[tensor(rename)]` shortens a name, `Options::embed_names` keeps it";

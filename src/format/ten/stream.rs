@@ -57,7 +57,9 @@ impl<W: Write> Encoder<W> {
             let instead = "`Encoder::encode` takes one tensor, `ten::to_writer` any number of them";
             return Err(ErrorKind::NotATensor { found: "the value", instead }.into());
         }
-        stored.serialize(&mut Serializer::under(name, Pour::new(&mut self.writer, plan)))
+        let mut serializer = Serializer::under(name, Pour::new(&mut self.writer, plan));
+        stored.serialize(&mut serializer)?;
+        serializer.into_sink().finish().map(drop)
     }
 
     /// Flushes the writer.
@@ -144,7 +146,7 @@ impl<R: Read> Decoder<R> {
     /// # Errors
     ///
     /// Where the stream is malformed or cannot be read.
-    pub fn skip(&mut self) -> Result<bool> {
+    pub fn skip_tensor(&mut self) -> Result<bool> {
         let found = self.peek()?.is_some();
         self.deserializer.source().forget();
         Ok(found)

@@ -156,7 +156,7 @@ impl<S: TensorSink> SerializeStruct for Struct<'_, S> {
         match (self.kind, name) {
             (StructKind::Tensor, token::DATA) => self.serializer.tensor(self.head.take_info()?, value),
             (StructKind::Tensor, _) => self.head.set(name, value),
-            (StructKind::Ndarray, "v") => Ok(()),
+            (StructKind::Ndarray, "v") => self.head.set(name, value),
             (StructKind::Ndarray, "dim") => self.head.set(token::SHAPE, value),
             (StructKind::Ndarray, "data") => {
                 self.serializer.dims = Some(self.head.take_shape());

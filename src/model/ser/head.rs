@@ -20,6 +20,8 @@ impl Head {
             token::DTYPE => self.dtype = caught.dtype,
             token::SHAPE => self.shape = caught.numbers,
             token::LAYOUT => self.layout = caught.into_layout()?,
+            // Only ndarray's own struct has a number here.
+            "v" if caught.numbers == [1] => {}
             _ => return Err(not_ours()),
         }
         Ok(())
@@ -62,10 +64,10 @@ impl Caught {
     }
 }
 
-/// Only a struct that borrowed our private name can come here.
+/// Only a struct that borrowed our private name, or ndarray's, can come here.
 fn not_ours() -> Error {
-    let instead = "its fields are not those of `TensorView`";
-    ErrorKind::NotATensor { found: "a struct named like our tensors", instead }.into()
+    let instead = "a struct `Array` of three fields is taken for ndarray's own, so give it another name";
+    ErrorKind::NotATensor { found: "a struct that is named like a tensor but has other fields", instead }.into()
 }
 
 macro_rules! numbers {
