@@ -1,11 +1,13 @@
 //! What the derive's code does: each attribute through formats that know tensors and through formats that do not.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fmt::Debug;
 
 use ndarray::{Array, Array1, Array2, ArrayView, ArrayView1, CowArray, Dimension, Ix1, Ix2, array};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tensorfile::{Element, Tensor, TensorFile, TensorMap, btf, ten};
+use tensorfile::{Element, Tensor, TensorFile, TensorMap, TensorView, btf, ten};
 
 /// Sends a value through every format and back.
 #[track_caller]
@@ -390,6 +392,13 @@ fn generic_structs_own_or_borrow() {
     }
 
     #[derive(TensorFile, Debug, PartialEq)]
+    struct Plain<'a, 'b> {
+        weight: ArrayView<'a, u16, Ix2>,
+        #[tensor(default)]
+        other: Option<TensorView<'b>>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
     struct Pair<T> {
         first: T,
         all: [T; 2],
@@ -401,6 +410,8 @@ fn generic_structs_own_or_borrow() {
     let view: View<'_, u16, Ix2> = ten::from_slice(&file).unwrap();
     assert_eq!(view.weight, owned.weight);
     assert!(file.as_ptr_range().contains(&view.weight.as_ptr().cast()), "the view borrows from the file");
+    let plain: Plain<'_, '_> = ten::from_slice(&file).unwrap();
+    assert_eq!(plain, Plain { weight: view.weight, other: None });
     let cow: Cow<'_, u16> = ten::from_slice(&file).unwrap();
     assert!(cow.weight.is_view());
     let pair =

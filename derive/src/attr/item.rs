@@ -80,7 +80,7 @@ impl Item {
 
     /// A path, in quotes or without.
     pub(super) fn path(&self) -> Result<Path> {
-        self.parse("path", |input| match input.parse::<Option<LitStr>>()? {
+        self.parse("\"path\"", |input| match input.parse::<Option<LitStr>>()? {
             Some(quoted) => quoted.parse(),
             None => input.parse(),
         })

@@ -24,10 +24,7 @@ pub(super) fn node(env: &Env, layer: &Layer<'_>) -> TokenStream {
         fn node() -> #private::Node {
             #questions
             #(#private::check_adaptable::<#adaptable>();)*
-            #private::Node::Struct {
-                fields: ::core::convert::Into::into([#(#fields),*]),
-                allow_unknown: #allow_unknown,
-            }
+            #private::struct_node::<Self, _>(|| [#(#fields),*], #allow_unknown)
         }
     }
 }

@@ -18,6 +18,12 @@ struct View<'a, A, D> {
 }
 
 #[derive(TensorFile)]
+struct Plain<'x, 'y> {
+    view: ArrayView<'x, f32, Ix1>,
+    cow: CowArray<'y, f32, Ix1>,
+}
+
+#[derive(TensorFile)]
 struct Cow<'x, 'y: 'x, A: Element>
 where
     A: PartialOrd,
@@ -105,6 +111,7 @@ fn all<'a>() {
     owned::<Projected<Floats>>();
     owned::<Adapted<Option<Array1<u8>>>>();
     view::<View<'a, f64, Ix1>>();
+    view::<Plain<'a, 'static>>();
     view::<Cow<'a, 'a, f32>>();
     view::<Clashing<'a, u8, u16, u32>>();
     view::<Prefixed<'a, f32, Ix1, 4>>();

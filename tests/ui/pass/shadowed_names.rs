@@ -22,7 +22,6 @@ trait Into {}
 trait Serialize {}
 trait TensorFile {}
 
-
 #[derive(::tensorfile::TensorFile)]
 #[tensor(allow_unknown)]
 struct Linear {

@@ -1,6 +1,0 @@
-use tensorfile::TensorFile;
-
-#[derive(TensorFile)]
-struct Name(String);
-
-fn main() {}
