@@ -185,12 +185,7 @@ fn strided<D: ndarray::Dimension>(info: &TensorInfo) -> ndarray::StrideShape<D> 
     let dims: D = dimension(info.shape.dims());
     match &info.layout {
         Layout::DimOrder(order) => {
-            let mut strides = D::zeros(info.shape.rank());
-            let mut stride = usize::from(!info.shape.contains(&0));
-            for &dim in order.as_slice().iter().rev() {
-                strides[usize::from(dim)] = stride;
-                stride *= info.shape[usize::from(dim)];
-            }
+            let strides: D = dimension(&order.strides(&info.shape));
             dims.strides(strides)
         }
         _ => dims.into(),

@@ -139,9 +139,9 @@ pub enum ErrorKind {
         alignment: usize,
     },
 
-    /// The format cannot store the value.
+    /// What the format, or the way it is read, cannot do.
     Unsupported {
-        /// What cannot be stored.
+        /// What cannot be done, such as "store bf16".
         what: String,
         /// What could.
         instead: String,
@@ -263,7 +263,7 @@ impl fmt::Display for ErrorKind {
                 f,
                 "cannot borrow {dtype} from bytes that do not start at a multiple of {alignment}; a `CowArray` would copy them"
             ),
-            Self::Unsupported { what, instead } => write!(f, "cannot store {what}; {instead}"),
+            Self::Unsupported { what, instead } => write!(f, "cannot {what}; {instead}"),
             Self::NotATensor { found, instead } => write!(f, "{found} is not a tensor; {instead}"),
             Self::Changed { what } => write!(f, "the value changed between planning and writing: {what}"),
             Self::Cast(cast) => cast.fmt(f),

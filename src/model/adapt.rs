@@ -36,11 +36,13 @@ pub(crate) fn accept<A: Element>(
     dims: Option<&[Option<usize>]>,
     adapt: &Adapt,
 ) -> Result<(), ErrorKind> {
-    if let Layout::Coo { .. } = info.layout {
-        return Err(ErrorKind::WrongLayout {
-            found: info.clone(),
-            expected: "a dense tensor (`CooTensor` reads this one)",
-        });
+    let expected = match info.layout {
+        Layout::RowMajor | Layout::DimOrder(_) => None,
+        Layout::Coo { .. } => Some("a dense tensor (`CooTensor` reads this one)"),
+        Layout::Blob => Some("a tensor (`Blob` reads this)"),
+    };
+    if let Some(expected) = expected {
+        return Err(ErrorKind::WrongLayout { found: info.clone(), expected });
     }
     if info.dtype != A::DTYPE && !(adapt.cast && can_cast(info.dtype, A::DTYPE)) {
         return Err(ErrorKind::WrongDtype { found: info.clone(), expected: A::DTYPE });

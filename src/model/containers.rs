@@ -273,8 +273,8 @@ where
 
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<M, A::Error> {
         let mut map = M::default();
-        while let Some(key) = access.next_key()? {
-            if !map.add(key, access.next_value_seed(Loaded::new(self.adapt))?) {
+        while let Some((key, value)) = access.next_entry_seed(PhantomData, Loaded::new(self.adapt))? {
+            if !map.add(key, value) {
                 return Err(A::Error::custom("two entries of a map have the same key"));
             }
         }

@@ -28,7 +28,7 @@ pub(crate) use handoff::offer_schema;
 pub(crate) use path::{Path, is_index};
 pub(crate) use payload::{InPieces, Pieces, serialize_tensor};
 pub(crate) use receive::{Gathered, Receive, deserialize_tensor};
-pub(crate) use ser::pour;
+pub(crate) use ser::Payload;
 pub(crate) use sink::TensorSink;
 pub(crate) use source::TensorSource;
 pub(crate) use tensors::cannot_borrow;

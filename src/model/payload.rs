@@ -76,6 +76,7 @@ impl Serialize for LayoutField<'_> {
                 serializer.serialize_newtype_variant(token::LAYOUT, 1, token::DIM_ORDER, order.as_slice())
             }
             Layout::Coo { entries } => serializer.serialize_newtype_variant(token::LAYOUT, 2, token::COO, entries),
+            Layout::Blob => serializer.serialize_unit_variant(token::LAYOUT, 3, token::BLOB),
         }
     }
 }

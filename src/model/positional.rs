@@ -125,7 +125,9 @@ impl Program {
         while let Some(step) = open.pop() {
             match &self.steps[step] {
                 Step::Tensor(_) | Step::End => found.push(step),
-                Step::Split(other) | Step::Repeat(other) => open.extend([*other, step + 1]),
+                // The last one in is the first one followed: what goes on before what ends.
+                Step::Split(other) => open.extend([*other, step + 1]),
+                Step::Repeat(other) => open.extend([step + 1, *other]),
                 _ => open.push(step + 1),
             }
         }
@@ -167,9 +169,10 @@ fn is_nullable(node: &Node) -> bool {
     }
 }
 
-fn needs_names(what: &str) -> Error {
+/// The error for what only names can tell.
+pub(super) fn needs_names(what: &str) -> Error {
     let instead = "write the file with `Options::embed_names`".to_owned();
-    ErrorKind::Unsupported { what: format!("{what} in a file without names"), instead }.into()
+    ErrorKind::Unsupported { what: format!("read {what} by position"), instead }.into()
 }
 
 /// A way through the program: the tensor that it wants next, and where it came from.

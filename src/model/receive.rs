@@ -378,6 +378,7 @@ impl<'de> Deserialize<'de> for LayoutField {
                 let (at, variant) = access.variant_seed(Identifier(token::LAYOUTS))?;
                 let layout = match token::LAYOUTS[at] {
                     token::ROW_MAJOR => variant.unit_variant().map(|()| Layout::RowMajor)?,
+                    token::BLOB => variant.unit_variant().map(|()| Layout::Blob)?,
                     token::DIM_ORDER => {
                         let order: Vec<u8> = variant.newtype_variant()?;
                         Layout::from_dim_order(&order).map_err(raise)?

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{Error as _, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_bytes::Bytes;
@@ -11,8 +11,10 @@ use serde_bytes::Bytes;
 use super::payload::{InPieces, serialize_tensor};
 use super::receive::{Gathered, Receive, deserialize_tensor};
 use super::{Adapt, FromTensors, Node, Slot, TensorFile};
-use crate::error::{Error, ErrorKind};
-use crate::tensor::{Buffer, CooTensor, Element, Layout, Tensor, TensorInfo, TensorMap, TensorView, to_le_bytes};
+use crate::error::{Error, ErrorKind, raise};
+use crate::tensor::{
+    Blob, Buffer, CooTensor, Dtype, Element, Layout, Tensor, TensorInfo, TensorMap, TensorView, to_le_bytes,
+};
 
 const ANY: Node = Node::Tensor(Slot { dtype: None, dims: None });
 
@@ -37,6 +39,7 @@ serde_by_tensors! {
     <'de: 'a> TensorView<'a>;
     <'de> Tensor;
     <'de> TensorMap;
+    <'de> Blob;
     <'de, A: Element> CooTensor<A>;
 }
 
@@ -82,7 +85,7 @@ impl<'de: 'a, 'a> FromTensors<'de> for TensorView<'a> {
 /// The error for a borrowed tensor where there is nothing to borrow from.
 pub(crate) fn cannot_borrow(owned: &str) -> Error {
     ErrorKind::Unsupported {
-        what: "borrowed elements of a stream".to_owned(),
+        what: "borrow from a stream".to_owned(),
         instead: format!("read the file into memory, or use {owned}"),
     }
     .into()
@@ -154,16 +157,59 @@ impl<'de> FromTensors<'de> for TensorMap {
 
             fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<TensorMap, A::Error> {
                 let mut map = TensorMap::new();
-                while let Some(name) = access.next_key::<String>()? {
-                    if map.insert(name, access.next_value()?).is_some() {
-                        return Err(A::Error::custom("two tensors of a map have the same name"));
+                while let Some((name, tensor)) = access.next_entry::<String, Tensor>()? {
+                    if map.get(&name).is_some() {
+                        return Err(raise(ErrorKind::DuplicateName { name }));
                     }
+                    map.insert(name, tensor);
                 }
                 Ok(map)
             }
         }
 
         deserializer.deserialize_map(MapVisitor)
+    }
+}
+
+impl TensorFile for Blob {
+    fn node() -> Node {
+        Node::Tensor(Slot { dtype: Some(Dtype::U8), dims: Some(vec![None]) })
+    }
+
+    fn store<S: Serializer>(&self, serializer: S, _: &Adapt) -> Result<S::Ok, S::Error> {
+        serialize_tensor(serializer, &TensorInfo::blob(self.0.len()), Bytes::new(&self.0))
+    }
+}
+
+impl<'de> FromTensors<'de> for Blob {
+    fn load<D: Deserializer<'de>>(deserializer: D, _: &Adapt) -> Result<Self, D::Error> {
+        struct ReceiveBlob;
+
+        impl<'de> Receive<'de> for ReceiveBlob {
+            type Value = Blob;
+            type Bits = u8;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a blob")
+            }
+
+            fn accept(&self, info: &TensorInfo) -> Result<(), Error> {
+                match info.layout {
+                    Layout::Blob => Ok(()),
+                    _ => Err(ErrorKind::WrongLayout { found: info.clone(), expected: "a blob" }.into()),
+                }
+            }
+
+            fn copy(self, _: TensorInfo, payload: &[u8]) -> Result<Blob, Error> {
+                Ok(Blob(payload.to_vec()))
+            }
+
+            fn gathered(self, _: TensorInfo, payload: Gathered<u8>) -> Result<Blob, Error> {
+                Ok(Blob(payload.into_bits()))
+            }
+        }
+
+        deserialize_tensor(deserializer, ReceiveBlob)
     }
 }
 

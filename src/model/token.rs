@@ -15,10 +15,11 @@ pub(crate) const LAYOUT: &str = "layout";
 pub(crate) const DATA: &str = "data";
 
 /// The variants of the field `layout`.
-pub(crate) const LAYOUTS: &[&str] = &[ROW_MAJOR, DIM_ORDER, COO];
+pub(crate) const LAYOUTS: &[&str] = &[ROW_MAJOR, DIM_ORDER, COO, BLOB];
 pub(crate) const ROW_MAJOR: &str = "row_major";
 pub(crate) const DIM_ORDER: &str = "dim_order";
 pub(crate) const COO: &str = "coo";
+pub(crate) const BLOB: &str = "blob";
 
 /// The newtype around a flattened field: its tensors have the names that they would have without the field.
 pub(crate) const FLATTEN: &str = "$tensorfile::Flatten";

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
-use super::cast::Number;
+use super::cast::{Number, round_to_odd_f32};
 use super::{Dtype, InvalidTensor};
 
 /// A Rust scalar that has a [`Dtype`].
@@ -73,8 +73,8 @@ elements! {
     u16 => U16 by Number::to_integer,
     u32 => U32 by Number::to_integer,
     u64 => U64 by Number::to_integer,
-    f16 => F16 by |number: Number| number.to_float(f16::from_f64_const),
-    bf16 => Bf16 by |number: Number| number.to_float(bf16::from_f64_const),
+    f16 => F16 by |number: Number| number.to_float(|wide| f16::from_f32(round_to_odd_f32(wide))),
+    bf16 => Bf16 by |number: Number| number.to_float(|wide| bf16::from_f32(round_to_odd_f32(wide))),
     f32 => F32 by |number: Number| number.to_float(round_to_f32),
     f64 => F64 by |number: Number| number.to_float(|wide| wide),
 }

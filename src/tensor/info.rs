@@ -20,11 +20,17 @@ impl TensorInfo {
         Self { dtype, shape: shape.into(), layout: Layout::RowMajor }
     }
 
+    /// A blob of so many bytes.
+    #[must_use]
+    pub fn blob(bytes: usize) -> Self {
+        Self { dtype: Dtype::U8, shape: [bytes].into(), layout: Layout::Blob }
+    }
+
     /// The bytes that the tensor takes, without padding. `None` where they pass `usize`.
     #[must_use]
     pub fn payload_bytes(&self) -> Option<usize> {
         match self.layout {
-            Layout::RowMajor | Layout::DimOrder(_) => self.dtype.bytes_for(self.shape.elements()?),
+            Layout::RowMajor | Layout::DimOrder(_) | Layout::Blob => self.dtype.bytes_for(self.shape.elements()?),
             Layout::Coo { entries } => {
                 let indices = entries.checked_mul(self.shape.rank())?.checked_mul(size_of::<u64>())?;
                 indices.checked_add(size_of::<u64>())?.checked_add(self.dtype.bytes_for(entries)?)
@@ -48,9 +54,12 @@ impl TensorInfo {
 
 impl fmt::Display for TensorInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.layout == Layout::Blob {
+            return write!(f, "a blob of {} bytes", self.shape.elements().unwrap_or(0));
+        }
         write!(f, "{}{}", self.dtype, self.shape)?;
         match &self.layout {
-            Layout::RowMajor => Ok(()),
+            Layout::RowMajor | Layout::Blob => Ok(()),
             Layout::DimOrder(order) => write!(f, " in dim order {:?}", order.as_slice()),
             Layout::Coo { entries } => write!(f, " in COO layout with {entries} values"),
         }

@@ -1,5 +1,6 @@
 //! What a tensor is: no I/O, no serde, no formats.
 
+mod blob;
 mod buffer;
 mod cast;
 mod coo;
@@ -9,10 +10,12 @@ mod info;
 mod invalid;
 mod layout;
 mod map;
+mod order;
 mod owned;
 mod shape;
 mod view;
 
+pub use blob::Blob;
 pub use cast::InvalidCast;
 pub use coo::CooTensor;
 pub use dtype::{Dtype, UnknownDtypeName};
@@ -31,3 +34,4 @@ pub(crate) use buffer::Buffer;
 pub(crate) use cast::{Number, can_cast, cast, number};
 pub(crate) use coo::check as check_coo;
 pub(crate) use element::{from_le_bytes, le_to_host, to_le_bytes, view_le_bytes};
+pub(crate) use order::{bytes_in_row_major, in_row_major};

@@ -57,7 +57,7 @@ pub struct FileLayout {
 
 /// The error for a tensor that a format cannot store.
 pub(crate) fn cannot_store(what: impl Into<String>, instead: impl Into<String>) -> ErrorKind {
-    ErrorKind::Unsupported { what: what.into(), instead: instead.into() }
+    ErrorKind::Unsupported { what: format!("store {}", what.into()), instead: instead.into() }
 }
 
 /// The error for a dtype that a format cannot store.

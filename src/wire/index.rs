@@ -28,6 +28,14 @@ impl Entry {
         self.has_name
     }
 
+    /// What messages call the tensor that is the `number`-th of its file.
+    pub(crate) fn label(&self, number: usize) -> String {
+        match self.name.get() {
+            Some(name) if self.has_name => name.to_string(),
+            _ => format!("#{number}"),
+        }
+    }
+
     /// Dtype, shape and layout.
     #[must_use]
     pub fn info(&self) -> &TensorInfo {
@@ -144,7 +152,12 @@ impl Index {
 
     /// The name in a message.
     pub(crate) fn label(&self, at: usize) -> String {
-        if self.entries[at].has_name { self.name(at).to_owned() } else { format!("#{}", self.start + at) }
+        self.entries[at].label(self.start + at)
+    }
+
+    /// The number of the entry that will be added next.
+    pub(crate) fn next_number(&self) -> usize {
+        self.start + self.entries.len()
     }
 
     pub(crate) fn mark_read(&mut self, at: usize) {

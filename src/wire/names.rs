@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::de::{SeqAccess, Visitor};
 
-use crate::error::{ErrorKind, Result};
+use super::cannot_store;
+use crate::error::{Error, ErrorKind, Result};
 
 /// How the list begins; the names follow, each with a NUL behind it.
 pub(crate) const MAGIC: [u8; 20] = *b"tensorfile.names.v1\0";
@@ -14,10 +15,8 @@ pub(crate) fn payload<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8
     let mut bytes = MAGIC.to_vec();
     for name in names {
         if name.contains('\0') {
-            let instead = "embedded names end with a NUL".to_owned();
-            return Err(
-                ErrorKind::Unsupported { what: format!("the name `{}`", name.escape_default()), instead }.into()
-            );
+            let kind = cannot_store(format!("the name `{}`", name.escape_default()), "embedded names end with a NUL");
+            return Err(Error::new(kind).in_tensor(name));
         }
         bytes.extend_from_slice(name.as_bytes());
         bytes.push(0);

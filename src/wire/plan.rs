@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Encode, FileLayout, Names, names};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Serializer, TensorSink};
+use crate::model::{Payload, Serializer, TensorSink};
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
 /// The file that a value will be: every name, dtype and shape, and with them where everything goes.
@@ -156,7 +156,7 @@ impl<E: Encode> TensorSink for Plan<E> {
         self.encode.keeps_dim_order()
     }
 
-    fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, _: &P) -> Result<()> {
+    fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, _: Payload<'_, P>) -> Result<()> {
         self.encode.check(name, &info)?;
         let payload = info.payload_bytes().ok_or_else(|| too_large(&info))?;
         self.names.push_str(name);

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Encode, Names, Plan};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Serializer, TensorSink, is_index, pour};
+use crate::model::{Payload, Serializer, TensorSink, is_index};
 use crate::tensor::TensorInfo;
 
 /// Writes a file by its plan.
@@ -35,7 +35,7 @@ impl<W: Write, E: Encode> Pour<W, E> {
         Ok(())
     }
 
-    fn write<P: Serialize + ?Sized>(&mut self, name: &str, payload: &P) -> Result<()> {
+    fn write<P: Serialize + ?Sized>(&mut self, name: &str, payload: Payload<'_, P>) -> Result<()> {
         let at = self.done;
         if at == 0 {
             self.begin()?;
@@ -51,7 +51,7 @@ impl<W: Write, E: Encode> Pour<W, E> {
         self.writer.write_all(&self.head)?;
         let planned = plan.payload_bytes(at);
         let mut left = planned;
-        pour(payload, &mut |piece| {
+        payload.pour(|piece| {
             left = left.checked_sub(piece.len()).ok_or_else(|| changed(format!("more than {planned} bytes")))?;
             Ok(self.writer.write_all(piece)?)
         })?;
@@ -67,7 +67,7 @@ impl<W: Write, E: Encode> Pour<W, E> {
     pub(crate) fn finish(mut self) -> Result<W> {
         if let Some(names) = self.plan.embedded() {
             let names = names.to_vec();
-            self.write("", serde_bytes::Bytes::new(&names))?;
+            self.write("", Payload::new(serde_bytes::Bytes::new(&names)))?;
         }
         if self.done < self.plan.len() {
             let name = self.plan.name(self.done).to_owned();
@@ -100,7 +100,7 @@ impl<W: Write, E: Encode> TensorSink for Pour<W, E> {
         self.plan.encode().keeps_dim_order()
     }
 
-    fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, payload: &P) -> Result<()> {
+    fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, payload: Payload<'_, P>) -> Result<()> {
         if self.done + usize::from(self.plan.embedded().is_some()) >= self.plan.len() {
             return Err(changed(format!("`{name}` was not there before")));
         }

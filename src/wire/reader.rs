@@ -62,17 +62,24 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
     }
 
     /// Walks on to the next tensor; whether there is one.
+    ///
+    /// There is no next one after an error: where it would begin is not known.
     fn walk_on(&mut self) -> Result<bool> {
         if self.drained {
             return Ok(false);
         }
+        let walked = self.try_walk_on();
+        self.drained |= !matches!(walked, Ok(true));
+        walked
+    }
+
+    fn try_walk_on(&mut self) -> Result<bool> {
         if let Some(pending) = self.pending.take()
             && !self.index.is_read(pending)
         {
             self.source.keep(self.index.entry(pending).range()).map_err(|e| e.in_tensor(self.index.label(pending)))?;
         }
         let Some(entry) = self.next_entry()? else {
-            self.drained = true;
             self.index.complete()?;
             return Ok(false);
         };
@@ -88,7 +95,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
     fn next_entry(&mut self) -> Result<Option<Entry>> {
         let entry = self.walk.next(&mut self.source, &self.limits)?;
         if let Some(entry) = &entry {
-            let label = || format!("#{}", self.index.len());
+            let label = || entry.label(self.index.next_number());
             self.check_limits(entry).map_err(|kind| Error::new(kind).in_tensor(label()))?;
         }
         Ok(entry)
@@ -130,7 +137,6 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             let what = "a tensor after the list of names, which must be the last".to_owned();
             return Err(Error::new(ErrorKind::Malformed { what }).at(entry.range().start));
         }
-        self.drained = true;
         self.index.rename(names)
     }
 }

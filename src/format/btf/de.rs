@@ -28,25 +28,24 @@ impl crate::wire::Walk for Walk {
             self.check_overlaps()?;
             return Ok(None);
         };
-        let record = check_offset(offset, at, offsets.len()).and_then(|()| read_record(source, offset, limits));
-        let entry = record.and_then(|(entry, record)| {
-            self.push(record)?;
-            Ok(entry)
-        });
-        entry.map(Some).map_err(|error| error.in_tensor(format!("#{at}")))
+        let record = check_offset(offset, at, offsets.len())
+            .and_then(|()| self.check_start(offset))
+            .and_then(|()| read_record(source, offset, limits));
+        let (entry, record) = record.map_err(|error| error.in_tensor(format!("#{at}")))?;
+        self.records.push(record);
+        Ok(Some(entry))
     }
 }
 
 impl Walk {
-    /// Adds a record. One that begins within the one before would send a stream backwards.
-    fn push(&mut self, record: Range<u64>) -> Result<()> {
-        if let Some(before) = self.records.last()
-            && overlap(before, &record)
-        {
-            return Err(overlaps(self.records.len() - 1, before.clone(), &record));
+    /// Checks that a record does not begin within the one before, which would send a stream backwards.
+    fn check_start(&self, offset: u64) -> Result<()> {
+        match self.records.last() {
+            Some(before) if before.contains(&offset) && before.start != offset => {
+                Err(overlaps(self.records.len() - 1, before.clone(), offset))
+            }
+            _ => Ok(()),
         }
-        self.records.push(record);
-        Ok(())
     }
 
     fn check_overlaps(&mut self) -> Result<()> {
@@ -55,7 +54,7 @@ impl Walk {
         for pair in order.windows(2) {
             let (before, after) = (&self.records[pair[0]], &self.records[pair[1]]);
             if overlap(before, after) {
-                return Err(overlaps(pair[0], before.clone(), after).in_tensor(format!("#{}", pair[1])));
+                return Err(overlaps(pair[0], before.clone(), after.start).in_tensor(format!("#{}", pair[1])));
             }
         }
         Ok(())
@@ -67,8 +66,8 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start != b.start && a.start < b.end && b.start < a.end
 }
 
-fn overlaps(other: usize, range: Range<u64>, record: &Range<u64>) -> Error {
-    Error::new(ErrorKind::Overlap { other: format!("#{other}"), range }).at(record.start)
+fn overlaps(other: usize, range: Range<u64>, offset: u64) -> Error {
+    Error::new(ErrorKind::Overlap { other: format!("#{other}"), range }).at(offset)
 }
 
 fn read_table<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Vec<u64>> {

@@ -1,6 +1,6 @@
 use super::header;
 use crate::error::{ErrorKind, Result};
-use crate::tensor::TensorInfo;
+use crate::tensor::{Layout, TensorInfo};
 use crate::wire::{self, FileLayout, Names, Plan};
 
 /// Writes records in order and adjacent, each padded.
@@ -20,6 +20,9 @@ impl wire::Encode for Encode {
     fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
         if header::tag(info.dtype).is_none() {
             return Err(wire::cannot_store_dtype(Self::FORMAT, info.dtype, header::DTYPES));
+        }
+        if info.layout == Layout::Blob {
+            return Err(wire::cannot_store("a blob", "btf stores tensors"));
         }
         match info.shape.iter().find(|dim| **dim as u64 > header::MAX_DIM) {
             Some(dim) => Err(wire::cannot_store(format!("a dim of {dim}"), "btf stores dims below 2^63")),

@@ -1,8 +1,10 @@
+use std::ops::Range;
+
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::source::ByteSource;
-use crate::tensor::InvalidTensor;
+use crate::tensor::{InvalidTensor, TensorInfo};
 use crate::wire::{Cursor, Entry};
 
 /// Reads the headers of a stream of tensors, one after the other.
@@ -36,14 +38,27 @@ impl Walk {
     fn tensor<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Entry> {
         let mut cursor = Cursor::new(source, self.offset);
         let header::Header { name, info } = header::read(&mut cursor, limits)?;
+        let payload = self.payload(cursor, &info).map_err(|error| match &name {
+            Some(name) => error.in_tensor(name),
+            None => error,
+        })?;
+        Ok(Entry::new(name.as_deref(), info, payload))
+    }
+
+    /// Reads the head of a data chunk and finds the end of the chunk.
+    fn payload<'de, B: ByteSource<'de>>(
+        &mut self,
+        mut cursor: Cursor<'_, 'de, B>,
+        info: &TensorInfo,
+    ) -> Result<Range<u64>> {
         let offset = cursor.offset() + 8;
         let length = header::read_length(&mut cursor)?;
         if info.payload_bytes().is_none_or(|expected| expected as u64 != length) {
-            return Err(Error::from(InvalidTensor::Length { found: length, info: Box::new(info) }).at(offset));
+            return Err(Error::from(InvalidTensor::Length { found: length, info: Box::new(info.clone()) }).at(offset));
         }
-        let payload = cursor.payload(&info)?;
+        let payload = cursor.payload(info)?;
         self.offset = payload_end(&cursor, length)?;
-        Ok(Entry::new(name.as_deref(), info, payload))
+        Ok(payload)
     }
 }
 

@@ -21,7 +21,7 @@ impl wire::Encode for Encode {
             return Err(wire::cannot_store_dtype(Self::FORMAT, info.dtype, header::DTYPES));
         }
         if info.layout != Layout::RowMajor {
-            return Err(wire::cannot_store("a sparse tensor", "ten stores dense tensors"));
+            return Err(wire::cannot_store("a sparse tensor or a blob", "ten stores dense tensors"));
         }
         if info.shape.rank() > header::MAX_RANK {
             let what = format!("rank {}", info.shape.rank());

@@ -20,6 +20,7 @@ use self::items::{ItemsAccess, PositionalAccess};
 use self::number::{NumberDeserializer, NumbersAccess};
 use self::tensor::{BytesVisitor, NdarrayAccess, TensorAccess, TensorFields};
 use super::path::{is_index, is_under, strip};
+use super::positional::needs_names;
 use super::{Path, TensorSource, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
@@ -351,7 +352,7 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
         self.settle_map()?;
         let at = std::mem::take(&mut self.at);
         if self.positional {
-            return self.refuse("a map that follows other values in a file without names");
+            return Err(needs_names("a map"));
         }
         if let At::Entry(first) = at {
             self.enter_entry(first, first_segment);

@@ -37,6 +37,7 @@ impl<'a, 'de, S: TensorSource<'de>> TensorAccess<'a, S> {
             token::SHAPE => seed.deserialize(SeqDeserializer::new(self.info.shape.iter().copied())),
             token::LAYOUT => match &self.info.layout {
                 Layout::RowMajor => seed.deserialize(StrDeserializer::new(token::ROW_MAJOR)),
+                Layout::Blob => seed.deserialize(StrDeserializer::new(token::BLOB)),
                 Layout::DimOrder(order) => seed.deserialize(variant(token::DIM_ORDER, order.as_slice().to_vec())),
                 Layout::Coo { entries } => seed.deserialize(variant(token::COO, *entries)),
             },

@@ -49,6 +49,7 @@ impl Caught {
     fn into_layout(self) -> Result<Layout> {
         match self.variant {
             Some(token::ROW_MAJOR) => Ok(Layout::RowMajor),
+            Some(token::BLOB) => Ok(Layout::Blob),
             Some(token::DIM_ORDER) => {
                 let order: Option<Vec<u8>> = self.numbers.iter().map(|&dim| u8::try_from(dim).ok()).collect();
                 Ok(Layout::from_dim_order(&order.ok_or_else(not_ours)?)?)

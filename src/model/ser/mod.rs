@@ -9,13 +9,13 @@ use std::fmt::Display;
 
 use serde::ser::{Impossible, Serialize};
 
-pub(crate) use payload::pour;
+pub(crate) use payload::Payload;
 
 use self::compound::{List, Map, Struct, StructKind};
 use self::numbers::Numbers;
 use super::{Path, TensorSink, token};
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{Dtype, Element, Shape, TensorInfo, to_le_bytes};
+use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo, to_le_bytes};
 
 /// A serde serializer that sends the tensors of a value to a sink.
 #[derive(Debug)]
@@ -48,7 +48,14 @@ impl<S: TensorSink> Serializer<S> {
 
     fn tensor<P: Serialize + ?Sized>(&mut self, info: TensorInfo, payload: &P) -> Result<()> {
         let name = self.path.name();
-        self.sink.tensor(name, info, payload).map_err(|error| error.in_tensor(name))
+        let sent = match info.layout {
+            Layout::DimOrder(order) if !self.sink.keeps_dim_order() => {
+                let info = TensorInfo { layout: Layout::RowMajor, ..info };
+                self.sink.tensor(name, info.clone(), Payload::reordered(payload, info, order))
+            }
+            _ => self.sink.tensor(name, info, Payload::new(payload)),
+        };
+        sent.map_err(|error| error.in_tensor(name))
     }
 
     /// A number is an item of the list that it stands in, or else a tensor of rank 0.

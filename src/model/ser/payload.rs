@@ -1,10 +1,44 @@
 use serde::ser::{Impossible, Serialize, SerializeSeq};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::{DimOrder, TensorInfo, bytes_in_row_major};
 
-/// Passes the bytes of a payload to `take`, in one piece or in several.
-pub(crate) fn pour<P: Serialize + ?Sized>(payload: &P, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    payload.serialize(Pour(take))
+/// The bytes of a tensor on their way to a sink.
+#[derive(Debug)]
+pub struct Payload<'a, P: ?Sized> {
+    /// Serializes itself as bytes or as a list of bytes.
+    value: &'a P,
+    /// What the bytes come as, where the sink wants them in row-major order and they are not.
+    reorder: Option<(TensorInfo, DimOrder)>,
+}
+
+impl<'a, P: Serialize + ?Sized> Payload<'a, P> {
+    pub(crate) fn new(value: &'a P) -> Self {
+        Self { value, reorder: None }
+    }
+
+    /// A payload in another order, to be passed on in row-major order as `info`.
+    pub(super) fn reordered(value: &'a P, info: TensorInfo, order: DimOrder) -> Self {
+        Self { value, reorder: Some((info, order)) }
+    }
+
+    /// Passes the bytes to `take`, in one piece or in several.
+    pub(crate) fn pour(&self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        let Some((info, order)) = &self.reorder else { return self.value.serialize(Pour(&mut take)) };
+        let mut gathered = Vec::new();
+        self.value.serialize(Pour(&mut |piece| {
+            // What lies in memory comes as one piece and need not be gathered.
+            if gathered.is_empty() && info.payload_bytes() == Some(piece.len()) {
+                return bytes_in_row_major(piece, &info.shape, order, &mut take);
+            }
+            gathered.extend_from_slice(piece);
+            Ok(())
+        }))?;
+        match info.payload_bytes() == Some(gathered.len()) {
+            true => bytes_in_row_major(&gathered, &info.shape, order, take),
+            false => take(&gathered),
+        }
+    }
 }
 
 struct Pour<'a>(&'a mut dyn FnMut(&[u8]) -> Result<()>);
