@@ -4,7 +4,7 @@ use serde::de::Visitor;
 
 use super::names;
 use super::{Entry, Index};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::TensorSource;
 use crate::source::ByteSource;
@@ -84,7 +84,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             return Ok(false);
         };
         if let Some(names) = self.embedded_names(&entry)? {
-            self.take_names(names)?;
+            self.take_names(names).map_err(|error| error.at(entry.range().start))?;
             return Ok(false);
         }
         self.pending = Some(self.index.len());
@@ -202,7 +202,10 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
     fn payload<V: Visitor<'de>>(&mut self, at: usize, visitor: V) -> Result<V::Value> {
         let range = self.index.entry(at).range();
         self.index.mark_read(at);
-        self.source.payload(range.clone(), visitor).map_err(|error| error.at(range.start))
+        let taken = self.source.payload(range.clone(), visitor);
+        // Where a stream breaks off within a payload, there is nothing to walk on to.
+        self.drained |= taken.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
+        taken.map_err(|error| error.at(range.start))
     }
 
     fn skip(&mut self, at: usize) {
