@@ -6,7 +6,7 @@ use serde::ser::SerializeStruct;
 pub use serde;
 
 pub use crate::model::{Adapt, Adaptable, Field, Node};
-use crate::model::{Flattened, Loaded, Stored, offer_schema, token};
+use crate::model::{Flattened, Loaded, Stored, token, with_schema};
 use crate::{FromTensors, TensorFile};
 
 /// The names and types of a struct `T`.
@@ -42,8 +42,7 @@ where
     D: Deserializer<'de>,
     V: Visitor<'de, Value = T>,
 {
-    offer_schema::<D::Error>(T::node);
-    deserializer.deserialize_struct(token::DERIVED, fields, visitor)
+    with_schema::<D::Error, _>(T::node, || deserializer.deserialize_struct(token::DERIVED, fields, visitor))
 }
 
 /// Reads the value of the key that `map` gave last.

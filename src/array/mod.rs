@@ -25,7 +25,7 @@ mod write;
 use ndarray::{ArrayView, IxDyn, ShapeBuilder};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::Adapt;
+use crate::model::{Adapt, with_schema};
 use crate::tensor::{CooTensor, Element, Layout, Shape, Tensor, TensorInfo, TensorView};
 use crate::{Error, ErrorKind, FromTensors, Result, TensorFile};
 
@@ -69,7 +69,7 @@ impl<T: TensorFile> Serialize for Arrays<T> {
 
 impl<'de, T: FromTensors<'de>> Deserialize<'de> for Arrays<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserialize(deserializer).map(Arrays)
+        with_schema::<D::Error, _>(T::node, || deserialize(deserializer)).map(Arrays)
     }
 }
 

@@ -11,14 +11,16 @@ thread_local! {
     static SCHEMA: Cell<Option<fn() -> Node>> = const { Cell::new(None) };
 }
 
-/// Tells the schema to the deserializer that is called next, if it is ours: if its error is.
-pub(crate) fn offer_schema<E>(schema: fn() -> Node) {
-    if is_ours::<E>() {
-        SCHEMA.set(Some(schema));
-    }
+/// Calls `read`, whose first call of a deserializer, if that is ours, finds the schema.
+pub(crate) fn with_schema<E, T>(schema: fn() -> Node, read: impl FnOnce() -> T) -> T {
+    SCHEMA.set(is_ours::<E>().then_some(schema));
+    let value = read();
+    // What did not ask for it must not leave it to the next one.
+    SCHEMA.take();
+    value
 }
 
-/// The schema that [`offer_schema`] told.
+/// The schema that [`with_schema`] told.
 pub(crate) fn take_schema() -> Option<fn() -> Node> {
     SCHEMA.take()
 }
