@@ -44,7 +44,7 @@ pub fn serialize<T: TensorFile + ?Sized, S: Serializer>(value: &T, serializer: S
 ///
 /// What the deserializer reports.
 pub fn deserialize<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    T::load(deserializer, &Adapt::NONE)
+    with_schema::<D::Error, _>(T::node, || T::load(deserializer, &Adapt::NONE))
 }
 
 /// Arrays, or collections of arrays, where a value of serde is wanted.
@@ -69,7 +69,7 @@ impl<T: TensorFile> Serialize for Arrays<T> {
 
 impl<'de, T: FromTensors<'de>> Deserialize<'de> for Arrays<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        with_schema::<D::Error, _>(T::node, || deserialize(deserializer)).map(Arrays)
+        deserialize(deserializer).map(Arrays)
     }
 }
 

@@ -180,10 +180,12 @@ impl Index {
         (self.first < self.entries.len()).then_some(self.first)
     }
 
-    pub(crate) fn unread_names(&self) -> Vec<String> {
+    /// Names to show: of the tensors that are not read, or of all where there are none.
+    pub(crate) fn names_to_show(&self) -> Vec<String> {
         const ENOUGH: usize = 1000;
-        let unread = (self.first..self.entries.len()).filter(|&at| !self.read[at]);
-        unread.take(ENOUGH).map(|at| self.label(at)).collect()
+        let any_unread = self.unread_count() > 0;
+        let shown = (0..self.entries.len()).filter(|&at| !any_unread || !self.read[at]);
+        shown.take(ENOUGH).map(|at| self.label(at)).collect()
     }
 
     pub(crate) fn unread_count(&self) -> usize {

@@ -192,8 +192,8 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         self.index.first_under(prefix)
     }
 
-    fn unread_names(&self) -> Vec<String> {
-        self.index.unread_names()
+    fn names_to_show(&self) -> Vec<String> {
+        self.index.names_to_show()
     }
 
     fn unread_count(&self) -> usize {

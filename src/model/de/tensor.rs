@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor
 use super::number::NumbersAccess;
 use crate::error::{Error, Result};
 use crate::model::{Adapt, FromTensors, TensorSource, token};
-use crate::tensor::{Layout, Tensor, TensorInfo};
+use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
 
 /// The fields of a tensor, in the order of [`token::TENSOR_FIELDS`].
 pub(super) struct TensorAccess<'a, S> {
@@ -33,7 +33,7 @@ impl<'a, 'de, S: TensorSource<'de>> TensorAccess<'a, S> {
 
     fn field<T: DeserializeSeed<'de>>(&mut self, field: &str, seed: T) -> Result<T::Value> {
         match field {
-            token::DTYPE => seed.deserialize(U32Deserializer::new(self.info.dtype as u32)),
+            token::DTYPE => seed.deserialize(DtypeDeserializer(self.info.dtype)),
             token::SHAPE => seed.deserialize(SeqDeserializer::new(self.info.shape.iter().copied())),
             token::LAYOUT => match &self.info.layout {
                 Layout::RowMajor => seed.deserialize(StrDeserializer::new(token::ROW_MAJOR)),
@@ -111,13 +111,43 @@ struct PayloadDeserializer<'a, S> {
 impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for PayloadDeserializer<'_, S> {
     type Error = Error;
 
+    /// Whoever takes anything does not know what to do with pieces.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.source.payload(self.at, BytesVisitor(visitor))
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.source.payload(self.at, visitor)
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string byte_buf option unit unit_struct
         newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// A dtype as its number where one is asked for, and by its name elsewhere.
+struct DtypeDeserializer(Dtype);
+
+impl<'de> serde::Deserializer<'de> for DtypeDeserializer {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_borrowed_str(self.0.name())
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        visitor.visit_enum(U32Deserializer::new(self.0 as u32))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }
 
