@@ -19,9 +19,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(name: Option<&str>, info: TensorInfo, range: Range<u64>) -> Self {
+    pub(crate) fn new(name: Option<String>, info: TensorInfo, range: Range<u64>) -> Self {
         let has_name = name.is_some();
-        Self { name: name.map_or_else(OnceCell::new, |name| OnceCell::from(Box::from(name))), has_name, info, range }
+        let name = name.map(|name| OnceCell::from(name.into_boxed_str())).unwrap_or_default();
+        Self { name, has_name, info, range }
     }
 
     pub(crate) fn has_name(&self) -> bool {
@@ -266,7 +267,7 @@ mod tests {
     fn index(names: &[&str]) -> Index {
         let mut index = Index::default();
         for name in names {
-            index.push(Entry::new(Some(name), TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
+            index.push(Entry::new(Some((*name).to_owned()), TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
         }
         index
     }
@@ -285,7 +286,7 @@ mod tests {
     #[test]
     fn refuses_a_name_twice() {
         let mut index = index(&["a"]);
-        let again = Entry::new(Some("a"), TensorInfo::new(Dtype::U8, []), 8..9);
+        let again = Entry::new(Some("a".to_owned()), TensorInfo::new(Dtype::U8, []), 8..9);
         assert_eq!(index.push(again).unwrap_err().to_string(), "two tensors are named `a` (at byte 8)");
     }
 }

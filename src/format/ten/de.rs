@@ -42,7 +42,7 @@ impl Walk {
             Some(name) => error.in_tensor(name),
             None => error,
         })?;
-        Ok(Entry::new(header.name.as_deref(), header.info, payload))
+        Ok(Entry::new(header.name, header.info, payload))
     }
 
     /// Reads the head of a data chunk and finds the end of the chunk.

@@ -88,7 +88,10 @@ pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, lim
     if rank > limits.rank {
         return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(offset));
     }
-    let shape = (0..rank).map(|_| read_dim(cursor)).collect::<Result<Shape>>()?;
+    let mut shape = Shape::default();
+    for _ in 0..rank {
+        shape.push(read_dim(cursor)?);
+    }
     Ok(Header { name, info: TensorInfo::new(dtype, shape), padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 

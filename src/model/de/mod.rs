@@ -21,7 +21,7 @@ use self::number::{NumberDeserializer, NumbersAccess};
 use self::tensor::{BytesVisitor, NdarrayAccess, TensorAccess, TensorFields};
 use super::path::{is_index, is_under, strip};
 use super::positional::needs_names;
-use super::{Path, TensorSource, token};
+use super::{Adapt, FromTensors, Path, TensorSource, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
 
@@ -144,8 +144,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     fn enter_entry(&mut self, at: usize, key: impl Fn(&str) -> &str) {
         let name = self.source.name(at);
         let rest = strip(name, self.path.as_str()).unwrap_or(name);
-        let key = key(rest).to_owned();
-        self.path.push(&key);
+        self.path.push(key(rest));
     }
 
     fn missing(&self) -> Error {
@@ -157,7 +156,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     fn tensor<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
         let at = self.locate()?;
         let access = TensorAccess::new(&mut self.source, at);
-        visitor.visit_seq(access).map_err(|error| error.in_tensor(self.source.label(at)))
+        access.visit(visitor).map_err(|error| error.in_tensor(self.source.label(at)))
     }
 
     /// Gives the tensor as ndarray's own representation has it.
@@ -170,12 +169,8 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     fn whole_tensor(&mut self) -> Result<(Tensor, String)> {
         let at = self.locate()?;
         let label = self.source.label(at);
-        self.at = At::Here;
-        let access = TensorAccess::new(&mut self.source, at);
-        match check_row_major(access.info()).and_then(|()| access.into_tensor()) {
-            Ok(tensor) => Ok((tensor, label)),
-            Err(error) => Err(error.in_tensor(label)),
-        }
+        check_row_major(self.source.info(at)).map_err(|error| error.in_tensor(&label))?;
+        Ok((Tensor::load(&mut *self, &Adapt::NONE)?, label))
     }
 
     /// Gives the number that the tensor of rank 0 here is.

@@ -5,7 +5,8 @@ use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor
 
 use super::number::NumbersAccess;
 use crate::error::{Error, Result};
-use crate::model::{Adapt, FromTensors, TensorSource, token};
+use crate::model::handoff::{take_info, with_info};
+use crate::model::{TensorSource, token};
 use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
 
 /// The fields of a tensor, in the order of [`token::TENSOR_FIELDS`].
@@ -16,19 +17,18 @@ pub(super) struct TensorAccess<'a, S> {
     field: usize,
 }
 
+/// The number of the field that is the payload.
+const DATA: usize = 3;
+
 impl<'a, 'de, S: TensorSource<'de>> TensorAccess<'a, S> {
     pub(super) fn new(source: &'a mut S, at: usize) -> Self {
         let info = source.info(at).clone();
         Self { source, at, info, field: 0 }
     }
 
-    pub(super) fn info(&self) -> &TensorInfo {
-        &self.info
-    }
-
-    /// Copies the tensor.
-    pub(super) fn into_tensor(self) -> Result<Tensor> {
-        Tensor::load(self, &Adapt::NONE)
+    /// Gives a type of ours the head at once and the payload; other types find the fields as usual.
+    pub(super) fn visit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        with_info(self.info.clone(), || visitor.visit_seq(HandedOver(self)))
     }
 
     fn field<T: DeserializeSeed<'de>>(&mut self, field: &str, seed: T) -> Result<T::Value> {
@@ -43,6 +43,20 @@ impl<'a, 'de, S: TensorSource<'de>> TensorAccess<'a, S> {
             },
             _ => seed.deserialize(PayloadDeserializer { source: &mut *self.source, at: self.at }),
         }
+    }
+}
+
+/// The fields of a tensor whose head waits to be picked up. Where it is gone at the first question, the question is for the payload.
+struct HandedOver<'a, S>(TensorAccess<'a, S>);
+
+impl<'de, S: TensorSource<'de>> SeqAccess<'de> for HandedOver<'_, S> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        if self.0.field == 0 && take_info().is_none() {
+            self.0.field = DATA;
+        }
+        self.0.next_element_seed(seed)
     }
 }
 
@@ -61,20 +75,6 @@ impl<'de, S: TensorSource<'de>> SeqAccess<'de> for TensorAccess<'_, S> {
         let Some(field) = token::TENSOR_FIELDS.get(self.field) else { return Ok(None) };
         self.field += 1;
         self.field(field, seed).map(Some)
-    }
-}
-
-/// The tensor as a deserializer of its own, for whoever knows what it is.
-impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for TensorAccess<'_, S> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        visitor.visit_seq(self)
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 
