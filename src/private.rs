@@ -35,7 +35,7 @@ pub fn store_flattened<S: SerializeStruct, T: TensorFile + ?Sized>(
     state.serialize_field(key, &Flattened(Stored { value, adapt: &Adapt::NONE }))
 }
 
-/// Reads a derived struct; `fields` holds the texts that [`token::FieldSpec`] describes.
+/// Reads a derived struct; `fields` holds the texts that `token::FieldSpec` describes.
 pub fn load_struct<'de, T, D, V>(deserializer: D, fields: &'static [&'static str], visitor: V) -> Result<T, D::Error>
 where
     T: TensorFile,

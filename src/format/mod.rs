@@ -1,5 +1,7 @@
 //! The formats, and the table of them.
 
+mod face;
+
 pub mod btf;
 pub mod ten;
 
@@ -122,4 +124,5 @@ macro_rules! functions {
     };
 }
 
+pub(crate) use face::face;
 pub(crate) use functions;
