@@ -4,7 +4,7 @@
 //! the lists are. Both follow where the dtypes and ranks leave one way only. The type is compiled to a small automaton over tensors, as a regular
 //! expression is over letters; all the ways that fit are followed at once, and where two lead to the end the answer is an error, never a guess.
 
-use super::path::Path;
+use super::path::{Mark, Path};
 use super::schema::{Node, Slot};
 use super::token::FieldSpec;
 use crate::error::{Error, ErrorKind, Result};
@@ -263,31 +263,31 @@ impl Matching<'_> {
 #[derive(Default)]
 struct Namer {
     path: Path,
-    lengths: Vec<usize>,
-    /// Of each list around: its path's length and the next item's index.
-    lists: Vec<(usize, usize)>,
+    places: Vec<Mark>,
+    /// Of each list around: its place and the next item's index.
+    lists: Vec<(Mark, usize)>,
 }
 
 impl Namer {
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Push(segment) => self.lengths.push(self.path.push(segment)),
+            Step::Push(segment) => self.places.push(self.path.push(segment)),
             Step::Pop => {
-                if let Some(len) = self.lengths.pop() {
-                    self.path.truncate(len);
+                if let Some(place) = self.places.pop() {
+                    self.path.back_to(place);
                 }
             }
-            Step::EnterList => self.lists.push((self.path.len(), 0)),
+            Step::EnterList => self.lists.push((self.path.mark(), 0)),
             Step::NextItem => {
-                if let Some((len, index)) = self.lists.last_mut() {
-                    self.path.truncate(*len);
+                if let Some((place, index)) = self.lists.last_mut() {
+                    self.path.back_to(*place);
                     self.path.push_index(*index);
                     *index += 1;
                 }
             }
             Step::LeaveList => {
-                if let Some((len, _)) = self.lists.pop() {
-                    self.path.truncate(len);
+                if let Some((place, _)) = self.lists.pop() {
+                    self.path.back_to(place);
                 }
             }
             Step::Tensor(_) | Step::Split(_) | Step::Repeat(_) | Step::End => {}

@@ -122,6 +122,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
         let range = entry.range();
         let is_list_of_bytes = entry.info().dtype == Dtype::U8 && entry.info().shape.rank() == 1;
         if !self.embeds_names
+            || self.index.has_names()
             || entry.has_name()
             || !is_list_of_bytes
             || range.end - range.start < names::MAGIC.len() as u64
@@ -188,7 +189,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         self.index.find(name)
     }
 
-    fn first_under(&mut self, prefix: &str) -> Option<usize> {
+    fn first_under(&mut self, prefix: Option<&str>) -> Option<usize> {
         self.index.first_under(prefix)
     }
 

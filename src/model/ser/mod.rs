@@ -13,7 +13,8 @@ pub(crate) use payload::Payload;
 
 use self::compound::{List, Map, Struct, StructKind};
 use self::numbers::Numbers;
-use super::{Path, TensorSink, token};
+use super::path::{Mark, Path};
+use super::{TensorSink, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo, to_le_bytes};
 
@@ -22,8 +23,8 @@ use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo, to_le_bytes};
 pub struct Serializer<S> {
     sink: S,
     path: Path,
-    /// The length of the path above its last segment, to which a flattened field goes back.
-    parent: usize,
+    /// The place above, to which a flattened field goes back.
+    parent: Mark,
     /// The numbers of the list that the next value is an item of, if it is one.
     numbers: Option<Numbers>,
     /// The dims of the list that comes next, where they are more than its length: ndarray's own representation tells them first.
@@ -40,8 +41,10 @@ impl<S: TensorSink> Serializer<S> {
     /// A serializer of a value that lies under `name`.
     pub(crate) fn under(name: &str, sink: S) -> Self {
         let mut path = Path::default();
-        path.push(name);
-        Self { sink, path, parent: 0, numbers: None, dims: None, sent: 0 }
+        if !name.is_empty() {
+            path.push(name);
+        }
+        Self { sink, path, parent: Mark::default(), numbers: None, dims: None, sent: 0 }
     }
 
     pub(crate) fn into_sink(self) -> S {
@@ -133,7 +136,7 @@ impl<'a, S: TensorSink> serde::Serializer for &'a mut Serializer<S> {
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<()> {
         if name == token::FLATTEN {
-            self.path.truncate(self.parent);
+            self.path.back_to(self.parent);
         }
         value.serialize(self)
     }
