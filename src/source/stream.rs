@@ -124,7 +124,7 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
     }
 
     fn keep(&mut self, range: Range<u64>) -> Result<()> {
-        if self.rest.is_none() && !range.is_empty() {
+        if self.rest.is_none() && !range.is_empty() && !self.kept.contains_key(&range.start) {
             self.skip_to(range.start, range.end - range.start)?;
             let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let mut bytes = Vec::new();

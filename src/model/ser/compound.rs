@@ -121,7 +121,16 @@ impl<S: TensorSink> SerializeMap for Map<'_, S> {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        let sent = self.serializer.sent;
         value.serialize(&mut *self.serializer)?;
+        let is_tensor = self.serializer.last == self.serializer.path.mark();
+        let key = self.serializer.path.since(self.place);
+        if self.serializer.sent > sent && !is_tensor && (key.is_empty() || key.contains('.')) {
+            let what = format!("store a map with the key `{key}` for more than one tensor");
+            let instead = "names could not tell it from a map in a map".to_owned();
+            let name = self.serializer.path.name();
+            return Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(name));
+        }
         self.serializer.path.back_to(self.place);
         Ok(())
     }

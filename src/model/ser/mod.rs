@@ -31,6 +31,8 @@ pub struct Serializer<S> {
     dims: Option<Shape>,
     /// The number of tensors sent.
     sent: usize,
+    /// The place of the last one.
+    last: Mark,
 }
 
 impl<S: TensorSink> Serializer<S> {
@@ -44,7 +46,7 @@ impl<S: TensorSink> Serializer<S> {
         if !name.is_empty() {
             path.push(name);
         }
-        Self { sink, path, parent: Mark::default(), numbers: None, dims: None, sent: 0 }
+        Self { sink, path, parent: Mark::default(), numbers: None, dims: None, sent: 0, last: Mark::default() }
     }
 
     pub(crate) fn into_sink(self) -> S {
@@ -53,6 +55,7 @@ impl<S: TensorSink> Serializer<S> {
 
     fn tensor<P: Serialize + ?Sized>(&mut self, info: TensorInfo, payload: &P) -> Result<()> {
         self.sent += 1;
+        self.last = self.path.mark();
         let name = self.path.name();
         let sent = match info.layout {
             Layout::DimOrder(order) if !self.sink.keeps_dim_order() => {
