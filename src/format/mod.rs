@@ -3,6 +3,8 @@
 mod face;
 
 pub mod btf;
+#[cfg(feature = "ptd")]
+pub mod ptd;
 pub mod ten;
 
 use std::io::{Read, Write};
@@ -24,7 +26,12 @@ use crate::tensor::{Dtype, TensorMap};
 /// }
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
-pub const FORMATS: &[&Format] = &[&btf::FORMAT, &ten::FORMAT];
+pub const FORMATS: &[&Format] = &[
+    &btf::FORMAT,
+    &ten::FORMAT,
+    #[cfg(feature = "ptd")]
+    &ptd::FORMAT,
+];
 
 /// What a format is called, what it can hold, and how to read and write collections in it.
 #[derive(Debug)]
@@ -112,14 +119,14 @@ impl Format {
     }
 }
 
-/// The [`Functions`] of a format whose module has the usual face and `Options::embed_names`.
+/// The [`Functions`] of a format whose module has the usual face; `functions!(embed_names)` where its `Options` can embed names.
 macro_rules! functions {
-    () => {
+    ($($embed_names:ident)?) => {
         crate::format::Functions {
             from_slice: |file| from_slice(file),
             from_reader: |reader| from_reader(reader),
-            to_vec: |map, names| Options::new().embed_names(names).to_vec(map),
-            to_writer: |writer, map, names| Options::new().embed_names(names).to_writer(writer, map),
+            to_vec: |map, _names| Options::new()$(.$embed_names(_names))?.to_vec(map),
+            to_writer: |writer, map, _names| Options::new()$(.$embed_names(_names))?.to_writer(writer, map),
         }
     };
 }

@@ -8,6 +8,7 @@
 mod btf;
 mod changed;
 mod errors;
+mod hostile;
 mod ten;
 mod tfrt;
 

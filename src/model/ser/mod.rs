@@ -9,7 +9,7 @@ use std::fmt::Display;
 
 use serde::ser::{Impossible, Serialize};
 
-pub(crate) use payload::Payload;
+pub(crate) use payload::{Memory, Payload};
 
 use self::compound::{List, Map, Struct, StructKind};
 use self::numbers::Numbers;
@@ -33,6 +33,8 @@ pub struct Serializer<S> {
     sent: usize,
     /// The place of the last one.
     last: Mark,
+    /// The name of the tensor that the value here is the same as.
+    tied: Option<&'static str>,
 }
 
 impl<S: TensorSink> Serializer<S> {
@@ -46,7 +48,16 @@ impl<S: TensorSink> Serializer<S> {
         if !name.is_empty() {
             path.push(name);
         }
-        Self { sink, path, parent: Mark::default(), numbers: None, dims: None, sent: 0, last: Mark::default() }
+        Self {
+            sink,
+            path,
+            parent: Mark::default(),
+            numbers: None,
+            dims: None,
+            sent: 0,
+            last: Mark::default(),
+            tied: None,
+        }
     }
 
     pub(crate) fn into_sink(self) -> S {
@@ -60,9 +71,9 @@ impl<S: TensorSink> Serializer<S> {
         let sent = match info.layout {
             Layout::DimOrder(order) if !self.sink.keeps_dim_order() => {
                 let info = TensorInfo { layout: Layout::RowMajor, ..info };
-                self.sink.tensor(name, info.clone(), Payload::reordered(payload, info, order))
+                self.sink.tensor(name, info.clone(), Payload::reordered(payload, info, order).tied(self.tied))
             }
-            _ => self.sink.tensor(name, info, Payload::new(payload)),
+            _ => self.sink.tensor(name, info, Payload::new(payload).tied(self.tied)),
         };
         sent.map_err(|error| error.in_tensor(name))
     }
@@ -199,11 +210,17 @@ impl<'a, S: TensorSink> serde::Serializer for &'a mut Serializer<S> {
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
-        _: &'static str,
+        name: &'static str,
         _: u32,
-        _: &'static str,
-        _: &T,
+        variant: &'static str,
+        value: &T,
     ) -> Result<()> {
+        if name == token::TIED {
+            let outer = self.tied.replace(variant);
+            value.serialize(&mut *self)?;
+            self.tied = outer;
+            return Ok(());
+        }
         Err(self.refuse("an enum"))
     }
 
