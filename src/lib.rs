@@ -19,6 +19,8 @@ pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
 pub use error::{Category, Error, ErrorKind, Result};
+#[cfg(feature = "tensorbuffers")]
+pub use format::tensorbuffers;
 pub use format::{FORMATS, Format, btf, ten};
 pub use limits::Limits;
 pub use model::{FromTensors, Schema, SchemaEntry, Slot, TensorFile};

@@ -2,6 +2,8 @@
 
 pub mod btf;
 pub mod ten;
+#[cfg(feature = "tensorbuffers")]
+pub mod tensorbuffers;
 
 use std::io::{Read, Write};
 
@@ -22,7 +24,12 @@ use crate::tensor::{Dtype, TensorMap};
 /// }
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
-pub const FORMATS: &[&Format] = &[&btf::FORMAT, &ten::FORMAT];
+pub const FORMATS: &[&Format] = &[
+    &btf::FORMAT,
+    &ten::FORMAT,
+    #[cfg(feature = "tensorbuffers")]
+    &tensorbuffers::FORMAT,
+];
 
 /// What a format is called, what it can hold, and how to read and write collections in it.
 #[derive(Debug)]
@@ -110,14 +117,20 @@ impl Format {
     }
 }
 
-/// The [`Functions`] of a format whose module has the usual face and `Options::embed_names`.
+/// The [`Functions`] of a format whose module has the usual face: with `Options::embed_names`, or storing any name as it is.
 macro_rules! functions {
     () => {
+        crate::format::functions!(names => Options::new().embed_names(names))
+    };
+    (any name) => {
+        crate::format::functions!(_names => Options::new())
+    };
+    ($names:ident => $options:expr) => {
         crate::format::Functions {
             from_slice: |file| from_slice(file),
             from_reader: |reader| from_reader(reader),
-            to_vec: |map, names| Options::new().embed_names(names).to_vec(map),
-            to_writer: |writer, map, names| Options::new().embed_names(names).to_writer(writer, map),
+            to_vec: |map, $names| $options.to_vec(map),
+            to_writer: |writer, map, $names| $options.to_writer(writer, map),
         }
     };
 }

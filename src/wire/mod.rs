@@ -8,6 +8,8 @@ pub(crate) mod names;
 mod plan;
 mod pour;
 mod reader;
+#[cfg(feature = "tensorbuffers")]
+mod replace;
 
 pub use index::{Entry, Index};
 pub use plan::Plan;
@@ -17,3 +19,5 @@ pub(crate) use encode::{Encode, FileLayout, Names, cannot_store, cannot_store_dt
 pub(crate) use face::{from_reader, from_slice, plan, to_vec, to_writer};
 pub(crate) use pour::Pour;
 pub(crate) use reader::{Reader, Walk};
+#[cfg(feature = "tensorbuffers")]
+pub(crate) use replace::replace;
