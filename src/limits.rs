@@ -5,17 +5,19 @@
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Tensors in a file. Default: 2²⁴.
+    /// Tensors in a file. Default: 2²².
     pub tensors: u64,
     /// Dims of a tensor. Default: 64.
     pub rank: u64,
     /// Bytes of a tensor read from a stream, where no length tells how many will come. Default: 2⁴⁰.
     pub payload: u64,
+    /// Bytes by which the tensors of a file may be more than the file, because several names share one run of bytes. Default: 2³⁰.
+    pub shared: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { tensors: 1 << 24, rank: 64, payload: 1 << 40 }
+        Self { tensors: 1 << 22, rank: 64, payload: 1 << 40, shared: 1 << 30 }
     }
 }
 
@@ -37,6 +39,13 @@ impl Limits {
     #[must_use]
     pub fn rank(mut self, rank: u64) -> Self {
         self.rank = rank;
+        self
+    }
+
+    /// Sets by how many bytes the tensors of a file may be more than the file.
+    #[must_use]
+    pub fn shared(mut self, shared: u64) -> Self {
+        self.shared = shared;
         self
     }
 

@@ -6,7 +6,7 @@ use serde::ser::SerializeStruct;
 pub use serde;
 
 pub use crate::model::{Adapt, Adaptable, Field, Node};
-use crate::model::{Flattened, Loaded, Stored, offer_schema, token};
+use crate::model::{Flattened, Loaded, Stored, token, with_schema};
 use crate::{FromTensors, TensorFile};
 
 /// The names and types of a struct `T`.
@@ -35,15 +35,14 @@ pub fn store_flattened<S: SerializeStruct, T: TensorFile + ?Sized>(
     state.serialize_field(key, &Flattened(Stored { value, adapt: &Adapt::NONE }))
 }
 
-/// Reads a derived struct; `fields` holds the texts that [`token::FieldSpec`] describes.
+/// Reads a derived struct; `fields` holds the texts that `token::FieldSpec` describes.
 pub fn load_struct<'de, T, D, V>(deserializer: D, fields: &'static [&'static str], visitor: V) -> Result<T, D::Error>
 where
     T: TensorFile,
     D: Deserializer<'de>,
     V: Visitor<'de, Value = T>,
 {
-    offer_schema::<D::Error>(T::node);
-    deserializer.deserialize_struct(token::DERIVED, fields, visitor)
+    with_schema::<D::Error, _>(T::node, || deserializer.deserialize_struct(token::DERIVED, fields, visitor))
 }
 
 /// Reads the value of the key that `map` gave last.

@@ -25,7 +25,7 @@ mod write;
 use ndarray::{ArrayView, IxDyn, ShapeBuilder};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::Adapt;
+use crate::model::{Adapt, with_schema};
 use crate::tensor::{CooTensor, Element, Layout, Shape, Tensor, TensorInfo, TensorView};
 use crate::{Error, ErrorKind, FromTensors, Result, TensorFile};
 
@@ -44,7 +44,7 @@ pub fn serialize<T: TensorFile + ?Sized, S: Serializer>(value: &T, serializer: S
 ///
 /// What the deserializer reports.
 pub fn deserialize<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    T::load(deserializer, &Adapt::NONE)
+    with_schema::<D::Error, _>(T::node, || T::load(deserializer, &Adapt::NONE))
 }
 
 /// Arrays, or collections of arrays, where a value of serde is wanted.

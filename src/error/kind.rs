@@ -126,7 +126,7 @@ pub enum ErrorKind {
     WrongSlot {
         /// The tensor in the file; `None` for its end.
         found: Option<TensorInfo>,
-        /// What the type may have here, such as "`bias`: f32[_]".
+        /// What the type may have here, such as a name with `f32[_]`.
         expected: Vec<String>,
     },
     /// The tensors of a file without names fit the type in more than one way.

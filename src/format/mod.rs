@@ -1,5 +1,7 @@
 //! The formats, and the table of them.
 
+mod face;
+
 pub mod btf;
 pub mod ten;
 #[cfg(feature = "tensorbuffers")]
@@ -135,4 +137,5 @@ macro_rules! functions {
     };
 }
 
+pub(crate) use face::face;
 pub(crate) use functions;

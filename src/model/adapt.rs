@@ -48,22 +48,25 @@ pub(crate) fn accept<A: Element>(
         return Err(ErrorKind::WrongDtype { found: info.clone(), expected: A::DTYPE });
     }
     for dims in dims.into_iter().chain(adapt.shape) {
-        let fits = |found: &[usize]| {
-            found.len() == dims.len() && found.iter().zip(dims).all(|(f, d)| d.is_none_or(|d| d == *f))
-        };
-        let found: Vec<usize> = match adapt.transpose {
-            true => info.shape.iter().rev().copied().collect(),
-            false => info.shape.to_vec(),
-        };
-        if !fits(&found) {
-            let mut dims = dims.to_vec();
-            if adapt.transpose {
-                dims.reverse();
-            }
-            let expected =
-                if dims.iter().all(Option::is_none) { format!("rank {}", dims.len()) } else { dims_text(&dims) };
-            return Err(ErrorKind::WrongShape { found: info.clone(), expected });
+        let rank = info.shape.rank();
+        // The dims of the field, where the file has them in reverse.
+        let dim_of = |axis: usize| dims[if adapt.transpose { rank - 1 - axis } else { axis }];
+        let fits = |axis: usize| dim_of(axis).is_none_or(|dim| dim == info.shape[axis]);
+        if rank != dims.len() || !(0..rank).all(fits) {
+            return Err(ErrorKind::WrongShape { found: info.clone(), expected: expected_dims(dims, adapt.transpose) });
         }
     }
     Ok(())
+}
+
+/// What a file should have for a field of the given dims.
+fn expected_dims(dims: &[Option<usize>], transpose: bool) -> String {
+    if dims.iter().all(Option::is_none) {
+        return format!("rank {}", dims.len());
+    }
+    let mut dims = dims.to_vec();
+    if transpose {
+        dims.reverse();
+    }
+    dims_text(&dims)
 }

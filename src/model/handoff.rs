@@ -1,24 +1,41 @@
-//! The schema that a derived struct tells our deserializer, beside serde, whose signatures have no room for it.
+//! What our types and our formats tell each other beside serde, whose signatures have no room for it.
 //!
-//! It lies in a slot of the thread from the call of `deserialize_struct` to its first statement.
+//! A thing that is handed over lies in a slot of the thread for the length of one call, at the start of which the other side picks it up. Whether the other side is ours is
+//! asked of the compiler; see [`is_ours`]. What nobody picks up is thrown away when the call returns.
 
 use std::cell::Cell;
 
 use super::Node;
 use crate::error::is_ours;
+use crate::tensor::TensorInfo;
 
 thread_local! {
     static SCHEMA: Cell<Option<fn() -> Node>> = const { Cell::new(None) };
+    static INFO: Cell<Option<TensorInfo>> = const { Cell::new(None) };
 }
 
-/// Tells the schema to the deserializer that is called next, if it is ours: if its error is.
-pub(crate) fn offer_schema<E>(schema: fn() -> Node) {
-    if is_ours::<E>() {
-        SCHEMA.set(Some(schema));
-    }
+/// Calls `read`, which begins with a call of a deserializer. If that is ours, it finds the schema.
+pub(crate) fn with_schema<E, T>(schema: fn() -> Node, read: impl FnOnce() -> T) -> T {
+    SCHEMA.set(is_ours::<E>().then_some(schema));
+    let value = read();
+    SCHEMA.take();
+    value
 }
 
-/// The schema that [`offer_schema`] told.
+/// The schema of [`with_schema`].
 pub(crate) fn take_schema() -> Option<fn() -> Node> {
     SCHEMA.take()
+}
+
+/// Calls `pass`, which begins by asking for the head of a tensor. It finds it here whole, which is faster than field by field.
+pub(crate) fn with_info<T>(info: TensorInfo, pass: impl FnOnce() -> T) -> T {
+    INFO.set(Some(info));
+    let value = pass();
+    INFO.take();
+    value
+}
+
+/// The head of [`with_info`].
+pub(crate) fn take_info() -> Option<TensorInfo> {
+    INFO.take()
 }

@@ -24,7 +24,7 @@ pub use traits::{FromTensors, TensorFile};
 
 pub(crate) use adapt::accept;
 pub(crate) use containers::{Flattened, Loaded, Stored};
-pub(crate) use handoff::offer_schema;
+pub(crate) use handoff::with_schema;
 pub(crate) use path::{Path, is_index};
 pub(crate) use payload::{InPieces, Pieces, serialize_tensor};
 pub(crate) use receive::{Gathered, Receive, deserialize_tensor};

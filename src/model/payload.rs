@@ -6,6 +6,7 @@ use serde::ser::{SerializeSeq, SerializeStruct};
 use serde::{Serialize, Serializer};
 use serde_bytes::Bytes;
 
+use super::handoff::with_info;
 use super::token;
 use crate::error::is_ours;
 use crate::tensor::{Dtype, Layout, TensorInfo};
@@ -17,6 +18,10 @@ pub(crate) fn serialize_tensor<S: Serializer, P: Serialize + ?Sized>(
     data: &P,
 ) -> Result<S::Ok, S::Error> {
     let mut tensor = serializer.serialize_struct(token::TENSOR, token::TENSOR_FIELDS.len())?;
+    if is_ours::<S::Error>() {
+        with_info(info.clone(), || tensor.serialize_field(token::DATA, data))?;
+        return tensor.end();
+    }
     tensor.serialize_field(token::DTYPE, &DtypeField(info.dtype))?;
     tensor.serialize_field(token::SHAPE, info.shape.dims())?;
     tensor.serialize_field(token::LAYOUT, &LayoutField(&info.layout))?;

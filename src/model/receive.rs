@@ -6,9 +6,10 @@ use bytemuck::Pod;
 use serde::de::{DeserializeSeed, EnumAccess, Error as _, MapAccess, SeqAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::handoff::take_info;
 use super::token;
-use crate::error::{Error, raise};
-use crate::tensor::{Buffer, Dtype, Layout, Shape, TensorInfo, check_coo, le_to_host};
+use crate::error::{Error, is_ours, raise};
+use crate::tensor::{Buffer, DimOrder, Dtype, InvalidTensor, Layout, Shape, TensorInfo, check_coo, le_to_host};
 
 /// What a type does with a tensor of a file.
 pub(crate) trait Receive<'de>: Sized {
@@ -57,10 +58,14 @@ impl<'de, R: Receive<'de>> Visitor<'de> for TensorVisitor<R> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<R::Value, A::Error> {
         let missing = |at| A::Error::invalid_length(at, &"a tensor's dtype, shape, layout and data");
+        if let Some(info) = is_ours::<A::Error>().then(take_info).flatten() {
+            self.0.accept(&info).map_err(raise)?;
+            return seq.next_element_seed(Payload { info, receiver: self.0 })?.ok_or_else(|| missing(3));
+        }
         let DtypeField(dtype) = seq.next_element()?.ok_or_else(|| missing(0))?;
         let ShapeField(shape) = seq.next_element()?.ok_or_else(|| missing(1))?;
         let LayoutField(layout) = seq.next_element()?.ok_or_else(|| missing(2))?;
-        let info = TensorInfo { dtype, shape, layout };
+        let info = head(dtype, shape, layout).map_err(raise)?;
         self.0.accept(&info).map_err(raise)?;
         seq.next_element_seed(Payload { info, receiver: self.0 })?.ok_or_else(|| missing(3))
     }
@@ -78,11 +83,7 @@ impl<'de, R: Receive<'de>> Visitor<'de> for TensorVisitor<R> {
                     early = Some(map.next_value::<serde_bytes::ByteBuf>()?.into_vec());
                 }
                 Key::Data => {
-                    let info = TensorInfo {
-                        dtype: dtype.take().ok_or_else(|| A::Error::missing_field(token::DTYPE))?,
-                        shape: shape.take().ok_or_else(|| A::Error::missing_field(token::SHAPE))?,
-                        layout: layout.take().ok_or_else(|| A::Error::missing_field(token::LAYOUT))?,
-                    };
+                    let info = parts(&mut dtype, &mut shape, &mut layout)?;
                     self.0.accept(&info).map_err(raise)?;
                     let value = map.next_value_seed(Payload { info, receiver: self.0 })?;
                     return match map.next_key::<Key>()? {
@@ -92,15 +93,35 @@ impl<'de, R: Receive<'de>> Visitor<'de> for TensorVisitor<R> {
                 }
             }
         }
-        let info = TensorInfo {
-            dtype: dtype.ok_or_else(|| A::Error::missing_field(token::DTYPE))?,
-            shape: shape.ok_or_else(|| A::Error::missing_field(token::SHAPE))?,
-            layout: layout.ok_or_else(|| A::Error::missing_field(token::LAYOUT))?,
-        };
+        let info = parts(&mut dtype, &mut shape, &mut layout)?;
         let payload = early.ok_or_else(|| A::Error::missing_field(token::DATA))?;
         self.0.accept(&info).map_err(raise)?;
         Payload { info, receiver: self.0 }.visit_bytes(&payload)
     }
+}
+
+/// The head of a tensor from its fields, each of which must have come.
+fn parts<E: serde::de::Error>(
+    dtype: &mut Option<Dtype>,
+    shape: &mut Option<Shape>,
+    layout: &mut Option<Layout>,
+) -> Result<TensorInfo, E> {
+    let dtype = dtype.take().ok_or_else(|| E::missing_field(token::DTYPE))?;
+    let shape = shape.take().ok_or_else(|| E::missing_field(token::SHAPE))?;
+    let layout = layout.take().ok_or_else(|| E::missing_field(token::LAYOUT))?;
+    head(dtype, shape, layout).map_err(raise)
+}
+
+/// A dim order is one of the shape's dims; that of rows is no special layout.
+fn head(dtype: Dtype, shape: Shape, layout: Layout) -> Result<TensorInfo, InvalidTensor> {
+    let layout = match layout {
+        Layout::DimOrder(order) if order.as_slice().len() != shape.rank() => {
+            return Err(InvalidTensor::DimOrderRank { found: order.as_slice().len(), rank: shape.rank() });
+        }
+        Layout::DimOrder(order) if order.is_row_major() => Layout::RowMajor,
+        layout => layout,
+    };
+    Ok(TensorInfo { dtype, shape, layout })
 }
 
 /// The payload of a tensor whose head is known.
@@ -145,7 +166,7 @@ impl<'de, R: Receive<'de>> Visitor<'de> for Payload<R> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<R::Value, A::Error> {
         let Some(expected) = self.info.payload_bytes() else {
             let TensorInfo { dtype, shape, .. } = self.info;
-            return Err(raise(crate::tensor::InvalidTensor::TooLarge { dtype, shape }));
+            return Err(raise(InvalidTensor::TooLarge { dtype, shape }));
         };
         let mut gathered = Gathered::<R::Bits>::new(expected);
         while seq.next_element_seed(Piece(&mut gathered))?.is_some() {}
@@ -381,7 +402,7 @@ impl<'de> Deserialize<'de> for LayoutField {
                     token::BLOB => variant.unit_variant().map(|()| Layout::Blob)?,
                     token::DIM_ORDER => {
                         let order: Vec<u8> = variant.newtype_variant()?;
-                        Layout::from_dim_order(&order).map_err(raise)?
+                        Layout::DimOrder(DimOrder::new(&order).map_err(raise)?)
                     }
                     _ => Layout::Coo { entries: variant.newtype_variant()? },
                 };

@@ -38,8 +38,8 @@ pub trait TensorSource<'de> {
     /// The first tensor with a name that is `prefix` or lies under it.
     fn first_under(&mut self, prefix: &str) -> Option<usize>;
 
-    /// Some names of tensors that are not read, for a message.
-    fn unread_names(&self) -> Vec<String>;
+    /// Names for a message: of the tensors that are not read, or of all where there are none.
+    fn names_to_show(&self) -> Vec<String>;
 
     /// How many tensors are not read.
     fn unread_count(&self) -> usize;

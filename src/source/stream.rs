@@ -66,9 +66,13 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
-    fn skip_to(&mut self, offset: u64) -> Result<()> {
+    /// Passes over what lies before `offset`, of which `len` bytes are wanted.
+    fn skip_to(&mut self, offset: u64, len: u64) -> Result<()> {
         debug_assert!(offset >= self.position, "a stream only goes forward");
-        self.pieces(offset.saturating_sub(self.position), |_| {})
+        self.pieces(offset.saturating_sub(self.position), |_| {}).map_err(|error| match error.kind() {
+            ErrorKind::Truncated { .. } => truncated(offset, len, 0),
+            _ => error,
+        })
     }
 
     fn held(&self, offset: u64, len: u64) -> Option<Result<&[u8]>> {
@@ -93,7 +97,7 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
             bytes.copy_from_slice(held?);
             return Ok(());
         }
-        self.skip_to(offset)?;
+        self.skip_to(offset, bytes.len() as u64)?;
         let mut at = 0;
         self.pieces(bytes.len() as u64, |piece| {
             bytes[at..at + piece.len()].copy_from_slice(piece);
@@ -105,13 +109,14 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
         if let Some(len) = ByteSource::len(self) {
             return Ok(offset == len);
         }
-        self.skip_to(offset)?;
+        // Here the bytes up to the offset are what is wanted.
+        self.pieces(offset.saturating_sub(self.position), |_| {})?;
         self.fill(1).map(<[u8]>::is_empty)
     }
 
     fn keep(&mut self, range: Range<u64>) -> Result<()> {
         if self.rest.is_none() && !range.is_empty() {
-            self.skip_to(range.start)?;
+            self.skip_to(range.start, range.end - range.start)?;
             let mut bytes = Vec::new();
             self.pieces(range.end - range.start, |piece| bytes.extend_from_slice(piece))?;
             self.kept.insert(range.start, bytes);
@@ -123,7 +128,7 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
         if self.held(offset, 0).is_some() {
             return self.read_at(offset, bytes);
         }
-        self.skip_to(offset)?;
+        self.skip_to(offset, bytes.len() as u64)?;
         let ready = self.fill(bytes.len())?;
         let (found, len) = (ready.len(), bytes.len());
         let ready = ready.get(..len).ok_or_else(|| truncated(offset, len as u64, found as u64))?;
@@ -159,7 +164,7 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
         if let Some(kept) = self.kept.remove(&range.start) {
             return visitor.visit_bytes(&kept);
         }
-        self.skip_to(range.start)?;
+        self.skip_to(range.start, range.end - range.start)?;
         visitor.visit_seq(PieceAccess { stream: self, len: range.end - range.start, end: range.end })
     }
 }

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
-use super::cast::{Number, round_to_odd_f32};
+use super::float8;
+use super::number::{Number, round_to_odd_f32};
 use super::{Dtype, InvalidTensor};
 
 /// A Rust scalar that has a [`Dtype`].
@@ -84,9 +85,9 @@ fn round_to_f32(wide: f64) -> f32 {
     wide as f32
 }
 
-/// Declares the scalars that are bits and nothing more.
+/// Declares the scalars that Rust has no arithmetic for.
 macro_rules! opaque {
-    ($($scalar:ident($bits:ty) $doc:literal),* $(,)?) => {
+    ($($scalar:ident($bits:ty) $doc:literal by $from_number:expr),* $(,)?) => {
         $(
             #[doc = $doc]
             #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
@@ -96,21 +97,21 @@ macro_rules! opaque {
                 pub $bits,
             );
         )*
-        elements! { $($scalar => $scalar by |_| None),* }
+        elements! { $($scalar => $scalar by $from_number),* }
     };
 }
 
 opaque! {
-    F8E5M2(u8) "An [`Dtype::F8E5M2`] as its bits.",
-    F8E4M3Fn(u8) "An [`Dtype::F8E4M3Fn`] as its bits.",
-    F8E5M2Fnuz(u8) "An [`Dtype::F8E5M2Fnuz`] as its bits.",
-    F8E4M3Fnuz(u8) "An [`Dtype::F8E4M3Fnuz`] as its bits.",
-    QInt8(i8) "A [`Dtype::QInt8`] as its bits.",
-    QUint8(u8) "A [`Dtype::QUint8`] as its bits.",
-    QInt32(i32) "A [`Dtype::QInt32`] as its bits.",
-    QUint4x2(u8) "A byte of [`Dtype::QUint4x2`].",
-    QUint2x4(u8) "A byte of [`Dtype::QUint2x4`].",
-    Bits16(u16) "A [`Dtype::Bits16`].",
+    F8E5M2(u8) "An [`Dtype::F8E5M2`] as its bits." by |number: Number| float8::E5M2.encode(number.to_odd_float()).map(F8E5M2),
+    F8E4M3Fn(u8) "An [`Dtype::F8E4M3Fn`] as its bits." by |number: Number| float8::E4M3FN.encode(number.to_odd_float()).map(F8E4M3Fn),
+    F8E5M2Fnuz(u8) "An [`Dtype::F8E5M2Fnuz`] as its bits." by |number: Number| float8::E5M2FNUZ.encode(number.to_odd_float()).map(F8E5M2Fnuz),
+    F8E4M3Fnuz(u8) "An [`Dtype::F8E4M3Fnuz`] as its bits." by |number: Number| float8::E4M3FNUZ.encode(number.to_odd_float()).map(F8E4M3Fnuz),
+    QInt8(i8) "A [`Dtype::QInt8`] as its bits." by |_| None,
+    QUint8(u8) "A [`Dtype::QUint8`] as its bits." by |_| None,
+    QInt32(i32) "A [`Dtype::QInt32`] as its bits." by |_| None,
+    QUint4x2(u8) "A byte of [`Dtype::QUint4x2`]." by |_| None,
+    QUint2x4(u8) "A byte of [`Dtype::QUint2x4`]." by |_| None,
+    Bits16(u16) "A [`Dtype::Bits16`]." by |_| None,
 }
 
 impl sealed::Sealed for bool {}
@@ -201,3 +202,29 @@ fn swap_bytes(bytes: &mut [u8], element: usize) {
         element.reverse();
     }
 }
+
+macro_rules! float8 {
+    ($($scalar:ident by $kind:ident),*) => {$(
+        impl From<$scalar> for Number {
+            fn from(value: $scalar) -> Self {
+                Number::Float(float8::$kind.decode(value.0))
+            }
+        }
+
+        impl $scalar {
+            /// The number that the bits are, exactly.
+            #[must_use]
+            pub fn to_f32(self) -> f32 {
+                round_to_f32(float8::$kind.decode(self.0))
+            }
+
+            /// The nearest number of this kind, ties to even; `None` where it lies beyond the largest one.
+            #[must_use]
+            pub fn from_f32(number: f32) -> Option<Self> {
+                float8::$kind.encode(number.into()).map(Self)
+            }
+        }
+    )*};
+}
+
+float8! { F8E5M2 by E5M2, F8E4M3Fn by E4M3FN, F8E5M2Fnuz by E5M2FNUZ, F8E4M3Fnuz by E4M3FNUZ }

@@ -19,9 +19,10 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(name: Option<&str>, info: TensorInfo, range: Range<u64>) -> Self {
+    pub(crate) fn new(name: Option<String>, info: TensorInfo, range: Range<u64>) -> Self {
         let has_name = name.is_some();
-        Self { name: name.map_or_else(OnceCell::new, |name| OnceCell::from(Box::from(name))), has_name, info, range }
+        let name = name.map(|name| OnceCell::from(name.into_boxed_str())).unwrap_or_default();
+        Self { name, has_name, info, range }
     }
 
     pub(crate) fn has_name(&self) -> bool {
@@ -180,10 +181,12 @@ impl Index {
         (self.first < self.entries.len()).then_some(self.first)
     }
 
-    pub(crate) fn unread_names(&self) -> Vec<String> {
+    /// Names to show: of the tensors that are not read, or of all where there are none.
+    pub(crate) fn names_to_show(&self) -> Vec<String> {
         const ENOUGH: usize = 1000;
-        let unread = (self.first..self.entries.len()).filter(|&at| !self.read[at]);
-        unread.take(ENOUGH).map(|at| self.label(at)).collect()
+        let any_unread = self.unread_count() > 0;
+        let shown = (0..self.entries.len()).filter(|&at| !any_unread || !self.read[at]);
+        shown.take(ENOUGH).map(|at| self.label(at)).collect()
     }
 
     pub(crate) fn unread_count(&self) -> usize {
@@ -264,7 +267,7 @@ mod tests {
     fn index(names: &[&str]) -> Index {
         let mut index = Index::default();
         for name in names {
-            index.push(Entry::new(Some(name), TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
+            index.push(Entry::new(Some((*name).to_owned()), TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
         }
         index
     }
@@ -283,7 +286,7 @@ mod tests {
     #[test]
     fn refuses_a_name_twice() {
         let mut index = index(&["a"]);
-        let again = Entry::new(Some("a"), TensorInfo::new(Dtype::U8, []), 8..9);
+        let again = Entry::new(Some("a".to_owned()), TensorInfo::new(Dtype::U8, []), 8..9);
         assert_eq!(index.push(again).unwrap_err().to_string(), "two tensors are named `a` (at byte 8)");
     }
 }

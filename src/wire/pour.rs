@@ -65,13 +65,14 @@ impl<W: Write, E: Encode> Pour<W, E> {
 
     /// Writes what comes after the last payload.
     pub(crate) fn finish(mut self) -> Result<W> {
+        let tensors = self.plan.len() - usize::from(self.plan.embedded().is_some());
+        if self.done < tensors {
+            let name = self.plan.name(self.done).to_owned();
+            return Err(changed(format!("`{name}` did not come again")));
+        }
         if let Some(names) = self.plan.embedded() {
             let names = names.to_vec();
             self.write("", Payload::new(serde_bytes::Bytes::new(&names)))?;
-        }
-        if self.done < self.plan.len() {
-            let name = self.plan.name(self.done).to_owned();
-            return Err(changed(format!("`{name}` did not come again")));
         }
         if self.plan.is_empty() {
             self.begin()?;

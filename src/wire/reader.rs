@@ -4,7 +4,7 @@ use serde::de::Visitor;
 
 use super::names;
 use super::{Entry, Index};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::TensorSource;
 use crate::source::ByteSource;
@@ -30,6 +30,8 @@ pub struct Reader<'de, B, W> {
     drained: bool,
     /// The tensor whose payload comes next in a stream.
     pending: Option<usize>,
+    /// The bytes of all payloads so far.
+    payloads: u64,
     /// Whether a list of names is looked for.
     embeds_names: bool,
     file: PhantomData<&'de [u8]>,
@@ -44,6 +46,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             index: Index::default(),
             drained: false,
             pending: None,
+            payloads: 0,
             embeds_names: true,
             file: PhantomData,
         }
@@ -84,7 +87,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             return Ok(false);
         };
         if let Some(names) = self.embedded_names(&entry)? {
-            self.take_names(names)?;
+            self.take_names(names).map_err(|error| error.at(entry.range().start))?;
             return Ok(false);
         }
         self.pending = Some(self.index.len());
@@ -95,21 +98,23 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
     fn next_entry(&mut self) -> Result<Option<Entry>> {
         let entry = self.walk.next(&mut self.source, &self.limits)?;
         if let Some(entry) = &entry {
-            let label = || entry.label(self.index.next_number());
-            self.check_limits(entry).map_err(|kind| Error::new(kind).in_tensor(label()))?;
+            let number = self.index.next_number();
+            self.check_limits(entry).map_err(|kind| Error::new(kind).in_tensor(entry.label(number)))?;
         }
         Ok(entry)
     }
 
-    fn check_limits(&self, entry: &Entry) -> Result<(), ErrorKind> {
+    fn check_limits(&mut self, entry: &Entry) -> Result<(), ErrorKind> {
         let (tensors, payload) = (self.index.len() as u64 + 1, entry.range().end - entry.range().start);
-        if tensors > self.limits.tensors {
-            return Err(ErrorKind::Limit { what: "number of tensors", found: tensors, limit: self.limits.tensors });
+        let check =
+            |what, found, limit| if found > limit { Err(ErrorKind::Limit { what, found, limit }) } else { Ok(()) };
+        check("number of tensors", tensors, self.limits.tensors)?;
+        self.payloads = self.payloads.saturating_add(payload);
+        match self.source.len() {
+            // Many small entries can name one large run of bytes, and each would be read into memory of its own.
+            Some(len) => check("sum of payloads in bytes", self.payloads, len.saturating_add(self.limits.shared)),
+            None => check("payload in bytes", payload, self.limits.payload),
         }
-        if self.source.len().is_none() && payload > self.limits.payload {
-            return Err(ErrorKind::Limit { what: "payload in bytes", found: payload, limit: self.limits.payload });
-        }
-        Ok(())
     }
 
     /// The names of all tensors before, if that is what the tensor holds.
@@ -187,8 +192,8 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         self.index.first_under(prefix)
     }
 
-    fn unread_names(&self) -> Vec<String> {
-        self.index.unread_names()
+    fn names_to_show(&self) -> Vec<String> {
+        self.index.names_to_show()
     }
 
     fn unread_count(&self) -> usize {
@@ -202,7 +207,10 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
     fn payload<V: Visitor<'de>>(&mut self, at: usize, visitor: V) -> Result<V::Value> {
         let range = self.index.entry(at).range();
         self.index.mark_read(at);
-        self.source.payload(range.clone(), visitor).map_err(|error| error.at(range.start))
+        let taken = self.source.payload(range.clone(), visitor);
+        // Where a stream breaks off within a payload, there is nothing to walk on to.
+        self.drained |= taken.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
+        taken.map_err(|error| error.at(range.start))
     }
 
     fn skip(&mut self, at: usize) {

@@ -62,7 +62,10 @@ pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, lim
     if rank > limits.rank {
         return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(start));
     }
-    let shape = (0..rank).map(|_| read_dim(cursor)).collect::<Result<Shape>>()?;
+    let mut shape = Shape::default();
+    for _ in 0..rank {
+        shape.push(read_dim(cursor)?);
+    }
     let layout = match layout {
         ROW_MAJOR => Layout::RowMajor,
         COO_OF_TFRT | COO => Layout::Coo { entries: read_entries(cursor, &shape)? },

@@ -34,17 +34,13 @@ mod de;
 mod header;
 mod ser;
 
-use std::io::{Read, Write};
-
-use serde::{Deserialize, Serialize};
-
+#[doc(hidden)]
 pub use self::de::Walk;
 pub use self::header::DTYPES;
+#[doc(hidden)]
 pub use self::ser::Encode;
-use super::{Format, functions};
-use crate::error::Result;
+use super::{Format, face, functions};
 use crate::limits::Limits;
-use crate::wire;
 
 /// The format in [`FORMATS`](crate::FORMATS).
 pub(super) const FORMAT: Format = Format {
@@ -57,113 +53,7 @@ pub(super) const FORMAT: Format = Format {
     functions: functions!(),
 };
 
-/// A serde serializer that writes a BTF file by its [`Plan`].
-///
-/// ```
-/// use serde::Serialize;
-/// use tensorfile::{TensorView, btf};
-///
-/// let tensors = [TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
-/// let plan = btf::plan(&tensors)?;
-/// let mut serializer = btf::Serializer::new(Vec::new(), plan);
-/// tensors.serialize(&mut serializer)?;
-/// assert_eq!(serializer.end()?, btf::to_vec(&tensors)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-pub type Serializer<W> = crate::model::Serializer<wire::Pour<W, Encode>>;
-
-/// A serde deserializer that reads a BTF file; `B` is where the bytes come from.
-///
-/// ```
-/// use serde::Deserialize;
-/// use tensorfile::{TensorMap, btf};
-///
-/// let file = btf::to_vec(&TensorMap::new())?;
-/// let mut deserializer = btf::Deserializer::from_slice(&file);
-/// let map = TensorMap::deserialize(&mut deserializer)?;
-/// deserializer.end()?;
-/// assert!(map.is_empty());
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-pub type Deserializer<'de, B> = crate::model::Deserializer<wire::Reader<'de, B, Walk>>;
-
-/// What a file will be, known before it is written.
-pub type Plan = wire::Plan<Encode>;
-
-/// Serializes a value into a BTF file in memory.
-///
-/// The file is allocated once, at its length, and each element is copied into it once.
-///
-/// ```
-/// use tensorfile::{TensorView, btf};
-///
-/// let file = btf::to_vec(&TensorView::from_slice(&[1_i32, 2], [2])?)?;
-/// assert_eq!(file.len(), 16 + 24 + 8);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that the format cannot store, such as one of `bf16`.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): a part of the value that is no tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was not the same the second time.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    Options::new().to_vec(value)
-}
-
-/// Serializes a value into a writer as a BTF file.
-///
-/// The value is serialized twice: for the lengths, which the file begins with, and for the elements. Nothing is held in memory
-/// but the heads of the tensors, and the writer need not seek. Small writes are gathered, large ones passed on as they are.
-///
-/// # Errors
-///
-/// As [`to_vec`]; then nothing has been written, but for `Changed`. [`ErrorKind::Io`](crate::ErrorKind::Io): the writer failed.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    Options::new().to_writer(writer, value)
-}
-
-/// Deserializes a value from a BTF file held in memory.
-///
-/// Tensors of `T` may borrow from `file`: views do, owned arrays are copied once. Without embedded names structs are filled by position.
-///
-/// ```
-/// use tensorfile::{btf, TensorView};
-///
-/// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [1, 2])?])?;
-/// let tensors: Vec<TensorView> = btf::from_slice(&file)?;
-/// assert_eq!(*tensors[0].shape(), [1, 2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// By [`category`](crate::Error::category): `File` where the file is malformed, which is checked before the first value is made, `Mismatch`
-/// where it does not hold what `T` wants, and `Limit` where it passes the default [`Limits`].
-pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    Options::new().from_slice(file)
-}
-
-/// Deserializes a value from a reader that yields a BTF file.
-///
-/// Elements are copied from the reader's buffer into their arrays where the file is in the order of `T`, and held in between where it is not. The
-/// reader is read ahead, up to 256 KiB beyond the last tensor.
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) where the reader fails.
-pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    Options::new().from_reader(reader)
-}
-
-/// What a file will be, for [`Serializer::new`](Serializer).
-///
-/// # Errors
-///
-/// As [`to_vec`].
-pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
-    Options::new().plan(value)
-}
+face!("BTF", "btf");
 
 /// How files are written and read.
 ///
@@ -184,12 +74,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults: no names, COO with layout number 2, the default limits.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Whether to write all names into one more tensor at the end.
     ///
     /// It is a vector of `u8` that begins with `tensorfile.names.v1`, NUL; then come the names in the order of the tensors, each with a NUL behind it.
@@ -204,57 +88,5 @@ impl Options {
     pub fn tfrt_coo(mut self, tfrt: bool) -> Self {
         self.encode.tfrt_coo = tfrt;
         self
-    }
-
-    /// How much a file may ask for when it is read.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// As [`plan`](fn@plan).
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`](fn@to_vec).
-    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
-        wire::plan(value, self.encode.clone())
-    }
-
-    /// As [`to_vec`](fn@to_vec).
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`](fn@to_vec).
-    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
-        wire::to_vec(value, self.encode.clone())
-    }
-
-    /// As [`to_writer`](fn@to_writer).
-    ///
-    /// # Errors
-    ///
-    /// As [`to_writer`](fn@to_writer).
-    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
-        wire::to_writer(writer, value, self.encode.clone())
-    }
-
-    /// As [`from_slice`](fn@from_slice).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_slice`](fn@from_slice).
-    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
-        wire::from_slice(file, Walk::default(), self.limits.clone())
-    }
-
-    /// As [`from_reader`](fn@from_reader).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_reader`](fn@from_reader).
-    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
-        wire::from_reader(reader, Walk::default(), self.limits.clone())
     }
 }

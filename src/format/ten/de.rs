@@ -1,10 +1,10 @@
 use std::ops::Range;
 
-use super::header;
+use super::header::{self, Header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::source::ByteSource;
-use crate::tensor::{InvalidTensor, TensorInfo};
+use crate::tensor::InvalidTensor;
 use crate::wire::{Cursor, Entry};
 
 /// Reads the headers of a stream of tensors, one after the other.
@@ -37,20 +37,21 @@ impl Walk {
 
     fn tensor<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Entry> {
         let mut cursor = Cursor::new(source, self.offset);
-        let header::Header { name, info } = header::read(&mut cursor, limits)?;
-        let payload = self.payload(cursor, &info).map_err(|error| match &name {
+        let header = header::read(&mut cursor, limits)?;
+        let payload = self.payload(cursor, &header).map_err(|error| match &header.name {
             Some(name) => error.in_tensor(name),
             None => error,
         })?;
-        Ok(Entry::new(name.as_deref(), info, payload))
+        Ok(Entry::new(header.name, header.info, payload))
     }
 
     /// Reads the head of a data chunk and finds the end of the chunk.
     fn payload<'de, B: ByteSource<'de>>(
         &mut self,
         mut cursor: Cursor<'_, 'de, B>,
-        info: &TensorInfo,
+        Header { info, padding, .. }: &Header,
     ) -> Result<Range<u64>> {
+        cursor.skip(*padding)?;
         let offset = cursor.offset() + 8;
         let length = header::read_length(&mut cursor)?;
         if info.payload_bytes().is_none_or(|expected| expected as u64 != length) {

@@ -54,6 +54,8 @@ pub(super) fn dtype_name(dtype: Dtype) -> Option<&'static [u8]> {
 pub(super) struct Header {
     pub(super) name: Option<String>,
     pub(super) info: TensorInfo,
+    /// The bytes up to the next chunk.
+    pub(super) padding: u64,
 }
 
 /// Reads the length of the chunk that begins at the cursor.
@@ -67,7 +69,7 @@ pub(super) fn read_length<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, 
     u64::try_from(length).map_err(|_| bad_number("chunk length", length, "0 or more").at(offset + 8))
 }
 
-/// Reads a header chunk with its padding.
+/// Reads a header chunk up to its padding.
 pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, limits: &Limits) -> Result<Header> {
     let start = cursor.offset();
     let length = read_length(cursor)?;
@@ -86,9 +88,11 @@ pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, lim
     if rank > limits.rank {
         return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(offset));
     }
-    let shape = (0..rank).map(|_| read_dim(cursor)).collect::<Result<Shape>>()?;
-    cursor.skip(length.next_multiple_of(ALIGNMENT) - length)?;
-    Ok(Header { name, info: TensorInfo::new(dtype, shape) })
+    let mut shape = Shape::default();
+    for _ in 0..rank {
+        shape.push(read_dim(cursor)?);
+    }
+    Ok(Header { name, info: TensorInfo::new(dtype, shape), padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
 fn read_dtype<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<Dtype> {

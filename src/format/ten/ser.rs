@@ -20,8 +20,10 @@ impl wire::Encode for Encode {
         if header::dtype_name(info.dtype).is_none() {
             return Err(wire::cannot_store_dtype(Self::FORMAT, info.dtype, header::DTYPES));
         }
-        if info.layout != Layout::RowMajor {
-            return Err(wire::cannot_store("a sparse tensor or a blob", "ten stores dense tensors"));
+        match info.layout {
+            Layout::Coo { .. } => return Err(wire::cannot_store("a sparse tensor", "ten stores dense tensors")),
+            Layout::Blob => return Err(wire::cannot_store("a blob", "ten stores tensors")),
+            Layout::RowMajor | Layout::DimOrder(_) => {}
         }
         if info.shape.rank() > header::MAX_RANK {
             let what = format!("rank {}", info.shape.rank());

@@ -1,9 +1,11 @@
 use serde::de::{DeserializeSeed, SeqAccess};
 
+use super::number::{NumberDeserializer, wrong_length};
 use super::{At, Deserializer, first_segment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::TensorSource;
 use crate::model::path::{is_index, strip};
+use crate::tensor::Tensor;
 
 /// The items of a list, found by their index in the name.
 pub(super) struct ItemsAccess<'a, S> {
@@ -57,11 +59,38 @@ impl<'de, S: TensorSource<'de>> SeqAccess<'de> for ItemsAccess<'_, S> {
 pub(super) struct PositionalAccess<'a, S> {
     de: &'a mut Deserializer<S>,
     left: Option<usize>,
+    /// Whether the next value is the first item of a list.
+    opens_list: bool,
+    /// The tensor that the list is, and how many of its elements are given.
+    numbers: Option<(Tensor, usize)>,
 }
 
 impl<'a, S> PositionalAccess<'a, S> {
-    pub(super) fn new(de: &'a mut Deserializer<S>, len: Option<usize>) -> Self {
-        Self { de, left: len }
+    pub(super) fn fields(de: &'a mut Deserializer<S>, len: usize) -> Self {
+        Self { de, left: Some(len), opens_list: false, numbers: None }
+    }
+
+    pub(super) fn items(de: &'a mut Deserializer<S>, len: Option<usize>) -> Self {
+        Self { de, left: len, opens_list: true, numbers: None }
+    }
+
+    /// The next number of a list that is a tensor; the type must take them all.
+    fn next_number<'de, T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        let Some((tensor, given)) = &mut self.numbers else { return Ok(None) };
+        let size = tensor.dtype().block_bytes();
+        let rest = tensor.as_bytes().get(*given * size..).unwrap_or_default();
+        *given += 1;
+        match rest.get(..size) {
+            Some(number) => seed.deserialize(NumberDeserializer::new(tensor.info(), number)).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn check_all_given(&self) -> Result<()> {
+        match &self.numbers {
+            Some((tensor, given)) if *given < tensor.shape()[0] => Err(wrong_length(tensor.info(), *given)),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -69,12 +98,29 @@ impl<'de, S: TensorSource<'de>> SeqAccess<'de> for PositionalAccess<'_, S> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        match &mut self.left {
-            Some(0) => return Ok(None),
-            Some(left) => *left -= 1,
-            None if self.de.source.peek()?.is_none() => return Ok(None),
-            None => {}
+        if let Some(left) = &mut self.left {
+            if *left == 0 {
+                return Ok(None);
+            }
+            *left -= 1;
         }
-        seed.deserialize(&mut *self.de).map(Some)
+        if self.numbers.is_some() {
+            let number = self.next_number(seed)?;
+            if self.left == Some(0) {
+                self.check_all_given()?;
+            }
+            return Ok(number);
+        }
+        if self.left.is_none() && self.de.source.peek()?.is_none() {
+            return Ok(None);
+        }
+        self.de.opens_list = std::mem::take(&mut self.opens_list);
+        let value = seed.deserialize(&mut *self.de)?;
+        self.de.opens_list = false;
+        self.numbers = self.de.opened.take().map(|tensor| (tensor, 1));
+        if self.left == Some(0) {
+            self.check_all_given()?;
+        }
+        Ok(Some(value))
     }
 }

@@ -21,7 +21,7 @@ use self::number::{NumberDeserializer, NumbersAccess};
 use self::tensor::{BytesVisitor, NdarrayAccess, TensorAccess, TensorFields};
 use super::path::{is_index, is_under, strip};
 use super::positional::needs_names;
-use super::{Path, TensorSource, token};
+use super::{Adapt, FromTensors, Path, TensorSource, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
 
@@ -35,6 +35,10 @@ pub struct Deserializer<S> {
     positional: bool,
     /// Whether the root type is known, and with it the way to find tensors.
     settled: bool,
+    /// Whether the first item of a list found by position is asked for next. A number then opens a list that is one tensor.
+    opens_list: bool,
+    /// The tensor that such a list is.
+    opened: Option<Tensor>,
 }
 
 /// What the deserializer knows of the place that it is asked about next.
@@ -53,7 +57,15 @@ enum At {
 
 impl<'de, S: TensorSource<'de>> Deserializer<S> {
     pub(crate) fn over(source: S) -> Self {
-        Self { source, path: Path::default(), at: At::Here, positional: false, settled: false }
+        Self {
+            source,
+            path: Path::default(),
+            at: At::Here,
+            positional: false,
+            settled: false,
+            opens_list: false,
+            opened: None,
+        }
     }
 
     /// A deserializer of which each value is the next tensor, and nothing is looked for by name.
@@ -77,7 +89,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             let (found, read) = (self.source.len(), self.source.len() - self.source.unread_count());
             return Err(ErrorKind::WrongCount { found: found as u64, expected: read.to_string() }.into());
         }
-        let name = self.source.name(left).to_owned();
+        let name = self.source.label(left);
         Err(ErrorKind::Unexpected { name, expected: Vec::new(), complete: true }.into())
     }
 
@@ -132,20 +144,19 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     fn enter_entry(&mut self, at: usize, key: impl Fn(&str) -> &str) {
         let name = self.source.name(at);
         let rest = strip(name, self.path.as_str()).unwrap_or(name);
-        let key = key(rest).to_owned();
-        self.path.push(&key);
+        self.path.push(key(rest));
     }
 
     fn missing(&self) -> Error {
         let name = self.path.name().to_owned();
-        ErrorKind::Missing { name, found: self.source.unread_names(), complete: true }.into()
+        ErrorKind::Missing { name, found: self.source.names_to_show(), complete: true }.into()
     }
 
     /// Gives the tensor that is asked for to a visitor that knows the fields of one.
     fn tensor<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
         let at = self.locate()?;
         let access = TensorAccess::new(&mut self.source, at);
-        visitor.visit_seq(access).map_err(|error| error.in_tensor(self.source.label(at)))
+        access.visit(visitor).map_err(|error| error.in_tensor(self.source.label(at)))
     }
 
     /// Gives the tensor as ndarray's own representation has it.
@@ -158,12 +169,8 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     fn whole_tensor(&mut self) -> Result<(Tensor, String)> {
         let at = self.locate()?;
         let label = self.source.label(at);
-        self.at = At::Here;
-        let access = TensorAccess::new(&mut self.source, at);
-        match check_row_major(access.info()).and_then(|()| access.into_tensor()) {
-            Ok(tensor) => Ok((tensor, label)),
-            Err(error) => Err(error.in_tensor(label)),
-        }
+        check_row_major(self.source.info(at)).map_err(|error| error.in_tensor(&label))?;
+        Ok((Tensor::load(&mut *self, &Adapt::NONE)?, label))
     }
 
     /// Gives the number that the tensor of rank 0 here is.
@@ -172,9 +179,14 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visit: impl FnOnce(NumberDeserializer<'_>, V) -> Result<V::Value>,
         visitor: V,
     ) -> Result<V::Value> {
+        let opens_list = std::mem::take(&mut self.opens_list);
         let (tensor, label) = self.whole_tensor()?;
-        let visited = check_rank(tensor.info(), 0)
-            .and_then(|()| visit(NumberDeserializer::new(tensor.info(), tensor.as_bytes()), visitor));
+        let opens_list = opens_list && tensor.shape().rank() == 1 && !tensor.as_bytes().is_empty();
+        let visited = check_rank(tensor.info(), usize::from(opens_list)).and_then(|()| {
+            let first = &tensor.as_bytes()[..tensor.dtype().block_bytes()];
+            visit(NumberDeserializer::new(tensor.info(), first), visitor)
+        });
+        self.opened = opens_list.then_some(tensor);
         visited.map_err(|error| error.in_tensor(label))
     }
 
@@ -190,9 +202,10 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     /// Gives a list, of `len` items where the type tells.
     fn list<V: Visitor<'de>>(&mut self, len: Option<usize>, visitor: V) -> Result<V::Value> {
         self.settle_list()?;
+        self.opens_list = false;
         let at = std::mem::take(&mut self.at);
         if self.positional {
-            return visitor.visit_seq(PositionalAccess::new(self, len));
+            return visitor.visit_seq(PositionalAccess::items(self, len));
         }
         match at {
             At::Absent => return visitor.visit_seq(ItemsAccess::new(self, len, true)),
@@ -213,9 +226,10 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visitor: V,
     ) -> Result<V::Value> {
         self.settle_struct()?;
+        self.opens_list = false;
         let mut at = std::mem::take(&mut self.at);
         if self.positional {
-            return visitor.visit_seq(PositionalAccess::new(self, Some(fields.len())));
+            return visitor.visit_seq(PositionalAccess::fields(self, fields.len()));
         }
         if let At::Entry(first) = at {
             self.enter_entry(first, first_segment);
@@ -225,13 +239,17 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         let visited = visitor.visit_map(FieldsAccess::new(self, fields, derived, at));
         visited.map_err(|error| {
             let error = error.complete_name(&self.path.as_str()[..len]);
-            error.with_found_names(|| self.source.unread_names())
+            error.with_found_names(|| self.source.names_to_show())
         })
     }
 
     fn refuse<T>(&self, found: &'static str) -> Result<T> {
         let instead = "the file can hold a tensor, a number, or a struct, map, list or tuple of them";
-        Err(Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(self.path.name()))
+        let name = match self.at {
+            At::Entry(at) => self.source.label(at),
+            _ => self.path.name().to_owned(),
+        };
+        Err(Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(name))
     }
 }
 

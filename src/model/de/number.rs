@@ -65,6 +65,11 @@ impl<'de> serde::Deserializer<'de> for NumberDeserializer<'_> {
     }
 }
 
+/// The error for a list of other length than the type takes.
+pub(super) fn wrong_length(found: &TensorInfo, taken: usize) -> Error {
+    ErrorKind::WrongShape { found: found.clone(), expected: format!("[{taken}]") }.into()
+}
+
 /// The elements of a tensor in row-major order.
 pub(super) struct NumbersAccess<'a> {
     info: &'a TensorInfo,
@@ -82,8 +87,7 @@ impl<'a> NumbersAccess<'a> {
             return Ok(());
         }
         let left = self.bytes.len() / self.info.dtype.block_bytes();
-        let expected = format!("{left} elements less");
-        Err(ErrorKind::WrongShape { found: self.info.clone(), expected }.into())
+        Err(wrong_length(self.info, self.info.shape.elements().unwrap_or(0) - left))
     }
 }
 

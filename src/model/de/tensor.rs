@@ -5,8 +5,9 @@ use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor
 
 use super::number::NumbersAccess;
 use crate::error::{Error, Result};
-use crate::model::{Adapt, FromTensors, TensorSource, token};
-use crate::tensor::{Layout, Tensor, TensorInfo};
+use crate::model::handoff::{take_info, with_info};
+use crate::model::{TensorSource, token};
+use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
 
 /// The fields of a tensor, in the order of [`token::TENSOR_FIELDS`].
 pub(super) struct TensorAccess<'a, S> {
@@ -16,24 +17,23 @@ pub(super) struct TensorAccess<'a, S> {
     field: usize,
 }
 
+/// The number of the field that is the payload.
+const DATA: usize = 3;
+
 impl<'a, 'de, S: TensorSource<'de>> TensorAccess<'a, S> {
     pub(super) fn new(source: &'a mut S, at: usize) -> Self {
         let info = source.info(at).clone();
         Self { source, at, info, field: 0 }
     }
 
-    pub(super) fn info(&self) -> &TensorInfo {
-        &self.info
-    }
-
-    /// Copies the tensor.
-    pub(super) fn into_tensor(self) -> Result<Tensor> {
-        Tensor::load(self, &Adapt::NONE)
+    /// Gives a type of ours the head at once and the payload; other types find the fields as usual.
+    pub(super) fn visit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        with_info(self.info.clone(), || visitor.visit_seq(HandedOver(self)))
     }
 
     fn field<T: DeserializeSeed<'de>>(&mut self, field: &str, seed: T) -> Result<T::Value> {
         match field {
-            token::DTYPE => seed.deserialize(U32Deserializer::new(self.info.dtype as u32)),
+            token::DTYPE => seed.deserialize(DtypeDeserializer(self.info.dtype)),
             token::SHAPE => seed.deserialize(SeqDeserializer::new(self.info.shape.iter().copied())),
             token::LAYOUT => match &self.info.layout {
                 Layout::RowMajor => seed.deserialize(StrDeserializer::new(token::ROW_MAJOR)),
@@ -43,6 +43,20 @@ impl<'a, 'de, S: TensorSource<'de>> TensorAccess<'a, S> {
             },
             _ => seed.deserialize(PayloadDeserializer { source: &mut *self.source, at: self.at }),
         }
+    }
+}
+
+/// The fields of a tensor whose head waits to be picked up. Where it is gone at the first question, the question is for the payload.
+struct HandedOver<'a, S>(TensorAccess<'a, S>);
+
+impl<'de, S: TensorSource<'de>> SeqAccess<'de> for HandedOver<'_, S> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        if self.0.field == 0 && take_info().is_none() {
+            self.0.field = DATA;
+        }
+        self.0.next_element_seed(seed)
     }
 }
 
@@ -61,20 +75,6 @@ impl<'de, S: TensorSource<'de>> SeqAccess<'de> for TensorAccess<'_, S> {
         let Some(field) = token::TENSOR_FIELDS.get(self.field) else { return Ok(None) };
         self.field += 1;
         self.field(field, seed).map(Some)
-    }
-}
-
-/// The tensor as a deserializer of its own, for whoever knows what it is.
-impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for TensorAccess<'_, S> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        visitor.visit_seq(self)
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
 
@@ -111,13 +111,43 @@ struct PayloadDeserializer<'a, S> {
 impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for PayloadDeserializer<'_, S> {
     type Error = Error;
 
+    /// Whoever takes anything does not know what to do with pieces.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.source.payload(self.at, BytesVisitor(visitor))
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.source.payload(self.at, visitor)
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string byte_buf option unit unit_struct
         newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// A dtype as its number where one is asked for, and by its name elsewhere.
+struct DtypeDeserializer(Dtype);
+
+impl<'de> serde::Deserializer<'de> for DtypeDeserializer {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_borrowed_str(self.0.name())
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        visitor.visit_enum(U32Deserializer::new(self.0 as u32))
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }
 

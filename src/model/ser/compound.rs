@@ -18,12 +18,19 @@ pub struct List<'a, S> {
     numbers: Numbers,
     /// Items that were no numbers.
     others: usize,
+    /// Whether the type tells the length.
+    tells_length: bool,
 }
 
 impl<'a, S: TensorSink> List<'a, S> {
-    pub(super) fn new(serializer: &'a mut Serializer<S>) -> Self {
+    /// A list whose length the type does not tell: each item must hold a tensor, or the length would be lost.
+    pub(super) fn of_any_length(serializer: &'a mut Serializer<S>) -> Self {
+        Self { tells_length: false, ..Self::of_known_length(serializer) }
+    }
+
+    pub(super) fn of_known_length(serializer: &'a mut Serializer<S>) -> Self {
         let dims = serializer.dims.take();
-        Self { serializer, dims, numbers: Numbers::default(), others: 0 }
+        Self { serializer, dims, numbers: Numbers::default(), others: 0, tells_length: true }
     }
 
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
@@ -31,9 +38,16 @@ impl<'a, S: TensorSink> List<'a, S> {
         self.serializer.parent = len;
         // A number puts itself here; anything else takes the place away.
         self.serializer.numbers = Some(std::mem::take(&mut self.numbers));
+        let sent = self.serializer.sent;
         value.serialize(&mut *self.serializer)?;
         match self.serializer.numbers.take() {
             Some(numbers) => self.numbers = numbers,
+            None if self.serializer.sent == sent && !self.tells_length => {
+                let what = "store a list with an item that holds no tensor".to_owned();
+                let instead = "its length could not be told".to_owned();
+                let name = self.serializer.path.name();
+                return Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(name));
+            }
             None => self.others += 1,
         }
         self.serializer.path.truncate(len);

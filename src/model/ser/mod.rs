@@ -28,6 +28,8 @@ pub struct Serializer<S> {
     numbers: Option<Numbers>,
     /// The dims of the list that comes next, where they are more than its length: ndarray's own representation tells them first.
     dims: Option<Shape>,
+    /// The number of tensors sent.
+    sent: usize,
 }
 
 impl<S: TensorSink> Serializer<S> {
@@ -39,7 +41,7 @@ impl<S: TensorSink> Serializer<S> {
     pub(crate) fn under(name: &str, sink: S) -> Self {
         let mut path = Path::default();
         path.push(name);
-        Self { sink, path, parent: 0, numbers: None, dims: None }
+        Self { sink, path, parent: 0, numbers: None, dims: None, sent: 0 }
     }
 
     pub(crate) fn into_sink(self) -> S {
@@ -47,6 +49,7 @@ impl<S: TensorSink> Serializer<S> {
     }
 
     fn tensor<P: Serialize + ?Sized>(&mut self, info: TensorInfo, payload: &P) -> Result<()> {
+        self.sent += 1;
         let name = self.path.name();
         let sent = match info.layout {
             Layout::DimOrder(order) if !self.sink.keeps_dim_order() => {
@@ -137,15 +140,16 @@ impl<'a, S: TensorSink> serde::Serializer for &'a mut Serializer<S> {
 
     fn serialize_seq(self, _: Option<usize>) -> Result<List<'a, S>> {
         self.enter()?;
-        Ok(List::new(self))
+        Ok(List::of_any_length(self))
     }
 
-    fn serialize_tuple(self, len: usize) -> Result<List<'a, S>> {
-        self.serialize_seq(Some(len))
+    fn serialize_tuple(self, _: usize) -> Result<List<'a, S>> {
+        self.enter()?;
+        Ok(List::of_known_length(self))
     }
 
     fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<List<'a, S>> {
-        self.serialize_seq(Some(len))
+        self.serialize_tuple(len)
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Map<'a, S>> {
