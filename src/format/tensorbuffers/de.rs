@@ -32,7 +32,8 @@ fn read_index<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Resul
         len,
         |offset, bytes| source.read_at(offset, bytes),
         |root, start| {
-            let entry = |tensor: metadata::Record<'_>| Entry::new(Some(tensor.name), tensor.info, tensor.range);
+            let entry =
+                |tensor: metadata::Record<'_>| Entry::new(Some(tensor.name.to_owned()), tensor.info, tensor.range);
             metadata::each_tensor(&root, start, limits, entry)
         },
     )

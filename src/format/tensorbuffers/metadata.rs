@@ -129,8 +129,8 @@ pub(super) fn open_rest<T>(
     let mut words = vec![0_u64; len.div_ceil(size_of::<u64>())];
     let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..len];
     read(range.start, bytes)?;
-    let root = root_as_tensor_buffers_metadata_with_opts(&verifier(len), bytes)
-        .map_err(|error| invalid(&error, range.start))?;
+    let root =
+        root_as_tensor_buffers_metadata_with_opts(&verifier(len), bytes).map_err(|error| invalid(&error, &range))?;
     check_version(root.version()).map_err(|error| error.at(range.start))?;
     take(root, range.start)
 }
@@ -250,7 +250,7 @@ fn check_overlap(before: Option<&Record<'_>>, record: &Record<'_>) -> Result<()>
 }
 
 /// What the verifier found, as an error of ours.
-fn invalid(error: &InvalidFlatbuffer, start: u64) -> Error {
+fn invalid(error: &InvalidFlatbuffer, metadata: &Range<u64>) -> Error {
     use InvalidFlatbuffer as Invalid;
 
     let (what, trace) = match error {
@@ -266,18 +266,20 @@ fn invalid(error: &InvalidFlatbuffer, start: u64) -> Error {
         }
         Invalid::TooManyTables | Invalid::ApparentSizeTooLarge | Invalid::DepthLimitReached => {
             let what = "the metadata is no flatbuffer of its schema: its parts share too much".to_owned();
-            return Error::new(ErrorKind::Malformed { what }).at(start);
+            return Error::new(ErrorKind::Malformed { what }).at(metadata.start);
         }
     };
     let error =
         Error::new(ErrorKind::Malformed { what: format!("the metadata is no flatbuffer of its schema: {what}") });
     let trace = trace.as_ref();
-    let offset = trace.first().map_or(0, |found| match found {
+    // From the innermost part outwards; where that begins outside, the part around it points there.
+    let places = trace.iter().map(|found| match found {
         ErrorTraceDetail::VectorElement { position, .. }
         | ErrorTraceDetail::TableField { position, .. }
         | ErrorTraceDetail::UnionVariant { position, .. } => *position as u64,
     });
-    let error = error.at(start + offset);
+    let place = places.map(|place| metadata.start + place).find(|place| metadata.contains(place));
+    let error = error.at(place.unwrap_or(metadata.start));
     match trace {
         [.., ErrorTraceDetail::VectorElement { index, .. }, ErrorTraceDetail::TableField { field_name, .. }]
             if field_name == "tensors" =>

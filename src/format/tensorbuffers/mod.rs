@@ -31,6 +31,10 @@
 //! - Ids that occur twice, tensors that overlap or reach into the metadata, the dtype 0 and a length that is not that of dtype and shape are errors.
 //! - The numbers of the operations are passed on, also those that the reference does not have.
 //!
+//! # Streams
+//!
+//! The metadata is at the end: what comes from a reader is held in memory whole before the first value is made.
+//!
 //! # Limits
 //!
 //! A tensor ends below 4 GiB, a dim is below 2³², and the metadata below 2 GiB.
@@ -56,19 +60,19 @@ mod header;
 mod metadata;
 mod ser;
 
-use std::io::{Read, Write};
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+#[doc(hidden)]
 pub use self::de::Walk;
 pub use self::header::{DTYPES, id};
 pub use self::metadata::{Metadata, Operation, metadata};
+#[doc(hidden)]
 pub use self::ser::Encode;
-use super::{Format, functions};
+use super::{Format, face, functions};
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::wire;
 
 /// The format in [`FORMATS`](crate::FORMATS).
 pub(super) const FORMAT: Format = Format {
@@ -81,113 +85,7 @@ pub(super) const FORMAT: Format = Format {
     functions: functions!(any name),
 };
 
-/// A serde serializer that writes a TensorBuffers file by its [`Plan`].
-///
-/// ```
-/// use serde::Serialize;
-/// use tensorfile::{TensorView, tensorbuffers};
-///
-/// let tensors = [TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
-/// let plan = tensorbuffers::plan(&tensors)?;
-/// let mut serializer = tensorbuffers::Serializer::new(Vec::new(), plan);
-/// tensors.serialize(&mut serializer)?;
-/// assert_eq!(serializer.end()?, tensorbuffers::to_vec(&tensors)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-pub type Serializer<W> = crate::model::Serializer<wire::Pour<W, Encode>>;
-
-/// A serde deserializer that reads a TensorBuffers file; `B` is where the bytes come from.
-///
-/// ```
-/// use serde::Deserialize;
-/// use tensorfile::{TensorMap, tensorbuffers};
-///
-/// let file = tensorbuffers::to_vec(&TensorMap::new())?;
-/// let mut deserializer = tensorbuffers::Deserializer::from_slice(&file);
-/// let map = TensorMap::deserialize(&mut deserializer)?;
-/// deserializer.end()?;
-/// assert!(map.is_empty());
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-pub type Deserializer<'de, B> = crate::model::Deserializer<wire::Reader<'de, B, Walk>>;
-
-/// What a file will be, known before it is written.
-pub type Plan = wire::Plan<Encode>;
-
-/// Serializes a value into a TensorBuffers file in memory.
-///
-/// The file is allocated once, at its length, and each element is copied into it once.
-///
-/// ```
-/// use tensorfile::{TensorView, tensorbuffers};
-///
-/// let file = tensorbuffers::to_vec(&TensorView::from_slice(&[1_i32, 2], [2])?)?;
-/// assert_eq!((&file[..4], &file[64..72]), (&b"TBS1"[..], &[1, 0, 0, 0, 2, 0, 0, 0][..]));
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that the format cannot store, such as one of `bf16`, or one that ends past 4 GiB.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): a part of the value that is no tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was not the same the second time.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    Options::new().to_vec(value)
-}
-
-/// Serializes a value into a writer as a TensorBuffers file.
-///
-/// The value is serialized twice: once for the metadata and to see that all of it can be stored, and for the elements. Nothing is held in memory
-/// but the metadata, and the writer need not seek. Small writes are gathered, large ones passed on as they are.
-///
-/// # Errors
-///
-/// As [`to_vec`]; then nothing has been written, but for `Changed`. [`ErrorKind::Io`](crate::ErrorKind::Io): the writer failed.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    Options::new().to_writer(writer, value)
-}
-
-/// Deserializes a value from a TensorBuffers file held in memory.
-///
-/// Tensors of `T` may borrow from `file`: views do, owned arrays are copied once. Views need the
-/// elements to be aligned, which they are not in packed files: a `CowArray` then copies them.
-///
-/// ```
-/// use tensorfile::{TensorView, tensorbuffers};
-///
-/// let file = tensorbuffers::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [1, 2])?])?;
-/// let tensors: Vec<TensorView> = tensorbuffers::from_slice(&file)?;
-/// assert_eq!(*tensors[0].shape(), [1, 2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// By [`category`](crate::Error::category): `File` where the file is malformed, which is checked before the first value is made, `Mismatch`
-/// where it does not hold what `T` wants, and `Limit` where it passes the default [`Limits`].
-pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    Options::new().from_slice(file)
-}
-
-/// Deserializes a value from a reader that yields a TensorBuffers file.
-///
-/// The metadata is at the end, so the file is read into memory whole before the first value is made.
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) where the reader fails.
-pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    Options::new().from_reader(reader)
-}
-
-/// What a file will be, for [`Serializer::new`](Serializer).
-///
-/// # Errors
-///
-/// As [`to_vec`].
-pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
-    Options::new().plan(value)
-}
+face!("TensorBuffers", "tensorbuffers");
 
 /// Adds the tensors of a value to an existing file.
 ///
@@ -235,12 +133,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults: tensors at multiples of 64 bytes, no model, no operations, the default limits.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Where tensors begin, and the metadata: at multiples of so many bytes, a power of two. Default: 64.
     ///
     /// With 1 they are packed as the reference packs them. Then most cannot be borrowed from the file, as their elements are not aligned.
@@ -281,58 +173,6 @@ impl Options {
     pub fn keep(mut self, metadata: &Metadata) -> Self {
         self.encode.model.clone_from(&metadata.model);
         self.operations(metadata.operations.clone())
-    }
-
-    /// How much a file may ask for when it is read.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// As [`plan`](fn@plan).
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`](fn@to_vec).
-    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
-        wire::plan(value, self.encode.clone())
-    }
-
-    /// As [`to_vec`](fn@to_vec).
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`](fn@to_vec).
-    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
-        wire::to_vec(value, self.encode.clone())
-    }
-
-    /// As [`to_writer`](fn@to_writer).
-    ///
-    /// # Errors
-    ///
-    /// As [`to_writer`](fn@to_writer).
-    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
-        wire::to_writer(writer, value, self.encode.clone())
-    }
-
-    /// As [`from_slice`](fn@from_slice).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_slice`](fn@from_slice).
-    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
-        wire::from_slice(file, Walk::default(), self.limits.clone())
-    }
-
-    /// As [`from_reader`](fn@from_reader).
-    ///
-    /// # Errors
-    ///
-    /// As [`from_reader`](fn@from_reader).
-    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
-        wire::from_reader(reader, Walk::default(), self.limits.clone())
     }
 
     /// As [`append`](fn@append).

@@ -51,8 +51,12 @@ impl wire::Encode for Encode {
         if header::tag(info.dtype).is_none() {
             return Err(wire::cannot_store_dtype(Self::FORMAT, info.dtype, header::DTYPES));
         }
-        if info.layout != Layout::RowMajor {
-            return Err(wire::cannot_store("a sparse tensor or a blob", "tensorbuffers stores dense tensors"));
+        match info.layout {
+            Layout::Coo { .. } => {
+                return Err(wire::cannot_store("a sparse tensor", "tensorbuffers stores dense tensors"));
+            }
+            Layout::Blob => return Err(wire::cannot_store("a blob", "tensorbuffers stores tensors")),
+            Layout::RowMajor | Layout::DimOrder(_) => {}
         }
         if let Some(dim) = info.shape.iter().find(|dim| u32::try_from(**dim).is_err()) {
             return Err(wire::cannot_store(format!("a dim of {dim}"), "tensorbuffers stores dims below 2^32"));
