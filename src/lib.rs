@@ -68,6 +68,8 @@ pub use array::Arrays;
 pub use error::{Category, Error, ErrorKind, Result};
 #[cfg(feature = "ptd")]
 pub use format::ptd;
+#[cfg(feature = "tensorbuffers")]
+pub use format::tensorbuffers;
 pub use format::{FORMATS, Format, btf, ten};
 pub use limits::Limits;
 pub use model::{FromTensors, Schema, SchemaEntry, Slot, TensorFile};

@@ -6,6 +6,8 @@ pub mod btf;
 #[cfg(feature = "ptd")]
 pub mod ptd;
 pub mod ten;
+#[cfg(feature = "tensorbuffers")]
+pub mod tensorbuffers;
 
 use std::io::{Read, Write};
 
@@ -31,6 +33,8 @@ pub const FORMATS: &[&Format] = &[
     &ten::FORMAT,
     #[cfg(feature = "ptd")]
     &ptd::FORMAT,
+    #[cfg(feature = "tensorbuffers")]
+    &tensorbuffers::FORMAT,
 ];
 
 /// What a format is called, what it can hold, and how to read and write collections in it.

@@ -8,6 +8,8 @@ pub(crate) mod names;
 mod plan;
 mod pour;
 mod reader;
+#[cfg(feature = "tensorbuffers")]
+mod replace;
 mod share;
 
 pub use index::{Entry, Index};
@@ -18,3 +20,5 @@ pub(crate) use encode::{Encode, FileLayout, Names, Sharing, cannot_store, cannot
 pub(crate) use face::{from_reader, from_slice, plan, to_vec, to_writer};
 pub(crate) use pour::Pour;
 pub(crate) use reader::{Reader, Walk};
+#[cfg(feature = "tensorbuffers")]
+pub(crate) use replace::replace;

@@ -1,0 +1,151 @@
+//! Adding tensors to a file.
+//!
+//! The metadata is at the end, where new tensors would go: a file that is changed in place is no file until the last byte is written. So a new file is written
+//! beside the old one, whose data is copied as it is, by the kernel where it can do that; and then the new one takes the old one's name.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::metadata::{self, Record};
+use super::ser::{Before, Encode, OldTensor};
+use super::{Serializer, header};
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::wire;
+
+/// The most that small writes are gathered to.
+const BUFFER: usize = 64 * 1024;
+
+/// Adds the tensors of `value` to the file at `path`.
+pub(super) fn append<T: Serialize + ?Sized>(path: &Path, value: &T, encode: &Encode, limits: &Limits) -> Result<()> {
+    let appended = wire::replace(path, |old, new| rewrite(old, new, value, encode.clone(), limits));
+    appended.map_err(|error| error.in_format("tensorbuffers"))
+}
+
+/// Writes what `old` holds and `value` to `new`.
+fn rewrite<T: Serialize + ?Sized, W: Write>(
+    old: &File,
+    mut new: W,
+    value: &T,
+    mut encode: Encode,
+    limits: &Limits,
+) -> Result<()> {
+    let before = read(old, &mut encode, limits)?;
+    let kept = before.end;
+    encode.before = Some(before);
+    // The plan finds what cannot be written, before anything is.
+    let plan = wire::plan(value, encode)?;
+    copy(old, &mut new, kept)?;
+    let mut serializer = Serializer::new(BufWriter::with_capacity(BUFFER, new), plan);
+    value.serialize(&mut serializer)?;
+    serializer.end().map(drop)
+}
+
+/// Reads what the file holds; what it says besides its tensors stays, where nothing else is asked for.
+fn read(mut file: &File, encode: &mut Encode, limits: &Limits) -> Result<Before> {
+    let len = file.metadata()?.len();
+    let mut read = |offset, bytes: &mut [u8]| {
+        file.seek(SeekFrom::Start(offset))?;
+        file.read_exact(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                let needed = bytes.len() as u64;
+                Error::new(ErrorKind::Truncated { needed, left: len.saturating_sub(offset).min(needed) }).at(offset)
+            }
+            _ => error.into(),
+        })
+    };
+    header::read_magic(&mut read)?;
+    metadata::open_rest(len, &mut read, |root, start| {
+        let old = |record: Record<'_>| OldTensor {
+            id: record.id,
+            name: record.name.into(),
+            info: record.info,
+            range: record.range,
+        };
+        let tensors = metadata::each_tensor(&root, start, limits, old)?;
+        let mut before = Before { end: start, tensors, ..Before::default() };
+        for tensor in &before.tensors {
+            if !before.names.insert(tensor.name.clone()) {
+                let kind = ErrorKind::DuplicateName { name: tensor.name.to_string() };
+                return Err(Error::new(kind).at(tensor.range.start));
+            }
+        }
+        encode.model = encode.model.take().or_else(|| root.model().map(str::to_owned));
+        encode.operations = encode.operations.take().or_else(|| Some(metadata::operations(&root)));
+        Ok(before)
+    })
+}
+
+/// Copies the first `len` bytes.
+fn copy(mut old: &File, new: &mut impl Write, len: u64) -> Result<()> {
+    old.seek(SeekFrom::Start(0))?;
+    let copied = io::copy(&mut old.take(len), new)?;
+    if copied < len {
+        return Err(Error::new(ErrorKind::Truncated { needed: len, left: copied }).at(0));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::tensorbuffers;
+    use crate::tensor::{Tensor, TensorMap};
+
+    /// A disk that is full after so many bytes.
+    struct Full<'a>(&'a mut Vec<u8>, usize);
+
+    impl Write for Full<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let now = bytes.len().min(self.1 - self.0.len());
+            if now == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.extend_from_slice(&bytes[..now]);
+            Ok(now)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn map(names: &[&str]) -> TensorMap {
+        names.iter().map(|&name| (name, Tensor::from_slice(name.as_bytes(), [name.len()]).unwrap())).collect()
+    }
+
+    #[test]
+    fn a_cut_at_any_byte_leaves_the_old_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.tbs");
+        let (old, new) = (map(&["a", "bc"]), map(&["def"]));
+        let both = old.clone().into_iter().chain(new.clone()).collect::<TensorMap>();
+        let bytes = tensorbuffers::to_vec(&old).unwrap();
+        std::fs::write(&path, &bytes).unwrap();
+        let mut whole = None;
+        for cut in 0.. {
+            let mut written = Vec::new();
+            let appended = wire::replace(&path, |old, file| {
+                let appended = rewrite(old, Full(&mut written, cut), &new, Encode::default(), &Limits::default());
+                // What was written before the cut lies beside the file then.
+                file.write_all(&written)?;
+                appended
+            });
+            if appended.is_ok() {
+                whole = Some(cut);
+                break;
+            }
+            let error = appended.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Io(_)), "cut at {cut}: {error}");
+            assert_eq!(std::fs::read(&path).unwrap(), bytes, "cut at {cut}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "cut at {cut}: nothing is left behind");
+        }
+        let file = std::fs::read(&path).unwrap();
+        assert_eq!(Some(file.len()), whole);
+        assert_eq!(tensorbuffers::from_slice::<TensorMap>(&file).unwrap(), both);
+        assert_eq!(file, tensorbuffers::to_vec(&both).unwrap(), "as if written at once");
+    }
+}

@@ -1,0 +1,386 @@
+//! The flatbuffer in a file: read and verified, and built.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use flatbuffers::{ErrorTraceDetail, FlatBufferBuilder, ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
+use smallvec::SmallVec;
+
+use super::generated::{
+    OperationMetadata, OperationMetadataArgs, TensorBuffersMetadata, TensorBuffersMetadataArgs, TensorMetadata,
+    TensorMetadataArgs, root_as_tensor_buffers_metadata_with_opts,
+};
+use super::header;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::source::{ByteSource, Slice};
+use crate::tensor::{Shape, TensorInfo};
+use crate::wire;
+
+/// The version that is written.
+const VERSION: &str = "1.0.0";
+
+/// What a file says besides its tensors.
+///
+/// ```
+/// use tensorfile::{TensorMap, tensorbuffers};
+///
+/// let file = tensorbuffers::Options::new().model("MiniLM").to_vec(&TensorMap::new())?;
+/// let metadata = tensorbuffers::metadata(&file)?;
+/// assert_eq!((metadata.version.as_str(), metadata.model.as_deref()), ("1.0.0", Some("MiniLM")));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Metadata {
+    /// The version of the format; its first number is 1.
+    pub version: String,
+    /// The name of the model, which the reference never writes.
+    pub model: Option<String>,
+    /// A graph of computations, in the order of the file.
+    pub operations: Vec<Operation>,
+    /// Whether the tensors lie in the order of their ids. Where not, the reference reader misses most of them.
+    pub is_sorted: bool,
+    /// The names of the tensors that have another id than [that of their name](super::id); the reference reader misses these too.
+    pub wrong_ids: Vec<String>,
+}
+
+/// A step of the graph of computations that a file may hold: kept, not run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Operation {
+    /// The number by which other operations refer to this one.
+    pub id: u64,
+    /// What is computed, by a number of the reference: 1 adds, 15 multiplies matrices.
+    pub operation: i8,
+    /// The [id](super::id) of the tensor that results.
+    pub output: u64,
+    /// The ids of the operations whose results go in.
+    pub inputs: Vec<u64>,
+}
+
+/// Reads what a file says besides its tensors, all of which are checked.
+///
+/// # Errors
+///
+/// As [`from_slice`](super::from_slice) where the file is malformed.
+pub fn metadata(file: &[u8]) -> Result<Metadata> {
+    let found = open(&mut Slice::new(file), |root, start| {
+        each_tensor(&root, start, &Limits::default(), |_| ())?;
+        Ok(root.into())
+    });
+    found.map_err(|error| error.in_format("tensorbuffers"))
+}
+
+impl From<TensorBuffersMetadata<'_>> for Metadata {
+    fn from(root: TensorBuffersMetadata<'_>) -> Self {
+        let tensors = || root.tensors().into_iter().flatten();
+        Self {
+            version: root.version().to_owned(),
+            model: root.model().map(str::to_owned),
+            operations: operations(&root),
+            is_sorted: tensors().map(|tensor| tensor.id()).is_sorted(),
+            wrong_ids: tensors()
+                .filter(|tensor| tensor.id() != header::id(tensor.name()))
+                .map(|tensor| tensor.name().to_owned())
+                .collect(),
+        }
+    }
+}
+
+/// The operations in the order of the file.
+pub(super) fn operations(root: &TensorBuffersMetadata<'_>) -> Vec<Operation> {
+    let operation = |found: OperationMetadata<'_>| Operation {
+        id: found.id(),
+        operation: found.operation(),
+        output: found.output(),
+        inputs: found.input_operations().into_iter().flatten().collect(),
+    };
+    root.operations().into_iter().flatten().map(operation).collect()
+}
+
+/// A tensor as the metadata has it.
+#[derive(Debug)]
+pub(super) struct Record<'a> {
+    pub(super) id: u64,
+    pub(super) name: &'a str,
+    pub(super) info: TensorInfo,
+    pub(super) range: Range<u64>,
+}
+
+/// Reads and verifies the metadata, and calls `take` with it and its place in the file.
+pub(super) fn open<'de, B: ByteSource<'de>, T>(
+    source: &mut B,
+    take: impl FnOnce(TensorBuffersMetadata<'_>, u64) -> Result<T>,
+) -> Result<T> {
+    let len = source.len().expect("the file's length is known, or all of it is held");
+    header::read_magic(|offset, bytes| source.read_at(offset, bytes))?;
+    open_rest(len, |offset, bytes| source.read_at(offset, bytes), take)
+}
+
+/// As [`open`], once the magic is read.
+pub(super) fn open_rest<T>(
+    len: u64,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<()>,
+    take: impl FnOnce(TensorBuffersMetadata<'_>, u64) -> Result<T>,
+) -> Result<T> {
+    let range = header::read_footer(len, &mut read)?;
+    let len = usize::try_from(range.end - range.start).expect("less than 2 GiB");
+    // The reference begins the metadata at any offset. Its numbers are aligned where its own start is.
+    let mut words = vec![0_u64; len.div_ceil(size_of::<u64>())];
+    let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..len];
+    read(range.start, bytes)?;
+    let root =
+        root_as_tensor_buffers_metadata_with_opts(&verifier(len), bytes).map_err(|error| invalid(&error, &range))?;
+    check_version(root.version()).map_err(|error| error.at(range.start))?;
+    take(root, range.start)
+}
+
+/// Parts of a flatbuffer may be shared, even all by all. What a file costs to verify, and to copy out of it, is kept in proportion to its length.
+fn verifier(len: usize) -> VerifierOptions {
+    let max_apparent_size = len.saturating_mul(16).saturating_add(1 << 20);
+    VerifierOptions { max_tables: len, max_apparent_size, ..VerifierOptions::default() }
+}
+
+fn check_version(version: &str) -> Result<()> {
+    if version.split('.').next() == Some("1") {
+        return Ok(());
+    }
+    let shown: String = version.chars().take(32).collect();
+    let what = format!("version is `{}`, but expected 1.x", shown.escape_debug());
+    Err(ErrorKind::Malformed { what }.into())
+}
+
+/// Calls `take` with each tensor, in the order of their data.
+pub(super) fn each_tensor<T>(
+    root: &TensorBuffersMetadata<'_>,
+    start: u64,
+    limits: &Limits,
+    mut take: impl FnMut(Record<'_>) -> T,
+) -> Result<Vec<T>> {
+    let Some(tensors) = root.tensors() else { return Ok(Vec::new()) };
+    if tensors.len() as u64 > limits.tensors {
+        let what = "number of tensors";
+        let limit = ErrorKind::Limit { what, found: tensors.len() as u64, limit: limits.tensors };
+        return Err(Error::new(limit).at(start));
+    }
+    check_ids(&tensors, start)?;
+    let mut before: Option<Record<'_>> = None;
+    let mut taken = Vec::with_capacity(tensors.len());
+    for at in in_data_order(&tensors) {
+        let tensor = tensors.get(at);
+        let record = record(tensor, start, limits).and_then(|record| {
+            check_overlap(before.as_ref(), &record)?;
+            Ok(record)
+        });
+        let place = start + tensor._tab.loc() as u64;
+        let record = record.map_err(|error| error.in_tensor(tensor.name()).at(place))?;
+        let kept = Record { id: record.id, name: record.name, info: record.info.clone(), range: record.range.clone() };
+        taken.push(take(record));
+        if !kept.range.is_empty() {
+            before = Some(kept);
+        }
+    }
+    Ok(taken)
+}
+
+type Tensors<'a> = Vector<'a, ForwardsUOffset<TensorMetadata<'a>>>;
+
+/// Checks that no two tensors have the same id, which two entries that are one would have too.
+fn check_ids(tensors: &Tensors<'_>, start: u64) -> Result<()> {
+    let mut ids: Vec<(u64, usize)> = tensors.iter().map(|tensor| tensor.id()).zip(0..).collect();
+    ids.sort_unstable();
+    match ids.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => {
+            let [one, other] = [pair[0].1, pair[1].1].map(|at| tensors.get(at));
+            let place = start + other._tab.loc() as u64;
+            Err(Error::new(same_id(one.name(), other.name(), one.id())).at(place))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The error for two tensors of one id.
+fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
+    if one == other {
+        return ErrorKind::DuplicateName { name: one.to_owned() };
+    }
+    ErrorKind::Malformed { what: format!("tensors `{one}` and `{other}` have the same id, {id:016x}") }
+}
+
+/// The tensors in the order in which their data lies.
+///
+/// Those without elements, and those that are one, may lie at the same place. They come in the order in which their entries were built, as far as
+/// that can be told: flatbuffers grow towards their start.
+fn in_data_order(tensors: &Tensors<'_>) -> impl Iterator<Item = usize> {
+    let place = |tensor: TensorMetadata<'_>| (tensor.data_offset(), tensor.data_size(), Reverse(tensor._tab.loc()));
+    let mut order: Vec<_> = tensors.iter().map(place).zip(0..).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, at)| at)
+}
+
+fn record<'a>(tensor: TensorMetadata<'a>, metadata: u64, limits: &Limits) -> Result<Record<'a>> {
+    let dtype = header::dtype(tensor.data_type())?;
+    let rank = tensor.shape().len() as u64;
+    if rank > limits.rank {
+        return Err(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }.into());
+    }
+    let shape: Shape = tensor.shape().iter().map(|dim| dim as usize).collect();
+    let info = TensorInfo::new(dtype, shape);
+    info.check_payload(tensor.data_size().into())?;
+    let start = u64::from(tensor.data_offset());
+    let range = start..start + u64::from(tensor.data_size());
+    if range.start < header::DATA || range.end > metadata {
+        let (from, to, data) = (range.start, range.end, header::DATA);
+        let what = format!("takes bytes {from} to {to}, but tensors lie in bytes {data} to {metadata}");
+        return Err(ErrorKind::Malformed { what }.into());
+    }
+    Ok(Record { id: tensor.id(), name: tensor.name(), info, range })
+}
+
+/// Checks a tensor against the one before that has elements: two may be one, but not parts of one.
+fn check_overlap(before: Option<&Record<'_>>, record: &Record<'_>) -> Result<()> {
+    match before {
+        Some(before)
+            if record.range.start < before.range.end && record.range != before.range && !record.range.is_empty() =>
+        {
+            Err(ErrorKind::Overlap { other: before.name.to_owned(), range: before.range.clone() }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the verifier found, as an error of ours.
+fn invalid(error: &InvalidFlatbuffer, metadata: &Range<u64>) -> Error {
+    use InvalidFlatbuffer as Invalid;
+
+    let (what, trace) = match error {
+        Invalid::MissingRequiredField { required, error_trace } => (format!("it has no `{required}`"), error_trace),
+        Invalid::InconsistentUnion { field, error_trace, .. } => (format!("`{field}` is half there"), error_trace),
+        Invalid::Utf8Error { error_trace, .. } => ("a text in it is not UTF-8".to_owned(), error_trace),
+        Invalid::MissingNullTerminator { error_trace, .. } => {
+            ("a text in it does not end with a NUL".to_owned(), error_trace)
+        }
+        Invalid::Unaligned { error_trace, .. } => ("a part of it is not aligned".to_owned(), error_trace),
+        Invalid::RangeOutOfBounds { error_trace, .. } | Invalid::SignedOffsetOutOfBounds { error_trace, .. } => {
+            ("a part of it would lie outside".to_owned(), error_trace)
+        }
+        Invalid::TooManyTables | Invalid::ApparentSizeTooLarge | Invalid::DepthLimitReached => {
+            let what = "the metadata is no flatbuffer of its schema: its parts share too much".to_owned();
+            return Error::new(ErrorKind::Malformed { what }).at(metadata.start);
+        }
+    };
+    let error =
+        Error::new(ErrorKind::Malformed { what: format!("the metadata is no flatbuffer of its schema: {what}") });
+    let trace = trace.as_ref();
+    // From the innermost part outwards; where that begins outside, the part around it points there.
+    let places = trace.iter().map(|found| match found {
+        ErrorTraceDetail::VectorElement { position, .. }
+        | ErrorTraceDetail::TableField { position, .. }
+        | ErrorTraceDetail::UnionVariant { position, .. } => *position as u64,
+    });
+    let place = places.map(|place| metadata.start + place).find(|place| metadata.contains(place));
+    let error = error.at(place.unwrap_or(metadata.start));
+    match trace {
+        [.., ErrorTraceDetail::VectorElement { index, .. }, ErrorTraceDetail::TableField { field_name, .. }]
+            if field_name == "tensors" =>
+        {
+            error.in_tensor(format!("#{index}"))
+        }
+        _ => error,
+    }
+}
+
+/// Builds the metadata of a file with these tensors.
+///
+/// The entries are sorted by id, as the reference looks them up by a binary search; they are built in the order given, which [`in_data_order`] finds again.
+pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
+    let mut builder = FlatBufferBuilder::with_capacity(capacity(tensors, model, operations, header::MAX_METADATA)?);
+    let mut entries = Vec::with_capacity(tensors.len());
+    for (at, tensor) in tensors.iter().enumerate() {
+        let dims: SmallVec<[u32; 8]> = tensor.info.shape.iter().map(|&dim| number(dim as u64)).collect();
+        let (name, shape) = (builder.create_string(tensor.name), builder.create_vector(&dims));
+        let entry = TensorMetadataArgs {
+            id: tensor.id,
+            name: Some(name),
+            shape: Some(shape),
+            data_type: header::tag(tensor.info.dtype).expect("the dtype was checked"),
+            data_offset: number(tensor.range.start),
+            data_size: number(tensor.range.end - tensor.range.start),
+        };
+        entries.push((tensor.id, at, TensorMetadata::create(&mut builder, &entry)));
+    }
+    entries.sort_unstable_by_key(|(id, at, _)| (*id, *at));
+    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(same_id(tensors[pair[0].1].name, tensors[pair[1].1].name, pair[0].0).into());
+    }
+    let entries: Vec<_> = entries.into_iter().map(|(_, _, entry)| entry).collect();
+    let mut sorted: Vec<&Operation> = operations.iter().collect();
+    sorted.sort_by_key(|operation| operation.id);
+    let steps: Vec<_> = sorted.into_iter().map(|operation| build_operation(&mut builder, operation)).collect();
+    let root = TensorBuffersMetadataArgs {
+        version: Some(builder.create_string(VERSION)),
+        model: model.map(|model| builder.create_string(model)),
+        tensors: Some(builder.create_vector(&entries)),
+        operations: Some(builder.create_vector(&steps)),
+    };
+    let root = TensorBuffersMetadata::create(&mut builder, &root);
+    builder.finish(root, None);
+    Ok(header::write_end(builder.finished_data()))
+}
+
+fn build_operation<'a>(
+    builder: &mut FlatBufferBuilder<'a>,
+    operation: &Operation,
+) -> flatbuffers::WIPOffset<OperationMetadata<'a>> {
+    let inputs = builder.create_vector(&operation.inputs);
+    let step = OperationMetadataArgs {
+        id: operation.id,
+        operation: operation.operation,
+        output: operation.output,
+        input_operations: Some(inputs),
+    };
+    OperationMetadata::create(builder, &step)
+}
+
+fn number(number: u64) -> u32 {
+    u32::try_from(number).expect("the plan was checked")
+}
+
+/// At least as many bytes as the metadata takes, which may be `most`: the builder gives up beyond.
+fn capacity(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation], most: u64) -> Result<usize> {
+    // A table with all its fields, the offset to it, and the lengths and the padding of what it points to.
+    const ENTRY: u64 = 80;
+    let instead = "its metadata is below 2 GiB; write several files";
+    let too_much = || wire::cannot_store("so many names and dims", instead);
+    let mut bytes = 4 * ENTRY + model.map_or(0, str::len) as u64;
+    for operation in operations {
+        bytes += ENTRY + 8 * operation.inputs.len() as u64;
+    }
+    if bytes > most {
+        return Err(wire::cannot_store("so many operations", instead).into());
+    }
+    for tensor in tensors {
+        bytes += ENTRY + tensor.name.len() as u64 + 4 * tensor.info.shape.rank() as u64;
+        if bytes > most {
+            return Err(Error::new(too_much()).in_tensor(tensor.name));
+        }
+    }
+    Ok(usize::try_from(bytes).expect("at most 2 GiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Dtype;
+
+    #[test]
+    fn names_the_tensor_at_which_the_metadata_is_too_long() {
+        let record = |name| Record { id: 0, name, info: TensorInfo::new(Dtype::U8, [2, 3]), range: 0..6 };
+        let tensors = [record("a"), record("b"), record("c")];
+        assert_eq!(capacity(&tensors, None, &[], 587).unwrap(), 4 * 80 + 3 * 89);
+        assert_eq!(
+            capacity(&tensors, None, &[], 586).unwrap_err().to_string(),
+            "tensor `c`: cannot store so many names and dims; its metadata is below 2 GiB; write several files"
+        );
+    }
+}
