@@ -66,6 +66,8 @@ pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
 pub use error::{Category, Error, ErrorKind, Result};
+#[cfg(feature = "ptd")]
+pub use format::ptd;
 #[cfg(feature = "tensorbuffers")]
 pub use format::tensorbuffers;
 pub use format::{FORMATS, Format, btf, ten};

@@ -6,7 +6,7 @@ use serde::ser::SerializeStruct;
 pub use serde;
 
 pub use crate::model::{Adapt, Adaptable, Field, Node};
-use crate::model::{Flattened, Loaded, Stored, token, with_schema};
+use crate::model::{Flattened, Loaded, Stored, Tied, token, with_schema};
 use crate::{FromTensors, TensorFile};
 
 /// The names and types of a struct `T`.
@@ -21,7 +21,11 @@ pub fn store_field<S: SerializeStruct, T: TensorFile + ?Sized>(
     value: &T,
     adapt: &'static Adapt,
 ) -> Result<(), S::Error> {
-    state.serialize_field(name, &Stored { value, adapt })
+    let value = Stored { value, adapt };
+    match adapt.tied {
+        Some(to) => state.serialize_field(name, &Tied { value, to }),
+        None => state.serialize_field(name, &value),
+    }
 }
 
 /// Writes the tensors of a field under the names that they would have without the field.

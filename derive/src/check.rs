@@ -18,7 +18,8 @@ pub(crate) fn check(cx: &mut Ctxt, model: &Model<'_>) {
         if model.style == Style::Newtype {
             newtype(cx, field);
         }
-        field.attrs.rename.iter().chain(&field.attrs.aliases).for_each(|name| well_formed(cx, &name.value));
+        let names = field.attrs.rename.iter().chain(&field.attrs.aliases).chain(&field.attrs.tied);
+        names.for_each(|name| well_formed(cx, &name.value));
     }
     distinct(cx, &model.fields);
 }
@@ -44,7 +45,7 @@ fn container(cx: &mut Ctxt, model: &Model<'_>) {
 /// A field that is not in the file needs no attribute that says how it is there.
 fn skipped(cx: &mut Ctxt, field: &Field<'_>) {
     if field.is_skipped() {
-        for key in naming(field).chain(adapting(field)).chain(key(&field.attrs.flatten)) {
+        for key in naming(field).chain(adapting(field)).chain(key(&field.attrs.flatten)).chain(key(&field.attrs.tied)) {
             cx.error(key, format!("`{key}` has no effect on a skipped field, which is not in the file"));
         }
     }
@@ -56,7 +57,7 @@ fn flattened(cx: &mut Ctxt, field: &Field<'_>) {
         for key in naming(field) {
             cx.error(key, format!("`{key}` has no effect on a flattened field, which has no name in the file"));
         }
-        for key in adapting(field).chain(key(&field.attrs.default)) {
+        for key in adapting(field).chain(key(&field.attrs.default)).chain(key(&field.attrs.tied)) {
             cx.error(key, format!("`{key}` has no effect on a flattened field; put it on the fields inside"));
         }
     }
@@ -66,7 +67,7 @@ fn newtype(cx: &mut Ctxt, field: &Field<'_>) {
     for key in naming(field).chain(key(&field.attrs.flatten)) {
         cx.error(key, format!("`{key}` has no effect: the field of a newtype struct has no name in the file"));
     }
-    for key in key(&field.attrs.skip).chain(key(&field.attrs.default)) {
+    for key in key(&field.attrs.skip).chain(key(&field.attrs.default)).chain(key(&field.attrs.tied)) {
         cx.error(key, format!("`{key}` has no effect: a newtype struct is what its field is"));
     }
 }

@@ -84,13 +84,13 @@ impl Error {
     }
 
     /// Puts `prefix` before the name of a missing or unexpected tensor, which serde knows by its last part only.
-    pub(crate) fn complete_name(mut self, prefix: &str) -> Self {
+    pub(crate) fn complete_name(mut self, prefix: Option<&str>) -> Self {
         if let ErrorKind::Missing { name, complete, .. } | ErrorKind::Unexpected { name, complete, .. } =
             &mut self.0.kind
             && !std::mem::replace(complete, true)
-            && !prefix.is_empty()
+            && let Some(prefix) = prefix
         {
-            *name = format!("{prefix}.{name}");
+            *name = if name.is_empty() { prefix.to_owned() } else { format!("{prefix}.{name}") };
         }
         self
     }

@@ -3,6 +3,8 @@
 mod face;
 
 pub mod btf;
+#[cfg(feature = "ptd")]
+pub mod ptd;
 pub mod ten;
 #[cfg(feature = "tensorbuffers")]
 pub mod tensorbuffers;
@@ -29,6 +31,8 @@ use crate::tensor::{Dtype, TensorMap};
 pub const FORMATS: &[&Format] = &[
     &btf::FORMAT,
     &ten::FORMAT,
+    #[cfg(feature = "ptd")]
+    &ptd::FORMAT,
     #[cfg(feature = "tensorbuffers")]
     &tensorbuffers::FORMAT,
 ];
@@ -119,20 +123,14 @@ impl Format {
     }
 }
 
-/// The [`Functions`] of a format whose module has the usual face: with `Options::embed_names`, or storing any name as it is.
+/// The [`Functions`] of a format whose module has the usual face; `functions!(embed_names)` where its `Options` can embed names.
 macro_rules! functions {
-    () => {
-        crate::format::functions!(names => Options::new().embed_names(names))
-    };
-    (any name) => {
-        crate::format::functions!(_names => Options::new())
-    };
-    ($names:ident => $options:expr) => {
+    ($($embed_names:ident)?) => {
         crate::format::Functions {
             from_slice: |file| from_slice(file),
             from_reader: |reader| from_reader(reader),
-            to_vec: |map, $names| $options.to_vec(map),
-            to_writer: |writer, map, $names| $options.to_writer(writer, map),
+            to_vec: |map, _names| Options::new()$(.$embed_names(_names))?.to_vec(map),
+            to_writer: |writer, map, _names| Options::new()$(.$embed_names(_names))?.to_writer(writer, map),
         }
     };
 }

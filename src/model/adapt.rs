@@ -1,7 +1,7 @@
 use crate::error::ErrorKind;
 use crate::tensor::{Element, Layout, TensorInfo, can_cast};
 
-/// What the attributes of a field ask of its array: `cast`, `transpose` and `shape`.
+/// What the attributes of a field ask of its array: `cast`, `transpose`, `shape` and `tied`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adapt {
     /// Read another numeric dtype than the array's by casting its elements.
@@ -10,11 +10,13 @@ pub struct Adapt {
     pub transpose: bool,
     /// The dims that the field has, where they are known.
     pub shape: Option<&'static [Option<usize>]>,
+    /// The absolute name of the tensor that the field is the same as.
+    pub tied: Option<&'static str>,
 }
 
 impl Adapt {
     /// The array as it is.
-    pub const NONE: Self = Self { cast: false, transpose: false, shape: None };
+    pub const NONE: Self = Self { cast: false, transpose: false, shape: None, tied: None };
 }
 
 /// An array, or an `Option`, list or pointer of arrays: what the field attributes `cast`, `transpose` and `shape` can be put on.

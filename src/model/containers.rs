@@ -14,6 +14,7 @@ use serde::ser::{SerializeMap, SerializeTuple};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Adapt, Adaptable, FromTensors, Node, TensorFile, token};
+use crate::error::is_ours;
 
 /// A borrowed [`TensorFile`] as serde sees it.
 pub(crate) struct Stored<'a, T: ?Sized> {
@@ -24,6 +25,22 @@ pub(crate) struct Stored<'a, T: ?Sized> {
 impl<T: TensorFile + ?Sized> Serialize for Stored<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.value.store(serializer, self.adapt)
+    }
+}
+
+/// A field whose tensor is the same as another one of the file, for formats that store it once then.
+pub(crate) struct Tied<T> {
+    pub(crate) value: T,
+    pub(crate) to: &'static str,
+}
+
+impl<T: Serialize> Serialize for Tied<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if is_ours::<S::Error>() {
+            serializer.serialize_newtype_variant(token::TIED, 0, self.to, &self.value)
+        } else {
+            self.value.serialize(serializer)
+        }
     }
 }
 

@@ -23,12 +23,12 @@ pub use ser::Serializer;
 pub use traits::{FromTensors, TensorFile};
 
 pub(crate) use adapt::accept;
-pub(crate) use containers::{Flattened, Loaded, Stored};
+pub(crate) use containers::{Flattened, Loaded, Stored, Tied};
 pub(crate) use handoff::with_schema;
 pub(crate) use path::{Path, is_index};
 pub(crate) use payload::{InPieces, Pieces, serialize_tensor};
 pub(crate) use receive::{Gathered, Receive, deserialize_tensor};
-pub(crate) use ser::Payload;
+pub(crate) use ser::{Memory, Payload};
 pub(crate) use sink::TensorSink;
 pub(crate) use source::TensorSource;
 pub(crate) use tensors::cannot_borrow;

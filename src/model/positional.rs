@@ -4,7 +4,7 @@
 //! the lists are. Both follow where the dtypes and ranks leave one way only. The type is compiled to a small automaton over tensors, as a regular
 //! expression is over letters; all the ways that fit are followed at once, and where two lead to the end the answer is an error, never a guess.
 
-use super::path::Path;
+use super::path::{Mark, Path};
 use super::schema::{Node, Slot};
 use super::token::FieldSpec;
 use crate::error::{Error, ErrorKind, Result};
@@ -43,7 +43,10 @@ enum Step {
     Push(&'static str),
     Pop,
     EnterList,
+    /// The next item of an array.
     NextItem,
+    /// The next item of a list, which must hold a tensor, or the length of the list would mean nothing.
+    OpenItem,
     LeaveList,
     End,
 }
@@ -59,13 +62,10 @@ impl Program {
             Node::Tensor(slot) => self.steps.push(Step::Tensor(slot.clone())),
             Node::Optional(node) => self.optional(node)?,
             Node::List(node) => {
-                if is_nullable(node) {
-                    return Err(needs_names("a list whose items may all be absent"));
-                }
                 self.steps.push(Step::EnterList);
                 let skip = self.open_split();
                 let body = self.steps.len();
-                self.steps.push(Step::NextItem);
+                self.steps.push(Step::OpenItem);
                 self.compile(node)?;
                 self.steps.push(Step::Repeat(body));
                 self.close_split(skip);
@@ -121,41 +121,51 @@ impl Program {
 
     /// The tensors, or the end, that may come next from `step` on.
     fn next_tensors(&self, step: usize) -> Vec<usize> {
-        let (mut open, mut found) = (vec![step], Vec::new());
-        while let Some(step) = open.pop() {
-            match &self.steps[step] {
-                Step::Tensor(_) | Step::End => found.push(step),
-                // The last one in is the first one followed: what goes on before what ends.
-                Step::Split(other) => open.extend([*other, step + 1]),
-                Step::Repeat(other) => open.extend([step + 1, *other]),
-                _ => open.push(step + 1),
+        let (mut open, mut found) = (vec![Place { step, opened: false }], Vec::new());
+        while let Some(place) = open.pop() {
+            match &self.steps[place.step] {
+                Step::Tensor(_) | Step::End => found.push(place.step),
+                _ => open.extend(self.follow(place)),
             }
         }
         found
     }
 
-    /// The way from `step` to `target` without a tensor between. There is one at most: nothing that may be empty is repeated or optional.
+    /// The way from `step` to `target` without a tensor between. There is one at most: what may be empty anyway is not made optional.
     fn way(&self, step: usize, target: usize) -> Vec<usize> {
-        let mut open = vec![vec![step]];
-        while let Some(mut way) = open.pop() {
-            let step = *way.last().expect("a way has its first step");
-            match &self.steps[step] {
-                _ if step == target => return way,
-                Step::Tensor(_) | Step::End => {}
-                Step::Split(other) | Step::Repeat(other) => {
-                    let mut there = way.clone();
-                    there.push(*other);
-                    way.push(step + 1);
-                    open.extend([there, way]);
-                }
-                _ => {
-                    way.push(step + 1);
-                    open.push(way);
-                }
+        let mut open = vec![vec![Place { step, opened: false }]];
+        while let Some(way) = open.pop() {
+            let place = *way.last().expect("a way has its first step");
+            if place.step == target {
+                return way.into_iter().map(|place| place.step).collect();
+            }
+            if !matches!(self.steps[place.step], Step::Tensor(_) | Step::End) {
+                open.extend(self.follow(place).map(|next| way.iter().copied().chain([next]).collect()));
             }
         }
         Vec::new()
     }
+
+    /// The places after one that takes no tensor. Of two, the last is to be followed first: what goes on before what ends.
+    fn follow(&self, Place { step, opened }: Place) -> impl Iterator<Item = Place> + use<> {
+        let next = |step| Some(Place { step, opened });
+        let places = match &self.steps[step] {
+            Step::Split(other) => [next(*other), next(step + 1)],
+            // An item that was opened and holds nothing is none.
+            Step::Repeat(_) if opened => [None, None],
+            Step::Repeat(other) => [next(step + 1), next(*other)],
+            Step::OpenItem => [None, Some(Place { step: step + 1, opened: true })],
+            _ => [None, next(step + 1)],
+        };
+        places.into_iter().flatten()
+    }
+}
+
+/// A step, and whether an item was opened since the last tensor.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    step: usize,
+    opened: bool,
 }
 
 fn is_nullable(node: &Node) -> bool {
@@ -263,31 +273,31 @@ impl Matching<'_> {
 #[derive(Default)]
 struct Namer {
     path: Path,
-    lengths: Vec<usize>,
-    /// Of each list around: its path's length and the next item's index.
-    lists: Vec<(usize, usize)>,
+    places: Vec<Mark>,
+    /// Of each list around: its place and the next item's index.
+    lists: Vec<(Mark, usize)>,
 }
 
 impl Namer {
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Push(segment) => self.lengths.push(self.path.push(segment)),
+            Step::Push(segment) => self.places.push(self.path.push(segment)),
             Step::Pop => {
-                if let Some(len) = self.lengths.pop() {
-                    self.path.truncate(len);
+                if let Some(place) = self.places.pop() {
+                    self.path.back_to(place);
                 }
             }
-            Step::EnterList => self.lists.push((self.path.len(), 0)),
-            Step::NextItem => {
-                if let Some((len, index)) = self.lists.last_mut() {
-                    self.path.truncate(*len);
+            Step::EnterList => self.lists.push((self.path.mark(), 0)),
+            Step::NextItem | Step::OpenItem => {
+                if let Some((place, index)) = self.lists.last_mut() {
+                    self.path.back_to(*place);
                     self.path.push_index(*index);
                     *index += 1;
                 }
             }
             Step::LeaveList => {
-                if let Some((len, _)) = self.lists.pop() {
-                    self.path.truncate(len);
+                if let Some((place, _)) = self.lists.pop() {
+                    self.path.back_to(place);
                 }
             }
             Step::Tensor(_) | Step::Split(_) | Step::Repeat(_) | Step::End => {}

@@ -35,8 +35,8 @@ pub trait TensorSource<'de> {
     /// The tensor of that name.
     fn find(&mut self, name: &str) -> Option<usize>;
 
-    /// The first tensor with a name that is `prefix` or lies under it.
-    fn first_under(&mut self, prefix: &str) -> Option<usize>;
+    /// The first tensor with a name that is `prefix` or lies under it; of all tensors where there is no prefix.
+    fn first_under(&mut self, prefix: Option<&str>) -> Option<usize>;
 
     /// Names for a message: of the tensors that are not read, or of all where there are none.
     fn names_to_show(&self) -> Vec<String>;

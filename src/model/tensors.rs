@@ -1,9 +1,11 @@
 //! Our own tensor types as values of serde.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_bytes::Bytes;
@@ -156,8 +158,9 @@ impl<'de> FromTensors<'de> for TensorMap {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<TensorMap, A::Error> {
-                let mut map = TensorMap::new();
-                while let Some((name, tensor)) = access.next_entry::<String, Tensor>()? {
+                let (mut map, mut shared) = (TensorMap::new(), SharedBuffers::new());
+                while let Some(name) = access.next_key::<String>()? {
+                    let tensor = access.next_value_seed(LoadShared(&mut shared))?;
                     if map.get(&name).is_some() {
                         return Err(raise(ErrorKind::DuplicateName { name }));
                     }
@@ -168,6 +171,48 @@ impl<'de> FromTensors<'de> for TensorMap {
         }
 
         deserializer.deserialize_map(MapVisitor)
+    }
+}
+
+/// The bytes copied so far, by where they lie in the file and how many they are.
+type SharedBuffers = HashMap<(usize, usize), Arc<Buffer>>;
+
+/// Reads a tensor; bytes of a file in memory that were read before are shared, not copied again.
+struct LoadShared<'a>(&'a mut SharedBuffers);
+
+impl<'de> DeserializeSeed<'de> for LoadShared<'_> {
+    type Value = Tensor;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tensor, D::Error> {
+        deserialize_tensor(deserializer, self)
+    }
+}
+
+impl<'de> Receive<'de> for LoadShared<'_> {
+    type Value = Tensor;
+    type Bits = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a tensor")
+    }
+
+    fn accept(&self, _: &TensorInfo) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn borrow(self, info: TensorInfo, payload: &'de [u8]) -> Result<Tensor, Error> {
+        // Only what lives as long as the file is sure to be the same bytes where it has the same address.
+        let place = (payload.as_ptr() as usize, payload.len());
+        let buffer = self.0.entry(place).or_insert_with(|| Arc::new(Buffer::from_slice(payload)));
+        Ok(Tensor::of_checked(info, Arc::clone(buffer)))
+    }
+
+    fn copy(self, info: TensorInfo, payload: &[u8]) -> Result<Tensor, Error> {
+        Ok(Tensor::of_checked(info, Buffer::from_slice(payload)))
+    }
+
+    fn gathered(self, info: TensorInfo, payload: Gathered<u64>) -> Result<Tensor, Error> {
+        Ok(Tensor::of_checked(info, payload.into_buffer()))
     }
 }
 

@@ -24,6 +24,9 @@ pub(crate) const BLOB: &str = "blob";
 /// The newtype around a flattened field: its tensors have the names that they would have without the field.
 pub(crate) const FLATTEN: &str = "$tensorfile::Flatten";
 
+/// The newtype variant around a tied field; the variant is the name of the tensor that it is tied to.
+pub(crate) const TIED: &str = "$tensorfile::Tied";
+
 /// The struct that `#[derive(TensorFile)]` asks for. The strings of its field list are [`FieldSpec`]s; one that begins with a NUL is no field.
 pub(crate) const DERIVED: &str = "$tensorfile::Struct";
 

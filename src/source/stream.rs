@@ -83,6 +83,15 @@ impl<R: Read> Stream<R> {
     }
 }
 
+/// Makes room for `more` bytes of the `expected` ones: by doubling, as `Vec` does, but not past what is expected.
+fn grow(bytes: &mut Vec<u8>, more: usize, expected: usize) {
+    let needed = bytes.len() + more;
+    if needed > bytes.capacity() {
+        let capacity = bytes.capacity().saturating_mul(2).min(expected).max(needed);
+        bytes.reserve_exact(capacity - bytes.len());
+    }
+}
+
 fn truncated(offset: u64, needed: u64, left: u64) -> Error {
     Error::new(ErrorKind::Truncated { needed, left }).at(offset)
 }
@@ -115,10 +124,14 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
     }
 
     fn keep(&mut self, range: Range<u64>) -> Result<()> {
-        if self.rest.is_none() && !range.is_empty() {
+        if self.rest.is_none() && !range.is_empty() && !self.kept.contains_key(&range.start) {
             self.skip_to(range.start, range.end - range.start)?;
+            let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let mut bytes = Vec::new();
-            self.pieces(range.end - range.start, |piece| bytes.extend_from_slice(piece))?;
+            self.pieces(range.end - range.start, |piece| {
+                grow(&mut bytes, piece.len(), len);
+                bytes.extend_from_slice(piece);
+            })?;
             self.kept.insert(range.start, bytes);
         }
         Ok(())

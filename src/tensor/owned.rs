@@ -1,10 +1,14 @@
+use std::sync::Arc;
+
 use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, TensorView, element};
 
 /// A tensor that owns its bytes; its dtype is known when the program runs.
+///
+/// Clones share the bytes, and so do the tensors of a [`TensorMap`](super::TensorMap) that share them in the file in memory that they were read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
     info: TensorInfo,
-    bytes: Buffer,
+    bytes: Arc<Buffer>,
 }
 
 impl Tensor {
@@ -28,11 +32,12 @@ impl Tensor {
             return Err(InvalidTensor::Elements { found: elements.len(), shape });
         }
         let bytes = Buffer::from_slice(&element::to_le_bytes(elements));
-        Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes })
+        Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes: Arc::new(bytes) })
     }
 
     /// A tensor of parts that are known to fit each other.
-    pub(crate) fn of_checked(info: TensorInfo, bytes: Buffer) -> Self {
+    pub(crate) fn of_checked(info: TensorInfo, bytes: impl Into<Arc<Buffer>>) -> Self {
+        let bytes = bytes.into();
         debug_assert_eq!(info.check_payload(bytes.len() as u64), Ok(()));
         Self { info, bytes }
     }

@@ -29,6 +29,14 @@ impl<'a, 'de, B: ByteSource<'de>> Cursor<'a, 'de, B> {
         Ok(bytes)
     }
 
+    /// Fills `bytes`.
+    #[cfg(feature = "ptd")]
+    pub(crate) fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.source.read_at(self.offset, bytes)?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
     /// Passes over a few bytes that may be anything, but must be there.
     pub(crate) fn skip(&mut self, len: u64) -> Result<()> {
         let mut bytes = [0; 64];

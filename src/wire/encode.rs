@@ -15,6 +15,11 @@ pub trait Encode {
         false
     }
 
+    /// Which tensors are stored once for several names.
+    fn sharing(&self) -> Sharing {
+        Sharing::Never
+    }
+
     /// Refuses a tensor that cannot be stored, before anything is written.
     fn check(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind>;
 
@@ -40,6 +45,19 @@ pub enum Names {
     Stored,
     /// They are stored in one more tensor; [`names`](super::names) says how.
     Embedded,
+}
+
+/// Which tensors are stored once for several names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// None.
+    Never,
+    /// Those whose bytes are the same memory, and those that the type ties to another.
+    #[cfg_attr(not(feature = "ptd"), expect(dead_code, reason = "the other formats store every tensor"))]
+    SameMemory,
+    /// All whose bytes are equal, and those that the type ties to another.
+    #[cfg_attr(not(feature = "ptd"), expect(dead_code, reason = "the other formats store every tensor"))]
+    EqualBytes,
 }
 
 /// Where everything in a file goes. Between one thing and the next there are zeros.

@@ -136,6 +136,11 @@ impl Index {
         Ok(())
     }
 
+    /// Whether any tensor so far has a name.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.by_name.is_empty()
+    }
+
     /// The number of tensors.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -210,10 +215,8 @@ impl Index {
     }
 
     /// The first tensor, by name, that is `prefix` or lies under it and is not read.
-    pub(crate) fn first_under(&mut self, prefix: &str) -> Option<usize> {
-        if prefix.is_empty() {
-            return self.first_unread();
-        }
+    pub(crate) fn first_under(&mut self, prefix: Option<&str>) -> Option<usize> {
+        let Some(prefix) = prefix else { return self.first_unread() };
         if let Some(found) = self.find(prefix) {
             return Some(found);
         }
@@ -275,12 +278,12 @@ mod tests {
     #[test]
     fn finds_what_lies_under_a_prefix_until_it_is_read() {
         let mut index = index(&["b.x", "a-1", "a.y", "ab", "a.x"]);
-        assert_eq!(index.first_under("a"), Some(4));
+        assert_eq!(index.first_under(Some("a")), Some(4));
         index.mark_read(4);
-        assert_eq!(index.first_under("a"), Some(2));
+        assert_eq!(index.first_under(Some("a")), Some(2));
         index.mark_read(2);
-        assert_eq!(index.first_under("a"), None);
-        assert_eq!(index.first_under("b"), Some(0));
+        assert_eq!(index.first_under(Some("a")), None);
+        assert_eq!(index.first_under(Some("b")), Some(0));
     }
 
     #[test]

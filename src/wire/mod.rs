@@ -10,12 +10,13 @@ mod pour;
 mod reader;
 #[cfg(feature = "tensorbuffers")]
 mod replace;
+mod share;
 
 pub use index::{Entry, Index};
 pub use plan::Plan;
 
 pub(crate) use cursor::Cursor;
-pub(crate) use encode::{Encode, FileLayout, Names, cannot_store, cannot_store_dtype};
+pub(crate) use encode::{Encode, FileLayout, Names, Sharing, cannot_store, cannot_store_dtype};
 pub(crate) use face::{from_reader, from_slice, plan, to_vec, to_writer};
 pub(crate) use pour::Pour;
 pub(crate) use reader::{Reader, Walk};

@@ -3,7 +3,8 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use serde::Serialize;
 
-use super::{Encode, FileLayout, Names, names};
+use super::share::{Candidates, Digest, Digester, Shared};
+use super::{Encode, FileLayout, Names, Sharing, names};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Payload, Serializer, TensorSink};
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
@@ -20,6 +21,9 @@ pub struct Plan<E> {
     slots: Vec<Slot>,
     /// The payload of the tensor that holds the names, which is the last slot.
     embedded: Option<Vec<u8>>,
+    /// The tensors that may share their bytes, while the value is planned by a format that lets them.
+    candidates: Option<Candidates>,
+    shared: Shared,
     layout: FileLayout,
 }
 
@@ -39,13 +43,24 @@ impl<E: Encode> Plan<E> {
 
     /// Plans the file of a value that lies under `name`.
     pub(crate) fn under<T: Serialize + ?Sized>(name: &str, value: &T, encode: E) -> Result<Self> {
-        let empty =
-            Self { encode, names: String::new(), slots: Vec::new(), embedded: None, layout: FileLayout::default() };
+        let candidates = (encode.sharing() != Sharing::Never).then(|| Candidates::new(encode.sharing()));
+        let empty = Self {
+            encode,
+            names: String::new(),
+            slots: Vec::new(),
+            embedded: None,
+            candidates,
+            shared: Shared::default(),
+            layout: FileLayout::default(),
+        };
         let mut planner = Serializer::under(name, empty);
         value.serialize(&mut planner)?;
         let mut plan = planner.into_sink();
         if plan.slots.len() > 1 && plan.encode.names() != Names::Omitted {
             plan.check_names()?;
+        }
+        if let Some(candidates) = plan.candidates.take() {
+            plan.shared = candidates.compare(&plan, name, value)?;
         }
         if plan.encode.names() == Names::Embedded {
             plan.embed_names()?;
@@ -117,6 +132,16 @@ impl<E: Encode> Plan<E> {
         self.slots[at].payload
     }
 
+    /// The first tensor with the bytes of the one at `at`, which are stored with that one only; mostly itself.
+    pub(crate) fn owner(&self, at: usize) -> usize {
+        self.shared.owner(at)
+    }
+
+    /// What the bytes must come to, and how to tell, where they are stored for several tensors.
+    pub(super) fn digest(&self, at: usize) -> Option<(Digest, Digester)> {
+        self.shared.digest(at)
+    }
+
     /// The payload of the last slot, where that is the list of names.
     pub(crate) fn embedded(&self) -> Option<&[u8]> {
         self.embedded.as_deref()
@@ -156,9 +181,12 @@ impl<E: Encode> TensorSink for Plan<E> {
         self.encode.keeps_dim_order()
     }
 
-    fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, _: Payload<'_, P>) -> Result<()> {
+    fn tensor<P: Serialize + ?Sized>(&mut self, name: &str, info: TensorInfo, tensor: Payload<'_, P>) -> Result<()> {
         self.encode.check(name, &info)?;
         let payload = info.payload_bytes().ok_or_else(|| too_large(&info))?;
+        if let Some(candidates) = &mut self.candidates {
+            candidates.add(self.slots.len(), payload, &tensor);
+        }
         self.names.push_str(name);
         self.slots.push(Slot { name_end: self.names.len(), info, payload });
         Ok(())

@@ -47,18 +47,33 @@ impl<W: Write, E: Encode> Pour<W, E> {
         encode.head(if implied { "" } else { name }, plan.info(at), &mut self.head);
 
         let offset = plan.layout().payloads[at];
-        pad(&mut self.writer, offset - self.head.len() as u64 - self.position)?;
-        self.writer.write_all(&self.head)?;
+        let is_written = plan.owner(at) == at;
+        if is_written {
+            pad(&mut self.writer, offset - self.head.len() as u64 - self.position)?;
+            self.writer.write_all(&self.head)?;
+        }
+        let (digest, mut digester) = plan.digest(at).unzip();
         let planned = plan.payload_bytes(at);
         let mut left = planned;
         payload.pour(|piece| {
             left = left.checked_sub(piece.len()).ok_or_else(|| changed(format!("more than {planned} bytes")))?;
-            Ok(self.writer.write_all(piece)?)
+            if let Some(digester) = &mut digester {
+                digester.write(piece);
+            }
+            if is_written {
+                self.writer.write_all(piece)?;
+            }
+            Ok(())
         })?;
         if left > 0 {
             return Err(changed(format!("{} bytes instead of {planned}", planned - left)));
         }
-        self.position = offset + planned as u64;
+        if digest != digester.map(|digester| digester.digest()) {
+            return Err(changed("its bytes, which several tensors share, are others".to_owned()));
+        }
+        if is_written {
+            self.position = offset + planned as u64;
+        }
         self.done += 1;
         Ok(())
     }
@@ -138,6 +153,6 @@ fn is_position(name: &str, at: usize) -> bool {
     is_index(name) && name.parse() == Ok(at)
 }
 
-fn changed(what: String) -> Error {
+pub(super) fn changed(what: String) -> Error {
     ErrorKind::Changed { what }.into()
 }

@@ -30,6 +30,8 @@ pub struct Reader<'de, B, W> {
     drained: bool,
     /// The tensor whose payload comes next in a stream.
     pending: Option<usize>,
+    /// A tensor that was walked to before its time.
+    ahead: Option<Entry>,
     /// The bytes of all payloads so far.
     payloads: u64,
     /// Whether a list of names is looked for.
@@ -46,6 +48,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             index: Index::default(),
             drained: false,
             pending: None,
+            ahead: None,
             payloads: 0,
             embeds_names: true,
             file: PhantomData,
@@ -82,13 +85,22 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
         {
             self.source.keep(self.index.entry(pending).range()).map_err(|e| e.in_tensor(self.index.label(pending)))?;
         }
-        let Some(entry) = self.next_entry()? else {
+        let entry = match self.ahead.take() {
+            Some(entry) => Some(entry),
+            None => self.next_entry()?,
+        };
+        let Some(entry) = entry else {
             self.index.complete()?;
             return Ok(false);
         };
-        if let Some(names) = self.embedded_names(&entry)? {
-            self.take_names(names).map_err(|error| error.at(entry.range().start))?;
-            return Ok(false);
+        if self.may_be_names(&entry)? {
+            self.source.keep(entry.range())?;
+            self.ahead = self.next_entry()?;
+            // The list of names is the last tensor. One before it that begins in the same way is what it is.
+            if self.ahead.is_none() {
+                self.take_names(&entry).map_err(|error| error.at(entry.range().start))?;
+                return Ok(false);
+            }
         }
         self.pending = Some(self.index.len());
         self.index.push(entry)?;
@@ -117,32 +129,27 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
         }
     }
 
-    /// The names of all tensors before, if that is what the tensor holds.
-    fn embedded_names(&mut self, entry: &Entry) -> Result<Option<Vec<String>>> {
+    /// Whether a tensor begins as the list of the names of all tensors before it does.
+    fn may_be_names(&mut self, entry: &Entry) -> Result<bool> {
         let range = entry.range();
         let is_list_of_bytes = entry.info().dtype == Dtype::U8 && entry.info().shape.rank() == 1;
-        if !self.embeds_names
-            || entry.has_name()
-            || !is_list_of_bytes
-            || range.end - range.start < names::MAGIC.len() as u64
-        {
-            return Ok(None);
+        let is_long_enough = range.end - range.start >= names::MAGIC.len() as u64;
+        let may_be = self.embeds_names && !self.index.has_names() && !entry.has_name();
+        if !may_be || !is_list_of_bytes || !is_long_enough {
+            return Ok(false);
         }
         let mut magic = [0; names::MAGIC.len()];
-        self.source.peek_at(range.start, &mut magic)?;
-        if magic != names::MAGIC {
-            return Ok(None);
+        match self.source.peek_at(range.start, &mut magic) {
+            Ok(()) => Ok(magic == names::MAGIC),
+            // Who reads the payload will say so, and of which tensor.
+            Err(error) if matches!(error.kind(), ErrorKind::Truncated { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
-        let bytes = self.source.payload(range.clone(), names::WholeBytes)?;
-        names::parse(&bytes, self.index.len()).map(Some).map_err(|error| error.at(range.start))
     }
 
-    fn take_names(&mut self, names: Vec<String>) -> Result<()> {
-        if let Some(entry) = self.next_entry()? {
-            let what = "a tensor after the list of names, which must be the last".to_owned();
-            return Err(Error::new(ErrorKind::Malformed { what }).at(entry.range().start));
-        }
-        self.index.rename(names)
+    fn take_names(&mut self, entry: &Entry) -> Result<()> {
+        let bytes = self.source.payload(entry.range(), names::WholeBytes)?;
+        self.index.rename(names::parse(&bytes, self.index.len())?)
     }
 }
 
@@ -188,7 +195,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         self.index.find(name)
     }
 
-    fn first_under(&mut self, prefix: &str) -> Option<usize> {
+    fn first_under(&mut self, prefix: Option<&str>) -> Option<usize> {
         self.index.first_under(prefix)
     }
 

@@ -1,1 +1,76 @@
-//! What every format must do.
+//! What every format must do, driven by the table of formats: a new row is tested without a new test.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(clippy::cast_possible_truncation, reason = "the numbers of tests are small")]
+
+mod hostile;
+mod memory;
+mod properties;
+mod refused;
+mod round_trip;
+mod table;
+
+use std::io::Read;
+
+use tensorfile::{CooTensor, Dtype, Format, Tensor, TensorInfo, TensorMap};
+
+/// A tensor with bytes that count up; each is a value of every dtype but `bool`.
+fn tensor(dtype: Dtype, shape: &[usize]) -> Tensor {
+    let info = TensorInfo::new(dtype, shape);
+    let last = if dtype == Dtype::Bool { 2 } else { 251 };
+    let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| (at % last) as u8).collect();
+    Tensor::new(info, &bytes).unwrap()
+}
+
+fn sparse() -> Tensor {
+    CooTensor::new([3, 300], vec![0, 1, 2, 299, 1, 0], vec![1.5_f32, -2.0, 0.25]).unwrap().to_tensor()
+}
+
+/// Whether a format stores `name` for the tensor at position `at`.
+fn stores_name(format: &Format, name: &str, at: usize) -> bool {
+    let is_position = name == at.to_string();
+    is_position || format.max_name.is_none_or(|most| name.len() <= most && (1..).contains(&name.len()))
+}
+
+/// The file of a map, with its names in the format's own place if it has one for all of them.
+fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
+    let own = map.names().enumerate().all(|(at, name)| stores_name(format, name, at));
+    let file = if own { format.to_vec(map) } else { format.to_vec_with_names(map) };
+    file.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Small files that show all that a format has: their values and their bytes.
+fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
+    let (first, last) = (format.dtypes[0], format.dtypes[format.dtypes.len() - 1]);
+    let mut maps = vec![
+        TensorMap::new(),
+        [("0", tensor(first, &[]))].into_iter().collect(),
+        [("a", tensor(first, &[2, 3])), ("b.c", tensor(last, &[0, 4])), ("ä", tensor(last, &[5]))]
+            .into_iter()
+            .collect(),
+        [("encoder.weight", tensor(last, &[1, 2, 1])), ("encoder.bias", tensor(first, &[3]))].into_iter().collect(),
+    ];
+    if format.sparse {
+        maps.push([("0", sparse()), ("1", tensor(first, &[1]))].into_iter().collect());
+    }
+    maps.into_iter().map(|map| (map.clone(), file_of(format, &map))).collect()
+}
+
+/// A reader that yields so many bytes at a time, over and over.
+struct Pieces<'a> {
+    bytes: &'a [u8],
+    sizes: std::iter::Cycle<std::slice::Iter<'a, usize>>,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(bytes: &'a [u8], sizes: &'a [usize]) -> Self {
+        Self { bytes, sizes: sizes.iter().cycle() }
+    }
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let now = self.sizes.next().map_or(1, |size| (*size).clamp(1, buffer.len()));
+        self.bytes.read(&mut buffer[..now])
+    }
+}

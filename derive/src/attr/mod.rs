@@ -31,6 +31,7 @@ pub(crate) struct Field {
     pub(crate) cast: Option<Given>,
     pub(crate) shape: Option<Given<Vec<Dim>>>,
     pub(crate) transpose: Option<Given>,
+    pub(crate) tied: Option<Given<LitStr>>,
 }
 
 /// An attribute that was given: its name, to point at, and its value.
@@ -51,7 +52,7 @@ pub(crate) enum Fallback {
 pub(crate) type Dim = Option<Expr>;
 
 const CONTAINER: &[&str] = &["rename_all", "prefix", "allow_unknown", "crate", "write_only"];
-const FIELD: &[&str] = &["rename", "alias", "skip", "default", "flatten", "cast", "shape", "transpose"];
+const FIELD: &[&str] = &["rename", "alias", "skip", "default", "flatten", "cast", "shape", "transpose", "tied"];
 
 impl Container {
     pub(crate) fn parse(cx: &mut Ctxt, attributes: &[Attribute]) -> Self {
@@ -83,6 +84,7 @@ impl Field {
             "cast" => once(&mut given.cast, item, Item::flag),
             "shape" => once(&mut given.shape, item, Item::dims),
             "transpose" => once(&mut given.transpose, item, Item::flag),
+            "tied" => once(&mut given.tied, item, Item::string),
             _ if CONTAINER.contains(&key) => {
                 Err(item.error(format!("`{key}` is an attribute of the struct, not of a field")))
             }

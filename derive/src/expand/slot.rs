@@ -83,7 +83,7 @@ pub(super) fn fallback(field: &Field<'_>) -> Option<TokenStream> {
 /// The attributes of the array as a constant. It is an inline one because a dim may be a parameter of the struct.
 pub(super) fn adapt(env: &Env, field: &Field<'_>) -> TokenStream {
     let private = &env.private;
-    if !field.is_adapted() {
+    if !field.is_adapted() && field.attrs.tied.is_none() {
         return quote!(&#private::Adapt::NONE);
     }
     let (cast, transpose) = (field.attrs.cast.is_some(), field.attrs.transpose.is_some());
@@ -99,7 +99,14 @@ pub(super) fn adapt(env: &Env, field: &Field<'_>) -> TokenStream {
             quote!(#some { 0: &[#(#dims),*] })
         }
     };
-    quote!(const { &#private::Adapt { cast: #cast, transpose: #transpose, shape: #shape } })
+    let tied = match &field.attrs.tied {
+        None => quote!(::core::option::Option::None),
+        Some(tied) => {
+            let name = &tied.value;
+            quote!(::core::option::Option::Some(#name))
+        }
+    };
+    quote!(const { &#private::Adapt { cast: #cast, transpose: #transpose, shape: #shape, tied: #tied } })
 }
 
 /// See [`Slot::question`]. Types with parameters need none: the bounds of the impls vouch for them.

@@ -52,7 +52,7 @@ pub(super) const FORMAT: Format = Format {
     max_rank: Some(header::MAX_RANK),
     max_name: Some(header::NAME),
     sparse: false,
-    functions: functions!(),
+    functions: functions!(embed_names),
 };
 
 face!("ten", "ten");

@@ -51,6 +51,12 @@ fn check_name(name: &str) -> Result<(), ErrorKind> {
         let instead = "ten stores up to 8; `#[tensor(rename)]` shortens a name, `Options::embed_names` keeps it";
         return Err(wire::cannot_store(what, instead));
     }
+    if name.is_empty() {
+        return Err(wire::cannot_store(
+            "an empty name",
+            "ten has no name where that is empty; `Options::embed_names` keeps it",
+        ));
+    }
     if name.starts_with('\0') || name.ends_with('\0') {
         return Err(wire::cannot_store("a name with NUL at its end", "readers of ten strip them"));
     }

@@ -3,7 +3,7 @@ use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use super::{At, Deserializer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::TensorSource;
-use crate::model::path::strip;
+use crate::model::path::Mark;
 
 /// The entries of a map.
 ///
@@ -11,19 +11,24 @@ use crate::model::path::strip;
 /// where both are asked for at once, the value is read before its key.
 pub(super) struct EntriesAccess<'a, S> {
     de: &'a mut Deserializer<S>,
-    /// The length of the map's path.
-    len: usize,
+    /// The map's place.
+    place: Mark,
     absent: bool,
 }
 
 impl<'a, 'de, S: TensorSource<'de>> EntriesAccess<'a, S> {
     pub(super) fn new(de: &'a mut Deserializer<S>, absent: bool) -> Self {
-        let len = de.path.len();
-        Self { de, len, absent }
+        let place = de.path.mark();
+        Self { de, place, absent }
     }
 
     fn next(&mut self) -> Result<Option<usize>> {
-        if self.absent { Ok(None) } else { self.de.next_under() }
+        if self.absent {
+            return Ok(None);
+        }
+        // A tensor that has the name of the map is no entry of it.
+        let is_entry = |de: &Deserializer<S>, at| de.path.is_root() || !de.path.is(de.source.name(at));
+        Ok(self.de.next_under()?.filter(|at| is_entry(self.de, *at)))
     }
 }
 
@@ -38,16 +43,15 @@ impl<'de, S: TensorSource<'de>> MapAccess<'de> for EntriesAccess<'_, S> {
         let Some(first) = self.next()? else { return Ok(None) };
         self.de.at = At::Entry(first);
         let value = value.deserialize(&mut *self.de)?;
-        let text = self.de.path.as_str()[self.len..].trim_start_matches('.');
-        let key = key.deserialize(KeyDeserializer(text))?;
-        self.de.path.truncate(self.len);
+        let key = key.deserialize(KeyDeserializer(self.de.path.since(self.place)))?;
+        self.de.path.back_to(self.place);
         Ok(Some((key, value)))
     }
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
         let Some(next) = self.next()? else { return Ok(None) };
         let name = self.de.source.name(next);
-        let text = strip(name, self.de.path.as_str()).unwrap_or(name);
+        let text = self.de.path.strip(name).unwrap_or(name);
         seed.deserialize(KeyDeserializer(text)).map(Some)
     }
 
@@ -57,7 +61,7 @@ impl<'de, S: TensorSource<'de>> MapAccess<'de> for EntriesAccess<'_, S> {
         }
         self.de.at = At::Here;
         let value = seed.deserialize(&mut *self.de)?;
-        self.de.path.truncate(self.len);
+        self.de.path.back_to(self.place);
         Ok(value)
     }
 }

@@ -3,7 +3,7 @@ use serde::de::{DeserializeSeed, MapAccess};
 
 use super::{At, Deserializer};
 use crate::error::{Error, Result};
-use crate::model::path::{is_under, strip};
+use crate::model::path::{Mark, strip};
 use crate::model::{FieldSpec, TensorSource};
 
 /// The fields of a struct: those that the file has, in the file's order while it serves, then the rest.
@@ -14,8 +14,8 @@ pub(super) struct FieldsAccess<'a, S> {
     derived: bool,
     /// Where the struct stands.
     at: At,
-    /// The length of the struct's path.
-    len: usize,
+    /// The struct's place.
+    place: Mark,
     stage: Stage,
     /// What the next value is.
     value: Value,
@@ -56,8 +56,8 @@ impl<'a, 'de, S: TensorSource<'de>> FieldsAccess<'a, S> {
         let shares = fields.iter().any(|field| field.spec.is_flattened());
         // A flattened field must not see what belongs to the others, nor an absent struct what belongs to nobody.
         let stage = if shares || at == At::Absent { Stage::Remaining(0) } else { Stage::InOrder(0) };
-        let len = de.path.len();
-        Self { de, fields, derived, at, len, stage, value: Value::Flattened }
+        let place = de.path.mark();
+        Self { de, fields, derived, at, place, stage, value: Value::Flattened }
     }
 
     /// Finds the next field, or name that is no field's; `None` at the end.
@@ -99,14 +99,15 @@ impl<'a, 'de, S: TensorSource<'de>> FieldsAccess<'a, S> {
     /// The field that the file's next tensor belongs to, and the name that it has there. Of two that fit, the longer name is meant.
     fn next_in_order(&mut self, likely: usize) -> Result<Option<(usize, &'static str)>> {
         let Some(next) = self.de.source.peek()? else { return Ok(None) };
-        let Some(rest) = strip(self.de.source.name(next), self.de.path.as_str()) else { return Ok(None) };
+        let Some(rest) = self.de.path.strip(self.de.source.name(next)) else { return Ok(None) };
         if let Some(field) = self.fields.get(likely)
             && field.spec.name == rest
             && !field.given
         {
             return Ok(Some((likely, field.spec.name)));
         }
-        let fits = |field: &Field| field.spec.names().filter(|name| is_under(rest, name)).max_by_key(|name| name.len());
+        let fits =
+            |field: &Field| field.spec.names().filter(|name| strip(rest, name).is_some()).max_by_key(|name| name.len());
         let open = self.fields.iter().enumerate().filter(|(_, field)| !field.given);
         Ok(open.filter_map(|(at, field)| Some((at, fits(field)?))).max_by_key(|(_, name)| name.len()))
     }
@@ -121,7 +122,7 @@ impl<'a, 'de, S: TensorSource<'de>> FieldsAccess<'a, S> {
             for name in spec.names() {
                 self.de.path.push(name);
                 let present = self.de.is_present();
-                self.de.path.truncate(self.len);
+                self.de.path.back_to(self.place);
                 if present? {
                     return Ok(Some(Value::Named(name, At::Here)));
                 }
@@ -139,9 +140,12 @@ impl<'a, 'de, S: TensorSource<'de>> FieldsAccess<'a, S> {
         if self.at != At::Here {
             return Ok(None);
         }
-        let unknown =
-            if self.de.source.is_drained() || self.len == 0 { self.de.next_under()? } else { self.de.source.peek()? };
-        let name = unknown.and_then(|at| strip(self.de.source.name(at), self.de.path.as_str()));
+        let unknown = if self.de.source.is_drained() || self.place.is_root() {
+            self.de.next_under()?
+        } else {
+            self.de.source.peek()?
+        };
+        let name = unknown.and_then(|at| self.de.path.strip(self.de.source.name(at)));
         Ok(name.map(|name| {
             self.value = Value::Unknown(name.to_owned());
             Key::Unknown(name.to_owned())
@@ -172,13 +176,16 @@ impl<'de, S: TensorSource<'de>> MapAccess<'de> for FieldsAccess<'_, S> {
                 self.de.at = *at;
             }
             Value::Unknown(name) => {
-                self.de.path.push(name);
+                // A tensor that has the name of the struct lies here, not below.
+                if self.place.is_root() || !name.is_empty() {
+                    self.de.path.push(name);
+                }
                 self.de.at = At::Here;
             }
             Value::Flattened => self.de.at = if self.at == At::Absent { At::Absent } else { At::Shared },
         }
         let value = seed.deserialize(&mut *self.de)?;
-        self.de.path.truncate(self.len);
+        self.de.path.back_to(self.place);
         Ok(value)
     }
 }

@@ -4,7 +4,7 @@ use super::number::{NumberDeserializer, wrong_length};
 use super::{At, Deserializer, first_segment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::TensorSource;
-use crate::model::path::{is_index, strip};
+use crate::model::path::is_index;
 use crate::tensor::Tensor;
 
 /// The items of a list, found by their index in the name.
@@ -23,13 +23,13 @@ impl<'a, 'de, S: TensorSource<'de>> ItemsAccess<'a, S> {
 
     /// An item past the end means that one before it is missing.
     fn check_end(&mut self) -> Result<()> {
-        let Some(left) = self.de.source.first_under(self.de.path.as_str()) else { return Ok(()) };
-        let rest = strip(self.de.source.name(left), self.de.path.as_str()).unwrap_or_default();
+        let Some(left) = self.de.source.first_under(self.de.path.prefix()) else { return Ok(()) };
+        let rest = self.de.path.strip(self.de.source.name(left)).unwrap_or_default();
         if !is_index(first_segment(rest)) {
             return Ok(());
         }
         self.de.path.push_index(self.index);
-        let (name, found) = (self.de.path.as_str().to_owned(), vec![self.de.source.name(left).to_owned()]);
+        let (name, found) = (self.de.path.name().to_owned(), vec![self.de.source.name(left).to_owned()]);
         Err(ErrorKind::Missing { name, found, complete: true }.into())
     }
 }
@@ -41,15 +41,15 @@ impl<'de, S: TensorSource<'de>> SeqAccess<'de> for ItemsAccess<'_, S> {
         if self.len.map_or(self.absent, |len| self.index == len) {
             return Ok(None);
         }
-        let path = self.de.path.push_index(self.index);
+        let place = self.de.path.push_index(self.index);
         let present = !self.absent && self.de.is_present()?;
         if !present && self.len.is_none() {
-            self.de.path.truncate(path);
+            self.de.path.back_to(place);
             return self.check_end().map(|()| None);
         }
         self.de.at = if present { At::Here } else { At::Absent };
         let value = seed.deserialize(&mut *self.de)?;
-        self.de.path.truncate(path);
+        self.de.path.back_to(place);
         self.index += 1;
         Ok(Some(value))
     }

@@ -19,7 +19,7 @@ use self::fields::FieldsAccess;
 use self::items::{ItemsAccess, PositionalAccess};
 use self::number::{NumberDeserializer, NumbersAccess};
 use self::tensor::{BytesVisitor, NdarrayAccess, TensorAccess, TensorFields};
-use super::path::{is_index, is_under, strip};
+use super::path::is_index;
 use super::positional::needs_names;
 use super::{Adapt, FromTensors, Path, TensorSource, token};
 use crate::error::{Error, ErrorKind, Result};
@@ -111,39 +111,33 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             });
         }
         // A value that is one tensor takes the only one that there is, whatever its name.
-        let is_next = |at: &usize| self.path.as_str().is_empty() || self.source.name(*at) == self.path.as_str();
+        let is_next = |at: &usize| self.path.is_root() || self.path.is(self.source.name(*at));
         if let Some(at) = next.filter(is_next) {
             return Ok(at);
         }
         self.source.drain()?;
-        self.source.find(self.path.as_str()).ok_or_else(|| self.missing())
+        self.source.find(self.path.name()).ok_or_else(|| self.missing())
     }
 
     /// Whether a tensor has the name of the path, or lies under it.
     fn is_present(&mut self) -> Result<bool> {
-        if let Some(next) = self.source.peek()?
-            && is_under(self.source.name(next), self.path.as_str())
-        {
-            return Ok(true);
-        }
-        self.source.drain()?;
-        Ok(self.source.first_under(self.path.as_str()).is_some())
+        self.next_under().map(|next| next.is_some())
     }
 
     /// The next tensor under the path: in file order while that lasts.
     fn next_under(&mut self) -> Result<Option<usize>> {
         let next = self.source.peek()?;
-        if next.is_some_and(|next| is_under(self.source.name(next), self.path.as_str())) {
+        if next.is_some_and(|next| self.path.strip(self.source.name(next)).is_some()) {
             return Ok(next);
         }
         self.source.drain()?;
-        Ok(self.source.first_under(self.path.as_str()))
+        Ok(self.source.first_under(self.path.prefix()))
     }
 
     /// Goes down to the value of a map's entry, whose first tensor is `at`, by as much of the name as `key` takes.
     fn enter_entry(&mut self, at: usize, key: impl Fn(&str) -> &str) {
         let name = self.source.name(at);
-        let rest = strip(name, self.path.as_str()).unwrap_or(name);
+        let rest = self.path.strip(name).unwrap_or(name);
         self.path.push(key(rest));
     }
 
@@ -213,7 +207,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             At::Here | At::Shared => {}
         }
         let here = self.next_under()?;
-        if here.is_some_and(|here| self.source.name(here) == self.path.as_str()) {
+        if here.is_some_and(|here| self.path.is(self.source.name(here))) {
             return self.numbers(visitor);
         }
         visitor.visit_seq(ItemsAccess::new(self, len, false))
@@ -235,10 +229,10 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             self.enter_entry(first, first_segment);
             at = At::Here;
         }
-        let len = self.path.len();
+        let place = self.path.mark();
         let visited = visitor.visit_map(FieldsAccess::new(self, fields, derived, at));
         visited.map_err(|error| {
-            let error = error.complete_name(&self.path.as_str()[..len]);
+            let error = error.complete_name(self.path.prefix_at(place));
             error.with_found_names(|| self.source.names_to_show())
         })
     }
@@ -303,7 +297,7 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
             return visitor.visit_map(TensorFields::new(TensorAccess::new(&mut self.source, at)));
         }
         let here = self.next_under()?;
-        match here.filter(|here| self.source.name(*here) == self.path.as_str()) {
+        match here.filter(|here| self.path.is(self.source.name(*here))) {
             Some(at) => visitor.visit_map(TensorFields::new(TensorAccess::new(&mut self.source, at))),
             None => self.deserialize_map(visitor),
         }
@@ -329,7 +323,7 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
             At::Absent => false,
             At::Entry(_) => true,
             // A file without tensors is no value; a flattened field has no name of its own to look for.
-            At::Here | At::Shared if self.positional || self.path.as_str().is_empty() => self.source.peek()?.is_some(),
+            At::Here | At::Shared if self.positional || self.path.is_root() => self.source.peek()?.is_some(),
             At::Here => true,
             At::Shared => self.is_present()?,
         };

@@ -6,6 +6,7 @@ use super::Serializer;
 use super::head::Head;
 use super::numbers::Numbers;
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::path::Mark;
 use crate::model::{TensorSink, token};
 use crate::tensor::{Shape, TensorInfo};
 
@@ -34,8 +35,8 @@ impl<'a, S: TensorSink> List<'a, S> {
     }
 
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        let len = self.serializer.path.push_index(self.others);
-        self.serializer.parent = len;
+        let place = self.serializer.path.push_index(self.others);
+        self.serializer.parent = place;
         // A number puts itself here; anything else takes the place away.
         self.serializer.numbers = Some(std::mem::take(&mut self.numbers));
         let sent = self.serializer.sent;
@@ -50,7 +51,7 @@ impl<'a, S: TensorSink> List<'a, S> {
             }
             None => self.others += 1,
         }
-        self.serializer.path.truncate(len);
+        self.serializer.path.back_to(place);
         if self.others > 0 && !self.numbers.is_empty() {
             return Err(self.serializer.refuse("a list of numbers and something else"));
         }
@@ -98,13 +99,13 @@ list!(SerializeSeq::serialize_element, SerializeTuple::serialize_element, Serial
 #[derive(Debug)]
 pub struct Map<'a, S> {
     serializer: &'a mut Serializer<S>,
-    len: usize,
+    place: Mark,
 }
 
 impl<'a, S> Map<'a, S> {
     pub(super) fn new(serializer: &'a mut Serializer<S>) -> Self {
-        let len = serializer.path.len();
-        Self { serializer, len }
+        let place = serializer.path.mark();
+        Self { serializer, place }
     }
 }
 
@@ -114,14 +115,23 @@ impl<S: TensorSink> SerializeMap for Map<'_, S> {
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
         let pushed = self.serializer.path.push_display(KeyText(key));
-        self.len = pushed.map_err(|_| self.serializer.refuse("a map key that is no string and no number"))?;
-        self.serializer.parent = self.len;
+        self.place = pushed.map_err(|_| self.serializer.refuse("a map key that is no string and no number"))?;
+        self.serializer.parent = self.place;
         Ok(())
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        let sent = self.serializer.sent;
         value.serialize(&mut *self.serializer)?;
-        self.serializer.path.truncate(self.len);
+        let is_tensor = self.serializer.last == self.serializer.path.mark();
+        let key = self.serializer.path.since(self.place);
+        if self.serializer.sent > sent && !is_tensor && (key.is_empty() || key.contains('.')) {
+            let what = format!("store a map with the key `{key}` for more than one tensor");
+            let instead = "names could not tell it from a map in a map".to_owned();
+            let name = self.serializer.path.name();
+            return Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(name));
+        }
+        self.serializer.path.back_to(self.place);
         Ok(())
     }
 
@@ -177,10 +187,10 @@ impl<S: TensorSink> SerializeStruct for Struct<'_, S> {
                 value.serialize(&mut *self.serializer)
             }
             _ => {
-                let len = self.serializer.path.push(name);
-                self.serializer.parent = len;
+                let place = self.serializer.path.push(name);
+                self.serializer.parent = place;
                 value.serialize(&mut *self.serializer)?;
-                self.serializer.path.truncate(len);
+                self.serializer.path.back_to(place);
                 Ok(())
             }
         }

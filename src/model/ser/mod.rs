@@ -9,11 +9,12 @@ use std::fmt::Display;
 
 use serde::ser::{Impossible, Serialize};
 
-pub(crate) use payload::Payload;
+pub(crate) use payload::{Memory, Payload};
 
 use self::compound::{List, Map, Struct, StructKind};
 use self::numbers::Numbers;
-use super::{Path, TensorSink, token};
+use super::path::{Mark, Path};
+use super::{TensorSink, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo, to_le_bytes};
 
@@ -22,14 +23,18 @@ use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo, to_le_bytes};
 pub struct Serializer<S> {
     sink: S,
     path: Path,
-    /// The length of the path above its last segment, to which a flattened field goes back.
-    parent: usize,
+    /// The place above, to which a flattened field goes back.
+    parent: Mark,
     /// The numbers of the list that the next value is an item of, if it is one.
     numbers: Option<Numbers>,
     /// The dims of the list that comes next, where they are more than its length: ndarray's own representation tells them first.
     dims: Option<Shape>,
     /// The number of tensors sent.
     sent: usize,
+    /// The place of the last one.
+    last: Mark,
+    /// The name of the tensor that the value here is the same as.
+    tied: Option<&'static str>,
 }
 
 impl<S: TensorSink> Serializer<S> {
@@ -40,8 +45,19 @@ impl<S: TensorSink> Serializer<S> {
     /// A serializer of a value that lies under `name`.
     pub(crate) fn under(name: &str, sink: S) -> Self {
         let mut path = Path::default();
-        path.push(name);
-        Self { sink, path, parent: 0, numbers: None, dims: None, sent: 0 }
+        if !name.is_empty() {
+            path.push(name);
+        }
+        Self {
+            sink,
+            path,
+            parent: Mark::default(),
+            numbers: None,
+            dims: None,
+            sent: 0,
+            last: Mark::default(),
+            tied: None,
+        }
     }
 
     pub(crate) fn into_sink(self) -> S {
@@ -50,13 +66,14 @@ impl<S: TensorSink> Serializer<S> {
 
     fn tensor<P: Serialize + ?Sized>(&mut self, info: TensorInfo, payload: &P) -> Result<()> {
         self.sent += 1;
+        self.last = self.path.mark();
         let name = self.path.name();
         let sent = match info.layout {
             Layout::DimOrder(order) if !self.sink.keeps_dim_order() => {
                 let info = TensorInfo { layout: Layout::RowMajor, ..info };
-                self.sink.tensor(name, info.clone(), Payload::reordered(payload, info, order))
+                self.sink.tensor(name, info.clone(), Payload::reordered(payload, info, order).tied(self.tied))
             }
-            _ => self.sink.tensor(name, info, Payload::new(payload)),
+            _ => self.sink.tensor(name, info, Payload::new(payload).tied(self.tied)),
         };
         sent.map_err(|error| error.in_tensor(name))
     }
@@ -133,7 +150,7 @@ impl<'a, S: TensorSink> serde::Serializer for &'a mut Serializer<S> {
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<()> {
         if name == token::FLATTEN {
-            self.path.truncate(self.parent);
+            self.path.back_to(self.parent);
         }
         value.serialize(self)
     }
@@ -193,11 +210,17 @@ impl<'a, S: TensorSink> serde::Serializer for &'a mut Serializer<S> {
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
-        _: &'static str,
+        name: &'static str,
         _: u32,
-        _: &'static str,
-        _: &T,
+        variant: &'static str,
+        value: &T,
     ) -> Result<()> {
+        if name == token::TIED {
+            let outer = self.tied.replace(variant);
+            value.serialize(&mut *self)?;
+            self.tied = outer;
+            return Ok(());
+        }
         Err(self.refuse("an enum"))
     }
 

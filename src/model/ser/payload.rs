@@ -1,7 +1,7 @@
 use serde::ser::{Impossible, Serialize, SerializeSeq};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{DimOrder, TensorInfo, bytes_in_row_major};
+use crate::tensor::{DimOrder, Shape, TensorInfo, bytes_in_row_major};
 
 /// The bytes of a tensor on their way to a sink.
 #[derive(Debug)]
@@ -10,23 +10,57 @@ pub struct Payload<'a, P: ?Sized> {
     value: &'a P,
     /// What the bytes come as, where the sink wants them in row-major order and they are not.
     reorder: Option<(TensorInfo, DimOrder)>,
+    /// The tensor that this one is the same as, by what the type says.
+    tied: Option<&'static str>,
+}
+
+/// Where a payload lies in memory, and how it is reordered on its way.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Memory {
+    address: usize,
+    len: usize,
+    reorder: Option<(Shape, DimOrder)>,
 }
 
 impl<'a, P: Serialize + ?Sized> Payload<'a, P> {
     pub(crate) fn new(value: &'a P) -> Self {
-        Self { value, reorder: None }
+        Self { value, reorder: None, tied: None }
     }
 
     /// A payload in another order, to be passed on in row-major order as `info`.
     pub(super) fn reordered(value: &'a P, info: TensorInfo, order: DimOrder) -> Self {
-        Self { value, reorder: Some((info, order)) }
+        Self { value, reorder: Some((info, order)), tied: None }
+    }
+
+    pub(super) fn tied(mut self, to: Option<&'static str>) -> Self {
+        self.tied = to;
+        self
+    }
+
+    /// The absolute name of the tensor that this one is the same as, by what the type says.
+    pub(crate) fn tied_to(&self) -> Option<&'static str> {
+        self.tied
+    }
+
+    /// Where the bytes lie, if they come in one piece. Another payload may have lain there before.
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        let mut place = None;
+        let mut look = |piece: &[u8]| {
+            place = Some((piece.as_ptr() as usize, piece.len()));
+            Ok(())
+        };
+        // One that comes in pieces is refused before the first is made.
+        self.value.serialize(Pour { take: &mut look, takes_pieces: false }).ok()?;
+        let (address, len) = place?;
+        let reorder = self.reorder.as_ref().map(|(info, order)| (info.shape.clone(), order.clone()));
+        Some(Memory { address, len, reorder })
     }
 
     /// Passes the bytes to `take`, in one piece or in several.
     pub(crate) fn pour(&self, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let Some((info, order)) = &self.reorder else { return self.value.serialize(Pour(&mut take)) };
+        let Some((info, order)) = &self.reorder else { return self.value.serialize(Pour::new(&mut take)) };
         let mut gathered = Vec::new();
-        self.value.serialize(Pour(&mut |piece| {
+        self.value.serialize(Pour::new(&mut |piece| {
             // What lies in memory comes as one piece and need not be gathered.
             if gathered.is_empty() && info.payload_bytes() == Some(piece.len()) {
                 return bytes_in_row_major(piece, &info.shape, order, &mut take);
@@ -41,7 +75,16 @@ impl<'a, P: Serialize + ?Sized> Payload<'a, P> {
     }
 }
 
-struct Pour<'a>(&'a mut dyn FnMut(&[u8]) -> Result<()>);
+struct Pour<'a> {
+    take: &'a mut dyn FnMut(&[u8]) -> Result<()>,
+    takes_pieces: bool,
+}
+
+impl<'a> Pour<'a> {
+    fn new(take: &'a mut dyn FnMut(&[u8]) -> Result<()>) -> Self {
+        Self { take, takes_pieces: true }
+    }
+}
 
 fn no_bytes() -> Error {
     ErrorKind::NotATensor { found: "a payload that is not bytes", instead: "expected bytes or a list of bytes" }.into()
@@ -67,10 +110,13 @@ impl serde::Serializer for Pour<'_> {
     type SerializeStructVariant = Impossible<(), Error>;
 
     fn serialize_bytes(self, bytes: &[u8]) -> Result<()> {
-        (self.0)(bytes)
+        (self.take)(bytes)
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Self> {
+        if !self.takes_pieces {
+            return Err(no_bytes());
+        }
         Ok(self)
     }
 
@@ -124,7 +170,7 @@ impl SerializeSeq for Pour<'_> {
     type Error = Error;
 
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        value.serialize(Pour(&mut *self.0))
+        value.serialize(Pour::new(&mut *self.take))
     }
 
     fn end(self) -> Result<()> {

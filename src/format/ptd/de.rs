@@ -1,0 +1,377 @@
+use std::collections::HashSet;
+use std::ops::Range;
+
+use flatbuffers::{ForwardsUOffset, Table, VOffsetT, Vector};
+
+use super::header::{self, Family, Flatbuffer, bad_number};
+use super::schema::{data, executorch_flatbuffer::ScalarType, flat_tensor};
+use super::{Compatibility, Metadata, Version};
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::source::ByteSource;
+use crate::tensor::{InvalidTensor, Layout, Shape, TensorInfo};
+use crate::wire::Entry;
+
+/// Reads the index of a data file, which is its flatbuffer.
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// The tensors that are still to come, once the flatbuffer is read.
+    entries: Option<std::vec::IntoIter<Entry>>,
+}
+
+impl crate::wire::Walk for Walk {
+    const FORMAT: &'static str = "ptd";
+
+    fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
+        if self.entries.is_none() {
+            let entries = read(source, limits)?.entries;
+            if !are_in_order(&entries) {
+                source.keep_rest(limits.payload)?;
+            }
+            self.entries = Some(entries.into_iter());
+        }
+        Ok(self.entries.as_mut().and_then(Iterator::next))
+    }
+}
+
+/// Whether a stream can be read tensor by tensor.
+fn are_in_order(entries: &[Entry]) -> bool {
+    let ranges = entries.iter().map(Entry::range).filter(|range| !range.is_empty());
+    let mut end = 0;
+    for range in ranges {
+        if range.start < end {
+            return false;
+        }
+        end = range.end;
+    }
+    true
+}
+
+/// What a file holds.
+pub(super) struct Contents {
+    pub(super) metadata: Metadata,
+    pub(super) entries: Vec<Entry>,
+}
+
+pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Contents> {
+    let flatbuffer = Flatbuffer::read(source)?;
+    let any = flatbuffer.root::<ForwardsUOffset<flat_tensor::AnyRoot<'_>>>()?;
+    let index = Index::new(&flatbuffer, limits, source.len());
+    match flatbuffer.frame.family {
+        Family::FlatTensor => {
+            flatbuffer.check_version(&any, &[0], "0")?;
+            // Only the older generation has a fourth field.
+            if any._tab.vtable().get(flat_tensor::EarlyFlatTensor::VT_SEGMENTS) == 0 {
+                index.of_flat_tensor(flatbuffer.root::<flat_tensor::FlatTensor<'_>>()?)
+            } else {
+                index.of_early_flat_tensor(flatbuffer.root::<flat_tensor::EarlyFlatTensor<'_>>()?)
+            }
+        }
+        Family::Data => match flatbuffer.check_version(&any, &[1, 2], "1 or 2")? {
+            1 => index.of_data_v1(flatbuffer.root::<data::DataV1<'_>>()?),
+            _ => index.of_data_v2(flatbuffer.root::<data::DataV2<'_>>()?),
+        },
+    }
+}
+
+/// The tensors of a file, as its flatbuffer tells them one by one.
+struct Index<'a> {
+    flatbuffer: &'a Flatbuffer,
+    limits: &'a Limits,
+    /// The length of the file, where it is known.
+    len: Option<u64>,
+    /// Where each segment lies in the file.
+    segments: Vec<Range<u64>>,
+    names: HashSet<&'a str>,
+    entries: Vec<Entry>,
+}
+
+/// A vector of tables.
+type Tables<'a, T> = Option<Vector<'a, ForwardsUOffset<T>>>;
+
+/// A tensor as any generation tells it.
+struct Found<'a> {
+    table: Table<'a>,
+    name: Option<&'a str>,
+    /// The field of the name.
+    name_field: VOffsetT,
+    /// The number of the segment, and where that is told.
+    segment: (u32, u64),
+    layout: Option<FoundLayout<'a>>,
+    place: Place,
+}
+
+/// What a tensor's dtype, shape and dim order are told as, and the fields that tell them.
+struct FoundLayout<'a> {
+    table: Table<'a>,
+    scalar_type: (ScalarType, VOffsetT),
+    sizes: (Option<Vector<'a, i32>>, VOffsetT),
+    dim_order: (Option<Vector<'a, u8>>, VOffsetT),
+}
+
+/// Which bytes of a segment a tensor takes.
+enum Place {
+    /// All.
+    Whole,
+    /// Those from an offset on; how many, and where that is told, if it is.
+    From { offset: u64, size: Option<(u64, u64)>, at: u64 },
+}
+
+impl<'a> Index<'a> {
+    fn new(flatbuffer: &'a Flatbuffer, limits: &'a Limits, len: Option<u64>) -> Self {
+        Self { flatbuffer, limits, len, segments: Vec::new(), names: HashSet::new(), entries: Vec::new() }
+    }
+
+    fn of_flat_tensor(mut self, root: flat_tensor::FlatTensor<'a>) -> Result<Contents> {
+        self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
+        self.read_named(root.named_data())?;
+        self.finish(Version::Ft01, 0, None, None)
+    }
+
+    fn of_early_flat_tensor(mut self, root: flat_tensor::EarlyFlatTensor<'a>) -> Result<Contents> {
+        use flat_tensor::TensorMetadata as T;
+        self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
+        self.flatbuffer.check_count(root.tensors().map_or(0, |tensors| tensors.len()), self.limits)?;
+        for tensor in root.tensors().into_iter().flatten() {
+            let table = tensor._tab;
+            self.push(Found {
+                table,
+                name: tensor.fully_qualified_name(),
+                name_field: T::VT_FULLY_QUALIFIED_NAME,
+                segment: (tensor.segment_index(), self.flatbuffer.place(&table, T::VT_SEGMENT_INDEX)),
+                layout: Some(FoundLayout {
+                    table,
+                    scalar_type: (tensor.scalar_type(), T::VT_SCALAR_TYPE),
+                    sizes: (tensor.sizes(), T::VT_SIZES),
+                    dim_order: (tensor.dim_order(), T::VT_DIM_ORDER),
+                }),
+                place: Place::From {
+                    offset: tensor.offset(),
+                    size: None,
+                    at: self.flatbuffer.place(&table, T::VT_OFFSET),
+                },
+            })?;
+        }
+        self.read_named(root.named_data())?;
+        self.finish(Version::EarlyFt01, 0, Some(root.tensor_alignment()), None)
+    }
+
+    fn of_data_v1(mut self, root: data::DataV1<'a>) -> Result<Contents> {
+        self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
+        self.read_tensor_segments(root.tensor_segments())?;
+        self.finish(Version::Dt01V1, 1, Some(root.tensor_alignment()), None)
+    }
+
+    fn of_data_v2(mut self, root: data::DataV2<'a>) -> Result<Contents> {
+        self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
+        self.read_tensor_segments(root.tensor_segments())?;
+        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
+        let compatibility = root.compatibility_metadata().map(|told| Compatibility {
+            model_name: text(told.model_name()),
+            version: text(told.version()),
+            quantization_scheme: text(told.quantization_scheme()),
+            custom_description: text(told.custom_description()),
+        });
+        self.finish(Version::Dt01V2, 2, Some(root.tensor_alignment()), compatibility)
+    }
+
+    fn read_named(&mut self, named: Tables<'a, flat_tensor::NamedData<'a>>) -> Result<()> {
+        use flat_tensor::{NamedData as N, TensorLayout as L};
+        self.flatbuffer.check_count(named.map_or(0, |named| named.len()), self.limits)?;
+        for named in named.into_iter().flatten() {
+            self.push(Found {
+                table: named._tab,
+                name: named.key(),
+                name_field: N::VT_KEY,
+                segment: (named.segment_index(), self.flatbuffer.place(&named._tab, N::VT_SEGMENT_INDEX)),
+                layout: named.tensor_layout().map(|layout| FoundLayout {
+                    table: layout._tab,
+                    scalar_type: (layout.scalar_type(), L::VT_SCALAR_TYPE),
+                    sizes: (layout.sizes(), L::VT_SIZES),
+                    dim_order: (layout.dim_order(), L::VT_DIM_ORDER),
+                }),
+                place: Place::Whole,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn read_tensor_segments(&mut self, segments: Tables<'a, data::TensorSegment<'a>>) -> Result<()> {
+        use data::TensorMetadata as T;
+        for segment in segments.into_iter().flatten() {
+            let index_at = self.flatbuffer.place(&segment._tab, data::TensorSegment::VT_SEGMENT_INDEX);
+            for tensor in segment.tensor_metadata().into_iter().flatten() {
+                let table = tensor._tab;
+                self.push(Found {
+                    table,
+                    name: tensor.fully_qualified_name(),
+                    name_field: T::VT_FULLY_QUALIFIED_NAME,
+                    segment: (segment.segment_index(), index_at),
+                    layout: Some(FoundLayout {
+                        table,
+                        // The number is the same, the type is one of another file.
+                        scalar_type: (ScalarType(tensor.scalar_type().0), T::VT_SCALAR_TYPE),
+                        sizes: (tensor.dimensions(), T::VT_DIMENSIONS),
+                        dim_order: (tensor.dim_order(), T::VT_DIM_ORDER),
+                    }),
+                    place: Place::From {
+                        offset: tensor.offset(),
+                        size: Some((tensor.size(), self.flatbuffer.place(&table, T::VT_SIZE))),
+                        at: self.flatbuffer.place(&table, T::VT_OFFSET),
+                    },
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads where the segments are and checks that they lie between the flatbuffer and the end.
+    fn read_segments<T: flatbuffers::Follow<'a, Inner = T> + 'a>(
+        &mut self,
+        segments: Tables<'a, T>,
+        parts: impl Fn(T) -> (Table<'a>, u64, u64),
+    ) -> Result<()> {
+        let frame = self.flatbuffer.frame;
+        for (number, segment) in segments.into_iter().flatten().enumerate() {
+            let (table, offset, size) = parts(segment);
+            let malformed =
+                |what| Error::new(ErrorKind::Malformed { what }).at(self.flatbuffer.frame.offset(table.loc()));
+            let end = offset.checked_add(size).and_then(|end| end.checked_add(frame.base));
+            let range = end.map(|end| frame.base + offset..end).ok_or_else(|| {
+                malformed(format!("segment {number}, {size} bytes at {offset}, ends beyond what can be addressed"))
+            })?;
+            if range.start < frame.first_byte() && size > 0 {
+                let first = frame.first_byte();
+                return Err(malformed(format!(
+                    "segment {number} begins at byte {}, but data begins at byte {first} at the earliest",
+                    range.start
+                )));
+            }
+            if let Some(end) = frame.end.or(self.len)
+                && range.end > end
+            {
+                return Err(malformed(format!(
+                    "segment {number} ends at byte {}, but the segments end at byte {end}",
+                    range.end
+                )));
+            }
+            self.segments.push(range);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, found: Found<'a>) -> Result<()> {
+        let number = self.entries.len();
+        let table_at = self.flatbuffer.frame.offset(found.table.loc());
+        let name = found.name.ok_or_else(|| {
+            let what = "it has no name".to_owned();
+            Error::new(ErrorKind::Malformed { what }).in_tensor(format!("#{number}")).at(table_at)
+        })?;
+        if !self.names.insert(name) {
+            let at = self.flatbuffer.place(&found.table, found.name_field);
+            return Err(Error::new(ErrorKind::DuplicateName { name: name.to_owned() }).at(at));
+        }
+        let entry = self.entry(name, &found).map_err(|error| error.in_tensor(name).at(table_at))?;
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn entry(&self, name: &str, found: &Found<'a>) -> Result<Entry> {
+        let (number, at) = found.segment;
+        let segment = usize::try_from(number).ok().and_then(|number| self.segments.get(number)).ok_or_else(|| {
+            let expected = match self.segments.len() {
+                0 => "none, as the file has no segments".to_owned(),
+                segments => format!("at most {}", segments - 1),
+            };
+            bad_number("segment index", number, expected, at)
+        })?;
+        let segment_bytes = segment.end - segment.start;
+        let Some(layout) = &found.layout else {
+            let bytes = usize::try_from(segment_bytes).map_err(|_| {
+                Error::from(InvalidTensor::TooLarge { dtype: crate::Dtype::U8, shape: [usize::MAX].into() })
+            })?;
+            return Ok(Entry::new(Some(name.to_owned()), TensorInfo::blob(bytes), segment.clone()));
+        };
+        let info = self.info(layout)?;
+        let range = match found.place {
+            Place::Whole => {
+                info.check_payload(segment_bytes)?;
+                segment.clone()
+            }
+            Place::From { offset, size, at } => {
+                if let Some((size, at)) = size {
+                    info.check_payload(size).map_err(|invalid| Error::from(invalid).at(at))?;
+                }
+                let bytes = info.payload_bytes().ok_or_else(|| too_large(&info))? as u64;
+                match offset.checked_add(bytes).filter(|end| *end <= segment_bytes) {
+                    Some(end) => segment.start + offset..segment.start + end,
+                    None => {
+                        let what = format!(
+                            "{info} takes {bytes} bytes from byte {offset} of segment {number}, which has {segment_bytes}"
+                        );
+                        return Err(Error::new(ErrorKind::Malformed { what }).at(at));
+                    }
+                }
+            }
+        };
+        Ok(Entry::new(Some(name.to_owned()), info, range))
+    }
+
+    fn info(&self, layout: &FoundLayout<'a>) -> Result<TensorInfo> {
+        let at = |field| self.flatbuffer.place(&layout.table, field);
+        let (scalar_type, field) = layout.scalar_type;
+        let dtype = header::dtype(scalar_type)
+            .ok_or_else(|| Error::new(ErrorKind::UnknownDtype { tag: scalar_type.0.to_string() }).at(at(field)))?;
+        let (sizes, field) = layout.sizes;
+        let rank = sizes.map_or(0, |sizes| sizes.len());
+        if rank as u64 > self.limits.rank {
+            let kind = ErrorKind::Limit { what: "rank", found: rank as u64, limit: self.limits.rank };
+            return Err(Error::new(kind).at(at(field)));
+        }
+        let dim =
+            |size: i32| usize::try_from(size).map_err(|_| bad_number("dim", size, "0 or more".to_owned(), at(field)));
+        let shape = sizes.into_iter().flatten().map(dim).collect::<Result<Shape>>()?;
+        let (order, field) = layout.dim_order;
+        let order = order.map_or(&[][..], |order| order.bytes());
+        if order.len() != rank {
+            return Err(Error::from(InvalidTensor::DimOrderRank { found: order.len(), rank }).at(at(field)));
+        }
+        let layout = Layout::from_dim_order(order).map_err(|invalid| Error::from(invalid).at(at(field)))?;
+        let info = TensorInfo { dtype, shape, layout };
+        if info.payload_bytes().is_none() {
+            return Err(too_large(&info));
+        }
+        Ok(info)
+    }
+
+    fn finish(
+        self,
+        version: Version,
+        schema_version: u32,
+        tensor_alignment: Option<u32>,
+        compatibility: Option<Compatibility>,
+    ) -> Result<Contents> {
+        check_overlaps(&self.entries)?;
+        let segments = self.segments.len();
+        let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
+        Ok(Contents { metadata, entries: self.entries })
+    }
+}
+
+fn too_large(info: &TensorInfo) -> Error {
+    InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
+}
+
+/// Checks that tensors have all bytes in common, or none.
+fn check_overlaps(entries: &[Entry]) -> Result<()> {
+    let mut order: Vec<usize> = (0..entries.len()).filter(|&at| !entries[at].range().is_empty()).collect();
+    order.sort_by_key(|&at| (entries[at].range().start, entries[at].range().end));
+    for pair in order.windows(2) {
+        let (before, after) = (entries[pair[0]].range(), entries[pair[1]].range());
+        if before != after && after.start < before.end {
+            let kind = ErrorKind::Overlap { other: entries[pair[0]].label(pair[0]), range: before };
+            return Err(Error::new(kind).in_tensor(entries[pair[1]].label(pair[1])).at(after.start));
+        }
+    }
+    Ok(())
+}

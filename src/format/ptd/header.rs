@@ -1,0 +1,311 @@
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::source::ByteSource;
+use crate::tensor::Dtype;
+use crate::wire::Cursor;
+
+use super::schema::executorch_flatbuffer::ScalarType;
+
+/// Scalar types and dtypes; used in both directions, so they cannot drift apart.
+const SCALAR_TYPES: &[(ScalarType, Dtype)] = &[
+    (ScalarType::BYTE, Dtype::U8),
+    (ScalarType::CHAR, Dtype::I8),
+    (ScalarType::SHORT, Dtype::I16),
+    (ScalarType::INT, Dtype::I32),
+    (ScalarType::LONG, Dtype::I64),
+    (ScalarType::HALF, Dtype::F16),
+    (ScalarType::FLOAT, Dtype::F32),
+    (ScalarType::DOUBLE, Dtype::F64),
+    (ScalarType::BOOL, Dtype::Bool),
+    (ScalarType::QINT8, Dtype::QInt8),
+    (ScalarType::QUINT8, Dtype::QUint8),
+    (ScalarType::QINT32, Dtype::QInt32),
+    (ScalarType::BFLOAT16, Dtype::Bf16),
+    (ScalarType::QUINT4X2, Dtype::QUint4x2),
+    (ScalarType::QUINT2X4, Dtype::QUint2x4),
+    (ScalarType::BITS16, Dtype::Bits16),
+    (ScalarType::FLOAT8E5M2, Dtype::F8E5M2),
+    (ScalarType::FLOAT8E4M3FN, Dtype::F8E4M3Fn),
+    (ScalarType::FLOAT8E5M2FNUZ, Dtype::F8E5M2Fnuz),
+    (ScalarType::FLOAT8E4M3FNUZ, Dtype::F8E4M3Fnuz),
+    (ScalarType::UINT16, Dtype::U16),
+    (ScalarType::UINT32, Dtype::U32),
+    (ScalarType::UINT64, Dtype::U64),
+];
+
+/// The dtypes that the format can store.
+pub const DTYPES: &[Dtype] = &{
+    let mut dtypes = [Dtype::I8; SCALAR_TYPES.len()];
+    let mut at = 0;
+    while at < SCALAR_TYPES.len() {
+        dtypes[at] = SCALAR_TYPES[at].1;
+        at += 1;
+    }
+    dtypes
+};
+
+/// The scalar type of a dtype that can be stored.
+pub(super) fn scalar_type(dtype: Dtype) -> Option<ScalarType> {
+    SCALAR_TYPES.iter().find(|(_, known)| *known == dtype).map(|(scalar_type, _)| *scalar_type)
+}
+
+pub(super) fn dtype(scalar_type: ScalarType) -> Option<Dtype> {
+    SCALAR_TYPES.iter().find(|(known, _)| *known == scalar_type).map(|(_, dtype)| *dtype)
+}
+
+/// What the first bytes of a file say that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    /// `FT01`: what ExecuTorch reads and writes.
+    FlatTensor,
+    /// `DT01`: the RFC before it.
+    Data,
+}
+
+impl Family {
+    pub(super) fn identifier(self) -> &'static str {
+        match self {
+            Family::FlatTensor => "FT01",
+            Family::Data => "DT01",
+        }
+    }
+
+    fn magic(self) -> &'static [u8; 4] {
+        match self {
+            Family::FlatTensor => b"FH01",
+            Family::Data => b"eh00",
+        }
+    }
+
+    /// The bytes of the header that we write, padding included.
+    pub(super) fn header_bytes(self) -> u64 {
+        match self {
+            Family::FlatTensor => 48,
+            Family::Data => 32,
+        }
+    }
+
+    /// The least that a header's length may be.
+    fn least_length(self) -> u64 {
+        match self {
+            Family::FlatTensor => 40,
+            Family::Data => 24,
+        }
+    }
+}
+
+/// The bytes of root offset and identifier, behind which the header is injected.
+const BEFORE_HEADER: u64 = 8;
+
+/// No file is shorter: ExecuTorch reads so many bytes before it knows what they are.
+pub(super) const HEAD: usize = 64;
+
+/// The largest flatbuffer: offsets in it are signed numbers of 32 bits.
+pub(super) const MAX_FLATBUFFER: u64 = i32::MAX as u64;
+
+/// The frame of a file: where its flatbuffer is, and where its segments are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Frame {
+    pub(super) family: Family,
+    /// The bytes of the header, padding included, where the file tells: the flatbuffer without them is aligned.
+    pub(super) injected: u64,
+    pub(super) flatbuffer_end: u64,
+    /// What the offsets of segments count from.
+    pub(super) base: u64,
+    /// The end of all segments, where the file tells.
+    pub(super) end: Option<u64>,
+}
+
+impl Frame {
+    /// Reads the frame from the first bytes of a file, of the length given where that is known.
+    fn parse(head: &[u8; HEAD], len: Option<u64>) -> Result<Self> {
+        let identifier = bytes_at(head, 4);
+        let family = [Family::FlatTensor, Family::Data]
+            .into_iter()
+            .find(|family| family.identifier().as_bytes() == identifier)
+            .ok_or_else(|| bad_magic(identifier, b"FT01", 4))?;
+        let magic = bytes_at::<4>(head, 8);
+        if magic != *family.magic() {
+            return Err(bad_magic(magic, family.magic(), 8));
+        }
+        let length = u64::from(u32::from_le_bytes(bytes_at(head, 12)));
+        if length < family.least_length() {
+            return Err(bad_number("header length", length, format!("at least {}", family.least_length()), 12));
+        }
+        let frame = match family {
+            Family::FlatTensor => Self::of_flat_tensor(head, length),
+            Family::Data => Self::of_data(head, length),
+        }?;
+        frame.check(len)?;
+        Ok(frame)
+    }
+
+    fn of_flat_tensor(head: &[u8; HEAD], length: u64) -> Result<Self> {
+        let (injected, size) = (u64_at(head, 16), u64_at(head, 24));
+        if injected < length {
+            let expected = format!("at least {length}, the length of the header");
+            return Err(bad_number("flatbuffer offset", injected, expected, 16));
+        }
+        if !(BEFORE_HEADER..=MAX_FLATBUFFER).contains(&size) {
+            let expected = format!("{BEFORE_HEADER} to {MAX_FLATBUFFER}");
+            return Err(bad_number("flatbuffer size", size, expected, 24));
+        }
+        let flatbuffer_end = injected
+            .checked_add(size)
+            .ok_or_else(|| bad_number("flatbuffer offset", injected, "less than 2^64 with the size".to_owned(), 16))?;
+        let (base, segments) = (u64_at(head, 32), u64_at(head, 40));
+        Ok(Self { family: Family::FlatTensor, injected, flatbuffer_end, base, end: Some(add(base, segments, 32)?) })
+    }
+
+    fn of_data(head: &[u8; HEAD], length: u64) -> Result<Self> {
+        let (flatbuffer_end, base) = (u64_at(head, 16), u64_at(head, 24));
+        let least = BEFORE_HEADER + length;
+        if !(least..=MAX_FLATBUFFER).contains(&flatbuffer_end) {
+            let expected = format!("{least} to {MAX_FLATBUFFER}");
+            return Err(bad_number("flatbuffer size", flatbuffer_end, expected, 16));
+        }
+        let end = if length >= 32 { Some(add(base, u64_at(head, 32), 24)?) } else { None };
+        Ok(Self { family: Family::Data, injected: 0, flatbuffer_end, base, end })
+    }
+
+    fn check(&self, len: Option<u64>) -> Result<()> {
+        let Some(len) = len else { return Ok(()) };
+        if self.flatbuffer_end > len {
+            let what = format!("the flatbuffer ends at byte {}, but the file at byte {len}", self.flatbuffer_end);
+            return Err(Error::new(ErrorKind::Malformed { what }).at(16));
+        }
+        match self.end {
+            Some(end) if end > len => {
+                let mut what = format!(
+                    "the segments begin at byte {} and end at byte {end}, but the file ends at byte {len}",
+                    self.base
+                );
+                if self.family == Family::FlatTensor {
+                    what.push_str("; ExecuTorch 0.6 and 0.7 write such files for a segment alignment of 128");
+                }
+                Err(Error::new(ErrorKind::Malformed { what }).at(32))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The first byte that a segment can have.
+    pub(super) fn first_byte(&self) -> u64 {
+        self.flatbuffer_end.max(HEAD as u64)
+    }
+
+    /// The offset in the file of a position in the [`Flatbuffer`].
+    pub(super) fn offset(&self, position: usize) -> u64 {
+        let position = position as u64;
+        if position < BEFORE_HEADER { position } else { position + self.injected }
+    }
+}
+
+fn add(base: u64, size: u64, at: u64) -> Result<u64> {
+    let expected = || format!("less than 2^64 with the {size} bytes of the segments");
+    base.checked_add(size).ok_or_else(|| bad_number("segment base offset", base, expected(), at))
+}
+
+fn bytes_at<const N: usize>(head: &[u8; HEAD], at: usize) -> [u8; N] {
+    head[at..at + N].try_into().expect("the range has that length")
+}
+
+fn u64_at(head: &[u8; HEAD], at: usize) -> u64 {
+    u64::from_le_bytes(bytes_at(head, at))
+}
+
+fn bad_magic(found: [u8; 4], expected: &'static [u8], at: u64) -> Error {
+    Error::new(ErrorKind::BadMagic { found: found.to_vec(), expected }).at(at)
+}
+
+pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: String, at: u64) -> Error {
+    Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(at)
+}
+
+/// The index of a file as a flatbuffer, in memory of its own.
+///
+/// Where the file tells how long the injected header is, it is taken out again: the C++ writer may make it of any length, and the parts of the flatbuffer
+/// are aligned without it only.
+#[derive(Debug)]
+pub(super) struct Flatbuffer {
+    pub(super) frame: Frame,
+    bytes: Vec<u8>,
+}
+
+impl Flatbuffer {
+    pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B) -> Result<Self> {
+        /// The most that is read before it is known to be there.
+        const AT_ONCE: u64 = 1 << 20;
+        let len = source.len();
+        let mut cursor = Cursor::new(source, 0);
+        let head = cursor.array::<HEAD>()?;
+        let frame = Frame::parse(&head, len)?;
+        let mut bytes = head.to_vec();
+        while cursor.offset() < frame.flatbuffer_end {
+            let now = usize::try_from((frame.flatbuffer_end - cursor.offset()).min(AT_ONCE)).expect("at most 2^20");
+            let start = bytes.len();
+            bytes.resize(start + now, 0);
+            cursor.read(&mut bytes[start..])?;
+        }
+        let flatbuffer = Self { frame, bytes };
+        flatbuffer.without_header()
+    }
+
+    /// Takes the injected header out.
+    fn without_header(mut self) -> Result<Self> {
+        let injected = self.frame.injected;
+        let root = u32::from_le_bytes(self.bytes[..4].try_into().expect("the head was read"));
+        let moved = u64::from(root).checked_sub(injected).filter(|root| *root >= BEFORE_HEADER);
+        let moved = moved.ok_or_else(|| {
+            let expected = format!("at least {}, where the header ends", BEFORE_HEADER + injected);
+            bad_number("root table offset", root, expected, 0)
+        })?;
+        let moved = u32::try_from(moved).expect("less than the root offset was");
+        self.bytes[..4].copy_from_slice(&moved.to_le_bytes());
+        // NOTE: both ends fit `usize`, as so many bytes are in memory.
+        let end = usize::try_from(self.frame.flatbuffer_end).expect("the flatbuffer was read");
+        let header_end = usize::try_from(BEFORE_HEADER + injected).expect("the header was read");
+        self.bytes.truncate(end);
+        self.bytes.drain(BEFORE_HEADER as usize..header_end);
+        Ok(self)
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Checks that the number of tensors is within the limits.
+    pub(super) fn check_count(&self, tensors: usize, limits: &Limits) -> Result<()> {
+        match tensors as u64 {
+            found if found > limits.tensors => {
+                Err(ErrorKind::Limit { what: "number of tensors", found, limit: limits.tensors }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The start of a file: a finished flatbuffer with the header injected.
+pub(super) fn write(family: Family, flatbuffer: &[u8], base: u64, segment_bytes: u64) -> Vec<u8> {
+    let (header, size) = (family.header_bytes(), flatbuffer.len() as u64);
+    let mut out = Vec::with_capacity(flatbuffer.len() + 48);
+    let root = u32::from_le_bytes(flatbuffer[..4].try_into().expect("a flatbuffer begins with its root offset"));
+    let root = u64::from(root) + header;
+    out.extend_from_slice(&u32::try_from(root).expect("a flatbuffer is shorter than 2^31").to_le_bytes());
+    out.extend_from_slice(&flatbuffer[4..8]);
+    out.extend_from_slice(family.magic());
+    match family {
+        Family::FlatTensor => {
+            out.extend_from_slice(&40_u32.to_le_bytes());
+            out.extend([header, size, base, segment_bytes].iter().flat_map(|number| number.to_le_bytes()));
+        }
+        Family::Data => {
+            out.extend_from_slice(&32_u32.to_le_bytes());
+            out.extend([size + header, base, segment_bytes].iter().flat_map(|number| number.to_le_bytes()));
+        }
+    }
+    let header_end = usize::try_from(BEFORE_HEADER + header).expect("a few bytes");
+    out.resize(header_end, 0);
+    out.extend_from_slice(&flatbuffer[8..]);
+    out
+}

