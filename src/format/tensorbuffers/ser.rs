@@ -71,9 +71,10 @@ impl wire::Encode for Encode {
     }
 
     fn lay_out(&self, plan: &Plan<Self>) -> Result<FileLayout> {
-        if !self.alignment.is_power_of_two() {
+        if !self.alignment.is_power_of_two() || u32::try_from(self.alignment).is_err() {
             let what = format!("align tensors to {} bytes", self.alignment);
-            return Err(ErrorKind::Unsupported { what, instead: "an alignment is a power of two".to_owned() }.into());
+            let instead = "an alignment is a power of two below 2^32".to_owned();
+            return Err(ErrorKind::Unsupported { what, instead }.into());
         }
         let begin = if self.before.is_some() { Vec::new() } else { header::MAGIC.to_vec() };
         let start = self.before.as_ref().map_or(0, |before| before.end);
