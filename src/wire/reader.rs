@@ -159,6 +159,10 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
             return Ok(Some(at));
         }
         self.walk_on()?;
+        // Where all of the file is there, all of its index can be; and what was read can be let go of.
+        if self.source.len().is_some() {
+            self.drain()?;
+        }
         Ok(self.index.first_unread())
     }
 
@@ -215,6 +219,10 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         let range = self.index.entry(at).range();
         self.index.mark_read(at);
         let taken = self.source.payload(range.clone(), visitor);
+        if self.drained && self.index.is_in_file_order() {
+            let next = self.index.first_unread().map_or(range.end, |next| self.index.entry(next).range().start);
+            self.source.release(next);
+        }
         // Where a stream breaks off within a payload, there is nothing to walk on to.
         self.drained |= taken.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
         taken.map_err(|error| error.at(range.start))

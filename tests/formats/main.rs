@@ -8,8 +8,11 @@
 mod btf;
 mod changed;
 mod errors;
+#[cfg(feature = "derive")]
 mod hostile;
 mod ten;
+#[cfg(all(feature = "tensorbuffers", feature = "derive"))]
+mod tensorbuffers;
 mod tfrt;
 
 use std::io::Read;
