@@ -88,10 +88,21 @@ impl<'a> TensorView<'a> {
     /// # Errors
     ///
     /// - [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
-    /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's size.
+    /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment; [`to_array`](Self::to_array)
+    ///   copies them.
     pub fn array<A: Element>(&self) -> Result<ArrayView<'a, A, IxDyn>> {
         crate::model::accept::<A>(self.info(), None, &Adapt::NONE)?;
         read::view(self.info(), self.as_bytes())
+    }
+
+    /// The elements as an array of its own: copies them, from any address.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
+    pub fn to_array<A: Element>(&self) -> Result<ndarray::ArrayD<A>> {
+        crate::model::accept::<A>(self.info(), None, &Adapt::NONE)?;
+        read::owned(self.info(), crate::tensor::from_le_bytes(self.as_bytes())?)
     }
 
     /// The stored elements of a sparse tensor. Copies them.
@@ -122,6 +133,15 @@ impl Tensor {
         let contiguous = array.as_standard_layout();
         let elements = contiguous.as_slice().expect("standard layout is contiguous");
         Self::from_slice(elements, array.shape()).expect("an array has as many elements as its shape")
+    }
+
+    /// The elements as an array of its own. Copies them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
+    pub fn to_array<A: Element>(&self) -> Result<ndarray::ArrayD<A>> {
+        self.as_view().to_array()
     }
 
     /// The elements as an array that borrows them.

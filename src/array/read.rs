@@ -139,7 +139,7 @@ impl<'de, T: Take<'de, A, D>, A: Element, D: Dimension> Receive<'de> for Receive
 const ANY_DIMS: [Option<usize>; 6] = [None; 6];
 
 /// An array over elements that it owns.
-fn owned<A: Element, D: Dimension>(info: &TensorInfo, elements: Vec<A>) -> Result<Array<A, D>> {
+pub(super) fn owned<A: Element, D: Dimension>(info: &TensorInfo, elements: Vec<A>) -> Result<Array<A, D>> {
     Array::from_shape_vec(strided(info), elements).map_err(|_| array_too_large(info))
 }
 

@@ -3,8 +3,8 @@ use serde::Serializer;
 use serde_bytes::Bytes;
 
 use crate::TensorFile;
-use crate::error::is_ours;
-use crate::model::{Adapt, Adaptable, InPieces, Node, Pieces, Slot, serialize_tensor};
+use crate::error::{ErrorKind, is_ours, raise_ser};
+use crate::model::{Adapt, Adaptable, InPieces, Node, Pieces, Slot, dims_text, serialize_tensor};
 use crate::tensor::{DimOrder, Element, Layout, TensorInfo, in_row_major, to_le_bytes};
 
 impl<A, S, D> TensorFile for ArrayBase<S, D>
@@ -18,6 +18,7 @@ where
     }
 
     fn store<Z: Serializer>(&self, serializer: Z, adapt: &Adapt) -> Result<Z::Ok, Z::Error> {
+        check_shape(self.shape(), adapt)?;
         let array = if adapt.transpose { self.view().reversed_axes() } else { self.view() };
         let mut info = TensorInfo::new(A::DTYPE, array.shape());
         if cfg!(target_endian = "little") {
@@ -37,6 +38,16 @@ where
 }
 
 impl<A, S: Data<Elem = A>, D> Adaptable for ArrayBase<S, D> {}
+
+/// Refuses an array that the field's attribute would refuse when it is read.
+fn check_shape<E: serde::ser::Error>(found: &[usize], adapt: &Adapt) -> Result<(), E> {
+    let Some(dims) = adapt.shape else { return Ok(()) };
+    if found.len() == dims.len() && found.iter().zip(dims).all(|(found, dim)| dim.is_none_or(|dim| dim == *found)) {
+        return Ok(());
+    }
+    let (what, dims) = (format!("store an array of shape {found:?}"), dims_text(dims));
+    Err(raise_ser(ErrorKind::Unsupported { what, instead: format!("its field says `shape = {dims}`") }))
+}
 
 /// The elements in the order of memory, where they lie there without gaps and forwards.
 fn memory_order<'a, A, D: Dimension>(array: &'a ArrayView<'_, A, D>) -> Option<(DimOrder, &'a [A])> {

@@ -59,6 +59,12 @@ impl Error {
         self.0.offset
     }
 
+    /// The format that was read or written, such as `btf`.
+    #[must_use]
+    pub fn format(&self) -> Option<&'static str> {
+        self.0.format
+    }
+
     pub(crate) fn new(kind: ErrorKind) -> Self {
         Self(Box::new(Inner { kind, format: None, tensor: None, offset: None }))
     }
@@ -130,6 +136,19 @@ impl From<io::Error> for Error {
     }
 }
 
+impl From<Error> for io::Error {
+    /// The error as one of I/O, of the same kind where it was one.
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Io(error) => error.kind(),
+            ErrorKind::Truncated { .. } => io::ErrorKind::UnexpectedEof,
+            _ if error.category() == Category::Call => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::InvalidData,
+        };
+        Self::new(kind, error)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(format) = self.0.format {
@@ -184,6 +203,16 @@ pub(crate) fn raise<E: serde::de::Error>(error: impl Into<Error>) -> E {
     E::custom("")
 }
 
+/// As [`raise`], while serializing.
+pub(crate) fn raise_ser<E: serde::ser::Error>(error: impl Into<Error>) -> E {
+    let error = error.into();
+    if !is_ours::<E>() {
+        return E::custom(error);
+    }
+    HANDED_OVER.set(Some(error));
+    E::custom("")
+}
+
 /// Whether `E` is our error type, and so the serializer or deserializer one of ours, or a wrapper around one.
 pub(crate) fn is_ours<E>() -> bool {
     typeid::of::<E>() == typeid::of::<Error>()
@@ -191,7 +220,7 @@ pub(crate) fn is_ours<E>() -> bool {
 
 impl serde::ser::Error for Error {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Self::new(ErrorKind::Message(message.to_string()))
+        HANDED_OVER.take().unwrap_or_else(|| Self::new(ErrorKind::Message(message.to_string())))
     }
 }
 

@@ -22,7 +22,7 @@ pub use schema::{Field, Node, Schema, SchemaEntry, Slot};
 pub use ser::Serializer;
 pub use traits::{FromTensors, TensorFile};
 
-pub(crate) use adapt::accept;
+pub(crate) use adapt::{accept, dims_text};
 pub(crate) use containers::{Flattened, Loaded, Stored, Tied};
 pub(crate) use handoff::with_schema;
 pub(crate) use path::{Path, is_index};

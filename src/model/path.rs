@@ -60,6 +60,11 @@ impl Path {
         self.depth == 0
     }
 
+    /// The number of segments.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
     /// The name of the tensor here: a value that is one tensor and nothing more is the first of its file.
     pub(crate) fn name(&self) -> &str {
         if self.is_root() { "0" } else { &self.text }

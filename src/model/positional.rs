@@ -22,11 +22,13 @@ pub(crate) fn names<'a>(node: &Node, infos: impl Iterator<Item = &'a TensorInfo>
     program.compile(node)?;
     program.steps.push(Step::End);
 
-    let mut matching = Matching { program: &program, live: Vec::new() };
-    matching.live.push(program.next_tensors(0).into_iter().map(|step| Thread { step, from: 0, ways: 1 }).collect());
+    let mut matching = Matching::new(&program);
     for (at, info) in infos.enumerate() {
         if !matching.advance(info) {
             return Err(Error::new(matching.no_way(Some(info))).in_tensor(format!("#{at}")));
+        }
+        if matching.is_ambiguous() {
+            return Err(ErrorKind::Ambiguous.into());
         }
     }
     matching.finish()
@@ -191,44 +193,70 @@ struct Thread {
     step: usize,
     /// Which thread took the tensor before.
     from: usize,
-    /// In how many ways one gets here; two stand for more.
-    ways: u8,
+    /// Whether one gets here in more than one way.
+    is_ambiguous: bool,
 }
 
 struct Matching<'p> {
     program: &'p Program,
+    /// What may come after each step that takes a tensor.
+    next: Vec<Vec<usize>>,
     /// The threads before each tensor.
     live: Vec<Vec<Thread>>,
+    /// For each step, which thread of the newest ones wants it; of those that are older, nothing is known.
+    wanted_by: Vec<usize>,
 }
 
-impl Matching<'_> {
+impl<'p> Matching<'p> {
+    fn new(program: &'p Program) -> Self {
+        let next = |(at, step): (usize, &Step)| match step {
+            Step::Tensor(_) => program.next_tensors(at + 1),
+            _ => Vec::new(),
+        };
+        let first = program.next_tensors(0).into_iter().map(|step| Thread { step, from: 0, is_ambiguous: false });
+        Self {
+            program,
+            next: program.steps.iter().enumerate().map(|(at, step)| next((at, step))).collect(),
+            live: vec![first.collect()],
+            wanted_by: vec![0; program.steps.len()],
+        }
+    }
+
     /// Takes a tensor; whether any thread wanted it.
     fn advance(&mut self, info: &TensorInfo) -> bool {
-        let mut next: Vec<Thread> = Vec::new();
+        let mut threads: Vec<Thread> = Vec::new();
         for (from, thread) in self.live.last().into_iter().flatten().enumerate() {
             let Step::Tensor(slot) = &self.program.steps[thread.step] else { continue };
             if !slot.accepts(info) {
                 continue;
             }
-            for step in self.program.next_tensors(thread.step + 1) {
-                match next.iter_mut().find(|thread| thread.step == step) {
-                    Some(other) => other.ways = 2,
-                    None => next.push(Thread { step, from, ways: thread.ways }),
+            for &step in &self.next[thread.step] {
+                match threads.get_mut(self.wanted_by[step]).filter(|thread| thread.step == step) {
+                    Some(other) => other.is_ambiguous = true,
+                    None => {
+                        self.wanted_by[step] = threads.len();
+                        threads.push(Thread { step, from, is_ambiguous: thread.is_ambiguous });
+                    }
                 }
             }
         }
-        let any = !next.is_empty();
+        let any = !threads.is_empty();
         if any {
-            self.live.push(next);
+            self.live.push(threads);
         }
         any
+    }
+
+    /// Whether no way is left that only one way leads to.
+    fn is_ambiguous(&self) -> bool {
+        self.live.last().is_some_and(|threads| threads.iter().all(|thread| thread.is_ambiguous))
     }
 
     fn finish(&self) -> Result<Vec<String>> {
         let last = self.live.len() - 1;
         let end = self.live[last].iter().position(|thread| self.program.steps[thread.step] == Step::End);
         let Some(end) = end else { return Err(self.no_way(None).into()) };
-        if self.live[last][end].ways > 1 {
+        if self.live[last][end].is_ambiguous {
             return Err(ErrorKind::Ambiguous.into());
         }
         let mut names = self.names_to(last, end);

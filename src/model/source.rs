@@ -23,6 +23,9 @@ pub trait TensorSource<'de> {
     /// Whether the file has a name for the tensor.
     fn has_name(&self, at: usize) -> bool;
 
+    /// Whether the names are those of one more tensor, not the format's own.
+    fn has_embedded_names(&self) -> bool;
+
     /// The name, or the position where there is none.
     fn name(&self, at: usize) -> &str;
 

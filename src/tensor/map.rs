@@ -4,8 +4,8 @@ use super::{Tensor, TensorInfo};
 
 /// Named tensors in the order of the file: what a file holds when no struct describes it.
 ///
-/// A tensor that has no name in its file is called by its position, `0`, `1`, ….
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// A tensor that has no name in its file is called by its position, `0`, `1`, …. Two maps are equal where they have the same tensors in the same order.
+#[derive(Debug, Clone, Default)]
 pub struct TensorMap(IndexMap<String, Tensor>);
 
 impl TensorMap {
@@ -33,6 +33,17 @@ impl TensorMap {
         self.0.get(name)
     }
 
+    /// The tensor of that name, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Tensor> {
+        self.0.get_mut(name)
+    }
+
+    /// Whether there is a tensor of that name.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
     /// Adds a tensor at the end, or replaces the one of that name where it stands; returns the replaced one.
     pub fn insert(&mut self, name: impl Into<String>, tensor: Tensor) -> Option<Tensor> {
         self.0.insert(name.into(), tensor)
@@ -58,6 +69,14 @@ impl TensorMap {
         self.0.iter().map(|(name, tensor)| (name.as_str(), tensor.info()))
     }
 }
+
+impl PartialEq for TensorMap {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for TensorMap {}
 
 impl std::ops::Index<&str> for TensorMap {
     type Output = Tensor;

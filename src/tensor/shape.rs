@@ -89,6 +89,27 @@ impl PartialEq<[usize]> for Shape {
     }
 }
 
+impl<const N: usize> PartialEq<[usize; N]> for &Shape {
+    fn eq(&self, dims: &[usize; N]) -> bool {
+        self.dims() == dims
+    }
+}
+
+impl AsRef<[usize]> for Shape {
+    fn as_ref(&self) -> &[usize] {
+        self.dims()
+    }
+}
+
+impl<'a> IntoIterator for &'a Shape {
+    type Item = &'a usize;
+    type IntoIter = std::slice::Iter<'a, usize>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.dims().iter()
+    }
+}
+
 impl fmt::Debug for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.dims(), f)

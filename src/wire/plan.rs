@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::share::{Candidates, Digest, Digester, Shared};
 use super::{Encode, FileLayout, Names, Sharing, names};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Payload, Serializer, TensorSink};
+use crate::model::{Payload, Serializer, TensorSink, is_index};
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
 /// The file that a value will be: every name, dtype and shape, and with them where everything goes.
@@ -19,6 +19,8 @@ pub struct Plan<E> {
     /// All names, one after the other.
     names: String,
     slots: Vec<Slot>,
+    /// Whether the value lies under a name that was given, which then is no position.
+    is_named: bool,
     /// The payload of the tensor that holds the names, which is the last slot.
     embedded: Option<Vec<u8>>,
     /// The tensors that may share their bytes, while the value is planned by a format that lets them.
@@ -48,6 +50,7 @@ impl<E: Encode> Plan<E> {
             encode,
             names: String::new(),
             slots: Vec::new(),
+            is_named: !name.is_empty(),
             embedded: None,
             candidates,
             shared: Shared::default(),
@@ -55,7 +58,7 @@ impl<E: Encode> Plan<E> {
         };
         let mut planner = Serializer::under(name, empty);
         value.serialize(&mut planner)?;
-        let mut plan = planner.into_sink();
+        let mut plan = planner.into_sink()?;
         if plan.slots.len() > 1 && plan.encode.names() != Names::Omitted {
             plan.check_names()?;
         }
@@ -122,6 +125,11 @@ impl<E: Encode> Plan<E> {
     pub(crate) fn name(&self, at: usize) -> &str {
         let start = at.checked_sub(1).map_or(0, |before| self.slots[before].name_end);
         &self.names[start..self.slots[at].name_end]
+    }
+
+    /// Whether the name of a tensor only says its position, and is not worth storing.
+    pub(crate) fn implies_name(&self, at: usize) -> bool {
+        !self.is_named && is_index(self.name(at)) && self.name(at).parse() == Ok(at)
     }
 
     pub(crate) fn info(&self, at: usize) -> &TensorInfo {

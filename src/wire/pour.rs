@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Encode, Names, Plan};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Payload, Serializer, TensorSink, is_index};
+use crate::model::{Payload, Serializer, TensorSink};
 use crate::tensor::TensorInfo;
 
 /// Writes a file by its plan.
@@ -41,8 +41,7 @@ impl<W: Write, E: Encode> Pour<W, E> {
             self.begin()?;
         }
         let (plan, encode) = (&self.plan, self.plan.encode());
-        // A name that only says the position is not worth storing.
-        let implied = encode.names() != Names::Stored || is_position(name, at);
+        let implied = encode.names() != Names::Stored || plan.implies_name(at);
         self.head.clear();
         encode.head(if implied { "" } else { name }, plan.info(at), &mut self.head);
 
@@ -141,16 +140,12 @@ impl<W: Write, E: Encode> Serializer<Pour<W, E>> {
     /// - [`ErrorKind::Changed`]: the value did not give all the tensors that were planned.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn end(self) -> Result<W> {
-        let ended = self.into_sink().finish().and_then(|mut writer| {
+        let ended = self.into_sink().and_then(Pour::finish).and_then(|mut writer| {
             writer.flush()?;
             Ok(writer)
         });
         ended.map_err(|error| error.in_format(E::FORMAT))
     }
-}
-
-fn is_position(name: &str, at: usize) -> bool {
-    is_index(name) && name.parse() == Ok(at)
 }
 
 pub(super) fn changed(what: String) -> Error {

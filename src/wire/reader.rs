@@ -8,7 +8,7 @@ use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::TensorSource;
 use crate::source::ByteSource;
-use crate::tensor::{Dtype, TensorInfo};
+use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// Reads the index of a format: one tensor after the other, wherever the bytes come from.
 pub trait Walk {
@@ -34,6 +34,10 @@ pub struct Reader<'de, B, W> {
     ahead: Option<Entry>,
     /// The bytes of all payloads so far.
     payloads: u64,
+    /// The memory that the heads of all tensors so far take.
+    heads: u64,
+    /// Whether a list of names was found.
+    took_names: bool,
     /// Whether a list of names is looked for.
     embeds_names: bool,
     file: PhantomData<&'de [u8]>,
@@ -50,6 +54,8 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             pending: None,
             ahead: None,
             payloads: 0,
+            heads: 0,
+            took_names: false,
             embeds_names: true,
             file: PhantomData,
         }
@@ -122,9 +128,14 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             |what, found, limit| if found > limit { Err(ErrorKind::Limit { what, found, limit }) } else { Ok(()) };
         check("number of tensors", tensors, self.limits.tensors)?;
         self.payloads = self.payloads.saturating_add(payload);
+        self.heads = self.heads.saturating_add((size_of::<Entry>() + size_of_val(entry.info().shape.dims())) as u64);
         match self.source.len() {
-            // Many small entries can name one large run of bytes, and each would be read into memory of its own.
-            Some(len) => check("sum of payloads in bytes", self.payloads, len.saturating_add(self.limits.shared)),
+            // Many small entries can name one large record: each is read into memory of its own, and each has a head.
+            Some(len) => {
+                let limit = len.saturating_add(self.limits.shared);
+                check("sum of payloads in bytes", self.payloads, limit)?;
+                check("memory for the heads in bytes", self.heads, limit)
+            }
             None => check("payload in bytes", payload, self.limits.payload),
         }
     }
@@ -132,7 +143,8 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
     /// Whether a tensor begins as the list of the names of all tensors before it does.
     fn may_be_names(&mut self, entry: &Entry) -> Result<bool> {
         let range = entry.range();
-        let is_list_of_bytes = entry.info().dtype == Dtype::U8 && entry.info().shape.rank() == 1;
+        let info = entry.info();
+        let is_list_of_bytes = info.dtype == Dtype::U8 && info.shape.rank() == 1 && info.layout == Layout::RowMajor;
         let is_long_enough = range.end - range.start >= names::MAGIC.len() as u64;
         let may_be = self.embeds_names && !self.index.has_names() && !entry.has_name();
         if !may_be || !is_list_of_bytes || !is_long_enough {
@@ -149,6 +161,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
 
     fn take_names(&mut self, entry: &Entry) -> Result<()> {
         let bytes = self.source.payload(entry.range(), names::WholeBytes)?;
+        self.took_names = true;
         self.index.rename(names::parse(&bytes, self.index.len())?)
     }
 }
@@ -181,6 +194,10 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
 
     fn has_name(&self, at: usize) -> bool {
         self.index.entry(at).has_name()
+    }
+
+    fn has_embedded_names(&self) -> bool {
+        self.took_names
     }
 
     fn name(&self, at: usize) -> &str {

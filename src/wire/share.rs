@@ -111,7 +111,7 @@ impl Candidates {
         let digests = Digests { plan, wanted: &self.found, keys: &keys, at: 0, made: BTreeMap::new() };
         let mut serializer = Serializer::under(name, digests);
         value.serialize(&mut serializer)?;
-        let digests = serializer.into_sink().finish()?;
+        let digests = serializer.into_sink()?.finish()?;
         for (at, target) in tied {
             check_tied(plan, at, target, digests[&at] == digests[&target])?;
         }

@@ -59,7 +59,7 @@ impl<W: Write> Encoder<W> {
         }
         let mut serializer = Serializer::under(name, Pour::new(&mut self.writer, plan));
         stored.serialize(&mut serializer)?;
-        serializer.into_sink().finish().map(drop)
+        serializer.into_sink()?.finish().map(drop)
     }
 
     /// Flushes the writer.
@@ -69,6 +69,11 @@ impl<W: Write> Encoder<W> {
     /// [`ErrorKind::Io`]: the writer failed.
     pub fn flush(&mut self) -> Result<()> {
         Ok(self.writer.flush()?)
+    }
+
+    /// The writer, to look at.
+    pub fn get_ref(&self) -> &W {
+        &self.writer
     }
 
     /// The writer.

@@ -5,6 +5,7 @@ use super::{At, Deserializer, first_segment};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::TensorSource;
 use crate::model::path::is_index;
+use crate::model::positional::needs_names;
 use crate::tensor::Tensor;
 
 /// The items of a list, found by their index in the name.
@@ -55,72 +56,100 @@ impl<'de, S: TensorSource<'de>> SeqAccess<'de> for ItemsAccess<'_, S> {
     }
 }
 
-/// The next values of a file that is read by position.
-pub(super) struct PositionalAccess<'a, S> {
+/// The fields of a struct that is read by position.
+pub(super) struct PositionalFields<'a, S> {
     de: &'a mut Deserializer<S>,
-    left: Option<usize>,
-    /// Whether the next value is the first item of a list.
-    opens_list: bool,
-    /// The tensor that the list is, and how many of its elements are given.
-    numbers: Option<(Tensor, usize)>,
+    left: usize,
 }
 
-impl<'a, S> PositionalAccess<'a, S> {
-    pub(super) fn fields(de: &'a mut Deserializer<S>, len: usize) -> Self {
-        Self { de, left: Some(len), opens_list: false, numbers: None }
+impl<'a, S> PositionalFields<'a, S> {
+    pub(super) fn new(de: &'a mut Deserializer<S>, fields: usize) -> Self {
+        Self { de, left: fields }
+    }
+}
+
+impl<'de, S: TensorSource<'de>> SeqAccess<'de> for PositionalFields<'_, S> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
+        self.left = left;
+        let place = self.de.path.push("");
+        let value = seed.deserialize(&mut *self.de)?;
+        self.de.path.back_to(place);
+        Ok(Some(value))
+    }
+}
+
+/// The items of a list that is read by position, or the elements of the one tensor that it is.
+pub(super) struct PositionalItems<'a, S> {
+    de: &'a mut Deserializer<S>,
+    index: usize,
+    /// How many items there are, where the type tells.
+    len: Option<usize>,
+    /// Whether the list is the whole file; only then may it be of any length and hold more than numbers.
+    is_root: bool,
+    /// The tensor that the list is, of which the next element is the `index`-th.
+    numbers: Option<Tensor>,
+}
+
+impl<'a, 'de, S: TensorSource<'de>> PositionalItems<'a, S> {
+    pub(super) fn new(de: &'a mut Deserializer<S>, len: Option<usize>) -> Self {
+        let is_root = de.path.is_root();
+        Self { de, index: 0, len, is_root, numbers: None }
     }
 
-    pub(super) fn items(de: &'a mut Deserializer<S>, len: Option<usize>) -> Self {
-        Self { de, left: len, opens_list: true, numbers: None }
-    }
-
-    /// The next number of a list that is a tensor; the type must take them all.
-    fn next_number<'de, T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        let Some((tensor, given)) = &mut self.numbers else { return Ok(None) };
-        let size = tensor.dtype().block_bytes();
-        let rest = tensor.as_bytes().get(*given * size..).unwrap_or_default();
-        *given += 1;
-        match rest.get(..size) {
-            Some(number) => seed.deserialize(NumberDeserializer::new(tensor.info(), number)).map(Some),
-            None => Ok(None),
+    /// The next value; `None` where a list of any length ends.
+    fn value<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        if let Some(tensor) = &self.numbers {
+            let size = tensor.dtype().block_bytes();
+            let number = tensor.as_bytes().chunks_exact(size).nth(self.index);
+            return number.map(|number| seed.deserialize(NumberDeserializer::new(tensor.info(), number))).transpose();
         }
+        if self.len.is_none() && self.de.source.peek()?.is_none() {
+            return Ok(None);
+        }
+        let place = self.de.path.push_index(self.index);
+        self.de.opens_list = self.index == 0;
+        let value = seed.deserialize(&mut *self.de)?;
+        self.de.opens_list = false;
+        self.de.path.back_to(place);
+        self.numbers = self.de.opened.take();
+        // What follows the list in its struct could as well be its next item.
+        if self.numbers.is_none() && self.len.is_none() && !self.is_root {
+            return Err(needs_names("a list inside of another value"));
+        }
+        Ok(Some(value))
     }
 
-    fn check_all_given(&self) -> Result<()> {
+    /// Checks that no element of the tensor that the list is was left.
+    fn check_end(&self) -> Result<()> {
         match &self.numbers {
-            Some((tensor, given)) if *given < tensor.shape()[0] => Err(wrong_length(tensor.info(), *given)),
+            Some(tensor) if self.index < tensor.shape()[0] => Err(wrong_length(tensor.info(), self.index)),
             _ => Ok(()),
         }
     }
 }
 
-impl<'de, S: TensorSource<'de>> SeqAccess<'de> for PositionalAccess<'_, S> {
+impl<'de, S: TensorSource<'de>> SeqAccess<'de> for PositionalItems<'_, S> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        if let Some(left) = &mut self.left {
-            if *left == 0 {
-                return Ok(None);
-            }
-            *left -= 1;
+        // The first item may have been a struct whose schema gave every tensor its name.
+        if !self.de.positional {
+            let mut items = ItemsAccess { de: &mut *self.de, index: self.index, len: self.len, absent: false };
+            let value = items.next_element_seed(seed)?;
+            self.index = items.index;
+            return Ok(value);
         }
-        if self.numbers.is_some() {
-            let number = self.next_number(seed)?;
-            if self.left == Some(0) {
-                self.check_all_given()?;
-            }
-            return Ok(number);
-        }
-        if self.left.is_none() && self.de.source.peek()?.is_none() {
+        if self.len == Some(self.index) {
             return Ok(None);
         }
-        self.de.opens_list = std::mem::take(&mut self.opens_list);
-        let value = seed.deserialize(&mut *self.de)?;
-        self.de.opens_list = false;
-        self.numbers = self.de.opened.take().map(|tensor| (tensor, 1));
-        if self.left == Some(0) {
-            self.check_all_given()?;
+        let value = self.value(seed)?;
+        self.index += usize::from(value.is_some());
+        if self.len == Some(self.index) {
+            self.check_end()?;
         }
-        Ok(Some(value))
+        Ok(value)
     }
 }

@@ -16,7 +16,7 @@ use serde::de::Visitor;
 
 use self::entries::EntriesAccess;
 use self::fields::FieldsAccess;
-use self::items::{ItemsAccess, PositionalAccess};
+use self::items::{ItemsAccess, PositionalFields, PositionalItems};
 use self::number::{NumberDeserializer, NumbersAccess};
 use self::tensor::{BytesVisitor, NdarrayAccess, TensorAccess, TensorFields};
 use super::path::is_index;
@@ -141,6 +141,22 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         self.path.push(key(rest));
     }
 
+    /// Checks that no tensor has the very name under which parts are asked for.
+    fn check_no_tensor_here(&mut self, at: At, expected: &'static str) -> Result<()> {
+        if at != At::Here || self.path.is_root() {
+            return Ok(());
+        }
+        let next = self.source.peek()?.filter(|next| self.path.is(self.source.name(*next)));
+        match next.or_else(|| self.source.find(self.path.name())) {
+            Some(tensor) => {
+                let found = self.source.info(tensor).clone();
+                let error = Error::new(ErrorKind::WrongLayout { found, expected });
+                Err(error.in_tensor(self.source.label(tensor)))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn missing(&self) -> Error {
         let name = self.path.name().to_owned();
         ErrorKind::Missing { name, found: self.source.names_to_show(), complete: true }.into()
@@ -196,10 +212,11 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     /// Gives a list, of `len` items where the type tells.
     fn list<V: Visitor<'de>>(&mut self, len: Option<usize>, visitor: V) -> Result<V::Value> {
         self.settle_list()?;
+        self.check_depth()?;
         self.opens_list = false;
         let at = std::mem::take(&mut self.at);
         if self.positional {
-            return visitor.visit_seq(PositionalAccess::items(self, len));
+            return visitor.visit_seq(PositionalItems::new(self, len));
         }
         match at {
             At::Absent => return visitor.visit_seq(ItemsAccess::new(self, len, true)),
@@ -213,6 +230,18 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visitor.visit_seq(ItemsAccess::new(self, len, false))
     }
 
+    /// Refuses names of more segments than any type has, which a type that contains itself would follow down to the end of the stack.
+    fn check_depth(&self) -> Result<()> {
+        const LIMIT: usize = 128;
+        match self.path.depth() {
+            depth if depth > LIMIT => {
+                let what = "number of segments in a name";
+                Err(ErrorKind::Limit { what, found: depth as u64, limit: LIMIT as u64 }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn struct_fields<V: Visitor<'de>>(
         &mut self,
         derived: bool,
@@ -220,15 +249,17 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visitor: V,
     ) -> Result<V::Value> {
         self.settle_struct()?;
+        self.check_depth()?;
         self.opens_list = false;
         let mut at = std::mem::take(&mut self.at);
         if self.positional {
-            return visitor.visit_seq(PositionalAccess::fields(self, fields.len()));
+            return visitor.visit_seq(PositionalFields::new(self, fields.len()));
         }
         if let At::Entry(first) = at {
             self.enter_entry(first, first_segment);
             at = At::Here;
         }
+        self.check_no_tensor_here(at, "a struct")?;
         let place = self.path.mark();
         let visited = visitor.visit_map(FieldsAccess::new(self, fields, derived, at));
         visited.map_err(|error| {
@@ -323,7 +354,8 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
             At::Absent => false,
             At::Entry(_) => true,
             // A file without tensors is no value; a flattened field has no name of its own to look for.
-            At::Here | At::Shared if self.positional || self.path.is_root() => self.source.peek()?.is_some(),
+            At::Here | At::Shared if self.path.is_root() => self.source.peek()?.is_some(),
+            At::Here | At::Shared if self.positional => return Err(needs_names("an `Option`")),
             At::Here => true,
             At::Shared => self.is_present()?,
         };
@@ -362,6 +394,7 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.settle_map()?;
+        self.check_depth()?;
         let at = std::mem::take(&mut self.at);
         if self.positional {
             return Err(needs_names("a map"));
@@ -369,6 +402,7 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
         if let At::Entry(first) = at {
             self.enter_entry(first, first_segment);
         }
+        self.check_no_tensor_here(at, "a map")?;
         visitor.visit_map(EntriesAccess::new(self, at == At::Absent))
     }
 

@@ -41,6 +41,8 @@ impl<'de> serde::Deserializer<'de> for NumberDeserializer<'_> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         match number(self.info.dtype, self.bytes) {
+            // The detour would change the bits of a NaN.
+            Some(_) if self.info.dtype == Dtype::F32 => visitor.visit_f32(f32::from_le_bytes(four(self.bytes))),
             Some(Number::Float(float)) => visitor.visit_f64(float),
             Some(Number::Integer(integer)) => match (i64::try_from(integer), u64::try_from(integer)) {
                 (Ok(integer), _) => visitor.visit_i64(integer),
@@ -59,10 +61,22 @@ impl<'de> serde::Deserializer<'de> for NumberDeserializer<'_> {
         visitor.visit_newtype_struct(self)
     }
 
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        visitor.visit_some(self)
+    }
+
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+
     serde::forward_to_deserialize_any! {
-        i128 u128 char str string bytes byte_buf option unit unit_struct seq tuple tuple_struct map struct enum
+        i128 u128 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct enum
         identifier ignored_any
     }
+}
+
+fn four(bytes: &[u8]) -> [u8; 4] {
+    bytes.try_into().expect("an `f32` has four bytes")
 }
 
 /// The error for a list of other length than the type takes.

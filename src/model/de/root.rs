@@ -10,11 +10,22 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     /// A struct is read by name. Where the file has no names, its schema tells them, or else its fields are read by position.
     pub(super) fn settle_struct(&mut self) -> Result<()> {
         let schema = take_schema();
-        if !self.is_unsettled() || self.has_names()? {
-            return Ok(());
+        if self.is_unsettled() {
+            return self.settle(schema.map(|schema| schema()));
         }
-        match schema {
-            Some(schema) => self.name_by(&schema()),
+        // The first item of the list that is the whole file: what it is, all are.
+        if self.positional && self.opens_list && self.path.depth() == 1 {
+            self.settle(schema.map(|schema| Node::List(Box::new(schema()))))?;
+        }
+        Ok(())
+    }
+
+    /// Goes by the names that the file has, by those that the type tells, or else by position.
+    fn settle(&mut self, node: Option<Node>) -> Result<()> {
+        self.positional = false;
+        match node {
+            _ if self.has_names()? => Ok(()),
+            Some(node) => self.name_by(&node),
             None => {
                 self.positional = true;
                 Ok(())
@@ -32,20 +43,21 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     }
 
     /// A list is read by position, unless the names are those of a list's items.
+    ///
+    /// Tensors alone come one by one, also from a stream. What has parts needs to be told where they end. Names that are embedded, and so come last, do not change
+    /// the order of a list of tensors.
     pub(super) fn settle_list(&mut self) -> Result<()> {
         let schema = take_schema();
         if !self.is_unsettled() {
             return Ok(());
         }
         let Some(first) = self.source.peek()? else { return Ok(()) };
-        if self.source.has_name(first) {
+        if self.source.has_name(first) && !self.source.has_embedded_names() {
             self.positional = !is_index(first_segment(self.source.name(first)));
             return Ok(());
         }
         match schema.map(|schema| schema()) {
-            // What has parts needs to be told where they end. Tensors alone come one by one, also from a stream.
-            Some(node) if !is_plain_list(&node) && !self.has_names()? => self.name_by(&node),
-            Some(node) if !is_plain_list(&node) => Ok(()),
+            Some(node) if !is_plain_list(&node) => self.settle(Some(node)),
             _ => {
                 self.positional = true;
                 Ok(())

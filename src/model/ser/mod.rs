@@ -29,6 +29,8 @@ pub struct Serializer<S> {
     numbers: Option<Numbers>,
     /// The dims of the list that comes next, where they are more than its length: ndarray's own representation tells them first.
     dims: Option<Shape>,
+    /// Whether a tensor was refused, which must not be passed over.
+    failed: bool,
     /// The number of tensors sent.
     sent: usize,
     /// The place of the last one.
@@ -54,14 +56,21 @@ impl<S: TensorSink> Serializer<S> {
             parent: Mark::default(),
             numbers: None,
             dims: None,
+            failed: false,
             sent: 0,
             last: Mark::default(),
             tied: None,
         }
     }
 
-    pub(crate) fn into_sink(self) -> S {
-        self.sink
+    /// The sink, with all tensors of the value.
+    pub(crate) fn into_sink(self) -> Result<S> {
+        match self.failed {
+            true => {
+                Err(Error::new(ErrorKind::Message("a tensor was refused, and the value passed over it".to_owned())))
+            }
+            false => Ok(self.sink),
+        }
     }
 
     fn tensor<P: Serialize + ?Sized>(&mut self, info: TensorInfo, payload: &P) -> Result<()> {
@@ -75,6 +84,7 @@ impl<S: TensorSink> Serializer<S> {
             }
             _ => self.sink.tensor(name, info, Payload::new(payload).tied(self.tied)),
         };
+        self.failed |= sent.is_err();
         sent.map_err(|error| error.in_tensor(name))
     }
 
