@@ -10,6 +10,8 @@ mod changed;
 mod errors;
 mod hostile;
 mod ten;
+#[cfg(feature = "tensorbuffers")]
+mod tensorbuffers;
 mod tfrt;
 
 use std::io::Read;

@@ -53,6 +53,7 @@ mod de;
     missing_debug_implementations,
     unused_qualifications,
     clippy::all,
+    clippy::unwrap_used,
     reason = "flatc makes it, so it is as it is; it accesses what the verifier has checked"
 )]
 mod generated;
