@@ -213,7 +213,9 @@ fn only_the_format_module_tells_formats_apart() {
     for source in sources().iter().filter(|source| !source.path.starts_with("format")) {
         for format in tensorfile::FORMATS {
             let quoted = format!("\"{}\"", format.name);
-            assert!(!source.code.contains(&quoted), "{} spells {quoted}", source.path.display());
+            // A Cargo feature has the name of its format.
+            let spells = |line: &str| line.contains(&quoted) && !line.contains("feature = ");
+            assert!(!source.code.lines().any(spells), "{} spells {quoted}", source.path.display());
         }
     }
 }

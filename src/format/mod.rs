@@ -123,14 +123,21 @@ impl Format {
     }
 }
 
-/// The [`Functions`] of a format whose module has the usual face; `functions!(embed_names)` where its `Options` can embed names.
+/// The [`Functions`] of a format whose module has the usual face. The closure makes the `Options` to write a [`TensorMap`] with, as it is: with every name where its
+/// argument says so.
 macro_rules! functions {
-    ($($embed_names:ident)?) => {
+    ($options:expr) => {
         crate::format::Functions {
             from_slice: |file| from_slice(file),
             from_reader: |reader| from_reader(reader),
-            to_vec: |map, _names| Options::new()$(.$embed_names(_names))?.to_vec(map),
-            to_writer: |writer, map, _names| Options::new()$(.$embed_names(_names))?.to_writer(writer, map),
+            to_vec: |map, names| {
+                let options: fn(bool) -> Options = $options;
+                options(names).to_vec(map)
+            },
+            to_writer: |writer, map, names| {
+                let options: fn(bool) -> Options = $options;
+                options(names).to_writer(writer, map)
+            },
         }
     };
 }

@@ -1,6 +1,6 @@
 //! Damaged files read as every kind of type: an error or a value, the same from memory and from a stream, and never a panic.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use ndarray::{Array0, Array1, Array2, Array3, ArrayD, array};
@@ -112,7 +112,7 @@ fn read_as_all<R: Read>(file: &[u8], what: &str) {
     read_as::<R, Tensor>(file, what);
     read_as::<R, Vec<Tensor>>(file, what);
     read_as::<R, BTreeMap<String, Tensor>>(file, what);
-    read_as::<R, HashMap<u8, Tensor>>(file, what);
+    read_as::<R, BTreeMap<u8, Tensor>>(file, what);
     read_as::<R, CooTensor<f32>>(file, what);
     read_as::<R, Model>(file, what);
     read_as::<R, Vec<Model>>(file, what);
@@ -166,4 +166,5 @@ fn damaged_files_with_names() {
     let map: TensorMap =
         [("w.0", vector()), ("w.1", vector()), ("1.bias", vector()), ("3", vector())].into_iter().collect();
     damage::<Ten>("ten", &ten::to_vec(&map).unwrap());
+    damage::<Ten>("ten with embedded names", &ten::Options::new().embed_names(true).to_vec(&map).unwrap());
 }

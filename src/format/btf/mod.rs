@@ -50,7 +50,7 @@ pub(super) const FORMAT: Format = Format {
     max_rank: None,
     max_name: Some(0),
     sparse: true,
-    functions: functions!(embed_names),
+    functions: functions!(|names| Options::new().embed_names(names)),
 };
 
 face!("BTF", "btf");

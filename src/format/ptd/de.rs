@@ -15,22 +15,28 @@ use crate::wire::Entry;
 /// Reads the index of a data file, which is its flatbuffer.
 #[derive(Debug, Default)]
 pub struct Walk {
-    /// The tensors that are still to come, once the flatbuffer is read.
-    entries: Option<std::vec::IntoIter<Entry>>,
+    /// The tensors that are still to come, and where the file may end, once the flatbuffer is read.
+    contents: Option<(std::vec::IntoIter<Entry>, u64)>,
 }
 
 impl crate::wire::Walk for Walk {
     const FORMAT: &'static str = "ptd";
 
     fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
-        if self.entries.is_none() {
-            let entries = read(source, limits)?.entries;
+        if self.contents.is_none() {
+            let Contents { entries, end, .. } = read(source, limits)?;
             if !are_in_order(&entries) {
                 source.keep_rest(limits.payload)?;
             }
-            self.entries = Some(entries.into_iter());
+            self.contents = Some((entries.into_iter(), end));
         }
-        Ok(self.entries.as_mut().and_then(Iterator::next))
+        let (entries, end) = self.contents.as_mut().expect("filled in above");
+        let next = entries.next();
+        if next.is_none() {
+            // The length of a stream shows only here.
+            source.read_at(*end, &mut [])?;
+        }
+        Ok(next)
     }
 }
 
@@ -51,11 +57,13 @@ fn are_in_order(entries: &[Entry]) -> bool {
 pub(super) struct Contents {
     pub(super) metadata: Metadata,
     pub(super) entries: Vec<Entry>,
+    /// The end of the index and of all segments.
+    pub(super) end: u64,
 }
 
 pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Contents> {
     let flatbuffer = Flatbuffer::read(source)?;
-    let any = flatbuffer.root::<ForwardsUOffset<flat_tensor::AnyRoot<'_>>>()?;
+    let any = flatbuffer.root::<flat_tensor::AnyRoot<'_>>()?;
     let index = Index::new(&flatbuffer, limits, source.len());
     match flatbuffer.frame.family {
         Family::FlatTensor => {
@@ -354,7 +362,9 @@ impl<'a> Index<'a> {
         check_overlaps(&self.entries)?;
         let segments = self.segments.len();
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
-        Ok(Contents { metadata, entries: self.entries })
+        let ends = self.segments.iter().map(|segment| segment.end).chain(self.flatbuffer.frame.end);
+        let end = ends.chain([self.flatbuffer.frame.first_byte()]).max().unwrap_or_default();
+        Ok(Contents { metadata, entries: self.entries, end })
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) const FORMAT: Format = Format {
     max_rank: Some(ser::MAX_RANK),
     max_name: None,
     sparse: false,
-    functions: functions!(),
+    functions: functions!(|_| Options::new().keep_dim_order(true)),
 };
 
 face!("PTD", "ptd");

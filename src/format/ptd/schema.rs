@@ -9,7 +9,7 @@
 use super::header::{Flatbuffer, bad_number};
 use crate::error::{Error, ErrorKind, Result};
 
-use flatbuffers::{Follow, InvalidFlatbuffer, Verifiable, VerifierOptions};
+use flatbuffers::{ErrorTraceDetail, Follow, InvalidFlatbuffer, Verifiable, VerifierOptions};
 
 #[path = "schema/data_generated.rs"]
 #[rustfmt::skip]
@@ -25,6 +25,18 @@ mod flat_tensor_generated;
 
 pub(super) use data_generated::executorch_flatbuffer as data;
 pub(super) use flat_tensor_generated::{executorch_flatbuffer, flat_tensor_flatbuffer as flat_tensor};
+
+fn malformed(what: &str) -> Error {
+    ErrorKind::Malformed { what: what.to_owned() }.into()
+}
+
+fn position_of(detail: &ErrorTraceDetail) -> usize {
+    match detail {
+        ErrorTraceDetail::VectorElement { position, .. }
+        | ErrorTraceDetail::TableField { position, .. }
+        | ErrorTraceDetail::UnionVariant { position, .. } => *position,
+    }
+}
 
 impl Flatbuffer {
     /// The root table, once all of the flatbuffer is verified to be one of `T`.
@@ -44,27 +56,27 @@ impl Flatbuffer {
     }
 
     fn broken(&self, invalid: &InvalidFlatbuffer) -> Error {
-        let (why, position) = match invalid {
-            InvalidFlatbuffer::Utf8Error { range, .. } => ("a string is not UTF-8", Some(range.start)),
-            InvalidFlatbuffer::MissingNullTerminator { range, .. } => {
-                ("a string does not end with a NUL", Some(range.end))
+        use InvalidFlatbuffer as I;
+        let (why, position, trace) = match invalid {
+            I::Utf8Error { range, error_trace, .. } => ("a string is not UTF-8", range.start, error_trace),
+            I::MissingNullTerminator { range, error_trace } => {
+                ("a string does not end with a NUL", range.end, error_trace)
             }
-            InvalidFlatbuffer::Unaligned { position, .. } => {
-                ("an offset leads to where nothing can lie", Some(*position))
+            I::Unaligned { position, error_trace, .. } => {
+                ("an offset leads to where nothing can lie", *position, error_trace)
             }
-            InvalidFlatbuffer::RangeOutOfBounds { range, .. } => ("a part leaves it", Some(range.start)),
-            InvalidFlatbuffer::SignedOffsetOutOfBounds { position, .. } => {
-                ("a table's offset to its fields leaves it", Some(*position))
+            I::RangeOutOfBounds { range, error_trace } => ("a part leaves it", range.start, error_trace),
+            I::SignedOffsetOutOfBounds { position, error_trace, .. } => {
+                ("a table's offset to its fields leaves it", *position, error_trace)
             }
-            InvalidFlatbuffer::TooManyTables | InvalidFlatbuffer::ApparentSizeTooLarge => {
-                ("the same parts are referred to again and again", None)
-            }
-            _ => ("a table is not complete", None),
+            _ => return malformed("the flatbuffer is broken: the same parts are referred to again and again"),
         };
-        let error = Error::new(ErrorKind::Malformed { what: format!("the flatbuffer is broken: {why}") });
-        match position {
+        let error = malformed(&format!("the flatbuffer is broken: {why}"));
+        // What lies outside has no place in the file, but what refers to it has.
+        let positions = std::iter::once(position).chain(trace.as_ref().iter().map(position_of));
+        match positions.into_iter().find(|position| *position < self.bytes().len()) {
             Some(position) => error.at(self.frame.offset(position)),
-            None => error,
+            None => error.at(0),
         }
     }
 

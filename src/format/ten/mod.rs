@@ -52,7 +52,7 @@ pub(super) const FORMAT: Format = Format {
     max_rank: Some(header::MAX_RANK),
     max_name: Some(header::NAME),
     sparse: false,
-    functions: functions!(embed_names),
+    functions: functions!(|names| Options::new().embed_names(names)),
 };
 
 face!("ten", "ten");

@@ -83,7 +83,7 @@ pub(super) const FORMAT: Format = Format {
     max_rank: None,
     max_name: None,
     sparse: false,
-    functions: functions!(),
+    functions: functions!(|_| Options::new()),
 };
 
 face!("TensorBuffers", "tensorbuffers");
