@@ -1,5 +1,6 @@
 //! Where the bytes of a file come from: ranges of them, whatever the format.
 
+mod rest;
 mod slice;
 mod stream;
 
@@ -35,6 +36,9 @@ pub trait ByteSource<'de> {
 
     /// Holds all that follows, so that it can be read in any order.
     fn keep_rest(&mut self, limit: u64) -> Result<()>;
+
+    /// Lets go of what lies before `offset` of the rest that is held.
+    fn release(&mut self, offset: u64);
 
     /// Hands a range to `visitor`: borrowed, as bytes, or as a list of bytes. It can be had once.
     fn payload<V: Visitor<'de>>(&mut self, range: Range<u64>, visitor: V) -> Result<V::Value>;

@@ -47,6 +47,8 @@ impl<'de> ByteSource<'de> for Slice<'de> {
         Ok(())
     }
 
+    fn release(&mut self, _: u64) {}
+
     fn payload<V: Visitor<'de>>(&mut self, range: Range<u64>, visitor: V) -> Result<V::Value> {
         visitor.visit_borrowed_bytes(self.get(range.start, range.end - range.start)?)
     }

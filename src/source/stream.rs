@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 
 use super::ByteSource;
+use super::rest::Rest;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A file that is read once, from front to back. Payloads are copied out of its buffer piece by piece.
@@ -18,7 +19,7 @@ pub struct Stream<R> {
     /// Ranges read ahead of their use, by where they begin.
     kept: HashMap<u64, Vec<u8>>,
     /// All from an offset on, once the order of reading is not the file's.
-    rest: Option<(u64, Vec<u8>)>,
+    rest: Option<Rest>,
 }
 
 /// Bytes asked from the reader at once; also the size of the pieces of a payload.
@@ -75,16 +76,16 @@ impl<R: Read> Stream<R> {
         })
     }
 
-    fn held(&self, offset: u64, len: u64) -> Option<Result<&[u8]>> {
-        let (start, rest) = self.rest.as_ref().filter(|(start, _)| offset >= *start)?;
-        let rest = usize::try_from(offset - start).ok().and_then(|from| rest.get(from..)).unwrap_or_default();
-        let bytes = usize::try_from(len).ok().and_then(|len| rest.get(..len));
-        Some(bytes.ok_or_else(|| truncated(offset, len, rest.len() as u64)))
+    /// The rest that is held, if `len` bytes at `offset` belong to it.
+    fn held(&self, offset: u64, len: u64) -> Option<Result<&Rest>> {
+        let rest = self.rest.as_ref().filter(|rest| offset >= rest.start())?;
+        let left = rest.end().saturating_sub(offset);
+        Some(if len <= left { Ok(rest) } else { Err(truncated(offset, len, left)) })
     }
 }
 
 /// Makes room for `more` bytes of the `expected` ones: by doubling, as `Vec` does, but not past what is expected.
-fn grow(bytes: &mut Vec<u8>, more: usize, expected: usize) {
+pub(super) fn grow(bytes: &mut Vec<u8>, more: usize, expected: usize) {
     let needed = bytes.len() + more;
     if needed > bytes.capacity() {
         let capacity = bytes.capacity().saturating_mul(2).min(expected).max(needed);
@@ -98,12 +99,20 @@ fn truncated(offset: u64, needed: u64, left: u64) -> Error {
 
 impl<'de, R: Read> ByteSource<'de> for Stream<R> {
     fn len(&self) -> Option<u64> {
-        self.rest.as_ref().map(|(start, rest)| start + rest.len() as u64)
+        self.rest.as_ref().map(Rest::end)
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         if let Some(held) = self.held(offset, bytes.len() as u64) {
-            bytes.copy_from_slice(held?);
+            let (rest, mut at) = (held?, 0);
+            while at < bytes.len() {
+                let piece = rest.piece(offset + at as u64, (bytes.len() - at) as u64);
+                if piece.is_empty() {
+                    return Err(truncated(offset, bytes.len() as u64, at as u64));
+                }
+                bytes[at..at + piece.len()].copy_from_slice(piece);
+                at += piece.len();
+            }
             return Ok(());
         }
         self.skip_to(offset, bytes.len() as u64)?;
@@ -150,26 +159,36 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
     }
 
     fn keep_rest(&mut self, limit: u64) -> Result<()> {
-        let start = self.position;
-        let mut rest = Vec::new();
+        let mut rest = Rest::new(self.position);
         while let piece = self.fill(1)?
             && !piece.is_empty()
         {
             let len = piece.len();
-            rest.extend_from_slice(piece);
+            rest.push(piece);
             self.consume(len);
-            if rest.len() as u64 > limit {
+            if rest.len() > limit {
                 let what = "the length of a stream that cannot be read in order";
-                return Err(ErrorKind::Limit { what, found: rest.len() as u64, limit }.into());
+                return Err(ErrorKind::Limit { what, found: rest.len(), limit }.into());
             }
         }
-        self.rest = Some((start, rest));
+        self.rest = Some(rest);
         Ok(())
+    }
+
+    fn release(&mut self, offset: u64) {
+        if let Some(rest) = &mut self.rest {
+            rest.release(offset);
+        }
     }
 
     fn payload<V: Visitor<'de>>(&mut self, range: Range<u64>, visitor: V) -> Result<V::Value> {
         if let Some(held) = self.held(range.start, range.end - range.start) {
-            return visitor.visit_bytes(held?);
+            let (rest, len) = (held?, range.end - range.start);
+            let piece = rest.piece(range.start, len);
+            return match piece.len() as u64 == len {
+                true => visitor.visit_bytes(piece),
+                false => visitor.visit_seq(HeldAccess { rest, range }),
+            };
         }
         if range.is_empty() {
             return visitor.visit_bytes(&[]);
@@ -205,6 +224,29 @@ impl<'de, R: Read> SeqAccess<'de> for PieceAccess<'_, R> {
         let value = seed.deserialize(PieceDeserializer(&piece[..now]))?;
         self.stream.consume(now);
         Ok(Some(value))
+    }
+}
+
+/// A payload in the pieces that are held.
+struct HeldAccess<'a> {
+    rest: &'a Rest,
+    range: Range<u64>,
+}
+
+impl<'de> SeqAccess<'de> for HeldAccess<'_> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
+        let left = self.range.end - self.range.start;
+        if left == 0 {
+            return Ok(None);
+        }
+        let piece = self.rest.piece(self.range.start, left);
+        if piece.is_empty() {
+            return Err(truncated(self.range.start, left, 0));
+        }
+        self.range.start += piece.len() as u64;
+        seed.deserialize(PieceDeserializer(piece)).map(Some)
     }
 }
 

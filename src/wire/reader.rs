@@ -15,6 +15,9 @@ pub trait Walk {
     /// The format, in messages.
     const FORMAT: &'static str;
 
+    /// Whether tensors come in the order of their data, so that none begins before one that came before it.
+    const IN_DATA_ORDER: bool = false;
+
     /// The next tensor, or `None` at the end of the file.
     fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>>;
 }
@@ -217,6 +220,10 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         let taken = self.source.payload(range.clone(), visitor);
         // Where a stream breaks off within a payload, there is nothing to walk on to.
         self.drained |= taken.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
+        if W::IN_DATA_ORDER {
+            let next = self.index.first_unread().map_or(range.start, |at| self.index.entry(at).range().start);
+            self.source.release(next);
+        }
         taken.map_err(|error| error.at(range.start))
     }
 

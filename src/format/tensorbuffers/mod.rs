@@ -33,7 +33,8 @@
 //!
 //! # Streams
 //!
-//! The metadata is at the end: what comes from a reader is held in memory whole before the first value is made.
+//! The metadata is at the end: what comes from a reader is held in memory whole before the first value is made. Then it is let go of as far as the tensors before are
+//! read, so that no more than a tensor is held twice where values ask for the tensors in the order of the file.
 //!
 //! # Limits
 //!
