@@ -664,7 +664,7 @@ struct MiniLm {
 fn derived_structs_come_back() {
     let linear = |seed: u8| Linear {
         weight: array![[f32::from(seed), 0.5], [-1.0, 2.0]],
-        bias: (seed % 2 == 0).then(|| array![1.0, f32::from(seed)]),
+        bias: seed.is_multiple_of(2).then(|| array![1.0, f32::from(seed)]),
     };
     let layer =
         |seed| Layer { attention: Attention { query: linear(seed), key: linear(seed + 1) }, norm: linear(seed + 2) };
