@@ -7,7 +7,7 @@
 pub struct Limits {
     /// Tensors in a file. Default: 2²².
     pub tensors: u64,
-    /// Dims of a tensor. Default: 64.
+    /// Dims of a tensor. Default: 255, as a dim order of one byte a dim allows.
     pub rank: u64,
     /// Bytes of a tensor read from a stream, where no length tells how many will come. Default: 2⁴⁰.
     pub payload: u64,
@@ -17,7 +17,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { tensors: 1 << 22, rank: 64, payload: 1 << 40, shared: 1 << 30 }
+        Self { tensors: 1 << 22, rank: 255, payload: 1 << 40, shared: 1 << 30 }
     }
 }
 

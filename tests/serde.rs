@@ -1,5 +1,6 @@
 //! The neighbours: ordinary serde types in tensor files, and our types in other serde formats.
 
+#![cfg(feature = "derive")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of tests are small")]
 

@@ -37,7 +37,7 @@ pub trait ByteSource<'de> {
     /// Holds all that follows, so that it can be read in any order.
     fn keep_rest(&mut self, limit: u64) -> Result<()>;
 
-    /// Lets go of what lies before `offset` of the rest that is held.
+    /// Lets go of what lies before `offset`, which nobody will ask for.
     fn release(&mut self, offset: u64);
 
     /// Hands a range to `visitor`: borrowed, as bytes, or as a list of bytes. It can be had once.

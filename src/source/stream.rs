@@ -76,16 +76,24 @@ impl<R: Read> Stream<R> {
         })
     }
 
-    /// The rest that is held, if `len` bytes at `offset` belong to it.
-    fn held(&self, offset: u64, len: u64) -> Option<Result<&Rest>> {
-        let rest = self.rest.as_ref().filter(|rest| offset >= rest.start())?;
-        let left = rest.end().saturating_sub(offset);
-        Some(if len <= left { Ok(rest) } else { Err(truncated(offset, len, left)) })
+    /// Copies held bytes; `None` where they are not held.
+    fn copy_held(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<()>> {
+        let rest = self.rest.as_ref().filter(|rest| rest.holds(offset))?;
+        let mut at = 0;
+        while at < bytes.len() {
+            let piece = rest.piece(offset.saturating_add(at as u64), (bytes.len() - at) as u64);
+            if piece.is_empty() {
+                return Some(Err(truncated(offset, bytes.len() as u64, at as u64)));
+            }
+            bytes[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        Some(Ok(()))
     }
 }
 
 /// Makes room for `more` bytes of the `expected` ones: by doubling, as `Vec` does, but not past what is expected.
-pub(super) fn grow(bytes: &mut Vec<u8>, more: usize, expected: usize) {
+fn grow(bytes: &mut Vec<u8>, more: usize, expected: usize) {
     let needed = bytes.len() + more;
     if needed > bytes.capacity() {
         let capacity = bytes.capacity().saturating_mul(2).min(expected).max(needed);
@@ -103,17 +111,8 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        if let Some(held) = self.held(offset, bytes.len() as u64) {
-            let (rest, mut at) = (held?, 0);
-            while at < bytes.len() {
-                let piece = rest.piece(offset + at as u64, (bytes.len() - at) as u64);
-                if piece.is_empty() {
-                    return Err(truncated(offset, bytes.len() as u64, at as u64));
-                }
-                bytes[at..at + piece.len()].copy_from_slice(piece);
-                at += piece.len();
-            }
-            return Ok(());
+        if let Some(held) = self.copy_held(offset, bytes) {
+            return held;
         }
         self.skip_to(offset, bytes.len() as u64)?;
         let mut at = 0;
@@ -147,8 +146,8 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
     }
 
     fn peek_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        if self.held(offset, 0).is_some() {
-            return self.read_at(offset, bytes);
+        if let Some(held) = self.copy_held(offset, bytes) {
+            return held;
         }
         self.skip_to(offset, bytes.len() as u64)?;
         let ready = self.fill(bytes.len())?;
@@ -160,11 +159,13 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
 
     fn keep_rest(&mut self, limit: u64) -> Result<()> {
         let mut rest = Rest::new(self.position);
-        while let piece = self.fill(1)?
-            && !piece.is_empty()
-        {
-            let len = piece.len();
+        loop {
+            let piece = self.fill(1)?;
+            if piece.is_empty() {
+                break;
+            }
             rest.push(piece);
+            let len = piece.len();
             self.consume(len);
             if rest.len() > limit {
                 let what = "the length of a stream that cannot be read in order";
@@ -182,12 +183,11 @@ impl<'de, R: Read> ByteSource<'de> for Stream<R> {
     }
 
     fn payload<V: Visitor<'de>>(&mut self, range: Range<u64>, visitor: V) -> Result<V::Value> {
-        if let Some(held) = self.held(range.start, range.end - range.start) {
-            let (rest, len) = (held?, range.end - range.start);
-            let piece = rest.piece(range.start, len);
-            return match piece.len() as u64 == len {
-                true => visitor.visit_bytes(piece),
-                false => visitor.visit_seq(HeldAccess { rest, range }),
+        if let Some(rest) = self.rest.as_ref().filter(|rest| rest.holds(range.start)) {
+            let len = range.end - range.start;
+            return match rest.piece(range.start, len) {
+                whole if whole.len() as u64 == len => visitor.visit_bytes(whole),
+                _ => visitor.visit_seq(HeldAccess { rest, range }),
             };
         }
         if range.is_empty() {
@@ -227,7 +227,7 @@ impl<'de, R: Read> SeqAccess<'de> for PieceAccess<'_, R> {
     }
 }
 
-/// A payload in the pieces that are held.
+/// A payload in the pieces that the blocks of the rest hold.
 struct HeldAccess<'a> {
     rest: &'a Rest,
     range: Range<u64>,

@@ -59,6 +59,8 @@ pub struct Index {
     read: Vec<bool>,
     /// All before this one are read.
     first: usize,
+    /// The number of entries that begin before the one before them.
+    backwards: usize,
     by_name: HashTable<usize>,
     hasher: DefaultHashBuilder,
     /// Made when a part of a name is looked for, once every tensor is known.
@@ -80,6 +82,7 @@ impl Index {
     pub(crate) fn push(&mut self, entry: Entry) -> Result<()> {
         let at = self.entries.len();
         let offset = entry.range.start;
+        self.backwards += usize::from(self.entries.last().is_some_and(|before| before.range.start > offset));
         self.entries.push(entry);
         self.read.push(false);
         self.sorted = None;
@@ -134,6 +137,11 @@ impl Index {
             self.add_name(at)?;
         }
         Ok(())
+    }
+
+    /// Whether the tensors lie in the file in the order of their numbers.
+    pub(crate) fn is_in_file_order(&self) -> bool {
+        self.backwards == 0
     }
 
     /// Whether any tensor so far has a name.

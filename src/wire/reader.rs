@@ -15,9 +15,6 @@ pub trait Walk {
     /// The format, in messages.
     const FORMAT: &'static str;
 
-    /// Whether tensors come in the order of their data, so that none begins before one that came before it.
-    const IN_DATA_ORDER: bool = false;
-
     /// The next tensor, or `None` at the end of the file.
     fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>>;
 }
@@ -162,6 +159,10 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
             return Ok(Some(at));
         }
         self.walk_on()?;
+        // Where all of the file is there, all of its index can be; and what was read can be let go of.
+        if self.source.len().is_some() {
+            self.drain()?;
+        }
         Ok(self.index.first_unread())
     }
 
@@ -218,12 +219,12 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         let range = self.index.entry(at).range();
         self.index.mark_read(at);
         let taken = self.source.payload(range.clone(), visitor);
-        // Where a stream breaks off within a payload, there is nothing to walk on to.
-        self.drained |= taken.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
-        if W::IN_DATA_ORDER {
-            let next = self.index.first_unread().map_or(range.start, |at| self.index.entry(at).range().start);
+        if self.drained && self.index.is_in_file_order() {
+            let next = self.index.first_unread().map_or(range.end, |next| self.index.entry(next).range().start);
             self.source.release(next);
         }
+        // Where a stream breaks off within a payload, there is nothing to walk on to.
+        self.drained |= taken.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
         taken.map_err(|error| error.at(range.start))
     }
 

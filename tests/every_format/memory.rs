@@ -83,7 +83,7 @@ fn a_file_in_memory_is_written_and_read_with_one_copy() {
 }
 
 #[test]
-fn a_stream_is_written_without_a_copy_and_read_with_one() {
+fn a_stream_is_written_without_a_copy_and_read_with_no_more_than_two() {
     const BUFFERS: usize = 3 << 20;
     for format in tensorfile::FORMATS {
         let tensor = |_| super::tensor(format.dtypes[0], &[1_100_000]);
@@ -93,7 +93,8 @@ fn a_stream_is_written_without_a_copy_and_read_with_one() {
         assert!(used < BUFFERS, "{}: writing took {used} bytes", format.name);
         let file = format.to_vec(&map).unwrap();
         let (read, used) = peak(|| format.from_reader(&file[..]).unwrap());
-        assert!(used < bytes * 5 / 4 + BUFFERS, "{}: reading took {used} bytes for {bytes}", format.name);
+        // Where the index comes last, or the names do, all is held until then; but no more than that, and not after it was taken.
+        assert!(used < bytes * 9 / 4 + BUFFERS, "{}: reading took {used} bytes for {bytes}", format.name);
         assert!(read == map);
     }
 }

@@ -8,9 +8,10 @@
 mod btf;
 mod changed;
 mod errors;
+#[cfg(feature = "derive")]
 mod hostile;
 mod ten;
-#[cfg(feature = "tensorbuffers")]
+#[cfg(all(feature = "tensorbuffers", feature = "derive"))]
 mod tensorbuffers;
 mod tfrt;
 

@@ -469,6 +469,7 @@ fn says_what_is_wrong() {
     ] {
         let expected = format!("tensorbuffers: {expected}");
         messages.compare(what, tensorbuffers::from_slice::<TensorMap>(&file), &expected);
+        messages.compare(format!("{what}, by its metadata"), tensorbuffers::metadata(&file), &expected);
         messages.compare(
             format!("{what}, from a stream"),
             tensorbuffers::from_reader::<TensorMap>(&file[..]),

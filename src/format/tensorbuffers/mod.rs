@@ -92,7 +92,8 @@ face!("TensorBuffers", "tensorbuffers");
 /// Adds the tensors of a value to an existing file.
 ///
 /// The file is replaced by a new one that is written beside it and reaches the disk first: whatever happens, the path leads to the old file or to the new one, whole.
-/// The tensors that it has are copied as they are, and so are its model and operations. Permissions are kept, and links followed. Two that append to one file at the
+/// The tensors that it has are copied as they are, and so are its model and operations. Permissions are kept, and links followed. A process
+/// that is killed can leave its unfinished file behind, as `.NAME.….tmp`. Two that append to one file at the
 /// same time must take turns, or the tensors of one are lost.
 ///
 /// ```
