@@ -13,6 +13,7 @@ pub struct Walk {
 
 impl crate::wire::Walk for Walk {
     const FORMAT: &'static str = "tensorbuffers";
+    const IN_FILE_ORDER: bool = true;
 
     fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
         let entries = match &mut self.entries {
