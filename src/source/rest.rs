@@ -1,5 +1,7 @@
 use std::collections::VecDeque;
 
+use super::stream::grow;
+
 /// All that follows in a stream, held in blocks that are let go of as they are done with.
 #[derive(Debug)]
 pub(super) struct Rest {
@@ -25,6 +27,7 @@ impl Rest {
             }
             let block = self.blocks.back_mut().expect("one was just added");
             let (now, later) = bytes.split_at(bytes.len().min(BLOCK - block.len()));
+            grow(block, now.len(), BLOCK);
             block.extend_from_slice(now);
             bytes = later;
         }

@@ -93,7 +93,7 @@ impl<R: Read> Stream<R> {
 }
 
 /// Makes room for `more` bytes of the `expected` ones: by doubling, as `Vec` does, but not past what is expected.
-fn grow(bytes: &mut Vec<u8>, more: usize, expected: usize) {
+pub(super) fn grow(bytes: &mut Vec<u8>, more: usize, expected: usize) {
     let needed = bytes.len() + more;
     if needed > bytes.capacity() {
         let capacity = bytes.capacity().saturating_mul(2).min(expected).max(needed);

@@ -15,6 +15,9 @@ pub trait Walk {
     /// The format, in messages.
     const FORMAT: &'static str;
 
+    /// Whether the walk goes by the places of the payloads, so that none begins before one that came before it.
+    const IN_FILE_ORDER: bool = false;
+
     /// The next tensor, or `None` at the end of the file.
     fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>>;
 }
@@ -236,8 +239,9 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         let range = self.index.entry(at).range();
         self.index.mark_read(at);
         let taken = self.source.payload(range.clone(), visitor);
-        if self.drained && self.index.is_in_file_order() {
-            let next = self.index.first_unread().map_or(range.end, |next| self.index.entry(next).range().start);
+        if W::IN_FILE_ORDER || self.drained && self.index.is_in_file_order() {
+            // The tensor that comes next may be in the same place.
+            let next = self.index.first_unread().map_or(range.start, |next| self.index.entry(next).range().start);
             self.source.release(next);
         }
         // Where a stream breaks off within a payload, there is nothing to walk on to.

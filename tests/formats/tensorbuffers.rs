@@ -469,6 +469,7 @@ fn says_what_is_wrong() {
     ] {
         let expected = format!("tensorbuffers: {expected}");
         messages.compare(what, tensorbuffers::from_slice::<TensorMap>(&file), &expected);
+        messages.compare(format!("{what}, by its metadata"), tensorbuffers::metadata(&file), &expected);
         messages.compare(
             format!("{what}, from a stream"),
             tensorbuffers::from_reader::<TensorMap>(&file[..]),
@@ -664,7 +665,7 @@ struct MiniLm {
 fn derived_structs_come_back() {
     let linear = |seed: u8| Linear {
         weight: array![[f32::from(seed), 0.5], [-1.0, 2.0]],
-        bias: (seed % 2 == 0).then(|| array![1.0, f32::from(seed)]),
+        bias: seed.is_multiple_of(2).then(|| array![1.0, f32::from(seed)]),
     };
     let layer =
         |seed| Layer { attention: Attention { query: linear(seed), key: linear(seed + 1) }, norm: linear(seed + 2) };

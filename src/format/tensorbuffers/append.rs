@@ -3,6 +3,7 @@
 //! The metadata is at the end, where new tensors would go: a file that is changed in place is no file until the last byte is written. So a new file is written
 //! beside the old one, whose data is copied as it is, by the kernel where it can do that; and then the new one takes the old one's name.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -59,23 +60,16 @@ fn read(mut file: &File, encode: &mut Encode, limits: &Limits) -> Result<Before>
     };
     header::read_magic(&mut read)?;
     metadata::open_rest(len, &mut read, |root, start| {
-        let old = |record: Record<'_>| OldTensor {
-            id: record.id,
-            name: record.name.into(),
-            info: record.info,
-            range: record.range,
+        let mut names = HashSet::new();
+        let old = |record: Record<'_>| {
+            metadata::insert_name(&mut names, &record)?;
+            let Record { id, name, info, range } = record;
+            Ok(OldTensor { id, name: name.into(), info, range })
         };
         let tensors = metadata::each_tensor(&root, start, limits, old)?;
-        let mut before = Before { end: start, tensors, ..Before::default() };
-        for tensor in &before.tensors {
-            if !before.names.insert(tensor.name.clone()) {
-                let kind = ErrorKind::DuplicateName { name: tensor.name.to_string() };
-                return Err(Error::new(kind).at(tensor.range.start));
-            }
-        }
         encode.model = encode.model.take().or_else(|| root.model().map(str::to_owned));
         encode.operations = encode.operations.take().or_else(|| Some(metadata::operations(&root)));
-        Ok(before)
+        Ok(Before { end: start, tensors, names })
     })
 }
 

@@ -13,6 +13,7 @@ pub struct Walk {
 
 impl crate::wire::Walk for Walk {
     const FORMAT: &'static str = "tensorbuffers";
+    const IN_FILE_ORDER: bool = true;
 
     fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
         let entries = match &mut self.entries {
@@ -33,7 +34,7 @@ fn read_index<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Resul
         |offset, bytes| source.read_at(offset, bytes),
         |root, start| {
             let entry =
-                |tensor: metadata::Record<'_>| Entry::new(Some(tensor.name.to_owned()), tensor.info, tensor.range);
+                |tensor: metadata::Record<'_>| Ok(Entry::new(Some(tensor.name.to_owned()), tensor.info, tensor.range));
             metadata::each_tensor(&root, start, limits, entry)
         },
     )

@@ -1,6 +1,7 @@
 //! The flatbuffer in a file: read and verified, and built.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::ops::Range;
 
 use flatbuffers::{ErrorTraceDetail, FlatBufferBuilder, ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
@@ -65,7 +66,8 @@ pub struct Operation {
 /// As [`from_slice`](super::from_slice) where the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<Metadata> {
     let found = open(&mut Slice::new(file), |root, start| {
-        each_tensor(&root, start, &Limits::default(), |_| ())?;
+        let mut names = HashSet::new();
+        each_tensor(&root, start, &Limits::default(), |record| insert_name(&mut names, &record))?;
         Ok(root.into())
     });
     found.map_err(|error| error.in_format("tensorbuffers"))
@@ -155,7 +157,7 @@ pub(super) fn each_tensor<T>(
     root: &TensorBuffersMetadata<'_>,
     start: u64,
     limits: &Limits,
-    mut take: impl FnMut(Record<'_>) -> T,
+    mut take: impl FnMut(Record<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
     let Some(tensors) = root.tensors() else { return Ok(Vec::new()) };
     if tensors.len() as u64 > limits.tensors {
@@ -175,12 +177,20 @@ pub(super) fn each_tensor<T>(
         let place = start + tensor._tab.loc() as u64;
         let record = record.map_err(|error| error.in_tensor(tensor.name()).at(place))?;
         let kept = Record { id: record.id, name: record.name, info: record.info.clone(), range: record.range.clone() };
-        taken.push(take(record));
+        taken.push(take(record)?);
         if !kept.range.is_empty() {
             before = Some(kept);
         }
     }
     Ok(taken)
+}
+
+/// Adds the name of a tensor to those before.
+pub(super) fn insert_name(names: &mut HashSet<Box<str>>, tensor: &Record<'_>) -> Result<()> {
+    if names.insert(tensor.name.into()) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::DuplicateName { name: tensor.name.to_owned() }).at(tensor.range.start))
 }
 
 type Tensors<'a> = Vector<'a, ForwardsUOffset<TensorMetadata<'a>>>;

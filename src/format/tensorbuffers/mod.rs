@@ -33,7 +33,8 @@
 //!
 //! # Streams
 //!
-//! The metadata is at the end: what comes from a reader is held in memory whole before the first value is made.
+//! The metadata is at the end: what comes from a reader is held in memory whole before the first value is made. Then it is let go of as far as the tensors before are
+//! read, so that no more than a tensor is held twice where values ask for the tensors in the order of the file.
 //!
 //! # Limits
 //!
@@ -53,6 +54,7 @@ mod de;
     missing_debug_implementations,
     unused_qualifications,
     clippy::all,
+    clippy::unwrap_used,
     reason = "flatc makes it, so it is as it is; it accesses what the verifier has checked"
 )]
 mod generated;
@@ -90,7 +92,8 @@ face!("TensorBuffers", "tensorbuffers");
 /// Adds the tensors of a value to an existing file.
 ///
 /// The file is replaced by a new one that is written beside it and reaches the disk first: whatever happens, the path leads to the old file or to the new one, whole.
-/// The tensors that it has are copied as they are, and so are its model and operations. Permissions are kept, and links followed. Two that append to one file at the
+/// The tensors that it has are copied as they are, and so are its model and operations. Permissions are kept, and links followed. A process
+/// that is killed can leave its unfinished file behind, as `.NAME.….tmp`. Two that append to one file at the
 /// same time must take turns, or the tensors of one are lost.
 ///
 /// ```
