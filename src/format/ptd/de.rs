@@ -33,10 +33,18 @@ impl crate::wire::Walk for Walk {
         let (entries, end) = self.contents.as_mut().expect("filled in above");
         let next = entries.next();
         if next.is_none() {
-            // The length of a stream shows only here.
-            source.read_at(*end, &mut [])?;
+            check_length(source, *end)?;
         }
         Ok(next)
+    }
+}
+
+/// Checks that the file goes on to `end`, which a stream shows only now.
+fn check_length<'de, B: ByteSource<'de>>(source: &mut B, end: u64) -> Result<()> {
+    match source.len() {
+        Some(len) if len < end => Err(Error::new(ErrorKind::Truncated { needed: end - len, left: 0 }).at(len)),
+        Some(_) => Ok(()),
+        None => source.read_at(end, &mut []),
     }
 }
 
@@ -376,12 +384,18 @@ fn too_large(info: &TensorInfo) -> Error {
 fn check_overlaps(entries: &[Entry]) -> Result<()> {
     let mut order: Vec<usize> = (0..entries.len()).filter(|&at| !entries[at].range().is_empty()).collect();
     order.sort_by_key(|&at| (entries[at].range().start, entries[at].range().end));
-    for pair in order.windows(2) {
-        let (before, after) = (entries[pair[0]].range(), entries[pair[1]].range());
-        if before != after && after.start < before.end {
-            let kind = ErrorKind::Overlap { other: entries[pair[0]].label(pair[0]), range: before };
-            return Err(Error::new(kind).in_tensor(entries[pair[1]].label(pair[1])).at(after.start));
+    let Some((&first, rest)) = order.split_first() else { return Ok(()) };
+    let mut last = first;
+    for &at in rest {
+        let (before, after) = (entries[last].range(), entries[at].range());
+        if before == after {
+            continue;
         }
+        if after.start < before.end {
+            let kind = ErrorKind::Overlap { other: entries[last].label(last), range: before };
+            return Err(Error::new(kind).in_tensor(entries[at].label(at)).at(after.start));
+        }
+        last = at;
     }
     Ok(())
 }
