@@ -53,10 +53,8 @@ pub enum Sharing {
     /// None.
     Never,
     /// Those whose bytes are the same memory, and those that the type ties to another.
-    #[cfg_attr(not(feature = "ptd"), expect(dead_code, reason = "the other formats store every tensor"))]
     SameMemory,
     /// All whose bytes are equal, and those that the type ties to another.
-    #[cfg_attr(not(feature = "ptd"), expect(dead_code, reason = "the other formats store every tensor"))]
     EqualBytes,
 }
 

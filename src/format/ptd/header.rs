@@ -266,7 +266,8 @@ impl Flatbuffer {
         let end = usize::try_from(self.frame.flatbuffer_end).expect("the flatbuffer was read");
         let header_end = usize::try_from(BEFORE_HEADER + injected).expect("the header was read");
         self.bytes.truncate(end);
-        self.bytes.drain(BEFORE_HEADER as usize..header_end);
+        let header_start = usize::try_from(BEFORE_HEADER).expect("a few bytes");
+        self.bytes.drain(header_start..header_end);
         Ok(self)
     }
 
