@@ -10,6 +10,8 @@ mod changed;
 mod errors;
 #[cfg(feature = "derive")]
 mod hostile;
+#[cfg(feature = "ptd")]
+mod ptd;
 mod ten;
 #[cfg(all(feature = "tensorbuffers", feature = "derive"))]
 mod tensorbuffers;
