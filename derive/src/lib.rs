@@ -47,6 +47,7 @@ use model::Model;
 /// | `cast` | Reading converts the elements of other numeric types. |
 /// | `shape = [64, _]` | The dims that the array has, wherever a number or a constant stands. |
 /// | `transpose` | The file holds the array with its dims reversed. |
+/// | `tied = "embed.weight"` | The field is the same as the tensor of that name, counted from the top of the file: formats that can, such as `ptd`, store the bytes once. Writing refuses a field that is not equal. |
 // `serde` is registered so that its attributes reach us: the compiler would only say that it does not know them.
 #[proc_macro_derive(TensorFile, attributes(tensor, serde))]
 pub fn derive_tensor_file(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
