@@ -622,7 +622,8 @@ mod other_formats {
         let info = TensorInfo { layout, ..TensorInfo::new(Dtype::U8, [1, 2, 3, 2]) };
         assert_others_round_trip(&Tensor::new(info, &[7; 12]).unwrap());
         let map: TensorMap =
-            [("ä.b", Tensor::from_slice(&[1_u8], []).unwrap()), ("", Tensor::from_slice(&[2.0], [1]).unwrap())]
+            // In the order in which a JSON tree has its keys.
+            [("", Tensor::from_slice(&[2.0], [1]).unwrap()), ("ä.b", Tensor::from_slice(&[1_u8], []).unwrap())]
                 .into_iter()
                 .collect();
         assert_others_round_trip(&map);

@@ -289,7 +289,7 @@ fn what_cannot_be_stored_leaves_the_writer_untouched() {
     messages.compare(
         "an error of the value's own",
         btf::to_writer(Untouched, &(Arrays(large()), Failing)),
-        "btf: no value today",
+        "btf: tensor `1`: no value today",
     );
     messages.end();
 }

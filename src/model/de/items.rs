@@ -110,9 +110,9 @@ impl<'a, 'de, S: TensorSource<'de>> PositionalItems<'a, S> {
             return Ok(None);
         }
         let place = self.de.path.push_index(self.index);
-        self.de.opens_list = self.index == 0;
+        (self.de.opens_list, self.de.takes_item) = (self.index == 0, self.len.is_none());
         let value = seed.deserialize(&mut *self.de)?;
-        self.de.opens_list = false;
+        (self.de.opens_list, self.de.takes_item) = (false, false);
         self.de.path.back_to(place);
         self.numbers = self.de.opened.take();
         // What follows the list in its struct could as well be its next item.

@@ -37,6 +37,8 @@ pub struct Deserializer<S> {
     settled: bool,
     /// Whether the first item of a list found by position is asked for next. A number then opens a list that is one tensor.
     opens_list: bool,
+    /// Whether an item of a list of any length, found by position, is asked for next.
+    takes_item: bool,
     /// The tensor that such a list is.
     opened: Option<Tensor>,
 }
@@ -64,6 +66,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             positional: false,
             settled: false,
             opens_list: false,
+            takes_item: false,
             opened: None,
         }
     }
@@ -213,7 +216,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     fn list<V: Visitor<'de>>(&mut self, len: Option<usize>, visitor: V) -> Result<V::Value> {
         self.settle_list()?;
         self.check_depth()?;
-        self.opens_list = false;
+        (self.opens_list, self.takes_item) = (false, false);
         let at = std::mem::take(&mut self.at);
         if self.positional {
             return visitor.visit_seq(PositionalItems::new(self, len));
@@ -250,7 +253,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     ) -> Result<V::Value> {
         self.settle_struct()?;
         self.check_depth()?;
-        self.opens_list = false;
+        (self.opens_list, self.takes_item) = (false, false);
         let mut at = std::mem::take(&mut self.at);
         if self.positional {
             return visitor.visit_seq(PositionalFields::new(self, fields.len()));
@@ -355,6 +358,8 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
             At::Entry(_) => true,
             // A file without tensors is no value; a flattened field has no name of its own to look for.
             At::Here | At::Shared if self.path.is_root() => self.source.peek()?.is_some(),
+            // An item of a list is there, or the list would be shorter.
+            At::Here | At::Shared if self.positional && self.takes_item => true,
             At::Here | At::Shared if self.positional => return Err(needs_names("an `Option`")),
             At::Here => true,
             At::Shared => self.is_present()?,

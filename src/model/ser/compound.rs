@@ -40,7 +40,7 @@ impl<'a, S: TensorSink> List<'a, S> {
         // A number puts itself here; anything else takes the place away.
         self.serializer.numbers = Some(std::mem::take(&mut self.numbers));
         let sent = self.serializer.sent;
-        value.serialize(&mut *self.serializer)?;
+        self.serializer.value(value)?;
         match self.serializer.numbers.take() {
             Some(numbers) => self.numbers = numbers,
             None if self.serializer.sent == sent && !self.tells_length => {
@@ -122,7 +122,7 @@ impl<S: TensorSink> SerializeMap for Map<'_, S> {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
         let sent = self.serializer.sent;
-        value.serialize(&mut *self.serializer)?;
+        self.serializer.value(value)?;
         let is_tensor = self.serializer.last == self.serializer.path.mark();
         let key = self.serializer.path.since(self.place);
         if self.serializer.sent > sent && !is_tensor && (key.is_empty() || key.contains('.')) {
@@ -189,7 +189,7 @@ impl<S: TensorSink> SerializeStruct for Struct<'_, S> {
             _ => {
                 let place = self.serializer.path.push(name);
                 self.serializer.parent = place;
-                value.serialize(&mut *self.serializer)?;
+                self.serializer.value(value)?;
                 self.serializer.path.back_to(place);
                 Ok(())
             }

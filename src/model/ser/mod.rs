@@ -73,6 +73,11 @@ impl<S: TensorSink> Serializer<S> {
         }
     }
 
+    /// Serializes a part of the value; an error that it raises is about the place where it was raised.
+    fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        value.serialize(&mut *self).map_err(|error| error.in_tensor(self.path.name()))
+    }
+
     fn tensor<P: Serialize + ?Sized>(&mut self, info: TensorInfo, payload: &P) -> Result<()> {
         self.sent += 1;
         self.last = self.path.mark();
