@@ -599,7 +599,7 @@ fn reads_headers_of_any_length() {
     let cut = &short[..short.len() - 1];
     let expected = "ptd: segment 0 ends at byte 294, but the segments end at byte 293 (at byte 100)";
     assert_eq!(message(ptd::from_slice::<TensorMap>(cut)), expected);
-    let expected = "ptd: tensor `w`: needs 6 more bytes, but the file has 5 left (at byte 288)";
+    let expected = "ptd: needs 1 more bytes, but the file has 0 left (at byte 293)";
     assert_eq!(message(ptd::from_reader::<TensorMap>(cut)), expected);
 }
 
