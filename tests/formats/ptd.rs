@@ -987,3 +987,41 @@ fn a_hundred_thousand_tensors_open_and_load() {
         assert_eq!(ptd::from_reader::<TensorMap>(&file[..]).unwrap(), map);
     }
 }
+
+/// Files that ExecuTorch 1.5.1 wrote, by `tests/fixtures/ptd/write.py`.
+fn fixture(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/tests/fixtures/ptd/{name}.ptd", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+#[test]
+fn reads_and_writes_what_executorch_writes() {
+    let counted: Vec<u8> = (0..24).collect();
+    let tensor = |dtype, shape: &[usize], bytes: &[u8]| Tensor::new(TensorInfo::new(dtype, shape), bytes).unwrap();
+    let transposed =
+        TensorInfo { layout: Layout::from_dim_order(&[1, 0]).unwrap(), ..TensorInfo::new(Dtype::I16, [2, 3]) };
+    let expected = map([
+        ("w", tensor(Dtype::F32, &[2, 3], &counted)),
+        ("blob", blob(b"opaque")),
+        ("v", tensor(Dtype::I32, &[3, 2], &counted)),
+        ("t", Tensor::new(transposed, &counted[..12]).unwrap()),
+        ("scalar", tensor(Dtype::F64, &[], &[0; 8])),
+        ("none", tensor(Dtype::I64, &[0, 2], &[])),
+    ]);
+    for alignment in [16, 128] {
+        let file = fixture(&format!("shared_{alignment}"));
+        let read: TensorMap = ptd::from_slice(&file).unwrap();
+        assert_eq!(read, expected, "aligned to {alignment}");
+        assert_eq!(ptd::from_reader::<TensorMap>(&file[..]).unwrap(), expected, "aligned to {alignment}");
+        assert_eq!(segments(&file), 5);
+
+        let ours = Options::new().alignment(alignment).keep_dim_order(true).to_vec(&read).unwrap();
+        let base = |file: &[u8]| usize::try_from(u64::from_le_bytes(file[32..40].try_into().unwrap())).unwrap();
+        assert_eq!(ours[base(&ours)..], file[base(&file)..], "segments aligned to {alignment}");
+        // Flatbuffers may be laid out in many ways; all else of the header is the same.
+        assert_eq!(ours[4..24], file[4..24]);
+        assert_eq!(ours[40..56], file[40..56]);
+    }
+    let empty = fixture("empty");
+    assert_eq!(ptd::from_slice::<TensorMap>(&empty).unwrap(), TensorMap::new());
+    assert_eq!(ptd::to_vec(&TensorMap::new()).unwrap().len(), empty.len());
+}

@@ -278,6 +278,7 @@ impl<'a> Index<'a> {
 
     fn push(&mut self, found: Found<'a>) -> Result<()> {
         let number = self.entries.len();
+        self.flatbuffer.check_count(number + 1, self.limits)?;
         let table_at = self.flatbuffer.frame.offset(found.table.loc());
         let name = found.name.ok_or_else(|| {
             let what = "it has no name".to_owned();
