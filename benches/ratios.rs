@@ -31,15 +31,17 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Runs a block for each format: `$name` is what it is called, `$module` its module.
+/// Runs a block for each format: `$name` is what it is called, `$module` its module, `$options` write every name.
 macro_rules! for_each_format {
-    (|$name:ident, $module:ident| $block:block) => {
-        for_each_format!(btf, |$name, $module| $block);
-        for_each_format!(ten, |$name, $module| $block);
+    (|$name:ident, $module:ident, $options:ident| $block:block) => {
+        for_each_format!(btf, |$module| $module::Options::new().embed_names(true), $name, $options, $block);
+        for_each_format!(ten, |$module| $module::Options::new(), $name, $options, $block);
+        for_each_format!(ptd, |$module| $module::Options::new(), $name, $options, $block);
+        for_each_format!(tensorbuffers, |$module| $module::Options::new(), $name, $options, $block);
     };
-    ($format:ident, |$name:ident, $module:ident| $block:block) => {{
+    ($format:ident, |$module:ident| $new:expr, $name:ident, $options:ident, $block:block) => {{
         use tensorfile::$format as $module;
-        let $name = stringify!($format);
+        let ($name, $options) = (stringify!($format), $new);
         $block
     }};
 }
@@ -55,7 +57,7 @@ fn large(report: &mut Report) -> Result<()> {
     let create = || tempfile::tempfile().expect("a temporary file");
     let rounds = 11;
 
-    for_each_format!(|name, format| {
+    for_each_format!(|name, format, _options| {
         let case = |what: &str| Case { what: what.to_owned(), format: name, tensors: payloads.len(), rounds };
         let plain = || payloads.concat();
         report.add(case("large, to memory"), plain, || format::to_vec(&arrays).expect("f32 can be stored"));
@@ -108,7 +110,7 @@ fn small(report: &mut Report) -> Result<()> {
     let write = || payloads.concat();
     let read = || payloads.iter().map(|payload| payload.to_vec()).collect::<Vec<_>>();
 
-    for_each_format!(|format, module| {
+    for_each_format!(|format, module, options| {
         let case = |what: &str| Case { what: what.to_owned(), format, tensors, rounds };
         report.add(case("small, to memory"), write, || module::to_vec(&arrays).expect("f32 can be stored"));
         report.add(case("small, to a sink"), write, || module::to_writer(std::io::sink(), &arrays));
@@ -119,7 +121,6 @@ fn small(report: &mut Report) -> Result<()> {
         });
         report.add(case("small, from a stream to owned"), read, || module::from_reader::<Owned>(&file[..]));
 
-        let options = module::Options::new().embed_names(format == "btf");
         report.add(case("small and named, to memory"), write, || options.to_vec(&named));
         let file = options.to_vec(&named)?;
         report.add(case("small and named, from memory to owned"), read, || options.from_slice::<Named>(&file));
@@ -142,7 +143,7 @@ fn go(report: &mut Report) -> Result<()> {
         let read = || black_box(bytes).to_vec();
         let rounds = 31;
 
-        for_each_format!(|format, module| {
+        for_each_format!(|format, module, _options| {
             let mut file = Vec::new();
             let case = |what: &str| Case { what: format!("go {elements}, {what}"), format, tensors: 1, rounds };
             report.add(case("encode"), &mut write, || {

@@ -8,7 +8,7 @@ mod cases;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use ndarray::{Array1, Array2, ArrayView1};
-use tensorfile::{Arrays, btf, ten};
+use tensorfile::{Arrays, btf, ptd, ten, tensorbuffers};
 
 fn main() {
     divan::main();
@@ -81,3 +81,5 @@ macro_rules! format {
 
 format!(btf, in_btf);
 format!(ten, in_ten);
+format!(ptd, in_ptd);
+format!(tensorbuffers, in_tensorbuffers);

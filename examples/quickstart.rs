@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
 use ndarray::{Array1, Array2};
-use tensorfile::{FORMATS, Result, TensorFile, btf, ten};
+use tensorfile::{FORMATS, Result, TensorFile, btf, ptd, ten, tensorbuffers};
 
 #[derive(TensorFile, Debug, PartialEq)]
 struct Linear {
@@ -31,11 +31,21 @@ fn main() -> Result<()> {
     let model = model();
     println!("The type says what is in a file; `_` is any dim, `*` any index, `?` may be absent:\n\n{}", Mlp::schema());
 
-    let with_names = (btf::Options::new().embed_names(true), ten::Options::new().embed_names(true));
+    // BTF has no names, and those of `.ten` are too short for ours: they can be embedded, or be done without.
+    let btf_with_names = btf::Options::new().embed_names(true);
+    let ten_with_names = ten::Options::new().embed_names(true);
     let rows = [
         measure("btf", "none", &model, |file| btf::to_writer(file, &model), btf::from_reader)?,
-        measure("btf", "embedded", &model, |file| with_names.0.to_writer(file, &model), btf::from_reader)?,
-        measure("ten", "embedded", &model, |file| with_names.1.to_writer(file, &model), ten::from_reader)?,
+        measure("btf", "embedded", &model, |file| btf_with_names.to_writer(file, &model), btf::from_reader)?,
+        measure("ten", "embedded", &model, |file| ten_with_names.to_writer(file, &model), ten::from_reader)?,
+        measure("ptd", "stored", &model, |file| ptd::to_writer(file, &model), ptd::from_reader)?,
+        measure(
+            "tensorbuffers",
+            "stored",
+            &model,
+            |file| tensorbuffers::to_writer(file, &model),
+            tensorbuffers::from_reader,
+        )?,
     ];
     for format in FORMATS {
         assert!(rows.iter().any(|row| row[0] == format.name), "{} is missing here", format.name);

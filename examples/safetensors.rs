@@ -15,7 +15,7 @@ use ndarray::{Array1, Array2, Array3};
 use safetensors::SafeTensors;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tensorfile::{Dtype, FORMATS, Result, Tensor, TensorFile, TensorInfo, TensorMap, btf, ten};
+use tensorfile::{Dtype, FORMATS, Result, Tensor, TensorFile, TensorInfo, TensorMap, btf, ptd, ten, tensorbuffers};
 
 #[derive(TensorFile)]
 struct Bert {
@@ -172,7 +172,7 @@ struct Codec<T> {
 
 /// Takes a model into a `T` and back in every format; a row of the table for each.
 fn through_every_format<T: Serialize + DeserializeOwned>(model: &TensorMap) -> Table {
-    let codecs: [Codec<T>; 2] = [
+    let codecs: [Codec<T>; 4] = [
         Codec {
             format: "btf",
             write: |model| btf::Options::new().embed_names(true).to_vec(model),
@@ -182,6 +182,12 @@ fn through_every_format<T: Serialize + DeserializeOwned>(model: &TensorMap) -> T
             format: "ten",
             write: |model| ten::Options::new().embed_names(true).to_vec(model),
             read: |file| ten::from_slice(file),
+        },
+        Codec { format: "ptd", write: |model| ptd::to_vec(model), read: |file| ptd::from_slice(file) },
+        Codec {
+            format: "tensorbuffers",
+            write: |model| tensorbuffers::to_vec(model),
+            read: |file| tensorbuffers::from_slice(file),
         },
     ];
     assert_eq!(codecs.len(), FORMATS.len(), "one for every format");
