@@ -6,8 +6,8 @@
 //! BENCH_SHRINK=1000 cargo bench --bench ratios  # sizes divided by this
 //! ```
 //!
-//! Times on a busy machine wander, so each round measures the plain copy and the format one right after the other, in turns
-//! which of them first, and the table shows medians over the rounds. "Extra" is the difference for one tensor.
+//! Times on a busy machine wander, so each round measures the plain copy and the format one right after the other, in
+//! turns which of them first, and the table shows medians over the rounds. "Extra" is the difference for one tensor.
 
 mod cases;
 

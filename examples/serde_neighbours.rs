@@ -10,7 +10,8 @@ use ndarray::{Array1, Array2, array};
 use serde::{Deserialize, Serialize};
 use tensorfile::{Arrays, Result, TensorMap, btf, ten};
 
-/// An ordinary serde struct. `with` sends an array to tensor files as one tensor, and to other formats as one run of bytes.
+/// An ordinary serde struct. `with` sends an array to tensor files as one tensor, and to other formats as one run of
+/// bytes.
 #[derive(Serialize, Deserialize, Debug, PartialEq)]
 struct Sample {
     #[serde(with = "tensorfile::array")]

@@ -1,4 +1,5 @@
-//! Tensors in files: structs of `ndarray` arrays to named tensors and back, through serde, in the formats that other software reads.
+//! Tensors in files: structs of `ndarray` arrays to named tensors and back, through serde, in the formats that other
+//! software reads.
 //!
 //! ```
 //! use ndarray::{Array1, Array2, array};
@@ -31,20 +32,24 @@
 //! # Where to look
 //!
 //! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`]. [`FORMATS`] is the table of them.
-//! - [`TensorFile`] says what a field of a struct may be and which names it gets; the derive macro of that name lists its attributes.
-//! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows when the program runs.
+//! - [`TensorFile`] says what a field of a struct may be and which names it gets; the derive macro of that name lists
+//!   its attributes.
+//! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
+//!   when the program runs.
 //! - [`array`](mod@array) lets arrays into ordinary serde structs; [`Arrays`] is a list of arrays as a value of serde.
-//! - [`Error`] tells whose fault it was, and which tensor and byte it was about. [`Limits`] bound what a file may ask for.
+//! - [`Error`] tells whose fault it was, and which tensor and byte it was about. [`Limits`] bound what a file may ask
+//!   for.
 //!
 //! # Names
 //!
-//! Nested fields join with dots, a `Vec` and a tuple are indices, a map is its keys, and an `Option` is absent when nothing lies under its
-//! name. A field's own name may hold dots. Derived structs refuse missing and unexpected tensors, wrong dtypes and wrong shapes.
+//! Nested fields join with dots, a `Vec` and a tuple are indices, a map is its keys, and an `Option` is absent when
+//! nothing lies under its name. A field's own name may hold dots. Derived structs refuse missing and unexpected
+//! tensors, wrong dtypes and wrong shapes.
 //!
 //! # Any serde format
 //!
-//! A tensor crosses serde as a struct of dtype, shape, layout and bytes under a private name. The formats of this crate know it; to all others it is
-//! that struct. So the same types go through `serde_json` or `postcard` too.
+//! A tensor crosses serde as a struct of dtype, shape, layout and bytes under a private name. The formats of this crate
+//! know it; to all others it is that struct. So the same types go through `serde_json` or `postcard` too.
 
 // The derive's `::tensorfile` also means this crate in its own tests.
 extern crate self as tensorfile;

@@ -1,7 +1,7 @@
 /// How much a file may ask for before it is refused.
 ///
-/// The numbers in a file decide how much memory reading it takes. Each is checked against the bytes that are there, and against
-/// these limits where that does not bound it.
+/// The numbers in a file decide how much memory reading it takes. Each is checked against the bytes that are there, and
+/// against these limits where that does not bound it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -11,7 +11,8 @@ pub struct Limits {
     pub rank: u64,
     /// Bytes of a tensor read from a stream, where no length tells how many will come. Default: 2⁴⁰.
     pub payload: u64,
-    /// Bytes by which the tensors of a file may be more than the file, because several names share one run of bytes. Default: 2³⁰.
+    /// Bytes by which the tensors of a file may be more than the file, because several names share one run of bytes.
+    /// Default: 2³⁰.
     pub shared: u64,
 }
 

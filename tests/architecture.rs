@@ -1,13 +1,15 @@
 //! The layers of the house: imports point downward only.
 //!
-//! A module may name the modules of its crate that stand below it, and itself. Which those are is the table here; what a module does name is read from its source.
+//! A module may name the modules of its crate that stand below it, and itself. Which those are is the table here; what
+//! a module does name is read from its source.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Each module with those of `crate` that it may name, beside itself. A folder's row holds for all in it, but for what has a row of its own.
+/// Each module with those of `crate` that it may name, beside itself. A folder's row holds for all in it, but for what
+/// has a row of its own.
 const LAYERS: &[(&str, &[&str])] = &[
     // Layer 0: what a tensor is. No I/O, no serde, no formats.
     ("tensor", &[]),

@@ -1,6 +1,7 @@
 //! What the derive says about mistakes, and what it must compile.
 //!
-//! `TRYBUILD=overwrite cargo test --test derive_ui` writes the messages anew. They are those of the current stable compiler.
+//! `TRYBUILD=overwrite cargo test --test derive_ui` writes the messages anew. They are those of the current stable
+//! compiler.
 
 #[test]
 fn derive_ui() {

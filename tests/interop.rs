@@ -77,7 +77,8 @@ fn writes_what_the_real_software_reads() {
     assert_eq!(read[1].1.as_bytes(), b"tensorfile.names.v1\0encoder.layer.0.weight\0");
 }
 
-/// What the format has and the real software has not: if it learns to, the deviations in our documentation are out of date.
+/// What the format has and the real software has not: if it learns to, the deviations in our documentation are out of
+/// date.
 #[test]
 fn the_real_software_refuses_what_we_say_it_does() {
     let Some(python) = Python::find() else { return };

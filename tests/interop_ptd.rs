@@ -1,7 +1,8 @@
-//! ExecuTorch data files against software that is not ours: the `flatbuffers` package of Python walks and builds the tables by field numbers, `flatc` prints files by our
-//! schema, and ExecuTorch itself loads them.
+//! ExecuTorch data files against software that is not ours: the `flatbuffers` package of Python walks and builds the
+//! tables by field numbers, `flatc` prints files by our schema, and ExecuTorch itself loads them.
 //!
-//! `tests/interop/setup.sh --executorch` installs them into `target/interop`, or `$TENSORFILE_INTEROP`; what is not there is not compared with.
+//! `tests/interop/setup.sh --executorch` installs them into `target/interop`, or `$TENSORFILE_INTEROP`; what is not
+//! there is not compared with.
 
 #![cfg(feature = "ptd")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]

@@ -1,8 +1,8 @@
-//! TensorBuffers against software that is not ours: the `flatbuffers` package of Python walks and builds the tables by field numbers, and `flatc` prints the metadata by
-//! our schema.
+//! TensorBuffers against software that is not ours: the `flatbuffers` package of Python walks and builds the tables by
+//! field numbers, and `flatc` prints the metadata by our schema.
 //!
-//! `tests/interop/setup.sh` installs them into `target/interop`, or `$TENSORFILE_INTEROP`; what is not there is not compared with. The reference's own bytes are in
-//! `tests/formats/tensorbuffers.rs`.
+//! `tests/interop/setup.sh` installs them into `target/interop`, or `$TENSORFILE_INTEROP`; what is not there is not
+//! compared with. The reference's own bytes are in `tests/formats/tensorbuffers.rs`.
 
 #![cfg(feature = "tensorbuffers")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]

@@ -6,7 +6,8 @@ use crate::attr::Container;
 use crate::ctxt::Ctxt;
 use crate::expand::{Env, in_const};
 
-/// Impls that do nothing, for a struct with a mistake: code that uses the struct should not be told of the mistake again.
+/// Impls that do nothing, for a struct with a mistake: code that uses the struct should not be told of the mistake
+/// again.
 pub(crate) fn impls(input: &DeriveInput) -> TokenStream {
     let attrs = Container::parse(&mut Ctxt::default(), &input.attrs);
     let env = Env::new(&input.ident, &input.generics, &attrs);

@@ -21,9 +21,9 @@ use model::Model;
 
 /// Maps a struct to named tensors.
 ///
-/// Implements `TensorFile` and `FromTensors`, and serde's `Serialize` and `Deserialize` with them. Each field is a tensor, or a prefix for
-/// the tensors of another struct, and its name is the name in the file. A newtype struct is what its field is. The fields of other tuple
-/// structs are named `0`, `1` and so on.
+/// Implements `TensorFile` and `FromTensors`, and serde's `Serialize` and `Deserialize` with them. Each field is a
+/// tensor, or a prefix for the tensors of another struct, and its name is the name in the file. A newtype struct is
+/// what its field is. The fields of other tuple structs are named `0`, `1` and so on.
 ///
 /// # Attributes of the struct
 ///

@@ -88,8 +88,8 @@ impl<'a> TensorView<'a> {
     /// # Errors
     ///
     /// - [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
-    /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment; [`to_array`](Self::to_array)
-    ///   copies them.
+    /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment;
+    ///   [`to_array`](Self::to_array) copies them.
     pub fn array<A: Element>(&self) -> Result<ArrayView<'a, A, IxDyn>> {
         crate::model::accept::<A>(self.info(), None, &Adapt::NONE)?;
         read::view(self.info(), self.as_bytes())

@@ -15,8 +15,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a tensor file could not be read or written.
 ///
-/// [`kind`](Self::kind) says what is wrong, [`category`](Self::category) whose fault it is, [`tensor`](Self::tensor) and
-/// [`offset`](Self::offset) where.
+/// [`kind`](Self::kind) says what is wrong, [`category`](Self::category) whose fault it is, [`tensor`](Self::tensor)
+/// and [`offset`](Self::offset) where.
 ///
 /// ```
 /// use tensorfile::{ErrorKind, TensorMap, ten};

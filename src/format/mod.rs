@@ -123,8 +123,8 @@ impl Format {
     }
 }
 
-/// The [`Functions`] of a format whose module has the usual face. The closure makes the `Options` to write a [`TensorMap`] with, as it is: with every name where its
-/// argument says so.
+/// The [`Functions`] of a format whose module has the usual face. The closure makes the `Options` to write a
+/// [`TensorMap`] with, as it is: with every name where its argument says so.
 macro_rules! functions {
     ($options:expr) => {
         crate::format::Functions {

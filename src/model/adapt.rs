@@ -19,7 +19,8 @@ impl Adapt {
     pub const NONE: Self = Self { cast: false, transpose: false, shape: None, tied: None };
 }
 
-/// An array, or an `Option`, list or pointer of arrays: what the field attributes `cast`, `transpose` and `shape` can be put on.
+/// An array, or an `Option`, list or pointer of arrays: what the field attributes `cast`, `transpose` and `shape` can
+/// be put on.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an array",
     label = "`cast`, `transpose` and `shape` need an array, or an `Option` or `Vec` of arrays"

@@ -1,7 +1,8 @@
 //! What our types and our formats tell each other beside serde, whose signatures have no room for it.
 //!
-//! A thing that is handed over lies in a slot of the thread for the length of one call, at the start of which the other side picks it up. Whether the other side is ours is
-//! asked of the compiler; see [`is_ours`]. What nobody picks up is thrown away when the call returns.
+//! A thing that is handed over lies in a slot of the thread for the length of one call, at the start of which the other
+//! side picks it up. Whether the other side is ours is asked of the compiler; see [`is_ours`]. What nobody picks up is
+//! thrown away when the call returns.
 
 use std::cell::Cell;
 
@@ -27,7 +28,8 @@ pub(crate) fn take_schema() -> Option<fn() -> Node> {
     SCHEMA.take()
 }
 
-/// Calls `pass`, which begins by asking for the head of a tensor. It finds it here whole, which is faster than field by field.
+/// Calls `pass`, which begins by asking for the head of a tensor. It finds it here whole, which is faster than field by
+/// field.
 pub(crate) fn with_info<T>(info: TensorInfo, pass: impl FnOnce() -> T) -> T {
     INFO.set(Some(info));
     let value = pass();

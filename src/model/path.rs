@@ -24,7 +24,8 @@ impl Mark {
 }
 
 impl Path {
-    /// Goes one segment down, or several if it holds dots; [`back_to`](Self::back_to) with what is returned goes back up.
+    /// Goes one segment down, or several if it holds dots; [`back_to`](Self::back_to) with what is returned goes back
+    /// up.
     pub(crate) fn push(&mut self, segment: &str) -> Mark {
         let mark = self.open();
         self.text.push_str(segment);

@@ -31,8 +31,8 @@ pub(crate) fn serialize_tensor<S: Serializer, P: Serialize + ?Sized>(
 
 /// A payload that does not lie in memory as one run of bytes.
 ///
-/// Our serializers are given its pieces as a list; other formats would not know that the list is one value, so they are given a copy
-/// in one piece.
+/// Our serializers are given its pieces as a list; other formats would not know that the list is one value, so they are
+/// given a copy in one piece.
 pub(crate) trait Pieces {
     /// Calls `take` with each piece in turn.
     fn for_each<E>(&self, take: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E>;

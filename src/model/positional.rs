@@ -1,8 +1,9 @@
 //! Names for the tensors of a file that has none, from the type that they are read into.
 //!
-//! A type's tensors come in the order of its fields, so a file without names says which is which, but for two things: which optional ones are there, and how long
-//! the lists are. Both follow where the dtypes and ranks leave one way only. The type is compiled to a small automaton over tensors, as a regular
-//! expression is over letters; all the ways that fit are followed at once, and where two lead to the end the answer is an error, never a guess.
+//! A type's tensors come in the order of its fields, so a file without names says which is which, but for two things:
+//! which optional ones are there, and how long the lists are. Both follow where the dtypes and ranks leave one way
+//! only. The type is compiled to a small automaton over tensors, as a regular expression is over letters; all the ways
+//! that fit are followed at once, and where two lead to the end the answer is an error, never a guess.
 
 use super::path::{Mark, Path};
 use super::schema::{Node, Slot};
@@ -133,7 +134,8 @@ impl Program {
         found
     }
 
-    /// The way from `step` to `target` without a tensor between. There is one at most: what may be empty anyway is not made optional.
+    /// The way from `step` to `target` without a tensor between. There is one at most: what may be empty anyway is not
+    /// made optional.
     fn way(&self, step: usize, target: usize) -> Vec<usize> {
         let mut open = vec![vec![Place { step, opened: false }]];
         while let Some(way) = open.pop() {
@@ -148,7 +150,8 @@ impl Program {
         Vec::new()
     }
 
-    /// The places after one that takes no tensor. Of two, the last is to be followed first: what goes on before what ends.
+    /// The places after one that takes no tensor. Of two, the last is to be followed first: what goes on before what
+    /// ends.
     fn follow(&self, Place { step, opened }: Place) -> impl Iterator<Item = Place> + use<> {
         let next = |step| Some(Place { step, opened });
         let places = match &self.steps[step] {

@@ -1,4 +1,5 @@
-//! A tensor on its way out of a deserializer: its parts are checked, then its payload is taken over by whoever wants it.
+//! A tensor on its way out of a deserializer: its parts are checked, then its payload is taken over by whoever wants
+//! it.
 
 use std::fmt;
 
@@ -177,7 +178,8 @@ impl<'de, R: Receive<'de>> Visitor<'de> for Payload<R> {
 
 /// A payload that grows as its pieces come in, in memory of the type that it will be.
 ///
-/// What a file only promises is not allocated: the memory is never more than twice what has come, and never more than what was promised.
+/// What a file only promises is not allocated: the memory is never more than twice what has come, and never more than
+/// what was promised.
 pub(crate) struct Gathered<B> {
     bits: Vec<B>,
     /// The bytes in use; the last element may be in part.

@@ -5,8 +5,8 @@ use crate::tensor::TensorInfo;
 
 /// Where the tensors of a value come from: the index of a file and its payloads.
 ///
-/// The tensors of a stream become known one after the other. Those whose payload has been given away, or passed over, are *read*; all the searches
-/// below see only the others.
+/// The tensors of a stream become known one after the other. Those whose payload has been given away, or passed over,
+/// are *read*; all the searches below see only the others.
 pub trait TensorSource<'de> {
     /// The next tensor in file order, reading on in a stream.
     fn peek(&mut self) -> Result<Option<usize>>;

@@ -1,8 +1,8 @@
 //! The private names by which our types and our formats know each other across serde.
 //!
-//! serde has no tensor. A tensor crosses it as a struct of the name [`TENSOR`] with the fields of [`TENSOR_FIELDS`]. Our serializer and
-//! deserializer recognise the name; any other serde format sees a struct of two strings, a list of numbers and bytes. The other names
-//! carry what a derived struct knows and serde has no word for.
+//! serde has no tensor. A tensor crosses it as a struct of the name [`TENSOR`] with the fields of [`TENSOR_FIELDS`].
+//! Our serializer and deserializer recognise the name; any other serde format sees a struct of two strings, a list of
+//! numbers and bytes. The other names carry what a derived struct knows and serde has no word for.
 
 /// The struct that is a tensor.
 pub(crate) const TENSOR: &str = "$tensorfile::Tensor";
@@ -27,7 +27,8 @@ pub(crate) const FLATTEN: &str = "$tensorfile::Flatten";
 /// The newtype variant around a tied field; the variant is the name of the tensor that it is tied to.
 pub(crate) const TIED: &str = "$tensorfile::Tied";
 
-/// The struct that `#[derive(TensorFile)]` asks for. The strings of its field list are [`FieldSpec`]s; one that begins with a NUL is no field.
+/// The struct that `#[derive(TensorFile)]` asks for. The strings of its field list are [`FieldSpec`]s; one that begins
+/// with a NUL is no field.
 pub(crate) const DERIVED: &str = "$tensorfile::Struct";
 
 /// The struct that ndarray's own `Serialize` writes.
@@ -36,8 +37,8 @@ pub(crate) const NDARRAY_FIELDS: &[&str] = &["v", "dim", "data"];
 
 /// What the field list of a derived struct tells of one field.
 ///
-/// The text is the name, then any of `\0=alias` (another name to read it by), `\0?` (left alone where the file has nothing) and `\0*` (flattened; the
-/// name is then only what the visitor calls it).
+/// The text is the name, then any of `\0=alias` (another name to read it by), `\0?` (left alone where the file has
+/// nothing) and `\0*` (flattened; the name is then only what the visitor calls it).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldSpec {
     pub(crate) name: &'static str,

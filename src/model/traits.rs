@@ -7,7 +7,8 @@ use super::{Adapt, Node, Schema};
 
 /// A value that maps to named tensors: an array, a collection of such values, or a struct with `#[derive(TensorFile)]`.
 ///
-/// The derive macro of the same name implements this trait and [`FromTensors`], and serde's `Serialize` and `Deserialize` on top of them.
+/// The derive macro of the same name implements this trait and [`FromTensors`], and serde's `Serialize` and
+/// `Deserialize` on top of them.
 ///
 /// ```
 /// use ndarray::{Array1, Array2};

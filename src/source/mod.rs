@@ -15,7 +15,8 @@ pub use stream::Stream;
 
 /// Bytes at offsets.
 ///
-/// An index is parsed by asking for ranges, in the order in which they lie in the file wherever the format allows; so memory, files and streams share one parser.
+/// An index is parsed by asking for ranges, in the order in which they lie in the file wherever the format allows; so
+/// memory, files and streams share one parser.
 pub trait ByteSource<'de> {
     /// The length of the file, where it is known before its end.
     fn len(&self) -> Option<u64>;

@@ -31,8 +31,8 @@ pub(crate) fn can_cast(from: Dtype, to: Dtype) -> bool {
 
 /// Casts the elements in little-endian `bytes`, number by number; [`can_cast`] says between which dtypes.
 ///
-/// A float is rounded to the nearest of the other type, ties to even. Nothing else may change: an integer that does not fit, a fraction
-/// that would become an integer, and a finite number that would become infinite are errors.
+/// A float is rounded to the nearest of the other type, ties to even. Nothing else may change: an integer that does not
+/// fit, a fraction that would become an integer, and a finite number that would become infinite are errors.
 pub(crate) fn cast<A: Element>(from: Dtype, bytes: &[u8]) -> Result<Vec<A>, InvalidCast> {
     let cast = |(element, bytes): (usize, &[u8])| {
         let value = number(from, bytes).expect("`can_cast` says yes for numbers only");
@@ -41,7 +41,8 @@ pub(crate) fn cast<A: Element>(from: Dtype, bytes: &[u8]) -> Result<Vec<A>, Inva
     bytes.chunks_exact(from.block_bytes()).enumerate().map(cast).collect()
 }
 
-/// The number that the little-endian bytes of one element are; `None` where the dtype is not of numbers that we can compute with.
+/// The number that the little-endian bytes of one element are; `None` where the dtype is not of numbers that we can
+/// compute with.
 pub(crate) fn number(dtype: Dtype, bytes: &[u8]) -> Option<Number> {
     fn one<A: Element + Into<Number>>(bytes: &[u8]) -> Option<Number> {
         let mut bits = [bytemuck::try_pod_read_unaligned::<A::Bits>(bytes).ok()?];

@@ -2,8 +2,8 @@ use super::{Buffer, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, T
 
 /// A sparse tensor in coordinate layout: the stored elements and where each one lies.
 ///
-/// Every coordinate lies inside the shape. Entries keep the order that they were given in; where two name one place, the later one
-/// is what [`to_dense`](Self::to_dense) shows, as in TensorFlow Runtime.
+/// Every coordinate lies inside the shape. Entries keep the order that they were given in; where two name one place,
+/// the later one is what [`to_dense`](Self::to_dense) shows, as in TensorFlow Runtime.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CooTensor<A> {
     shape: Shape,

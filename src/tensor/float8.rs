@@ -39,7 +39,8 @@ impl Float8 {
         }
     }
 
-    /// The nearest bits, ties to even; `None` where a finite number lies beyond the largest, or an infinite one has no bits.
+    /// The nearest bits, ties to even; `None` where a finite number lies beyond the largest, or an infinite one has no
+    /// bits.
     pub(super) fn encode(self, number: f64) -> Option<u8> {
         if number.is_nan() {
             return Some(if self.special == Special::NegativeZero { SIGN } else { NAN });

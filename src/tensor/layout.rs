@@ -19,7 +19,8 @@ pub enum Layout {
         /// The number of stored elements.
         entries: usize,
     },
-    /// No tensor: bytes that a file names, and of which it says no more. Dtype and shape are those of the bytes, `u8` and their number.
+    /// No tensor: bytes that a file names, and of which it says no more. Dtype and shape are those of the bytes, `u8`
+    /// and their number.
     Blob,
 }
 

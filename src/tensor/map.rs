@@ -4,7 +4,8 @@ use super::{Tensor, TensorInfo};
 
 /// Named tensors in the order of the file: what a file holds when no struct describes it.
 ///
-/// A tensor that has no name in its file is called by its position, `0`, `1`, …. Two maps are equal where they have the same tensors in the same order.
+/// A tensor that has no name in its file is called by its position, `0`, `1`, …. Two maps are equal where they have the
+/// same tensors in the same order.
 #[derive(Debug, Clone, Default)]
 pub struct TensorMap(IndexMap<String, Tensor>);
 

@@ -29,7 +29,8 @@ impl Number {
         }
     }
 
-    /// The number as an `f64` to be rounded once more. Rounding twice is rounding once when the first time keeps a trace of what it drops.
+    /// The number as an `f64` to be rounded once more. Rounding twice is rounding once when the first time keeps a
+    /// trace of what it drops.
     pub(super) fn to_odd_float(self) -> f64 {
         match self {
             Self::Float(float) => float,
@@ -59,7 +60,8 @@ fn round_to_odd(integer: i128) -> f64 {
     f64::from_bits(toward_zero | 1)
 }
 
-/// The float as an `f32` whose last bit is set where bits were lost, to be rounded once more. (`half` drops bits of an `f64`.)
+/// The float as an `f32` whose last bit is set where bits were lost, to be rounded once more. (`half` drops bits of an
+/// `f64`.)
 #[expect(clippy::cast_possible_truncation, reason = "what is lost leaves its trace")]
 pub(super) fn round_to_odd_f32(wide: f64) -> f32 {
     let nearest = wide as f32;

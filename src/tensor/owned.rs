@@ -4,7 +4,8 @@ use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, Te
 
 /// A tensor that owns its bytes; its dtype is known when the program runs.
 ///
-/// Clones share the bytes, and so do the tensors of a [`TensorMap`](super::TensorMap) that share them in the file in memory that they were read from.
+/// Clones share the bytes, and so do the tensors of a [`TensorMap`](super::TensorMap) that share them in the file in
+/// memory that they were read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
     info: TensorInfo,

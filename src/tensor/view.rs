@@ -35,7 +35,8 @@ impl<'a> TensorView<'a> {
     ///
     /// # Panics
     ///
-    /// On a big-endian host, where numbers would have to be copied: use [`Tensor::from_slice`](super::Tensor::from_slice).
+    /// On a big-endian host, where numbers would have to be copied: use
+    /// [`Tensor::from_slice`](super::Tensor::from_slice).
     pub fn from_slice<A: Element>(elements: &'a [A], shape: impl Into<Shape>) -> Result<Self, InvalidTensor> {
         let shape = shape.into();
         if shape.elements() != Some(elements.len()) {

@@ -1,4 +1,5 @@
-//! Names embedded in a file of a format that has none: one more tensor, the last, that any other reader takes for bytes.
+//! Names embedded in a file of a format that has none: one more tensor, the last, that any other reader takes for
+//! bytes.
 
 use std::fmt;
 

@@ -11,8 +11,8 @@ use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
 /// The file that a value will be: every name, dtype and shape, and with them where everything goes.
 ///
-/// The first of the two passes over a value makes it, without a look at any payload. The second writes by it, and a value that then is not the same
-/// is an error.
+/// The first of the two passes over a value makes it, without a look at any payload. The second writes by it, and a
+/// value that then is not the same is an error.
 #[derive(Debug)]
 pub struct Plan<E> {
     encode: E,
@@ -90,7 +90,8 @@ impl<E: Encode> Plan<E> {
         self.slots.is_empty()
     }
 
-    /// Puts the records of a format one after the other, the length of each payload padded to a multiple of `alignment`.
+    /// Puts the records of a format one after the other, the length of each payload padded to a multiple of
+    /// `alignment`.
     ///
     /// `head` is the length of what stands before a payload. Returns where the payloads begin, and the end.
     pub(crate) fn stack(

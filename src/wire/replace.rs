@@ -8,8 +8,8 @@ use crate::error::Result;
 
 /// Replaces a file by one that `fill` makes of it: whole and durable, or the old one stays.
 ///
-/// The new file is written beside the old one, reaches the disk, gets the old one's permissions and then its name. Where the path is a symbolic link, the
-/// file that it leads to is replaced.
+/// The new file is written beside the old one, reaches the disk, gets the old one's permissions and then its name.
+/// Where the path is a symbolic link, the file that it leads to is replaced.
 pub(crate) fn replace(path: &Path, fill: impl FnOnce(&File, &mut File) -> Result<()>) -> Result<()> {
     replace_in_steps(path, fill, |_| Ok(()))
 }

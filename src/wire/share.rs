@@ -1,8 +1,9 @@
 //! Bytes that are stored once for several tensors.
 //!
-//! Planning finds the candidates: tensors whose bytes lie at the same address, tensors of the same length where that is asked for, and tensors that the type ties
-//! to another. An address tells nothing for sure, as memory is used again, so the bytes of the candidates, and of no others, are then compared by their digests, in
-//! one more pass over the value. Writing makes the digests again: a value that has changed in between is an error, never a corrupt file.
+//! Planning finds the candidates: tensors whose bytes lie at the same address, tensors of the same length where that is
+//! asked for, and tensors that the type ties to another. An address tells nothing for sure, as memory is used again, so
+//! the bytes of the candidates, and of no others, are then compared by their digests, in one more pass over the value.
+//! Writing makes the digests again: a value that has changed in between is an error, never a corrupt file.
 
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -24,7 +24,8 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: every call is passed on to the system's allocator as it is; counting touches nothing but two numbers of the thread, which need no allocation.
+// SAFETY: every call is passed on to the system's allocator as it is; counting touches nothing but two numbers of the
+// thread, which need no allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
@@ -93,7 +94,8 @@ fn a_stream_is_written_without_a_copy_and_read_with_no_more_than_two() {
         assert!(used < BUFFERS, "{}: writing took {used} bytes", format.name);
         let file = format.to_vec(&map).unwrap();
         let (read, used) = peak(|| format.from_reader(&file[..]).unwrap());
-        // Where the index comes last, or the names do, all is held until then; but no more than that, and not after it was taken.
+        // Where the index comes last, or the names do, all is held until then; but no more than that, and not after it
+        // was taken.
         assert!(used < bytes * 9 / 4 + BUFFERS, "{}: reading took {used} bytes for {bytes}", format.name);
         assert!(read == map);
     }

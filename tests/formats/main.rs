@@ -1,6 +1,7 @@
 //! Bytes and messages, format by format.
 //!
-//! Files are written out by hand, from the specifications: our writer is no evidence for our reader, nor the other way around.
+//! Files are written out by hand, from the specifications: our writer is no evidence for our reader, nor the other way
+//! around.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 #![allow(clippy::cast_possible_truncation, reason = "the numbers of tests are small")]

@@ -48,8 +48,9 @@ impl Env {
 
     /// States what the impls need of a field's type.
     ///
-    /// Of the types and not of the parameters: `Array2<A>` is a tensor for other `A` than those which are tensors themselves. A type in
-    /// which the struct itself occurs is left out, because the compiler would go round in circles.
+    /// Of the types and not of the parameters: `Array2<A>` is a tensor for other `A` than those which are tensors
+    /// themselves. A type in which the struct itself occurs is left out, because the compiler would go round in
+    /// circles.
     fn bound(&mut self, field: &Field<'_>) {
         let Self { krate, private, de, .. } = &*self;
         let is_in_file = !field.is_skipped() && !field.is_recursive;

@@ -4,7 +4,8 @@ use quote::quote;
 use super::env::Env;
 use super::layer::Layer;
 
-/// `__Key`, which reads a name as the position of its slot, and a name that is unknown and allowed as one more than the last.
+/// `__Key`, which reads a name as the position of its slot, and a name that is unknown and allowed as one more than the
+/// last.
 pub(super) fn definition(env: &Env, layer: &Layer<'_>) -> TokenStream {
     let private = &env.private;
     let serde = quote!(#private::serde::de);

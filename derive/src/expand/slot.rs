@@ -25,8 +25,8 @@ pub(super) struct Slot {
     pub(super) fallback: Option<TokenStream>,
     /// A statement that fails to compile where the type is no tensor.
     ///
-    /// The compiler looks at each function by itself and would report the field in each, but what it would print twice to the letter it
-    /// prints once. So every function that needs the type asks this first, in the same words.
+    /// The compiler looks at each function by itself and would report the field in each, but what it would print twice
+    /// to the letter it prints once. So every function that needs the type asks this first, in the same words.
     pub(super) question: TokenStream,
 }
 
@@ -72,7 +72,8 @@ pub(super) fn fallback(field: &Field<'_>) -> Option<TokenStream> {
     let ty = &field.ty;
     field.fallback().map(|fallback| match fallback {
         Fallback::Default => quote!(<#ty as ::core::default::Default>::default()),
-        // The binding and the span make the compiler's message about a wrong type the same in every function, and so printed once.
+        // The binding and the span make the compiler's message about a wrong type the same in every function, and so
+        // printed once.
         Fallback::Call(function) => {
             let call = quote_spanned!(Span::call_site().located_at(function.span())=> #function());
             quote!({ let __fallback: #ty = #call; __fallback })

@@ -40,7 +40,8 @@ fn at(span: Span, tokens: &TokenStream) -> TokenStream {
 
 /// Whether the tokens hold one of the names other than as the end of a longer path.
 ///
-/// It may find a name where none is meant. Then a bound is stated, or left out, that makes no difference for most types.
+/// It may find a name where none is meant. Then a bound is stated, or left out, that makes no difference for most
+/// types.
 pub(super) fn mentions(tokens: impl ToTokens, names: &[&Ident]) -> bool {
     let mut after_colons = false;
     tokens.to_token_stream().into_iter().any(|token| {

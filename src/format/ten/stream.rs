@@ -32,7 +32,8 @@ pub struct Encoder<W> {
 }
 
 impl<W: Write> Encoder<W> {
-    /// An encoder over `writer`. Wrap a file or a socket in a [`BufWriter`](std::io::BufWriter) where tensors are small.
+    /// An encoder over `writer`. Wrap a file or a socket in a [`BufWriter`](std::io::BufWriter) where tensors are
+    /// small.
     pub fn new(writer: W) -> Self {
         Self { writer }
     }
@@ -43,7 +44,8 @@ impl<W: Write> Encoder<W> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor. Nothing has been written.
+    /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor. Nothing has been
+    ///   written.
     /// - [`ErrorKind::NotATensor`]: the value is not one tensor.
     /// - [`ErrorKind::Io`]: the writer failed.
     pub fn encode<T: TensorFile + ?Sized>(&mut self, name: &str, tensor: &T) -> Result<()> {
@@ -137,7 +139,8 @@ impl<R: Read> Decoder<R> {
     ///
     /// # Errors
     ///
-    /// By [`category`](Error::category): `File` where the stream is malformed, `Mismatch` where the tensor is not what `T` wants.
+    /// By [`category`](Error::category): `File` where the stream is malformed, `Mismatch` where the tensor is not what
+    /// `T` wants.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
         let Some((name, _)) = self.peek()? else { return Ok(None) };
         let name = name.to_owned();

@@ -1,7 +1,8 @@
 //! Adding tensors to a file.
 //!
-//! The metadata is at the end, where new tensors would go: a file that is changed in place is no file until the last byte is written. So a new file is written
-//! beside the old one, whose data is copied as it is, by the kernel where it can do that; and then the new one takes the old one's name.
+//! The metadata is at the end, where new tensors would go: a file that is changed in place is no file until the last
+//! byte is written. So a new file is written beside the old one, whose data is copied as it is, by the kernel where it
+//! can do that; and then the new one takes the old one's name.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -41,7 +41,8 @@ const FOOTER: u64 = 4 + MAGIC.len() as u64;
 /// The most bytes that a flatbuffer can be of: some of its offsets are signed.
 pub(super) const MAX_METADATA: u64 = i32::MAX as u64;
 
-/// The longest file that has a use for all its bytes: the last tensor begins below 2³² and is as long, and so is the metadata.
+/// The longest file that has a use for all its bytes: the last tensor begins below 2³² and is as long, and so is the
+/// metadata.
 pub(super) const MAX_FILE: u64 = 3 << 32;
 
 /// The tag of a dtype that can be stored.

@@ -42,7 +42,8 @@ pub struct Metadata {
     pub operations: Vec<Operation>,
     /// Whether the tensors lie in the order of their ids. Where not, the reference reader misses most of them.
     pub is_sorted: bool,
-    /// The names of the tensors that have another id than [that of their name](super::id); the reference reader misses these too.
+    /// The names of the tensors that have another id than [that of their name](super::id); the reference reader misses
+    /// these too.
     pub wrong_ids: Vec<String>,
 }
 
@@ -137,7 +138,8 @@ pub(super) fn open_rest<T>(
     take(root, range.start)
 }
 
-/// Parts of a flatbuffer may be shared, even all by all. What a file costs to verify, and to copy out of it, is kept in proportion to its length.
+/// Parts of a flatbuffer may be shared, even all by all. What a file costs to verify, and to copy out of it, is kept in
+/// proportion to its length.
 fn verifier(len: usize) -> VerifierOptions {
     let max_apparent_size = len.saturating_mul(16).saturating_add(1 << 20);
     VerifierOptions { max_tables: len, max_apparent_size, ..VerifierOptions::default() }
@@ -219,8 +221,8 @@ fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
 
 /// The tensors in the order in which their data lies.
 ///
-/// Those without elements, and those that are one, may lie at the same place. They come in the order in which their entries were built, as far as
-/// that can be told: flatbuffers grow towards their start.
+/// Those without elements, and those that are one, may lie at the same place. They come in the order in which their
+/// entries were built, as far as that can be told: flatbuffers grow towards their start.
 fn in_data_order(tensors: &Tensors<'_>) -> impl Iterator<Item = usize> {
     let place = |tensor: TensorMetadata<'_>| (tensor.data_offset(), tensor.data_size(), Reverse(tensor._tab.loc()));
     let mut order: Vec<_> = tensors.iter().map(place).zip(0..).collect();
@@ -302,7 +304,8 @@ fn invalid(error: &InvalidFlatbuffer, metadata: &Range<u64>) -> Error {
 
 /// Builds the metadata of a file with these tensors.
 ///
-/// The entries are sorted by id, as the reference looks them up by a binary search; they are built in the order given, which [`in_data_order`] finds again.
+/// The entries are sorted by id, as the reference looks them up by a binary search; they are built in the order given,
+/// which [`in_data_order`] finds again.
 pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
     let mut builder = FlatBufferBuilder::with_capacity(capacity(tensors, model, operations, header::MAX_METADATA)?);
     let mut entries = Vec::with_capacity(tensors.len());

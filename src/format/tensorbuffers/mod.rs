@@ -7,34 +7,41 @@
 //! operation = 0 id: u64 (key) | 1 operation: i8 | 2 output: u64 | 3 inputs: [u64]
 //! ```
 //!
-//! The metadata is a FlatBuffers table, of which the numbers above are the fields. All numbers are little-endian, elements are in row-major order, and offsets
-//! count from the start of the file.
+//! The metadata is a FlatBuffers table, of which the numbers above are the fields. All numbers are little-endian,
+//! elements are in row-major order, and offsets count from the start of the file.
 //!
 //! # Specification
 //!
-//! `docs/data_format.md` and `schema.fbs` of the `tensorbuffers` project, and its Rust code, here called the reference. Ours is `schema.fbs` beside this file.
+//! `docs/data_format.md` and `schema.fbs` of the `tensorbuffers` project, and its Rust code, here called the reference.
+//! Ours is `schema.fbs` beside this file.
 //!
 //! # Names
 //!
-//! Any name is stored, so structs are read by name. A tensor's id is [a hash of its name](id). Names are found by comparing names: ids need not be those of the
-//! names, which [`metadata`] tells of, and need not be in order.
+//! Any name is stored, so structs are read by name. A tensor's id is [a hash of its name](id). Names are found by
+//! comparing names: ids need not be those of the names, which [`metadata`] tells of, and need not be in order.
 //!
 //! # Deviations
 //!
-//! - The reference finds a tensor by a binary search for its id, but its writer does not sort: it misses tensors in its own files. Tensors and operations are
-//!   written sorted by id, and read in any order. They come in the order of their data.
-//! - The reference packs tensors, so that elements lie at any byte. Each tensor is padded to 64 bytes, and so is what lies before the metadata;
-//!   [`Options::alignment`] of 1 packs. Any place is read, with gaps, and with several tensors in one place.
-//! - The reference stores offsets past 4 GiB wrapped around. Tensors that end there are refused before anything is written.
-//! - The reference ignores the version and the magic at the end. The version must be 1.x, and both magics must be there.
+//! - The reference finds a tensor by a binary search for its id, but its writer does not sort: it misses tensors in its
+//!   own files. Tensors and operations are written sorted by id, and read in any order. They come in the order of their
+//!   data.
+//! - The reference packs tensors, so that elements lie at any byte. Each tensor is padded to 64 bytes, and so is what
+//!   lies before the metadata; [`Options::alignment`] of 1 packs. Any place is read, with gaps, and with several
+//!   tensors in one place.
+//! - The reference stores offsets past 4 GiB wrapped around. Tensors that end there are refused before anything is
+//!   written.
+//! - The reference ignores the version and the magic at the end. The version must be 1.x, and both magics must be
+//!   there.
 //! - The reference's schema lets the shape be missing, its reader does not. It must be there; it is empty at rank 0.
-//! - Ids that occur twice, tensors that overlap or reach into the metadata, the dtype 0 and a length that is not that of dtype and shape are errors.
+//! - Ids that occur twice, tensors that overlap or reach into the metadata, the dtype 0 and a length that is not that
+//!   of dtype and shape are errors.
 //! - The numbers of the operations are passed on, also those that the reference does not have.
 //!
 //! # Streams
 //!
-//! The metadata is at the end: what comes from a reader is held in memory whole before the first value is made. Then it is let go of as far as the tensors before are
-//! read, so that no more than a tensor is held twice where values ask for the tensors in the order of the file.
+//! The metadata is at the end: what comes from a reader is held in memory whole before the first value is made. Then it
+//! is let go of as far as the tensors before are read, so that no more than a tensor is held twice where values ask for
+//! the tensors in the order of the file.
 //!
 //! # Limits
 //!
@@ -91,10 +98,11 @@ face!("TensorBuffers", "tensorbuffers");
 
 /// Adds the tensors of a value to an existing file.
 ///
-/// The file is replaced by a new one that is written beside it and reaches the disk first: whatever happens, the path leads to the old file or to the new one, whole.
-/// The tensors that it has are copied as they are, and so are its model and operations. Permissions are kept, and links followed. A process
-/// that is killed can leave its unfinished file behind, as `.NAME.….tmp`. Two that append to one file at the
-/// same time must take turns, or the tensors of one are lost.
+/// The file is replaced by a new one that is written beside it and reaches the disk first: whatever happens, the path
+/// leads to the old file or to the new one, whole. The tensors that it has are copied as they are, and so are its model
+/// and operations. Permissions are kept, and links followed. A process that is killed can leave its unfinished file
+/// behind, as `.NAME.….tmp`. Two that append to one file at the same time must take turns, or the tensors of one are
+/// lost.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -112,7 +120,8 @@ face!("TensorBuffers", "tensorbuffers");
 ///
 /// # Errors
 ///
-/// As [`from_slice`] where the file is malformed, and as [`to_vec`]; [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): the file has a tensor of that
+/// As [`from_slice`] where the file is malformed, and as [`to_vec`];
+/// [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): the file has a tensor of that
 /// name; [`ErrorKind::Io`](crate::ErrorKind::Io). Then the file is what it was.
 pub fn append<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()> {
     Options::new().append(path, value)
@@ -138,7 +147,8 @@ pub struct Options {
 impl Options {
     /// Where tensors begin, and the metadata: at multiples of so many bytes, a power of two. Default: 64.
     ///
-    /// With 1 they are packed as the reference packs them. Then most cannot be borrowed from the file, as their elements are not aligned.
+    /// With 1 they are packed as the reference packs them. Then most cannot be borrowed from the file, as their
+    /// elements are not aligned.
     #[must_use]
     pub fn alignment(mut self, bytes: u64) -> Self {
         self.encode.alignment = bytes;
@@ -161,7 +171,8 @@ impl Options {
         self
     }
 
-    /// Takes over the model and the operations of another file, so that a file that is read and written again keeps them.
+    /// Takes over the model and the operations of another file, so that a file that is read and written again keeps
+    /// them.
     ///
     /// ```
     /// use tensorfile::{TensorMap, tensorbuffers};

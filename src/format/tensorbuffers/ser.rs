@@ -78,7 +78,8 @@ impl wire::Encode for Encode {
         }
         let begin = if self.before.is_some() { Vec::new() } else { header::MAGIC.to_vec() };
         let start = self.before.as_ref().map_or(0, |before| before.end);
-        // As an offset within what is written, the place of a tensor is a multiple of the alignment only once `start` is added.
+        // As an offset within what is written, the place of a tensor is a multiple of the alignment only once `start`
+        // is added.
         let first = start.max(header::DATA).next_multiple_of(self.alignment) - start;
         let (payloads, end_offset) = plan.stack(first, self.alignment, |_| 0)?;
         let end = self.end(plan, start, &payloads)?;

@@ -7,8 +7,8 @@ use crate::model::path::Mark;
 
 /// The entries of a map.
 ///
-/// `a.b` is the key `a.b` of a map of tensors, but the key `a` of a map of structs. What the values are shows when one is asked for; so,
-/// where both are asked for at once, the value is read before its key.
+/// `a.b` is the key `a.b` of a map of tensors, but the key `a` of a map of structs. What the values are shows when one
+/// is asked for; so, where both are asked for at once, the value is read before its key.
 pub(super) struct EntriesAccess<'a, S> {
     de: &'a mut Deserializer<S>,
     /// The map's place.

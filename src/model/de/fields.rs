@@ -96,7 +96,8 @@ impl<'a, 'de, S: TensorSource<'de>> FieldsAccess<'a, S> {
         Key::Field(self.fields[field].spec.name)
     }
 
-    /// The field that the file's next tensor belongs to, and the name that it has there. Of two that fit, the longer name is meant.
+    /// The field that the file's next tensor belongs to, and the name that it has there. Of two that fit, the longer
+    /// name is meant.
     fn next_in_order(&mut self, likely: usize) -> Result<Option<(usize, &'static str)>> {
         let Some(next) = self.de.source.peek()? else { return Ok(None) };
         let Some(rest) = self.de.path.strip(self.de.source.name(next)) else { return Ok(None) };
@@ -134,8 +135,8 @@ impl<'a, 'de, S: TensorSource<'de>> FieldsAccess<'a, S> {
 
     /// A tensor under the struct's path that no field took.
     ///
-    /// The struct around a flattened one reports what both leave. In a stream only the next tensor is looked at; what comes out of order later is
-    /// reported by the struct around, or at the end.
+    /// The struct around a flattened one reports what both leave. In a stream only the next tensor is looked at; what
+    /// comes out of order later is reported by the struct around, or at the end.
     fn next_unknown(&mut self) -> Result<Option<Key>> {
         if self.at != At::Here {
             return Ok(None);

@@ -1,9 +1,11 @@
 //! The one deserializer: it finds the tensors that a type asks for by name or by position, in its [`TensorSource`].
 //!
-//! Two ways lead through a file. By *name*, each segment of the path under which a type asks narrows the names that can be meant. By *position*, for files without
-//! names and for lists of whatever a file holds, each tensor that is asked for is the next one. Which way it is is settled once, at the root.
+//! Two ways lead through a file. By *name*, each segment of the path under which a type asks narrows the names that can
+//! be meant. By *position*, for files without names and for lists of whatever a file holds, each tensor that is asked
+//! for is the next one. Which way it is is settled once, at the root.
 //!
-//! From a stream, tensors are taken as they come wherever the file's order is the type's. Where it is not, what is passed on the way is kept until it is asked for.
+//! From a stream, tensors are taken as they come wherever the file's order is the type's. Where it is not, what is
+//! passed on the way is kept until it is asked for.
 
 mod entries;
 mod fields;
@@ -35,7 +37,8 @@ pub struct Deserializer<S> {
     positional: bool,
     /// Whether the root type is known, and with it the way to find tensors.
     settled: bool,
-    /// Whether the first item of a list found by position is asked for next. A number then opens a list that is one tensor.
+    /// Whether the first item of a list found by position is asked for next. A number then opens a list that is one
+    /// tensor.
     opens_list: bool,
     /// Whether an item of a list of any length, found by position, is asked for next.
     takes_item: bool,
@@ -53,7 +56,8 @@ enum At {
     Absent,
     /// The place of the struct around, whose tensors a flattened field shares.
     Shared,
-    /// An entry of a map, of which this is the first tensor. Whether its key is the whole name or one segment of it depends on what is asked for.
+    /// An entry of a map, of which this is the first tensor. Whether its key is the whole name or one segment of it
+    /// depends on what is asked for.
     Entry(usize),
 }
 
@@ -233,7 +237,8 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visitor.visit_seq(ItemsAccess::new(self, len, false))
     }
 
-    /// Refuses names of more segments than any type has, which a type that contains itself would follow down to the end of the stack.
+    /// Refuses names of more segments than any type has, which a type that contains itself would follow down to the end
+    /// of the stack.
     fn check_depth(&self) -> Result<()> {
         const LIMIT: usize = 128;
         match self.path.depth() {

@@ -7,7 +7,8 @@ use crate::model::path::is_index;
 use crate::model::{Node, TensorSource, positional};
 
 impl<'de, S: TensorSource<'de>> Deserializer<S> {
-    /// A struct is read by name. Where the file has no names, its schema tells them, or else its fields are read by position.
+    /// A struct is read by name. Where the file has no names, its schema tells them, or else its fields are read by
+    /// position.
     pub(super) fn settle_struct(&mut self) -> Result<()> {
         let schema = take_schema();
         if self.is_unsettled() {
@@ -44,8 +45,8 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
 
     /// A list is read by position, unless the names are those of a list's items.
     ///
-    /// Tensors alone come one by one, also from a stream. What has parts needs to be told where they end. Names that are embedded, and so come last, do not change
-    /// the order of a list of tensors.
+    /// Tensors alone come one by one, also from a stream. What has parts needs to be told where they end. Names that
+    /// are embedded, and so come last, do not change the order of a list of tensors.
     pub(super) fn settle_list(&mut self) -> Result<()> {
         let schema = take_schema();
         if !self.is_unsettled() {

@@ -46,7 +46,8 @@ impl<'a, 'de, S: TensorSource<'de>> TensorAccess<'a, S> {
     }
 }
 
-/// The fields of a tensor whose head waits to be picked up. Where it is gone at the first question, the question is for the payload.
+/// The fields of a tensor whose head waits to be picked up. Where it is gone at the first question, the question is for
+/// the payload.
 struct HandedOver<'a, S>(TensorAccess<'a, S>);
 
 impl<'de, S: TensorSource<'de>> SeqAccess<'de> for HandedOver<'_, S> {

@@ -27,7 +27,8 @@ pub struct Serializer<S> {
     parent: Mark,
     /// The numbers of the list that the next value is an item of, if it is one.
     numbers: Option<Numbers>,
-    /// The dims of the list that comes next, where they are more than its length: ndarray's own representation tells them first.
+    /// The dims of the list that comes next, where they are more than its length: ndarray's own representation tells
+    /// them first.
     dims: Option<Shape>,
     /// Whether a tensor was refused, which must not be passed over.
     failed: bool,
