@@ -31,7 +31,8 @@
 //!
 //! # Where to look
 //!
-//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`]. [`FORMATS`] is the table of them.
+//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`], `ptd` and `tensorbuffers`.
+//!   [`FORMATS`] is the table of them.
 //! - [`TensorFile`] says what a field of a struct may be and which names it gets; the derive macro of that name lists
 //!   its attributes.
 //! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
@@ -50,6 +51,11 @@
 //!
 //! A tensor crosses serde as a struct of dtype, shape, layout and bytes under a private name. The formats of this crate
 //! know it; to all others it is that struct. So the same types go through `serde_json` or `postcard` too.
+
+/// The examples of the README, which are tested with the others.
+#[cfg(all(doctest, feature = "derive"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 // The derive's `::tensorfile` also means this crate in its own tests.
 extern crate self as tensorfile;
