@@ -370,7 +370,7 @@ fn cast_transpose_and_shape_adapt_arrays() {
     let narrow = Narrow { weight: array![[1.0]], bias: array![1.0] };
     assert_eq!(
         error::<Layer<3>>(&ten_file(&narrow)),
-        "ten: tensor `weight`: the file has f64[1, 1], but expected [3, 2]"
+        "ten: tensor `weight`: the file has f64[1, 1], but expected [3, 2] (at byte 96)"
     );
 }
 

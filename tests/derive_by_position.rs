@@ -107,6 +107,7 @@ fn a_struct_is_not_read_where_a_tensor_lies() {
     }
 
     #[derive(Deserialize, Debug)]
+    #[allow(dead_code, reason = "only read")]
     struct Outer {
         #[serde(flatten)]
         parts: BTreeMap<String, Part>,

@@ -500,42 +500,42 @@ mod plain_types {
         m.compare(
             "number",
             ten::from_slice::<BTreeMap<String, u8>>(&file),
-            "ten: tensor `x`: the file has u8[2], but expected rank 0",
+            "ten: tensor `x`: the file has u8[2], but expected rank 0 (at byte 96)",
         );
         m.compare(
             "dtype",
             ten::from_slice::<BTreeMap<String, Vec<u16>>>(&file),
-            "ten: tensor `x`: the file has u8[2], but expected u16",
+            "ten: tensor `x`: the file has u8[2], but expected u16 (at byte 96)",
         );
         m.compare(
             "signed",
             ten::from_slice::<BTreeMap<String, Vec<i8>>>(&file),
-            "ten: tensor `x`: the file has u8[2], but expected i8",
+            "ten: tensor `x`: the file has u8[2], but expected i8 (at byte 96)",
         );
         m.compare(
             "too few",
             ten::from_slice::<BTreeMap<String, [u8; 3]>>(&file),
-            "ten: tensor `x`: invalid length 2, expected an array of length 3",
+            "ten: tensor `x`: invalid length 2, expected an array of length 3 (at byte 96)",
         );
         m.compare(
             "too many",
             ten::from_slice::<BTreeMap<String, [u8; 1]>>(&file),
-            "ten: tensor `x`: the file has u8[2], but expected [1]",
+            "ten: tensor `x`: the file has u8[2], but expected [1] (at byte 96)",
         );
         m.compare(
             "native",
             ten::from_slice::<BTreeMap<String, Array2<u8>>>(&file),
-            "ten: tensor `x`: invalid length 1, expected an array of length 2",
+            "ten: tensor `x`: invalid length 1, expected an array of length 2 (at byte 96)",
         );
         m.compare(
             "native",
             ten::from_slice::<BTreeMap<String, Array1<f32>>>(&file),
-            "ten: tensor `x`: the file has u8[2], but expected f32",
+            "ten: tensor `x`: the file has u8[2], but expected f32 (at byte 96)",
         );
         m.compare(
             "bytes",
             ten::from_slice::<BTreeMap<String, serde_bytes::ByteBuf>>(&ten_file(&BTreeMap::from([("x", 1_u16)]))),
-            "ten: tensor `x`: the file has u16[], but expected u8",
+            "ten: tensor `x`: the file has u16[], but expected u8 (at byte 96)",
         );
         m.end();
     }
@@ -752,7 +752,10 @@ mod other_formats {
         let mut deserializer = ten::Deserializer::from_slice(&file);
         let error = serde_path_to_error::deserialize::<_, Model>(&mut deserializer).unwrap_err();
         assert_eq!(error.path().to_string(), "encoder[0].bias");
-        assert_eq!(error.inner().to_string(), "tensor `encoder.0.bias`: the file has i32[1], but expected f32");
+        assert_eq!(
+            error.inner().to_string(),
+            "tensor `encoder.0.bias`: the file has i32[1], but expected f32 (at byte 256)"
+        );
     }
 }
 
@@ -1074,11 +1077,15 @@ mod by_name {
         );
         m.compare("an empty file", ten::from_slice::<Linear>(&[]), "ten: missing tensor `weight`");
         m.compare("one tensor of none", ten::from_slice::<Tensor>(&[]), "ten: missing tensor `0`");
-        m.compare("one tensor of two", ten::from_slice::<Tensor>(&file_of(&["a", "b"])), "ten: unexpected tensor `b`");
+        m.compare(
+            "one tensor of two",
+            ten::from_slice::<Tensor>(&file_of(&["a", "b"])),
+            "ten: unexpected tensor `b` (at byte 256)",
+        );
         m.compare(
             "a number of two",
             ten::from_slice::<Arrays<Array1<f32>>>(&file_of(&["a", "b"])),
-            "ten: unexpected tensor `b`",
+            "ten: unexpected tensor `b` (at byte 256)",
         );
         m.end();
     }
@@ -1090,39 +1097,39 @@ mod by_name {
         m.compare(
             "rank",
             ten::from_slice::<Linear>(&file),
-            "ten: tensor `weight`: the file has f32[1], but expected rank 2",
+            "ten: tensor `weight`: the file has f32[1], but expected rank 2 (at byte 96)",
         );
         type Map<T> = BTreeMap<String, Arrays<T>>;
         m.compare(
             "dtype",
             ten::from_slice::<Map<Array1<f64>>>(&file),
-            "ten: tensor `weight`: the file has f32[1], but expected f64",
+            "ten: tensor `weight`: the file has f32[1], but expected f64 (at byte 96)",
         );
         m.compare(
             "element",
             ten::from_slice::<Map<f32>>(&file),
-            "ten: tensor `weight`: the file has f32[1], but expected rank 0",
+            "ten: tensor `weight`: the file has f32[1], but expected rank 0 (at byte 96)",
         );
         m.compare(
             "length",
             ten::from_slice::<Map<[f32; 2]>>(&file),
-            "ten: tensor `weight`: the file has f32[1], but expected [2]",
+            "ten: tensor `weight`: the file has f32[1], but expected [2] (at byte 96)",
         );
         m.compare(
             "layout",
             ten::from_slice::<BTreeMap<String, CooTensor<f32>>>(&file),
-            "ten: tensor `weight`: the file has f32[1], but expected COO layout",
+            "ten: tensor `weight`: the file has f32[1], but expected COO layout (at byte 96)",
         );
         let sparse = btf::to_vec(&CooTensor::new([2], vec![1], vec![1.0_f32]).unwrap()).unwrap();
         m.compare(
             "layout",
             btf::from_slice::<Arrays<Array1<f32>>>(&sparse),
-            "btf: tensor `#0`: the file has f32[2] in COO layout with 1 values, but expected a dense tensor (`CooTensor` reads this one)",
+            "btf: tensor `#0`: the file has f32[2] in COO layout with 1 values, but expected a dense tensor (`CooTensor` reads this one) (at byte 56)",
         );
         m.compare(
             "layout",
             btf::from_slice::<Array1<f32>>(&sparse),
-            "btf: tensor `#0`: the file has f32[2] in COO layout with 1 values, but expected row-major order",
+            "btf: tensor `#0`: the file has f32[2] in COO layout with 1 values, but expected row-major order (at byte 56)",
         );
         m.end();
     }
@@ -1256,12 +1263,12 @@ mod by_position {
         m.compare(
             "a list",
             btf::from_slice::<Arrays<Vec<Array1<f32>>>>(&file(&[vector(), matrix()])),
-            "btf: tensor `#1`: the file has u8[1, 2], but expected f32",
+            "btf: tensor `#1`: the file has u8[1, 2], but expected f32 (at byte 88)",
         );
         m.compare(
             "a tensor of two",
             btf::from_slice::<Tensor>(&file(&[vector(), matrix()])),
-            "btf: unexpected tensor `#1`",
+            "btf: unexpected tensor `#1` (at byte 88)",
         );
         m.compare(
             "a map of structs",
@@ -1294,7 +1301,7 @@ mod by_position {
         let file = btf::to_vec(&[Tensor::from_array(&plain.image), native, one()]).unwrap();
         assert_eq!(
             message(btf::from_slice::<Plain>(&file)),
-            "btf: tensor `#1`: the file has f32[1], but expected rank 0"
+            "btf: tensor `#1`: the file has f32[1], but expected rank 0 (at byte 96)"
         );
     }
 

@@ -32,6 +32,9 @@ pub trait TensorSource<'de> {
     /// The name in a message: `#3` where the file has none.
     fn label(&self, at: usize) -> String;
 
+    /// Where the payload begins in the file.
+    fn offset(&self, at: usize) -> u64;
+
     /// Dtype, shape and layout.
     fn info(&self, at: usize) -> &TensorInfo;
 

@@ -211,6 +211,10 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
         self.index.label(at)
     }
 
+    fn offset(&self, at: usize) -> u64 {
+        self.index.entry(at).range().start
+    }
+
     fn info(&self, at: usize) -> &TensorInfo {
         self.index.entry(at).info()
     }

@@ -577,7 +577,7 @@ mod streams {
         assert!(decoder.skip_tensor().unwrap());
         assert_eq!(
             message(decoder.decode::<Array1<f32>>()),
-            "ten: tensor `policy`: the file has f32[2, 1], but expected rank 1"
+            "ten: tensor `policy`: the file has f32[2, 1], but expected rank 1 (at byte 256)"
         );
         assert_eq!(decoder.decode::<u8>().unwrap(), Some((String::new(), 7)));
         assert!(decoder.decode::<u8>().unwrap().is_none());

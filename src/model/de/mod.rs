@@ -96,8 +96,8 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             let (found, read) = (self.source.len(), self.source.len() - self.source.unread_count());
             return Err(ErrorKind::WrongCount { found: found as u64, expected: read.to_string() }.into());
         }
-        let name = self.source.label(left);
-        Err(ErrorKind::Unexpected { name, expected: Vec::new(), complete: true }.into())
+        let kind = ErrorKind::Unexpected { name: self.source.label(left), expected: Vec::new(), complete: true };
+        Err(self.about(left, kind.into()))
     }
 
     /// The tensor that is asked for here.
@@ -158,10 +158,15 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             Some(tensor) => {
                 let found = self.source.info(tensor).clone();
                 let error = Error::new(ErrorKind::WrongLayout { found, expected });
-                Err(error.in_tensor(self.source.label(tensor)))
+                Err(self.about(tensor, error))
             }
             None => Ok(()),
         }
+    }
+
+    /// The error with the tensor that it is about and where that lies, unless someone closer to the fault told.
+    fn about(&self, at: usize, error: Error) -> Error {
+        error.in_tensor(self.source.label(at)).at(self.source.offset(at))
     }
 
     fn missing(&self) -> Error {
@@ -173,21 +178,20 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     fn tensor<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
         let at = self.locate()?;
         let access = TensorAccess::new(&mut self.source, at);
-        access.visit(visitor).map_err(|error| error.in_tensor(self.source.label(at)))
+        access.visit(visitor).map_err(|error| self.about(at, error))
     }
 
     /// Gives the tensor as ndarray's own representation has it.
     fn ndarray<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
-        let (tensor, label) = self.whole_tensor()?;
-        visitor.visit_map(NdarrayAccess::new(&tensor)).map_err(|error| error.in_tensor(label))
+        let (at, tensor) = self.whole_tensor()?;
+        visitor.visit_map(NdarrayAccess::new(&tensor)).map_err(|error| self.about(at, error))
     }
 
-    /// The tensor that is asked for, copied, and what messages call it.
-    fn whole_tensor(&mut self) -> Result<(Tensor, String)> {
+    /// The tensor that is asked for and its number, copied.
+    fn whole_tensor(&mut self) -> Result<(usize, Tensor)> {
         let at = self.locate()?;
-        let label = self.source.label(at);
-        check_row_major(self.source.info(at)).map_err(|error| error.in_tensor(&label))?;
-        Ok((Tensor::load(&mut *self, &Adapt::NONE)?, label))
+        check_row_major(self.source.info(at)).map_err(|error| self.about(at, error))?;
+        Ok((at, Tensor::load(&mut *self, &Adapt::NONE)?))
     }
 
     /// Gives the number that the tensor of rank 0 here is.
@@ -197,23 +201,23 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visitor: V,
     ) -> Result<V::Value> {
         let opens_list = std::mem::take(&mut self.opens_list);
-        let (tensor, label) = self.whole_tensor()?;
+        let (at, tensor) = self.whole_tensor()?;
         let opens_list = opens_list && tensor.shape().rank() == 1 && !tensor.as_bytes().is_empty();
         let visited = check_rank(tensor.info(), usize::from(opens_list)).and_then(|()| {
             let first = &tensor.as_bytes()[..tensor.dtype().block_bytes()];
             visit(NumberDeserializer::new(tensor.info(), first), visitor)
         });
         self.opened = opens_list.then_some(tensor);
-        visited.map_err(|error| error.in_tensor(label))
+        visited.map_err(|error| self.about(at, error))
     }
 
     /// Gives the numbers that the tensor of rank 1 here holds.
     fn numbers<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
-        let (tensor, label) = self.whole_tensor()?;
+        let (at, tensor) = self.whole_tensor()?;
         let mut access = NumbersAccess::new(tensor.info(), tensor.as_bytes());
         let visited = check_rank(tensor.info(), 1).and_then(|()| visitor.visit_seq(&mut access));
         let all = visited.and_then(|value| access.end().map(|()| value));
-        all.map_err(|error| error.in_tensor(label))
+        all.map_err(|error| self.about(at, error))
     }
 
     /// Gives a list, of `len` items where the type tells.
@@ -350,7 +354,7 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
             _ => Err(ErrorKind::WrongDtype { found: info, expected: Dtype::U8 }.into()),
         };
         let visited = checked.and_then(|()| self.source.payload(at, BytesVisitor(visitor)));
-        visited.map_err(|error| error.in_tensor(self.source.label(at)))
+        visited.map_err(|error| self.about(at, error))
     }
 
     fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
