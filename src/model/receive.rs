@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use super::handoff::take_info;
 use super::token;
 use crate::error::{Error, is_ours, raise};
-use crate::tensor::{Buffer, DimOrder, Dtype, InvalidTensor, Layout, Shape, TensorInfo, check_coo, le_to_host};
+use crate::tensor::{Buffer, DimOrder, Dtype, InvalidTensor, Layout, Shape, TensorInfo, check_coo, grow, le_to_host};
 
 /// What a type does with a tensor of a file.
 pub(crate) trait Receive<'de>: Sized {
@@ -207,10 +207,11 @@ impl<B: Pod> Gathered<B> {
     }
 
     fn push(&mut self, piece: &[u8]) {
-        let whole = self.len == self.bits.len() * size_of::<B>();
-        self.reserve(piece.len());
+        let spare = self.bits.len() * size_of::<B>() - self.len;
+        let more = piece.len().saturating_sub(spare).div_ceil(size_of::<B>());
+        grow(&mut self.bits, more, self.expected.div_ceil(size_of::<B>()));
         match bytemuck::try_cast_slice(piece) {
-            Ok(elements) if whole => self.bits.extend_from_slice(elements),
+            Ok(elements) if spare == 0 => self.bits.extend_from_slice(elements),
             _ => {
                 let len = (self.len + piece.len()).div_ceil(size_of::<B>());
                 self.bits.resize(len, B::zeroed());
@@ -218,16 +219,6 @@ impl<B: Pod> Gathered<B> {
             }
         }
         self.len += piece.len();
-    }
-
-    /// Makes room for `more` bytes: by doubling, as `Vec` does, but not past what is expected.
-    fn reserve(&mut self, more: usize) {
-        let needed = (self.len + more).div_ceil(size_of::<B>());
-        if needed > self.bits.capacity() {
-            let doubled = self.bits.capacity().saturating_mul(2);
-            let capacity = doubled.min(self.expected.div_ceil(size_of::<B>())).max(needed);
-            self.bits.reserve_exact(capacity - self.bits.len());
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use super::stream::grow;
+use crate::tensor::grow;
 
 /// All that follows in a stream, held in blocks that are let go of as they are done with.
 #[derive(Debug)]

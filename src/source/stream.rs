@@ -7,6 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use super::ByteSource;
 use super::rest::Rest;
 use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::grow;
 
 /// A file that is read once, from front to back. Payloads are copied out of its buffer piece by piece.
 #[derive(Debug)]
@@ -89,15 +90,6 @@ impl<R: Read> Stream<R> {
             at += piece.len();
         }
         Some(Ok(()))
-    }
-}
-
-/// Makes room for `more` bytes of the `expected` ones: by doubling, as `Vec` does, but not past what is expected.
-pub(super) fn grow(bytes: &mut Vec<u8>, more: usize, expected: usize) {
-    let needed = bytes.len() + more;
-    if needed > bytes.capacity() {
-        let capacity = bytes.capacity().saturating_mul(2).min(expected).max(needed);
-        bytes.reserve_exact(capacity - bytes.len());
     }
 }
 

@@ -50,6 +50,17 @@ impl fmt::Debug for Buffer {
     }
 }
 
+/// Makes room for `more` items of the `expected` ones: by doubling, as `Vec` does, but not past what is expected.
+///
+/// What a file only promises is not allocated: the memory is never more than twice what has come.
+pub(crate) fn grow<T>(items: &mut Vec<T>, more: usize, expected: usize) {
+    let needed = items.len() + more;
+    if needed > items.capacity() {
+        let capacity = items.capacity().saturating_mul(2).min(expected).max(needed);
+        items.reserve_exact(capacity - items.len());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

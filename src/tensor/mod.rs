@@ -32,7 +32,7 @@ pub use owned::Tensor;
 pub use shape::Shape;
 pub use view::TensorView;
 
-pub(crate) use buffer::Buffer;
+pub(crate) use buffer::{Buffer, grow};
 pub(crate) use cast::{can_cast, cast, number};
 pub(crate) use coo::check as check_coo;
 pub(crate) use element::{from_le_bytes, le_to_host, to_le_bytes, view_le_bytes};

@@ -28,6 +28,7 @@
 //! - The document says nothing about the order of records. They are read in any order, with gaps between them and with
 //!   offsets that two tensors share, as TFRT does; they are written in order and adjacent, the last one padded too, as
 //!   TFRT does.
+//! - Bytes that no record takes, between the records or behind the last one, are ignored, as TFRT does.
 //! - Old writers left garbage in the six reserved bytes. Any are read, zeros are written.
 //! - TFRT crashes on, or misreads, dims that overflow and offsets that point outside of the file. These are errors, and
 //!   so are records that overlap, offsets into the offset table, and dims above 2⁶³ − 1, which TFRT takes for negative.
