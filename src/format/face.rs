@@ -33,6 +33,12 @@ macro_rules! face {
         /// ```
         pub type Deserializer<'de, B> = crate::model::Deserializer<crate::wire::Reader<'de, B, Walk>>;
 
+        /// The [`Deserializer`] of a file in memory, by a name that a struct can have in a field.
+        pub type SliceDeserializer<'de> = Deserializer<'de, crate::source::Slice<'de>>;
+
+        /// The [`Deserializer`] of a stream, by a name that a struct can have in a field.
+        pub type StreamDeserializer<R> = Deserializer<'static, crate::source::Stream<R>>;
+
         /// What a file will be, known before it is written: how many tensors it has and how long it is.
         pub type Plan = crate::wire::Plan<Encode>;
 
@@ -158,6 +164,30 @@ macro_rules! face {
                 value: &T,
             ) -> crate::Result<()> {
                 crate::wire::to_writer(writer, value, self.encode.clone())
+            }
+
+            /// A deserializer over a file in memory. Call `end` after the value.
+            ///
+            /// ```
+            /// use serde::Deserialize;
+            #[doc = concat!("use tensorfile::{Limits, TensorMap, ", $module, "};")]
+            ///
+            #[doc = concat!("let file = ", $module, "::to_vec(&TensorMap::new())?;")]
+            #[doc = concat!("let options = ", $module, "::Options::new().limits(Limits::new().tensors(10));")]
+            /// let mut deserializer = options.slice_deserializer(&file);
+            /// let map = TensorMap::deserialize(&mut deserializer)?;
+            /// deserializer.end()?;
+            /// assert!(map.is_empty());
+            /// # Ok::<(), tensorfile::Error>(())
+            /// ```
+            #[must_use]
+            pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> SliceDeserializer<'de> {
+                crate::wire::slice_deserializer(file, Walk::default(), self.limits.clone())
+            }
+
+            /// A deserializer over a stream. Call `end` after the value.
+            pub fn stream_deserializer<R: std::io::Read>(&self, reader: R) -> StreamDeserializer<R> {
+                crate::wire::stream_deserializer(reader, Walk::default(), self.limits.clone())
             }
 
             /// As [`from_slice`](fn@from_slice).

@@ -54,6 +54,24 @@ pub(crate) fn from_reader<T: for<'de> Deserialize<'de>, W: Walk>(
     read(Reader::new(Stream::new(reader), walk, limits))
 }
 
+/// A deserializer over a file in memory.
+pub(crate) fn slice_deserializer<W: Walk>(
+    file: &[u8],
+    walk: W,
+    limits: Limits,
+) -> Deserializer<Reader<'_, Slice<'_>, W>> {
+    Deserializer::over(Reader::new(Slice::new(file), walk, limits))
+}
+
+/// A deserializer over a stream.
+pub(crate) fn stream_deserializer<'de, R: Read, W: Walk>(
+    reader: R,
+    walk: W,
+    limits: Limits,
+) -> Deserializer<Reader<'de, Stream<R>, W>> {
+    Deserializer::over(Reader::new(Stream::new(reader), walk, limits))
+}
+
 fn read<'de, T, B, W>(reader: Reader<'de, B, W>) -> Result<T>
 where
     T: Deserialize<'de>,
@@ -70,13 +88,13 @@ impl<'de, W: Walk + Default> Deserializer<Reader<'de, Slice<'de>, W>> {
     /// A deserializer over a file in memory. Call [`end`](Self::end) after the value.
     #[must_use]
     pub fn from_slice(file: &'de [u8]) -> Self {
-        Self::over(Reader::new(Slice::new(file), W::default(), Limits::default()))
+        slice_deserializer(file, W::default(), Limits::default())
     }
 }
 
 impl<'de, R: Read, W: Walk + Default> Deserializer<Reader<'de, Stream<R>, W>> {
     /// A deserializer over a stream. Call [`end`](Self::end) after the value.
     pub fn from_reader(reader: R) -> Self {
-        Self::over(Reader::new(Stream::new(reader), W::default(), Limits::default()))
+        stream_deserializer(reader, W::default(), Limits::default())
     }
 }

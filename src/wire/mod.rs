@@ -17,7 +17,7 @@ pub use plan::Plan;
 
 pub(crate) use cursor::Cursor;
 pub(crate) use encode::{Encode, FileLayout, Names, Sharing, cannot_store, cannot_store_dtype};
-pub(crate) use face::{from_reader, from_slice, plan, to_vec, to_writer};
+pub(crate) use face::{from_reader, from_slice, plan, slice_deserializer, stream_deserializer, to_vec, to_writer};
 pub(crate) use pour::Pour;
 pub(crate) use reader::{Reader, Walk};
 #[cfg(feature = "tensorbuffers")]
