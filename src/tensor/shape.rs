@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 /// The dims of a tensor, outermost first; of rank 0 when empty.
 ///
 /// Up to four dims are held without an allocation.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Shape {
@@ -42,6 +42,13 @@ impl Shape {
             return Some(0);
         }
         self.0.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim))
+    }
+}
+
+impl Clone for Shape {
+    fn clone(&self) -> Self {
+        // `SmallVec` would clone dim by dim.
+        Self::new(self.dims())
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Plan<E> {
     /// The payload of the tensor that holds the names, which is the last slot.
     embedded: Option<Vec<u8>>,
     /// The tensors that may share their bytes, while the value is planned by a format that lets them.
-    candidates: Option<Candidates>,
+    candidates: Option<Box<Candidates>>,
     shared: Shared,
     layout: FileLayout,
 }
@@ -45,7 +45,7 @@ impl<E: Encode> Plan<E> {
 
     /// Plans the file of a value that lies under `name`.
     pub(crate) fn under<T: Serialize + ?Sized>(name: &str, value: &T, encode: E) -> Result<Self> {
-        let candidates = (encode.sharing() != Sharing::Never).then(|| Candidates::new(encode.sharing()));
+        let candidates = (encode.sharing() != Sharing::Never).then(|| Box::new(Candidates::new(encode.sharing())));
         let empty = Self {
             encode,
             names: String::new(),
