@@ -18,6 +18,27 @@
 //! assert_eq!(sample.image, array![[1, 2], [3, 4]]);
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
+//!
+//! What holds no tensor leaves nothing in a file. serde has to be told that an empty list may be missing; a struct with
+//! `#[derive(TensorFile)]` knows it:
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use tensorfile::{Tensor, ten};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Batch {
+//!     images: Vec<Tensor>,
+//!     #[serde(default)]
+//!     masks: Vec<Tensor>,
+//! }
+//!
+//! let batch = Batch { images: vec![Tensor::from_slice(&[1_u8], [1])?], masks: vec![] };
+//! let options = ten::Options::new().embed_names(true);
+//! let read: Batch = ten::from_slice(&options.to_vec(&batch)?)?;
+//! assert_eq!((read.images, read.masks), (batch.images, vec![]));
+//! # Ok::<(), tensorfile::Error>(())
+//! ```
 
 mod read;
 mod write;
