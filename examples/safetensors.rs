@@ -15,7 +15,9 @@ use ndarray::{Array1, Array2, Array3};
 use safetensors::SafeTensors;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tensorfile::{Dtype, FORMATS, Result, Tensor, TensorFile, TensorInfo, TensorMap, btf, ptd, ten, tensorbuffers};
+use tensorfile::{
+    Dtype, FORMATS, Result, Tensor, TensorFile, TensorInfo, TensorMap, WriteOptions, btf, ptd, ten, tensorbuffers,
+};
 
 #[derive(TensorFile)]
 struct Bert {
@@ -208,7 +210,7 @@ fn through_every_format<T: Serialize + DeserializeOwned>(model: &TensorMap) -> T
 /// From the tensors into a `T`, into a file, and back.
 fn through<T>(codec: &Codec<T>, model: &TensorMap) -> Result<[String; 5]> {
     let format = FORMATS.iter().find(|format| format.name == codec.format).expect("it is in the table of formats");
-    let mut value = (codec.read)(&format.to_vec_with_names(model)?)?;
+    let mut value = (codec.read)(&format.to_vec(model, &WriteOptions::new().embed_names(true))?)?;
 
     // The best of a few times, as the first meets memory that nobody has touched yet.
     let (mut write, mut read) = (Duration::MAX, Duration::MAX);

@@ -65,6 +65,7 @@ extern crate self as tensorfile;
 pub mod __private;
 pub mod array;
 mod error;
+mod file;
 mod format;
 mod limits;
 mod model;
@@ -77,13 +78,14 @@ pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
 pub use error::{Category, Error, ErrorKind, Result};
+pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, load, save};
 #[cfg(feature = "ptd")]
 pub use format::ptd;
 #[cfg(feature = "tensorbuffers")]
 pub use format::tensorbuffers;
-pub use format::{FORMATS, Format, btf, ten};
+pub use format::{FORMATS, FileMetadata, Format, WriteOptions, btf, ten};
 pub use limits::Limits;
-pub use model::{FromTensors, Schema, SchemaEntry, Slot, TensorFile};
+pub use model::{Collection, FromTensors, Schema, SchemaEntry, Slot, TensorFile};
 pub use tensor::{
     Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, InvalidCast,
     InvalidTensor, Layout, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::io::{self, Read};
 
 use ndarray::{Array1, Array2, ArrayView2, s};
-use tensorfile::{Arrays, CooTensor, FORMATS, Tensor, TensorMap, TensorView, btf, ten};
+use tensorfile::{Arrays, CooTensor, FORMATS, Tensor, TensorMap, TensorView, WriteOptions, btf, ten};
 
 const MIB: usize = 1 << 20;
 
@@ -45,7 +45,7 @@ fn writing_sparse_and_dynamic_tensors_does_not_copy_them() {
 
     let map = TensorMap::from_iter([("0", Tensor::from_array(&Array1::<u8>::ones(8 * MIB)))]);
     for format in FORMATS {
-        let ((), bytes) = peak(|| format.to_writer(io::sink(), &map).unwrap());
+        let ((), bytes) = peak(|| format.to_writer(io::sink(), &map, &WriteOptions::new()).unwrap());
         assert!(bytes < MIB / 4, "{}: {bytes} bytes", format.name);
     }
 }
@@ -54,7 +54,7 @@ fn writing_sparse_and_dynamic_tensors_does_not_copy_them() {
 fn writing_to_memory_takes_the_file_and_little_more() {
     let map = TensorMap::from_iter([("0", Tensor::from_array(&Array1::<u8>::ones(8 * MIB)))]);
     for format in FORMATS {
-        let (file, bytes) = peak(|| format.to_vec(&map).unwrap());
+        let (file, bytes) = peak(|| format.to_vec(&map, &WriteOptions::new()).unwrap());
         assert_eq!(file.capacity(), file.len(), "{}", format.name);
         assert!(bytes < file.len() + MIB / 4, "{}: {bytes} bytes", format.name);
     }
@@ -64,7 +64,7 @@ fn writing_to_memory_takes_the_file_and_little_more() {
 fn reading_takes_the_arrays_and_little_more() {
     let map = TensorMap::from_iter([("0", Tensor::from_array(&Array1::<f32>::ones(2 * MIB)))]);
     for format in FORMATS {
-        let file = format.to_vec(&map).unwrap();
+        let file = format.to_vec(&map, &WriteOptions::new()).unwrap();
         let (read, bytes) = peak(|| format.from_slice(&file).unwrap());
         assert_eq!(read, map);
         assert!(bytes < file.len() + MIB / 4, "{}: {bytes} bytes", format.name);

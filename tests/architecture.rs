@@ -25,8 +25,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("format", &["tensor", "error", "limits", "source", "model", "wire"]),
     // Layer 5: on top of all.
     ("array", &["tensor", "error", "limits", "model"]),
+    ("file", &["tensor", "error", "limits", "source", "model", "wire", "format"]),
     ("private", &["tensor", "error", "limits", "model", "array"]),
-    ("lib", &["array", "error", "format", "limits", "model", "private", "source", "tensor", "wire"]),
+    ("lib", &["array", "error", "file", "format", "limits", "model", "private", "source", "tensor", "wire"]),
 ];
 
 /// Items that `lib.rs` re-exports, with the module that each is from.

@@ -30,6 +30,18 @@ pub enum ErrorKind {
         /// The bytes there.
         left: u64,
     },
+    /// A file that is of no format that there is.
+    UnknownFormat {
+        /// The first bytes, up to eight.
+        found: Vec<u8>,
+        /// The formats that there are.
+        formats: Vec<&'static str>,
+    },
+    /// A file that could be of several formats.
+    AmbiguousFormat {
+        /// These.
+        formats: Vec<&'static str>,
+    },
     /// The bytes that tell the format are not there.
     BadMagic {
         /// The bytes found.
@@ -182,6 +194,8 @@ impl ErrorKind {
     pub fn category(&self) -> Category {
         match self {
             Self::Truncated { .. }
+            | Self::UnknownFormat { .. }
+            | Self::AmbiguousFormat { .. }
             | Self::BadMagic { .. }
             | Self::UnknownDtype { .. }
             | Self::UnknownLayout { .. }
@@ -222,6 +236,13 @@ impl fmt::Display for ErrorKind {
         match self {
             Self::Truncated { needed, left } => {
                 write!(f, "needs {needed} more bytes, but the file has {left} left")
+            }
+            Self::UnknownFormat { found, .. } if found.is_empty() => f.write_str("is empty, so its format cannot be told"),
+            Self::UnknownFormat { found, formats } => {
+                write!(f, "begins with `{}`, which is none of {}", found.escape_ascii(), formats.join(", "))
+            }
+            Self::AmbiguousFormat { formats } => {
+                write!(f, "could be of the formats {}; say which one it is", formats.join(" and "))
             }
             Self::BadMagic { found, expected } => {
                 write!(f, "found `{}`, but expected `{}`", found.escape_ascii(), expected.escape_ascii())

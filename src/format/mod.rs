@@ -1,6 +1,10 @@
 //! The formats, and the table of them.
 
+mod detect;
 mod face;
+mod functions;
+mod metadata;
+mod write;
 
 pub mod btf;
 #[cfg(feature = "ptd")]
@@ -11,31 +15,100 @@ pub mod tensorbuffers;
 
 use std::io::{Read, Write};
 
+use serde::Serialize;
+
 use crate::error::Result;
 use crate::tensor::{Dtype, TensorMap};
 
-/// Every format, as a row of a table.
-///
-/// Tests, tools and documents that are about all formats go through it, so that a new format is one folder and one row.
-///
-/// ```
-/// use tensorfile::{FORMATS, Tensor, TensorMap};
-///
-/// let map: TensorMap = [("0", Tensor::from_slice(&[1.0_f32, 2.0], [2])?)].into_iter().collect();
-/// for format in FORMATS {
-///     let file = format.to_vec(&map)?;
-///     assert_eq!(format.from_slice(&file)?, map, "{}", format.name);
-/// }
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-pub const FORMATS: &[&Format] = &[
-    &btf::FORMAT,
-    &ten::FORMAT,
+pub use metadata::FileMetadata;
+pub use write::WriteOptions;
+
+pub(crate) use detect::{by_extension, detect};
+pub(crate) use face::face;
+pub(crate) use functions::{Functions, functions};
+
+/// Makes the table, and what has to be one function for each format: to write values of any type.
+macro_rules! table {
+    ($($(#[$attribute:meta])* $module:ident,)*) => {
+        /// Every format, as a row of a table.
+        ///
+        /// Tests, tools and documents that are about all formats go through it, so that a new format is one folder and one row.
+        ///
+        /// ```
+        /// use tensorfile::{FORMATS, Tensor, TensorMap, WriteOptions};
+        ///
+        /// let map: TensorMap = [("0", Tensor::from_slice(&[1.0_f32, 2.0], [2])?)].into_iter().collect();
+        /// for format in FORMATS {
+        ///     let file = format.to_vec(&map, &WriteOptions::new())?;
+        ///     assert_eq!(format.from_slice(&file)?, map, "{}", format.name);
+        /// }
+        /// # Ok::<(), tensorfile::Error>(())
+        /// ```
+        pub const FORMATS: &[&Format] = &[$($(#[$attribute])* &$module::FORMAT,)*];
+
+        impl Format {
+            /// Writes a file in memory.
+            ///
+            /// # Errors
+            ///
+            /// As [`to_writer`](Self::to_writer).
+            pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T, options: &WriteOptions) -> Result<Vec<u8>> {
+                match self.name {
+                    $($(#[$attribute])* name if name == $module::FORMAT.name => {
+                        $module::options(options)?.to_vec(value)
+                    })*
+                    _ => unreachable!("rows are made in this table only"),
+                }
+            }
+
+            /// Writes a file to a stream.
+            ///
+            /// The value is anything that the format's own `to_writer` takes; a [`Collection`](crate::Collection) goes in as
+            /// `&dyn Collection`.
+            ///
+            /// # Errors
+            ///
+            /// As the `to_writer` of the format's module; [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) also where
+            /// the format has no such option or cannot keep the metadata.
+            pub fn to_writer<T: Serialize + ?Sized>(
+                &self,
+                writer: impl Write,
+                value: &T,
+                options: &WriteOptions,
+            ) -> Result<()> {
+                match self.name {
+                    $($(#[$attribute])* name if name == $module::FORMAT.name => {
+                        $module::options(options)?.to_writer(writer, value)
+                    })*
+                    _ => unreachable!("rows are made in this table only"),
+                }
+            }
+
+            /// The length in bytes of the file that [`to_writer`](Self::to_writer) would write. Checks that it could.
+            ///
+            /// # Errors
+            ///
+            /// As [`to_writer`](Self::to_writer), but for those of writing.
+            pub fn file_bytes<T: Serialize + ?Sized>(&self, value: &T, options: &WriteOptions) -> Result<u64> {
+                match self.name {
+                    $($(#[$attribute])* name if name == $module::FORMAT.name => {
+                        $module::options(options)?.plan(value).map(|plan| plan.file_bytes())
+                    })*
+                    _ => unreachable!("rows are made in this table only"),
+                }
+            }
+        }
+    };
+}
+
+table! {
+    btf,
+    ten,
     #[cfg(feature = "ptd")]
-    &ptd::FORMAT,
+    ptd,
     #[cfg(feature = "tensorbuffers")]
-    &tensorbuffers::FORMAT,
-];
+    tensorbuffers,
+}
 
 /// What a format is called, what it can hold, and how to read and write collections in it.
 #[derive(Debug)]
@@ -51,20 +124,21 @@ pub struct Format {
     pub max_rank: Option<usize>,
     /// How long names may be in bytes: 0 where it stores none, `None` where they may be of any length.
     ///
-    /// Longer ones can be embedded; see [`to_vec_with_names`](Self::to_vec_with_names).
+    /// Longer ones can be embedded; see [`WriteOptions::embed_names`].
     pub max_name: Option<usize>,
     /// Whether it can store sparse tensors.
     pub sparse: bool,
+    /// What its files begin with, where they do; any one of them.
+    pub(crate) magics: &'static [Magic],
     pub(crate) functions: Functions,
 }
 
-/// The entry points of a format's module, for collections.
+/// Bytes that tell a format.
 #[derive(Debug)]
-pub(crate) struct Functions {
-    pub(crate) from_slice: fn(&[u8]) -> Result<TensorMap>,
-    pub(crate) from_reader: fn(&mut dyn Read) -> Result<TensorMap>,
-    pub(crate) to_vec: fn(&TensorMap, bool) -> Result<Vec<u8>>,
-    pub(crate) to_writer: fn(&mut dyn Write, &TensorMap, bool) -> Result<()>,
+pub(crate) struct Magic {
+    /// Where they stand in the file.
+    pub(crate) offset: usize,
+    pub(crate) bytes: &'static [u8],
 }
 
 impl Format {
@@ -86,61 +160,9 @@ impl Format {
         (self.functions.from_reader)(&mut reader)
     }
 
-    /// Writes a file in memory, with the names that the format can store.
-    ///
-    /// # Errors
-    ///
-    /// As the `to_vec` of the format's module.
-    pub fn to_vec(&self, map: &TensorMap) -> Result<Vec<u8>> {
-        (self.functions.to_vec)(map, false)
-    }
-
-    /// Writes a file in memory with every name, in a tensor of its own where the format could not store them.
-    ///
-    /// # Errors
-    ///
-    /// As the `to_vec` of the format's module.
-    pub fn to_vec_with_names(&self, map: &TensorMap) -> Result<Vec<u8>> {
-        (self.functions.to_vec)(map, true)
-    }
-
-    /// Writes a file to a stream, with the names that the format can store.
-    ///
-    /// # Errors
-    ///
-    /// As the `to_writer` of the format's module.
-    pub fn to_writer(&self, mut writer: impl Write, map: &TensorMap) -> Result<()> {
-        (self.functions.to_writer)(&mut writer, map, false)
-    }
-
-    /// Writes a file to a stream with every name, in a tensor of its own where the format could not store them.
-    ///
-    /// # Errors
-    ///
-    /// As the `to_writer` of the format's module.
-    pub fn to_writer_with_names(&self, mut writer: impl Write, map: &TensorMap) -> Result<()> {
-        (self.functions.to_writer)(&mut writer, map, true)
+    /// Whether a file can keep an entry of [`FileMetadata`] of that key.
+    #[must_use]
+    pub fn keeps_metadata(&self, key: &str) -> bool {
+        (self.functions.keeps_metadata)(key)
     }
 }
-
-/// The [`Functions`] of a format whose module has the usual face. The closure makes the `Options` to write a
-/// [`TensorMap`] with, as it is: with every name where its argument says so.
-macro_rules! functions {
-    ($options:expr) => {
-        crate::format::Functions {
-            from_slice: |file| from_slice(file),
-            from_reader: |reader| from_reader(reader),
-            to_vec: |map, names| {
-                let options: fn(bool) -> Options = $options;
-                options(names).to_vec(map)
-            },
-            to_writer: |writer, map, names| {
-                let options: fn(bool) -> Options = $options;
-                options(names).to_writer(writer, map)
-            },
-        }
-    };
-}
-
-pub(crate) use face::face;
-pub(crate) use functions;

@@ -13,6 +13,7 @@ use crate::tensor::TensorInfo;
 thread_local! {
     static SCHEMA: Cell<Option<fn() -> Node>> = const { Cell::new(None) };
     static INFO: Cell<Option<TensorInfo>> = const { Cell::new(None) };
+    static PLACE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
 /// Calls `read`, which begins with a call of a deserializer. If that is ours, it finds the schema.
@@ -40,4 +41,16 @@ pub(crate) fn with_info<T>(info: TensorInfo, pass: impl FnOnce() -> T) -> T {
 /// The head of [`with_info`].
 pub(crate) fn take_info() -> Option<TensorInfo> {
     INFO.take()
+}
+
+/// Tells where a payload lies, right before its first piece is offered.
+pub(crate) fn offer_place(place: Option<u64>) {
+    PLACE.set(place);
+}
+
+/// The place that `look` was told by [`offer_place`].
+pub(crate) fn with_place<T>(look: impl FnOnce() -> T) -> (T, Option<u64>) {
+    PLACE.take();
+    let value = look();
+    (value, PLACE.take())
 }

@@ -1,6 +1,7 @@
 //! How a tensor travels through serde.
 
 mod adapt;
+mod collection;
 mod containers;
 mod de;
 mod handoff;
@@ -17,6 +18,7 @@ pub(crate) mod token;
 mod traits;
 
 pub use adapt::{Adapt, Adaptable};
+pub use collection::Collection;
 pub use de::Deserializer;
 pub use schema::{Field, Node, Schema, SchemaEntry, Slot};
 pub use ser::Serializer;

@@ -1,7 +1,12 @@
 //! Where the bytes of a file come from: ranges of them, whatever the format.
 
+#[cfg(feature = "mmap")]
+mod mapping;
+mod piece;
+mod ranges;
 mod rest;
 mod slice;
+mod storage;
 mod stream;
 
 use std::ops::Range;
@@ -10,7 +15,9 @@ use serde::de::Visitor;
 
 use crate::error::Result;
 
+pub use ranges::Ranges;
 pub use slice::Slice;
+pub use storage::Storage;
 pub use stream::Stream;
 
 /// Bytes at offsets.

@@ -2,9 +2,10 @@ use std::collections::HashMap;
 use std::io::{ErrorKind as IoErrorKind, Read};
 use std::ops::Range;
 
-use serde::de::{DeserializeSeed, Deserializer, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, SeqAccess, Visitor};
 
 use super::ByteSource;
+use super::piece::Piece;
 use super::rest::Rest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::grow;
@@ -213,7 +214,7 @@ impl<'de, R: Read> SeqAccess<'de> for PieceAccess<'_, R> {
             return Err(truncated(self.end - self.len, self.len, self.len - left));
         }
         let now = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let value = seed.deserialize(PieceDeserializer(&piece[..now]))?;
+        let value = seed.deserialize(Piece(&piece[..now]))?;
         self.stream.consume(now);
         Ok(Some(value))
     }
@@ -238,21 +239,6 @@ impl<'de> SeqAccess<'de> for HeldAccess<'_> {
             return Err(truncated(self.range.start, left, 0));
         }
         self.range.start += piece.len() as u64;
-        seed.deserialize(PieceDeserializer(piece)).map(Some)
-    }
-}
-
-struct PieceDeserializer<'a>(&'a [u8]);
-
-impl<'de> Deserializer<'de> for PieceDeserializer<'_> {
-    type Error = Error;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
-        visitor.visit_bytes(self.0)
-    }
-
-    serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+        seed.deserialize(Piece(piece)).map(Some)
     }
 }

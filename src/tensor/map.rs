@@ -55,6 +55,12 @@ impl TensorMap {
         self.0.shift_remove(name)
     }
 
+    /// The name and the tensor at a position.
+    pub(crate) fn at(&self, at: usize) -> (&str, &Tensor) {
+        let (name, tensor) = self.0.get_index(at).expect("the position is below the number of tensors");
+        (name, tensor)
+    }
+
     /// Names and tensors in order.
     pub fn iter(&self) -> indexmap::map::Iter<'_, String, Tensor> {
         self.0.iter()

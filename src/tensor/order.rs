@@ -61,14 +61,26 @@ where
 impl DimOrder {
     /// The strides, in elements, of a dense tensor in this order.
     pub(crate) fn strides(&self, shape: &Shape) -> Vec<usize> {
-        let mut strides = vec![0; shape.rank()];
-        let mut stride = usize::from(!shape.contains(&0));
-        for &dim in self.as_slice().iter().rev() {
-            strides[usize::from(dim)] = stride;
-            stride *= shape[usize::from(dim)];
-        }
-        strides
+        strides(shape, self.as_slice().iter().map(|dim| usize::from(*dim)))
     }
+}
+
+impl Shape {
+    /// The strides, in elements, of a dense tensor in row-major order.
+    pub(crate) fn row_major_strides(&self) -> Vec<usize> {
+        strides(self, 0..self.rank())
+    }
+}
+
+/// The strides of a tensor whose dims lie in the given order, outermost first.
+fn strides(shape: &Shape, order: impl DoubleEndedIterator<Item = usize>) -> Vec<usize> {
+    let mut strides = vec![0; shape.rank()];
+    let mut stride = usize::from(!shape.contains(&0));
+    for dim in order.rev() {
+        strides[dim] = stride;
+        stride *= shape[dim];
+    }
+    strides
 }
 
 /// Elements gathered before they are passed on.

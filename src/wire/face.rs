@@ -4,11 +4,11 @@ use std::io::{BufWriter, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Encode, Plan, Reader, Walk};
+use super::{Encode, Index, Plan, Reader, Walk};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Deserializer, Serializer, TensorSource};
-use crate::source::{Slice, Stream};
+use crate::source::{Ranges, Slice, Storage, Stream};
 
 /// The most that small writes are gathered to; larger payloads are written as they are.
 const BUFFER: usize = 64 * 1024;
@@ -52,6 +52,11 @@ pub(crate) fn from_reader<T: for<'de> Deserialize<'de>, W: Walk>(
     limits: Limits,
 ) -> Result<T> {
     read(Reader::new(Stream::new(reader), walk, limits))
+}
+
+/// The index of an opened file.
+pub(crate) fn index<W: Walk>(storage: &Storage, walk: W, limits: Limits) -> Result<Index> {
+    Reader::new(Ranges::new(storage), walk, limits).into_index().map_err(|error| error.in_format(W::FORMAT))
 }
 
 /// A deserializer over a file in memory.

@@ -1,6 +1,6 @@
-use std::cell::OnceCell;
 use std::hash::BuildHasher;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -12,7 +12,7 @@ use crate::tensor::TensorInfo;
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The name that the file has for it, or the position once it was asked for.
-    name: OnceCell<Box<str>>,
+    name: OnceLock<Box<str>>,
     has_name: bool,
     info: TensorInfo,
     range: Range<u64>,
@@ -21,7 +21,7 @@ pub struct Entry {
 impl Entry {
     pub(crate) fn new(name: Option<String>, info: TensorInfo, range: Range<u64>) -> Self {
         let has_name = name.is_some();
-        let name = name.map(|name| OnceCell::from(name.into_boxed_str())).unwrap_or_default();
+        let name = name.map(|name| OnceLock::from(name.into_boxed_str())).unwrap_or_default();
         Self { name, has_name, info, range }
     }
 
@@ -51,7 +51,7 @@ impl Entry {
 }
 
 /// The tensors of a file, and which of them have been read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Index {
     entries: Vec<Entry>,
     /// The number of the first entry: those before are forgotten.
@@ -62,13 +62,15 @@ pub struct Index {
     /// The number of entries that begin before the one before them.
     backwards: usize,
     by_name: HashTable<usize>,
+    /// Whether the names are those of one more tensor, not the format's own.
+    embedded_names: bool,
     hasher: DefaultHashBuilder,
     /// Made when a part of a name is looked for, once every tensor is known.
     sorted: Option<Sorted>,
 }
 
 /// The tensors in the order of their names.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Sorted {
     order: Vec<usize>,
     /// Where each tensor stands in `order`.
@@ -127,12 +129,22 @@ impl Index {
         self.sorted = None;
     }
 
+    /// Calls the tensors by the names that one more tensor holds.
+    pub(crate) fn embed(&mut self, names: Vec<String>) -> Result<()> {
+        self.embedded_names = true;
+        self.rename(names)
+    }
+
+    pub(crate) fn has_embedded_names(&self) -> bool {
+        self.embedded_names
+    }
+
     /// Calls the tensors by other names.
     pub(crate) fn rename(&mut self, names: Vec<String>) -> Result<()> {
         self.by_name.clear();
         self.sorted = None;
         for (at, name) in names.into_iter().enumerate() {
-            self.entries[at].name = OnceCell::from(name.into_boxed_str());
+            self.entries[at].name = OnceLock::from(name.into_boxed_str());
             self.entries[at].has_name = true;
             self.add_name(at)?;
         }
@@ -206,9 +218,14 @@ impl Index {
         self.read.iter().filter(|read| !**read).count()
     }
 
+    /// Where the tensor of that name stands, read or not.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.find_named(name).or_else(|| self.find_unnamed(name))
+    }
+
     /// The tensor of that name, if it is not read.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
-        let at = self.find_named(name).or_else(|| self.find_unnamed(name))?;
+        let at = self.position(name)?;
         (!self.read[at]).then_some(at)
     }
 

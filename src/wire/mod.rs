@@ -8,7 +8,6 @@ pub(crate) mod names;
 mod plan;
 mod pour;
 mod reader;
-#[cfg(feature = "tensorbuffers")]
 mod replace;
 mod share;
 
@@ -17,8 +16,9 @@ pub use plan::Plan;
 
 pub(crate) use cursor::Cursor;
 pub(crate) use encode::{Encode, FileLayout, Names, Sharing, cannot_store, cannot_store_dtype};
-pub(crate) use face::{from_reader, from_slice, plan, slice_deserializer, stream_deserializer, to_vec, to_writer};
+pub(crate) use face::{
+    from_reader, from_slice, index, plan, slice_deserializer, stream_deserializer, to_vec, to_writer,
+};
 pub(crate) use pour::Pour;
-pub(crate) use reader::{Reader, Walk};
-#[cfg(feature = "tensorbuffers")]
+pub(crate) use reader::{Indexed, Reader, Walk};
 pub(crate) use replace::replace;

@@ -22,6 +22,19 @@ pub trait Walk {
     fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>>;
 }
 
+/// The walk through a file whose index is known.
+#[derive(Debug)]
+pub struct Indexed;
+
+impl Walk for Indexed {
+    /// Who knows the index knows the format.
+    const FORMAT: &'static str = "";
+
+    fn next<'de, B: ByteSource<'de>>(&mut self, _: &mut B, _: &Limits) -> Result<Option<Entry>> {
+        Ok(None)
+    }
+}
+
 /// A file of any format as a source of tensors.
 #[derive(Debug)]
 pub struct Reader<'de, B, W> {
@@ -39,8 +52,6 @@ pub struct Reader<'de, B, W> {
     payloads: u64,
     /// The memory that the heads of all tensors so far take.
     heads: u64,
-    /// Whether a list of names was found.
-    took_names: bool,
     /// Whether a list of names is looked for.
     embeds_names: bool,
     file: PhantomData<&'de [u8]>,
@@ -58,10 +69,20 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             ahead: None,
             payloads: 0,
             heads: 0,
-            took_names: false,
             embeds_names: true,
             file: PhantomData,
         }
+    }
+
+    /// A reader of a file whose index is known.
+    pub(crate) fn over(source: B, walk: W, limits: Limits, index: Index) -> Self {
+        Self { index, drained: true, ..Self::new(source, walk, limits) }
+    }
+
+    /// The index of the whole file.
+    pub(crate) fn into_index(mut self) -> Result<Index> {
+        self.drain()?;
+        Ok(self.index)
     }
 
     /// Takes a list of names for the tensor that it is.
@@ -164,8 +185,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
 
     fn take_names(&mut self, entry: &Entry) -> Result<()> {
         let bytes = self.source.payload(entry.range(), names::WholeBytes)?;
-        self.took_names = true;
-        self.index.rename(names::parse(&bytes, self.index.len())?)
+        self.index.embed(names::parse(&bytes, self.index.len())?)
     }
 }
 
@@ -200,7 +220,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
     }
 
     fn has_embedded_names(&self) -> bool {
-        self.took_names
+        self.index.has_embedded_names()
     }
 
     fn name(&self, at: usize) -> &str {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 
-/// Replaces a file by one that `fill` makes of it: whole and durable, or the old one stays.
+/// Puts a file that `fill` writes in a place: whole and durable, or what was there stays.
 ///
 /// The new file is written beside the old one, reaches the disk, gets the old one's permissions and then its name.
-/// Where the path is a symbolic link, the file that it leads to is replaced.
-pub(crate) fn replace(path: &Path, fill: impl FnOnce(&File, &mut File) -> Result<()>) -> Result<()> {
+/// Where there is none, the permissions are those of any new file. Where the path is a symbolic link, the file that it
+/// leads to is replaced.
+pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     replace_in_steps(path, fill, |_| Ok(()))
 }
 
@@ -27,25 +28,62 @@ enum Step {
 /// As [`replace`], with a call before each step, which may fail in its place.
 fn replace_in_steps(
     path: &Path,
-    fill: impl FnOnce(&File, &mut File) -> Result<()>,
+    fill: impl FnOnce(&mut File) -> Result<()>,
     mut before: impl FnMut(Step) -> io::Result<()>,
 ) -> Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let path = fs::canonicalize(path).map_err(named)?;
-    let old = File::open(&path).map_err(named)?;
+    let path = follow(path).map_err(named)?;
+    let old = look(&path).map_err(named)?;
     before(Step::Create)?;
-    let (mut new, beside) = create_beside(&path).map_err(named)?;
+    let (mut new, beside) = create_beside(&path, old.is_some()).map_err(|error| named(beside_failed(error)))?;
     before(Step::Permit)?;
-    permit(&new, &old.metadata()?)?;
-    fill(&old, &mut new)?;
+    if let Some(old) = old {
+        permit(&new, &old)?;
+    }
+    fill(&mut new)?;
     before(Step::Sync)?;
-    new.sync_all()?;
-    drop((old, new));
+    new.sync_all().map_err(named)?;
+    drop(new);
     before(Step::Rename)?;
-    fs::rename(&beside.0, &path)?;
+    fs::rename(&beside.0, &path).map_err(named)?;
     std::mem::forget(beside);
     before(Step::SyncFolder)?;
-    Ok(sync_folder(&path)?)
+    Ok(sync_folder(&path).map_err(named)?)
+}
+
+/// The path behind symbolic links, the last of which may lead to nothing.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    /// As many as Linux follows.
+    const LINKS: usize = 40;
+
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            // It is no link, or nothing.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("leads through too many symbolic links"))
+}
+
+/// The permissions of the file that is to be replaced, if there is one.
+fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::metadata(path) {
+        Ok(old) if old.is_file() => Ok(Some(old)),
+        Ok(old) if old.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is no regular file, so another cannot take its place; write to it instead",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Says that it is the folder that does not let us.
+fn beside_failed(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot create a file beside it, to take its place: {error}"))
 }
 
 /// A file that is removed when this goes out of scope.
@@ -58,8 +96,8 @@ impl Drop for Temporary {
     }
 }
 
-/// Creates an empty file in the same folder, which only its owner may read.
-fn create_beside(path: &Path) -> io::Result<(File, Temporary)> {
+/// Creates an empty file in the same folder, which only its owner may read where that is `private`.
+fn create_beside(path: &Path, private: bool) -> io::Result<(File, Temporary)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
 
     loop {
@@ -71,7 +109,11 @@ fn create_beside(path: &Path) -> io::Result<(File, Temporary)> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        if private {
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        }
+        #[cfg(not(unix))]
+        let _ = private;
         match options.open(&beside) {
             Ok(file) => return Ok((file, Temporary(beside))),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -98,8 +140,9 @@ fn permit(file: &File, like: &fs::Metadata) -> io::Result<()> {
 /// Sees to it that the name reaches the disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
-    if let Some(folder) = path.parent() {
-        File::open(folder)?.sync_all()?;
+    {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     #[cfg(not(unix))]
     let _ = path;
@@ -112,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn fill(_: &File, new: &mut File) -> Result<()> {
+    fn fill(new: &mut File) -> Result<()> {
         Ok(new.write_all(b"new")?)
     }
 
@@ -162,5 +205,30 @@ mod tests {
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+
+        fs::remove_file(&path).unwrap();
+        replace(&link, fill).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new", "a link to nothing is followed");
+        let fresh = folder.path().join("fresh");
+        fs::write(&fresh, "").unwrap();
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&path), mode(&fresh), "a new file has the permissions of any new file");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn says_what_cannot_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (missing, circle) = (folder.path().join("no/file"), folder.path().join("circle"));
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        for (path, expected) in [
+            (Path::new("/dev/null"), "is no regular file, so another cannot take its place; write to it instead"),
+            (&missing, "cannot create a file beside it, to take its place: No such file or directory (os error 2)"),
+            (&circle, "leads through too many symbolic links"),
+            (folder.path(), "is a directory"),
+        ] {
+            let error = replace(path, |_| unreachable!("there is nothing to write to")).unwrap_err();
+            assert_eq!(error.to_string(), format!("{}: {expected}", path.display()));
+        }
     }
 }

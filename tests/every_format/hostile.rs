@@ -1,6 +1,6 @@
 //! Files that nobody meant: an error or a value, never a panic, and no more memory than the file is worth.
 
-use tensorfile::{Category, FORMATS, Format, TensorMap};
+use tensorfile::{Category, FORMATS, Format, TensorMap, WriteOptions};
 
 use super::memory::peak;
 use super::{Pieces, samples};
@@ -39,7 +39,7 @@ fn check(format: &Format, map: &TensorMap, what: &str) {
         assert_eq!(tensor.info().payload_bytes(), Some(tensor.as_bytes().len()), "{what}");
         tensorfile::TensorView::new(tensor.info().clone(), tensor.as_bytes()).unwrap();
     }
-    match format.to_vec_with_names(map) {
+    match format.to_vec(map, &WriteOptions::new().embed_names(true)) {
         Ok(file) => assert_eq!(format.from_slice(&file).unwrap(), *map, "{what}"),
         // Readers take more than writers may write, such as rank 10 of ten.
         Err(error) => assert_eq!(error.category(), Category::Call, "{what}: {error}"),

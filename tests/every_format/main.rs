@@ -12,7 +12,7 @@ mod table;
 
 use std::io::Read;
 
-use tensorfile::{CooTensor, Dtype, Format, Tensor, TensorInfo, TensorMap};
+use tensorfile::{CooTensor, Dtype, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 /// A tensor with bytes that count up; each is a value of every dtype but `bool`.
 fn tensor(dtype: Dtype, shape: &[usize]) -> Tensor {
@@ -35,7 +35,11 @@ fn stores_name(format: &Format, name: &str, at: usize) -> bool {
 /// The file of a map, with its names in the format's own place if it has one for all of them.
 fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
     let own = map.names().enumerate().all(|(at, name)| stores_name(format, name, at));
-    let file = if own { format.to_vec(map) } else { format.to_vec_with_names(map) };
+    let file = if own {
+        format.to_vec(map, &WriteOptions::new())
+    } else {
+        format.to_vec(map, &WriteOptions::new().embed_names(true))
+    };
     file.unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tensorfile::{CooTensor, Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap};
+use tensorfile::{CooTensor, Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use super::Pieces;
 
@@ -63,18 +63,18 @@ proptest! {
 
     #[test]
     fn maps_round_trip_with_their_names((format, map) in format_and_map(), sizes in vec(1..500_usize, 1..5)) {
-        let file = format.to_vec_with_names(&map).unwrap();
+        let file = format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap();
         prop_assert_eq!(&format.from_slice(&file).unwrap(), &map);
         prop_assert_eq!(&format.from_reader(Pieces::new(&file, &sizes)).unwrap(), &map);
-        prop_assert_eq!(&format.to_vec_with_names(&map).unwrap(), &file);
+        prop_assert_eq!(&format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap(), &file);
         let mut written = Vec::new();
-        format.to_writer_with_names(&mut written, &map).unwrap();
+        format.to_writer(&mut written, &map, &WriteOptions::new().embed_names(true)).unwrap();
         prop_assert_eq!(&written, &file);
     }
 
     #[test]
     fn maps_round_trip_without_more_than_the_format_has((format, map) in format_and_map(), sizes in vec(1..500_usize, 1..5)) {
-        let Ok(file) = format.to_vec(&map) else {
+        let Ok(file) = format.to_vec(&map, &WriteOptions::new()) else {
             prop_assert!(map.names().any(|name| format.max_name.is_some_and(|most| most > 0 && name.len() > most)));
             return Ok(());
         };
@@ -94,7 +94,7 @@ proptest! {
         damage in vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6),
         cut in any::<proptest::sample::Index>(),
     ) {
-        let mut file = format.to_vec_with_names(&map).unwrap();
+        let mut file = format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap();
         if !file.is_empty() {
             for (at, byte) in damage {
                 let at = at.index(file.len());

@@ -1,6 +1,6 @@
 //! What a format cannot store is an error that names the tensor, before anything is written.
 
-use tensorfile::{Category, Dtype, ErrorKind, FORMATS, Format, TensorMap};
+use tensorfile::{Category, Dtype, ErrorKind, FORMATS, Format, TensorMap, WriteOptions};
 
 use super::{sparse, tensor};
 
@@ -9,8 +9,8 @@ use super::{sparse, tensor};
 fn assert_refused(format: &Format, map: &TensorMap, name: &str, found: &str, with_names: bool) {
     let mut written = Vec::new();
     let result = match with_names {
-        true => format.to_writer_with_names(&mut written, map),
-        false => format.to_writer(&mut written, map),
+        true => format.to_writer(&mut written, map, &WriteOptions::new().embed_names(true)),
+        false => format.to_writer(&mut written, map, &WriteOptions::new()),
     };
     let error = result.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{}: {error}", format.name);
@@ -52,7 +52,12 @@ fn names_longer_than_the_rows() {
             let map =
                 [("a", tensor(format.dtypes[0], &[1])), (&name, tensor(format.dtypes[0], &[1]))].into_iter().collect();
             assert_refused(format, &map, &name, &format!("a name of {} bytes", name.len()), false);
-            assert_eq!(format.from_slice(&format.to_vec_with_names(&map).unwrap()).unwrap(), map, "{}", format.name);
+            assert_eq!(
+                format.from_slice(&format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap()).unwrap(),
+                map,
+                "{}",
+                format.name
+            );
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What is written is read again, the same, by every way in and out.
 
-use tensorfile::{Dtype, FORMATS, Format, Layout, Tensor, TensorInfo, TensorMap};
+use tensorfile::{Dtype, FORMATS, Format, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use super::{Pieces, file_of, samples, sparse, tensor};
 
@@ -40,14 +40,14 @@ fn assert_round_trips(format: &Format, map: &TensorMap, what: &str) {
     let read = format.from_slice(&file).unwrap();
     assert_eq!(file_of(format, &read), file, "{}, {what}: what was read gives the same bytes", format.name);
 
-    let with_names = format.to_vec_with_names(map).unwrap();
+    let with_names = format.to_vec(map, &WriteOptions::new().embed_names(true)).unwrap();
     assert_reads(format, &with_names, map, what);
     let mut written = Vec::new();
-    format.to_writer_with_names(&mut written, map).unwrap();
+    format.to_writer(&mut written, map, &WriteOptions::new().embed_names(true)).unwrap();
     assert_eq!(written, with_names, "{}, {what}", format.name);
-    if let Ok(plain) = format.to_vec(map) {
+    if let Ok(plain) = format.to_vec(map, &WriteOptions::new()) {
         let mut written = Vec::new();
-        format.to_writer(&mut written, map).unwrap();
+        format.to_writer(&mut written, map, &WriteOptions::new()).unwrap();
         assert_eq!(written, plain, "{}, {what}", format.name);
     }
 }
@@ -122,10 +122,10 @@ fn empty_names_are_kept() {
     for format in FORMATS {
         for names in [&["", "a"][..], &["a", ""], &[""], &["", "0"]] {
             let map: TensorMap = names.iter().map(|name| (*name, tensor(format.dtypes[0], &[1]))).collect();
-            let file = format.to_vec_with_names(&map).unwrap();
+            let file = format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap();
             assert_reads(format, &file, &map, &format!("{names:?}"));
             // Without embedded names, an empty one either comes back or is refused; or no name is stored at all.
-            match format.to_vec(&map) {
+            match format.to_vec(&map, &WriteOptions::new()) {
                 Ok(file) if format.max_name != Some(0) => assert_reads(format, &file, &map, &format!("{names:?}")),
                 Ok(_) => {}
                 Err(error) => assert_eq!(error.category(), tensorfile::Category::Call, "{error}"),
@@ -160,7 +160,7 @@ fn tensors_in_another_memory_order() {
             let info = TensorInfo { layout, ..TensorInfo::new(Dtype::U8, shape) };
             let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| at as u8).collect();
             let map: TensorMap = [("0", Tensor::new(info, &bytes).unwrap())].into_iter().collect();
-            let file = format.to_vec(&map).unwrap();
+            let file = format.to_vec(&map, &WriteOptions::new()).unwrap();
             for read in [format.from_slice(&file).unwrap(), format.from_reader(&file[..]).unwrap()] {
                 // The memory may be in another order, but each element is where it was.
                 let (read, written) = (read["0"].array::<u8>().unwrap(), map["0"].array::<u8>().unwrap());
@@ -178,13 +178,13 @@ fn files_larger_than_all_buffers() {
                 [("0", tensor(dtype, &[3])), ("1", tensor(dtype, &[701, 1003])), ("2", tensor(dtype, &[5]))]
                     .into_iter()
                     .collect();
-            let file = format.to_vec(&map).unwrap();
+            let file = format.to_vec(&map, &WriteOptions::new()).unwrap();
             assert!(format.from_slice(&file).unwrap() == map, "{}", format.name);
             for sizes in [&[usize::MAX][..], &[4099, 262_144, 1]] {
                 assert!(format.from_reader(Pieces::new(&file, sizes)).unwrap() == map, "{}", format.name);
             }
             let mut written = Vec::new();
-            format.to_writer(&mut written, &map).unwrap();
+            format.to_writer(&mut written, &map, &WriteOptions::new()).unwrap();
             assert!(written == file, "{}", format.name);
         }
     }
@@ -201,7 +201,8 @@ fn from_any_format_to_any_other_and_back() {
                 if !map.infos().all(|(_, info)| fits(info)) {
                     continue;
                 }
-                let converted = to.to_vec_with_names(&from.from_slice(&file).unwrap()).unwrap();
+                let converted =
+                    to.to_vec(&from.from_slice(&file).unwrap(), &WriteOptions::new().embed_names(true)).unwrap();
                 let back = file_of(from, &to.from_slice(&converted).unwrap());
                 assert_eq!(back, file, "{} to {} and back: {map:?}", from.name, to.name);
             }

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::ByteSource;
+use crate::source::{ByteSource, Ranges, Storage};
 use crate::wire::{Cursor, Entry};
 
 /// Reads the index of a BTF file, which is its offset table and the heads of its records.
@@ -110,4 +110,20 @@ fn read_record<'de, B: ByteSource<'de>>(source: &mut B, offset: u64, limits: &Li
     let payload = cursor.payload(&info)?;
     let record = offset..payload.end;
     Ok((Entry::new(None, info, payload), record))
+}
+
+/// Whether a file has an offset table that could be one: the first record right behind it, all within the file.
+///
+/// TFRT and we write records in order; a file in another order is told by its extension only.
+pub(super) fn looks_like(storage: &Storage) -> bool {
+    let mut source = Ranges::new(storage);
+    let len = storage.len();
+    let Ok(offsets) = read_table(&mut source, &Limits::default()) else { return false };
+    let table = header::table_bytes(offsets.len() as u64);
+    match offsets.first() {
+        Some(&first) => {
+            first == table && offsets.iter().all(|offset| offset.is_multiple_of(header::ALIGNMENT) && *offset < len)
+        }
+        None => len == table,
+    }
 }

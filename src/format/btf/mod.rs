@@ -43,7 +43,8 @@ pub use self::de::Walk;
 pub use self::header::DTYPES;
 #[doc(hidden)]
 pub use self::ser::Encode;
-use super::{Format, face, functions};
+use super::{FileMetadata, Format, WriteOptions, face, functions};
+use crate::error::Result;
 use crate::limits::Limits;
 
 /// The format in [`FORMATS`](crate::FORMATS).
@@ -54,10 +55,16 @@ pub(super) const FORMAT: Format = Format {
     max_rank: None,
     max_name: Some(0),
     sparse: true,
-    functions: functions!(|names| Options::new().embed_names(names)),
+    magics: &[],
+    functions: functions!(|_, _| Ok(FileMetadata::default()), |_| false, Some(de::looks_like)),
 };
 
 face!("BTF", "btf");
+
+pub(super) fn options(options: &WriteOptions) -> Result<Options> {
+    options.without_alignment("btf", "8 bytes")?.only_metadata("btf", FORMAT.functions.keeps_metadata)?;
+    Ok(Options::new().embed_names(options.embed_names))
+}
 
 /// How files are written and read.
 ///

@@ -57,6 +57,7 @@
 //! then copies shared ones apart.
 
 mod de;
+mod entries;
 mod header;
 mod metadata;
 mod schema;
@@ -64,11 +65,12 @@ mod ser;
 
 #[doc(hidden)]
 pub use self::de::Walk;
+pub(super) use self::entries::options;
 pub use self::header::DTYPES;
 pub use self::metadata::{Compatibility, Metadata, Version};
 #[doc(hidden)]
 pub use self::ser::Encode;
-use super::{Format, face, functions};
+use super::{Format, Magic, face, functions};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::source::Slice;
@@ -82,7 +84,8 @@ pub(super) const FORMAT: Format = Format {
     max_rank: Some(ser::MAX_RANK),
     max_name: None,
     sparse: false,
-    functions: functions!(|_| Options::new().keep_dim_order(true)),
+    magics: &[Magic { offset: 4, bytes: b"FT01" }, Magic { offset: 4, bytes: b"DT01" }],
+    functions: functions!(entries::metadata, entries::keeps, None),
 };
 
 face!("PTD", "ptd");

@@ -5,7 +5,7 @@ use crate::tensor::{Dtype, Shape, TensorInfo};
 use crate::wire::Cursor;
 
 /// What every chunk begins with.
-const MAGIC: [u8; 8] = *b"~TenBin~";
+pub(super) const MAGIC: [u8; 8] = *b"~TenBin~";
 
 /// The contents of a chunk are padded to a multiple of this.
 pub(super) const ALIGNMENT: u64 = 64;

@@ -44,7 +44,8 @@ pub use self::header::DTYPES;
 #[doc(hidden)]
 pub use self::ser::Encode;
 pub use self::stream::{Decoder, Encoder};
-use super::{Format, face, functions};
+use super::{FileMetadata, Format, Magic, WriteOptions, face, functions};
+use crate::error::Result;
 use crate::limits::Limits;
 
 /// The format in [`FORMATS`](crate::FORMATS).
@@ -55,10 +56,16 @@ pub(super) const FORMAT: Format = Format {
     max_rank: Some(header::MAX_RANK),
     max_name: Some(header::NAME),
     sparse: false,
-    functions: functions!(|names| Options::new().embed_names(names)),
+    magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
+    functions: functions!(|_, _| Ok(FileMetadata::default()), |_| false, None),
 };
 
 face!("ten", "ten");
+
+pub(super) fn options(options: &WriteOptions) -> Result<Options> {
+    options.without_alignment("ten", "32 bytes")?.only_metadata("ten", FORMAT.functions.keeps_metadata)?;
+    Ok(Options::new().embed_names(options.embed_names))
+}
 
 /// How files are written and read.
 ///

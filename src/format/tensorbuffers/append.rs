@@ -23,7 +23,11 @@ const BUFFER: usize = 64 * 1024;
 
 /// Adds the tensors of `value` to the file at `path`.
 pub(super) fn append<T: Serialize + ?Sized>(path: &Path, value: &T, encode: &Encode, limits: &Limits) -> Result<()> {
-    let appended = wire::replace(path, |old, new| rewrite(old, new, value, encode.clone(), limits));
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let old = File::open(path).map_err(named);
+    let appended = old
+        .map_err(Error::from)
+        .and_then(|old| wire::replace(path, |new| rewrite(&old, new, value, encode.clone(), limits)));
     appended.map_err(|error| error.in_format("tensorbuffers"))
 }
 
@@ -123,8 +127,9 @@ mod tests {
         let mut whole = None;
         for cut in 0.. {
             let mut written = Vec::new();
-            let appended = wire::replace(&path, |old, file| {
-                let appended = rewrite(old, Full(&mut written, cut), &new, Encode::default(), &Limits::default());
+            let old = File::open(&path).unwrap();
+            let appended = wire::replace(&path, |file| {
+                let appended = rewrite(&old, Full(&mut written, cut), &new, Encode::default(), &Limits::default());
                 // What was written before the cut lies beside the file then.
                 file.write_all(&written)?;
                 appended

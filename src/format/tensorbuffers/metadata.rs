@@ -66,12 +66,16 @@ pub struct Operation {
 ///
 /// As [`from_slice`](super::from_slice) where the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<Metadata> {
-    let found = open(&mut Slice::new(file), |root, start| {
+    read(&mut Slice::new(file), &Limits::default()).map_err(|error| error.in_format("tensorbuffers"))
+}
+
+/// Reads what a file says besides its tensors.
+pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Metadata> {
+    open(source, |root, start| {
         let mut names = HashSet::new();
-        each_tensor(&root, start, &Limits::default(), |record| insert_name(&mut names, &record))?;
+        each_tensor(&root, start, limits, |record| insert_name(&mut names, &record))?;
         Ok(root.into())
-    });
-    found.map_err(|error| error.in_format("tensorbuffers"))
+    })
 }
 
 impl From<TensorBuffersMetadata<'_>> for Metadata {

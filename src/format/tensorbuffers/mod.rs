@@ -53,6 +53,7 @@
 
 mod append;
 mod de;
+mod entries;
 #[rustfmt::skip]
 #[allow(
     unsafe_code,
@@ -75,11 +76,12 @@ use serde::Serialize;
 
 #[doc(hidden)]
 pub use self::de::Walk;
+pub(super) use self::entries::options;
 pub use self::header::{DTYPES, id};
 pub use self::metadata::{Metadata, Operation, metadata};
 #[doc(hidden)]
 pub use self::ser::Encode;
-use super::{Format, face, functions};
+use super::{Format, Magic, face, functions};
 use crate::error::Result;
 use crate::limits::Limits;
 
@@ -91,7 +93,8 @@ pub(super) const FORMAT: Format = Format {
     max_rank: None,
     max_name: None,
     sparse: false,
-    functions: functions!(|_| Options::new()),
+    magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
+    functions: functions!(entries::file_metadata, entries::keeps, None),
 };
 
 face!("TensorBuffers", "tensorbuffers");

@@ -1,6 +1,7 @@
 use serde::ser::{Impossible, Serialize, SerializeSeq};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::handoff::with_place;
 use crate::tensor::{DimOrder, Shape, TensorInfo, bytes_in_row_major};
 
 /// The bytes of a tensor on their way to a sink.
@@ -17,9 +18,16 @@ pub struct Payload<'a, P: ?Sized> {
 /// Where a payload lies in memory, and how it is reordered on its way.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Memory {
-    address: usize,
-    len: usize,
+    place: Place,
     reorder: Option<(Shape, DimOrder)>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// Where the bytes begin, and how many they are.
+    Address(usize, usize),
+    /// The number that the value tells.
+    Told(u64),
 }
 
 impl<'a, P: Serialize + ?Sized> Payload<'a, P> {
@@ -42,18 +50,20 @@ impl<'a, P: Serialize + ?Sized> Payload<'a, P> {
         self.tied
     }
 
-    /// Where the bytes lie, if they come in one piece. Another payload may have lain there before.
+    /// Where the bytes lie: in memory, if they come in one piece, or where the value says. Another payload may have lain
+    /// there before.
     pub(crate) fn memory(&self) -> Option<Memory> {
-        let mut place = None;
+        let mut found = None;
         let mut look = |piece: &[u8]| {
-            place = Some((piece.as_ptr() as usize, piece.len()));
+            found = Some(Place::Address(piece.as_ptr() as usize, piece.len()));
             Ok(())
         };
         // One that comes in pieces is refused before the first is made.
-        self.value.serialize(Pour { take: &mut look, takes_pieces: false }).ok()?;
-        let (address, len) = place?;
+        let look = || self.value.serialize(Pour { take: &mut look, takes_pieces: false });
+        let (_, told) = with_place(look);
+        let place = found.or(told.map(Place::Told))?;
         let reorder = self.reorder.as_ref().map(|(info, order)| (info.shape.clone(), order.clone()));
-        Some(Memory { address, len, reorder })
+        Some(Memory { place, reorder })
     }
 
     /// Passes the bytes to `take`, in one piece or in several.

@@ -1,0 +1,239 @@
+//! Files on disk: opened lazily, loaded into types, and saved whole.
+
+mod load;
+mod open;
+mod save;
+mod slice;
+mod tensor;
+
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array, Dimension};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{FileMetadata, Format};
+use crate::limits::Limits;
+use crate::model::{Collection, Deserializer, FromTensors};
+use crate::source::{Ranges, Storage};
+use crate::tensor::{Element, Tensor, TensorInfo, TensorView};
+use crate::wire::{Index, Indexed, Reader};
+
+pub use load::load;
+use load::load_value;
+pub use open::{Backend, OpenOptions};
+pub use save::{SaveOptions, save};
+pub use tensor::FileTensor;
+
+/// The deserializer of an opened file.
+type Opened<'f> = Deserializer<Reader<'f, Ranges<'f>, Indexed>>;
+
+/// A tensor file that is open: its index is read, its tensors are there to be read one by one.
+///
+/// ```
+/// use ndarray::{Ix2, array};
+/// use tensorfile::{File, TensorFile, save};
+///
+/// #[derive(TensorFile)]
+/// struct Linear {
+///     weight: ndarray::Array2<f32>,
+///     bias: ndarray::Array1<f32>,
+/// }
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("linear.tbs");
+/// save(&path, &Linear { weight: array![[1.0, 2.0], [3.0, 4.0]], bias: array![0.5, 0.25] })?;
+///
+/// let file = File::open(&path)?;
+/// for tensor in file.tensors() {
+///     println!("{} {}", tensor.name(), tensor.info());
+/// }
+/// assert_eq!(file.array::<f32, Ix2>("weight")?, array![[1.0, 2.0], [3.0, 4.0]]);
+/// assert_eq!(file.slice("weight", &[1..2, 0..2])?.as_view().array::<f32>()?, array![[3.0, 4.0]].into_dyn());
+/// let linear: Linear = file.load()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A file is a [`Collection`] and serializes itself as one, so that [`save`] takes it: that converts it.
+#[derive(Debug)]
+pub struct File {
+    path: Option<PathBuf>,
+    format: &'static Format,
+    storage: Storage,
+    index: Index,
+    metadata: FileMetadata,
+    limits: Limits,
+}
+
+impl File {
+    /// Opens a file: finds its format and reads its index.
+    ///
+    /// The file is mapped into memory, where the system can do that; see [`Backend::Mapped`] for what that asks of you.
+    /// Otherwise it is read at positions. [`OpenOptions`] is for all else.
+    ///
+    /// # Errors
+    ///
+    /// By [`category`](Error::category): `File` where it is of no known format or malformed, `Limit` where it passes
+    /// the default [`Limits`], `Io` where it cannot be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        OpenOptions::new().open(path)
+    }
+
+    /// The path that was opened; none for bytes in memory.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The format.
+    #[must_use]
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+
+    /// The length of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.storage.len()
+    }
+
+    /// What the file says besides its tensors.
+    #[must_use]
+    pub fn metadata(&self) -> &FileMetadata {
+        &self.metadata
+    }
+
+    /// The number of tensors.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether there is no tensor.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tensors in the order of the file. None of their bytes is read.
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = FileTensor<'_>> {
+        (0..self.len()).map(|at| FileTensor::new(self, at))
+    }
+
+    /// The tensor of a name, or at a position: `#3`, and for tensors without names `3` too.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Missing`] where there is none.
+    pub fn get(&self, name: &str) -> Result<FileTensor<'_>> {
+        let numbered = || name.strip_prefix('#')?.parse().ok().filter(|at| *at < self.len());
+        let at = self.index.position(name).or_else(numbered).ok_or_else(|| self.missing(name))?;
+        Ok(FileTensor::new(self, at))
+    }
+
+    /// Reads a tensor.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get) and [`FileTensor::read`].
+    pub fn tensor(&self, name: &str) -> Result<Tensor> {
+        self.get(name)?.read()
+    }
+
+    /// Borrows a tensor from the mapped file.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get) and [`FileTensor::view`].
+    pub fn view(&self, name: &str) -> Result<TensorView<'_>> {
+        self.get(name)?.view()
+    }
+
+    /// Reads a tensor into an array of its element type and rank.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get) and [`FileTensor::load`].
+    pub fn array<A: Element, D: Dimension>(&self, name: &str) -> Result<Array<A, D>> {
+        self.get(name)?.array()
+    }
+
+    /// Reads a part of a tensor, which has a range for each of its dims; see [`FileTensor::slice`].
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get) and [`FileTensor::slice`].
+    pub fn slice(&self, name: &str, ranges: &[std::ops::Range<usize>]) -> Result<Tensor> {
+        self.get(name)?.slice(ranges)
+    }
+
+    /// Loads the file into a type: `T` may borrow from it where it is mapped.
+    ///
+    /// # Errors
+    ///
+    /// By [`category`](Error::category): `Mismatch` where the file does not hold what `T` wants, `File` where a payload
+    /// is malformed, `Io` where one cannot be read.
+    pub fn load<'f, T: FromTensors<'f>>(&'f self) -> Result<T> {
+        self.read_index(self.index.clone(), load_value)
+    }
+
+    /// Deserializes any type of serde from the file. Prefer [`load`](Self::load) for types that derive
+    /// [`TensorFile`](trait@TensorFile): it knows them better.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn deserialize<'f, T: Deserialize<'f>>(&'f self) -> Result<T> {
+        self.read_index(self.index.clone(), |deserializer| T::deserialize(deserializer))
+    }
+
+    /// Reads a value from the tensors of an index of this file.
+    fn read_index<'f, T>(&'f self, index: Index, read: impl FnOnce(&mut Opened<'f>) -> Result<T>) -> Result<T> {
+        let reader = Reader::over(Ranges::new(&self.storage), Indexed, self.limits.clone(), index);
+        let mut deserializer = Deserializer::over(reader);
+        let value = read(&mut deserializer);
+        let ended = value.and_then(|value| deserializer.end().map(|()| value));
+        ended.map_err(|error| error.in_format(self.format.name))
+    }
+
+    fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        let found = self.index.names_to_show();
+        Error::new(ErrorKind::Missing { name: name.to_owned(), found, complete: true }).in_format(self.format.name)
+    }
+}
+
+impl Collection for File {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn name(&self, at: usize) -> &str {
+        self.index.name(at)
+    }
+
+    fn info(&self, at: usize) -> &TensorInfo {
+        self.index.entry(at).info()
+    }
+
+    fn pour(&self, at: usize, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        FileTensor::new(self, at).pour(take)
+    }
+
+    fn bytes(&self, at: usize) -> Option<&[u8]> {
+        FileTensor::new(self, at).bytes()?.ok()
+    }
+
+    fn place(&self, at: usize) -> Option<u64> {
+        Some(self.index.entry(at).range().start)
+    }
+}
+
+impl Serialize for File {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self as &dyn Collection).serialize(serializer)
+    }
+}

@@ -1,0 +1,59 @@
+//! What a file says of itself, in the words that all formats share.
+
+use indexmap::IndexMap;
+
+use super::{Compatibility, Options, Version, de};
+use crate::error::{ErrorKind, Result};
+use crate::format::{FileMetadata, WriteOptions};
+use crate::limits::Limits;
+use crate::source::{Ranges, Storage};
+
+/// The entries of [`Compatibility`], in the order of its fields. A file that is written with any of them is one of the
+/// RFC's version 2, the only generation that has them.
+const KEYS: [&str; 4] = ["ptd.model_name", "ptd.version", "ptd.quantization_scheme", "ptd.custom_description"];
+
+pub(super) fn keeps(key: &str) -> bool {
+    KEYS.contains(&key)
+}
+
+pub(in crate::format) fn options(write: &WriteOptions) -> Result<Options> {
+    write.only_metadata("ptd", keeps)?;
+    // A collection comes in the layouts of its infos, and is to be read back so.
+    let mut options = Options::new().keep_dim_order(true);
+    if let Some(bytes) = write.alignment {
+        options = options.alignment(u32::try_from(bytes).map_err(|_| ErrorKind::Unsupported {
+            what: format!("align to {bytes} bytes"),
+            instead: "ptd stores alignments below 4 GiB".to_owned(),
+        })?);
+    }
+    if !write.metadata.is_empty() {
+        let [model_name, version, quantization_scheme, custom_description] =
+            KEYS.map(|key| write.metadata.get(key).cloned().unwrap_or_default());
+        let compatibility = Compatibility { model_name, version, quantization_scheme, custom_description };
+        options = options.version(Version::Dt01V2).compatibility(compatibility);
+    }
+    Ok(options)
+}
+
+pub(super) fn metadata(storage: &Storage, limits: &Limits) -> Result<FileMetadata> {
+    let found = de::read(&mut Ranges::new(storage), limits)?.metadata;
+    let version = match found.version {
+        Version::Ft01 => "FT01",
+        Version::EarlyFt01 => "FT01 of ExecuTorch 0.5 and 0.6",
+        Version::Dt01V1 => "DT01, version 1",
+        Version::Dt01V2 => "DT01, version 2",
+    };
+    let entries = found.compatibility.map(|compatibility| {
+        let Compatibility { model_name, version, quantization_scheme, custom_description } = compatibility;
+        let values = [model_name, version, quantization_scheme, custom_description];
+        let entries = KEYS.into_iter().zip(values).filter(|(_, value)| !value.is_empty());
+        entries.map(|(key, value)| (key.to_owned(), value)).collect::<IndexMap<_, _>>()
+    });
+    let is_old = found.version != Version::Ft01;
+    let warnings = is_old.then(|| "today's ExecuTorch does not read this generation of the format".to_owned());
+    Ok(FileMetadata {
+        version: Some(version.to_owned()),
+        entries: entries.unwrap_or_default(),
+        warnings: warnings.into_iter().collect(),
+    })
+}

@@ -1,0 +1,92 @@
+//! What a file says of itself, in the words that all formats share.
+
+use indexmap::IndexMap;
+
+use super::{Metadata, Operation, Options, metadata};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{FileMetadata, WriteOptions};
+use crate::limits::Limits;
+use crate::source::{Ranges, Storage};
+
+/// The name of the model.
+const MODEL: &str = "model";
+
+/// The operations: a line for each, with its id, the number of what is computed, the output and the inputs.
+const OPERATIONS: &str = "tensorbuffers.operations";
+
+pub(super) fn keeps(key: &str) -> bool {
+    [MODEL, OPERATIONS].contains(&key)
+}
+
+pub(in crate::format) fn options(write: &WriteOptions) -> Result<Options> {
+    write.only_metadata("tensorbuffers", keeps)?;
+    let mut options = Options::new();
+    if let Some(bytes) = write.alignment {
+        options = options.alignment(bytes);
+    }
+    if let Some(model) = write.metadata.get(MODEL) {
+        options = options.model(model);
+    }
+    if let Some(operations) = write.metadata.get(OPERATIONS) {
+        options = options.operations(operations.lines().map(parse).collect::<Result<Vec<_>>>()?);
+    }
+    Ok(options)
+}
+
+pub(super) fn file_metadata(storage: &Storage, limits: &Limits) -> Result<FileMetadata> {
+    let Metadata { version, model, operations, is_sorted, wrong_ids } =
+        metadata::read(&mut Ranges::new(storage), limits)?;
+    let mut entries = IndexMap::new();
+    entries.extend(model.map(|model| (MODEL.to_owned(), model)));
+    if !operations.is_empty() {
+        let lines: Vec<String> = operations.iter().map(line).collect();
+        entries.insert(OPERATIONS.to_owned(), lines.join("\n"));
+    }
+    let mut warnings = Vec::new();
+    if !is_sorted {
+        warnings.push("the tensors are not sorted by id, so the reference reader misses most of them".to_owned());
+    }
+    if let Some(name) = wrong_ids.first() {
+        let count = wrong_ids.len();
+        warnings.push(format!(
+            "{count} tensors have another id than that of their name, `{name}` first; the reference reader misses them"
+        ));
+    }
+    Ok(FileMetadata { version: Some(version), entries, warnings })
+}
+
+fn line(operation: &Operation) -> String {
+    let Operation { id, operation, output, inputs } = operation;
+    let inputs: String = inputs.iter().map(|input| format!(" {input}")).collect();
+    format!("{id} {operation} {output}{inputs}")
+}
+
+fn parse(line: &str) -> Result<Operation> {
+    let mut numbers = line.split(' ');
+    let mut operation = || {
+        Some(Operation {
+            id: numbers.next()?.parse().ok()?,
+            operation: numbers.next()?.parse().ok()?,
+            output: numbers.next()?.parse().ok()?,
+            inputs: numbers.by_ref().map(|number| number.parse().ok()).collect::<Option<_>>()?,
+        })
+    };
+    operation().ok_or_else(|| {
+        let instead = "expected numbers: id, operation, output and inputs".to_owned();
+        Error::new(ErrorKind::Unsupported { what: format!("write the operation `{line}`"), instead })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_come_back_from_their_lines() {
+        let operation = Operation { id: 7, operation: -15, output: u64::MAX, inputs: vec![1, 0] };
+        assert_eq!(line(&operation), "7 -15 18446744073709551615 1 0");
+        assert_eq!(parse(&line(&operation)).unwrap(), operation);
+        let error = parse("7 1").unwrap_err().to_string();
+        assert_eq!(error, "cannot write the operation `7 1`; expected numbers: id, operation, output and inputs");
+    }
+}
