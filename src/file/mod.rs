@@ -178,7 +178,7 @@ impl File {
     }
 
     /// Deserializes any type of serde from the file. Prefer [`load`](Self::load) for types that derive
-    /// [`TensorFile`](trait@TensorFile): it knows them better.
+    /// [`TensorFile`](trait@crate::TensorFile): it knows them better.
     ///
     /// # Errors
     ///
