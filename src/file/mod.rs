@@ -61,7 +61,6 @@ pub struct File {
     format: &'static Format,
     storage: Storage,
     index: Index,
-    metadata: FileMetadata,
     limits: Limits,
 }
 
@@ -97,10 +96,14 @@ impl File {
         self.storage.len()
     }
 
-    /// What the file says besides its tensors.
-    #[must_use]
-    pub fn metadata(&self) -> &FileMetadata {
-        &self.metadata
+    /// Reads what the file says besides its tensors. Opening passes that over.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn metadata(&self) -> Result<FileMetadata> {
+        let metadata = (self.format.functions.metadata)(&self.storage, &self.limits);
+        metadata.map_err(|error| error.in_format(self.format.name))
     }
 
     /// The number of tensors.

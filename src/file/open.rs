@@ -114,10 +114,8 @@ impl OpenOptions {
     fn read(&self, storage: Storage, path: Option<&Path>) -> Result<File> {
         let format = self.format.map_or_else(|| detect(&storage, path), Ok)?;
         let index = (format.functions.index)(&storage, &self.limits)?;
-        let metadata = (format.functions.metadata)(&storage, &self.limits);
-        let metadata = metadata.map_err(|error| error.in_format(format.name))?;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
-        Ok(File { path, format, storage, index, metadata, limits })
+        Ok(File { path, format, storage, index, limits })
     }
 }
 

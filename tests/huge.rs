@@ -1,0 +1,121 @@
+//! Files of 20 GiB, most of which is a hole: opened, listed and sliced in little memory, whatever the format.
+//!
+//! The files take no room where the file system has holes. Where it has none, or on another system than Linux, this says
+//! so and passes.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tensorfile::{Backend, Collection, Dtype, FORMATS, Format, OpenOptions, Result, TensorInfo, WriteOptions};
+
+const GIB: u64 = 1 << 30;
+
+/// What opening, listing and slicing may add to the memory of the process.
+const BOUND: u64 = 64 << 20;
+
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+/// Tensors of 1 GiB, of zeros but for their last four bytes.
+struct Huge(Vec<(String, TensorInfo)>);
+
+impl Huge {
+    /// As many as make `bytes`.
+    fn new(bytes: u64) -> Self {
+        let info = TensorInfo::new(Dtype::F32, [1 << 14, 1 << 14]);
+        Self((0..bytes / GIB).map(|at| (format!("t{at}"), info.clone())).collect())
+    }
+}
+
+impl Collection for Huge {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn name(&self, at: usize) -> &str {
+        &self.0[at].0
+    }
+
+    fn info(&self, at: usize) -> &TensorInfo {
+        &self.0[at].1
+    }
+
+    fn pour(&self, _: usize, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        for _ in 0..1023 {
+            take(&ZEROS)?;
+        }
+        take(&ZEROS[4..])?;
+        take(&1.5_f32.to_le_bytes())
+    }
+}
+
+/// A file in which [`ZEROS`] become a hole.
+struct Sparse(File);
+
+impl Write for Sparse {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if ZEROS.as_ptr_range().contains(&bytes.as_ptr()) {
+            self.0.seek(SeekFrom::Current(i64::try_from(bytes.len()).unwrap()))?;
+            return Ok(bytes.len());
+        }
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Writes as much as the format can hold of 20 GiB; `None` where the file system writes holes out.
+fn write(format: &Format, path: &Path) -> Option<Huge> {
+    let bytes = if format.name == "tensorbuffers" { 3 * GIB } else { 20 * GIB };
+    let huge = Huge::new(bytes);
+    // A file that is written out shows it soon.
+    File::create(path).unwrap().set_len(GIB).unwrap();
+    if fs::metadata(path).unwrap().blocks() * 512 > GIB / 2 {
+        return None;
+    }
+    let file = Sparse(File::create(path).unwrap());
+    let options = WriteOptions::new().embed_names(format.max_name == Some(0));
+    format.to_writer(file, &huge as &dyn Collection, &options).unwrap();
+    assert!(fs::metadata(path).unwrap().len() >= bytes);
+    Some(huge)
+}
+
+/// The most memory that the process has had, in bytes.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn opens_lists_and_slices_in_bounded_memory() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for &format in FORMATS {
+        let path = folder.path().join("huge").with_extension(format.extensions[0]);
+        let Some(huge) = write(format, &path) else {
+            println!("NOTE: this file system has no holes, so no huge files are tried");
+            return;
+        };
+        let before = peak();
+        for backend in [Backend::Mapped, Backend::Positioned] {
+            let file = OpenOptions::new().backend(backend).open(&path).unwrap();
+            let listed: u64 = file.tensors().map(|tensor| tensor.payload_bytes()).sum();
+            assert_eq!((file.len(), listed), (huge.len(), huge.len() as u64 * GIB));
+            let last = (1 << 14) - 1;
+            let corner = file.slice(huge.name(huge.len() - 1), &[last - 1..last + 1, last..last + 1]).unwrap();
+            assert_eq!(corner.as_view().array::<f32>().unwrap().as_slice(), Some(&[0.0, 1.5][..]), "{}", format.name);
+            let row = file.slice(huge.name(0), &[5..6, 0..1 << 14]).unwrap();
+            assert_eq!(row.as_bytes().len(), 4 << 14);
+        }
+        let used = peak() - before;
+        assert!(used < BOUND, "{}: took {used} bytes", format.name);
+        println!("{}: {} GiB opened, listed and sliced in {} KiB more", format.name, huge.len(), used >> 10);
+        fs::remove_file(&path).unwrap();
+    }
+}
