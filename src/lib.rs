@@ -38,6 +38,7 @@
 //! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
 //!   when the program runs.
 //! - [`array`](mod@array) lets arrays into ordinary serde structs; [`Arrays`] is a list of arrays as a value of serde.
+//! - [`LoadReport`] compares a file with a type before anything is read.
 //! - [`Error`] tells whose fault it was, and which tensor and byte it was about. [`Limits`] bound what a file may ask
 //!   for.
 //!
@@ -68,6 +69,7 @@ mod error;
 mod format;
 mod limits;
 mod model;
+mod report;
 mod source;
 mod tensor;
 mod wire;
@@ -76,7 +78,7 @@ mod wire;
 pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
-pub use error::{Category, Error, ErrorKind, Result};
+pub use error::{Category, Error, ErrorKind, Gap, LoadReport, Misfit, MissingTensor, Result, UnexpectedTensor};
 #[cfg(feature = "ptd")]
 pub use format::ptd;
 #[cfg(feature = "tensorbuffers")]

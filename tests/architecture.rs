@@ -26,13 +26,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Layer 5: on top of all.
     ("array", &["tensor", "error", "limits", "model"]),
     ("private", &["tensor", "error", "limits", "model", "array"]),
-    ("lib", &["array", "error", "format", "limits", "model", "private", "source", "tensor", "wire"]),
+    ("report", &["tensor", "error", "model", "wire"]),
+    ("lib", &["array", "error", "format", "limits", "model", "private", "report", "source", "tensor", "wire"]),
 ];
 
 /// Items that `lib.rs` re-exports, with the module that each is from.
 fn home(item: &str) -> Option<&'static str> {
     Some(match item {
-        "Error" | "ErrorKind" | "Result" | "Category" => "error",
+        "Error" | "ErrorKind" | "Result" | "Category" | "LoadReport" => "error",
         "Limits" => "limits",
         "TensorFile" | "FromTensors" | "Schema" | "Slot" => "model",
         "Arrays" => "array",

@@ -195,7 +195,7 @@ fn is_nullable(node: &Node) -> bool {
 }
 
 /// The error for what only names can tell.
-pub(super) fn needs_names(what: &str) -> Error {
+pub(crate) fn needs_names(what: &str) -> Error {
     let instead = "write the file with `Options::embed_names`".to_owned();
     ErrorKind::Unsupported { what: format!("read {what} by position"), instead }.into()
 }
