@@ -38,6 +38,7 @@
 //! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
 //!   when the program runs.
 //! - [`array`](mod@array) lets arrays into ordinary serde structs; [`Arrays`] is a list of arrays as a value of serde.
+//! - [`LoadReport`] compares a file with a type before anything is read.
 //! - [`Error`] tells whose fault it was, and which tensor and byte it was about. [`Limits`] bound what a file may ask
 //!   for.
 //!
@@ -69,6 +70,7 @@ mod file;
 mod format;
 mod limits;
 mod model;
+mod report;
 mod source;
 mod tensor;
 mod wire;
@@ -77,7 +79,7 @@ mod wire;
 pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
-pub use error::{Category, Error, ErrorKind, Result};
+pub use error::{Category, Error, ErrorKind, Gap, LoadReport, Misfit, MissingTensor, Result, UnexpectedTensor};
 pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, load, save};
 #[cfg(feature = "ptd")]
 pub use format::ptd;

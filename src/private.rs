@@ -10,8 +10,8 @@ use crate::model::{Flattened, Loaded, Stored, Tied, token, with_schema};
 use crate::{FromTensors, TensorFile};
 
 /// The names and types of a struct `T`.
-pub fn struct_node<T: ?Sized, const N: usize>(fields: fn() -> [Field; N], allow_unknown: bool) -> Node {
-    Node::of_struct::<T>(|| fields().into(), allow_unknown)
+pub fn struct_node<T: TensorFile + ?Sized, const N: usize>(fields: fn() -> [Field; N], allow_unknown: bool) -> Node {
+    Node::of_struct::<T>(|| fields().into(), allow_unknown, T::node)
 }
 
 /// Writes a field under `name`.

@@ -25,15 +25,17 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("format", &["tensor", "error", "limits", "source", "model", "wire"]),
     // Layer 5: on top of all.
     ("array", &["tensor", "error", "limits", "model"]),
-    ("file", &["tensor", "error", "limits", "source", "model", "wire", "format"]),
     ("private", &["tensor", "error", "limits", "model", "array"]),
-    ("lib", &["array", "error", "file", "format", "limits", "model", "private", "source", "tensor", "wire"]),
+    ("report", &["tensor", "error", "model", "wire"]),
+    // Layer 6: opened files.
+    ("file", &["tensor", "error", "limits", "source", "model", "wire", "format", "report"]),
+    ("lib", &["array", "error", "file", "format", "limits", "model", "private", "report", "source", "tensor", "wire"]),
 ];
 
 /// Items that `lib.rs` re-exports, with the module that each is from.
 fn home(item: &str) -> Option<&'static str> {
     Some(match item {
-        "Error" | "ErrorKind" | "Result" | "Category" => "error",
+        "Error" | "ErrorKind" | "Result" | "Category" | "LoadReport" => "error",
         "Limits" => "limits",
         "TensorFile" | "FromTensors" | "Schema" | "Slot" => "model",
         "Arrays" => "array",

@@ -4,7 +4,7 @@ use serde_bytes::Bytes;
 
 use crate::TensorFile;
 use crate::error::{ErrorKind, is_ours, raise_ser};
-use crate::model::{Adapt, Adaptable, InPieces, Node, Pieces, Slot, dims_text, serialize_tensor};
+use crate::model::{Adapt, Adaptable, InPieces, Node, Pieces, Slot, accept, dims_text, serialize_tensor};
 use crate::tensor::{DimOrder, Element, Layout, TensorInfo, in_row_major, to_le_bytes};
 
 impl<A, S, D> TensorFile for ArrayBase<S, D>
@@ -14,7 +14,7 @@ where
     D: Dimension,
 {
     fn node() -> Node {
-        Node::Tensor(Slot { dtype: Some(A::DTYPE), dims: D::NDIM.map(|rank| vec![None; rank]) })
+        Node::Tensor(Slot::new(A::DTYPE, D::NDIM.map(|rank| vec![None; rank]), accept::<A>))
     }
 
     fn store<Z: Serializer>(&self, serializer: Z, adapt: &Adapt) -> Result<Z::Ok, Z::Error> {

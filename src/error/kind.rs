@@ -1,6 +1,7 @@
 use std::fmt;
 use std::io;
 
+use super::LoadReport;
 use crate::tensor::{Dtype, InvalidCast, InvalidTensor, TensorInfo};
 
 /// Whose fault an error is.
@@ -141,6 +142,8 @@ pub enum ErrorKind {
         /// What the type may have here, such as a name with `f32[_]`.
         expected: Vec<String>,
     },
+    /// The file does not hold what the type wants; the report tells all of it.
+    Load(Box<LoadReport>),
     /// The tensors of a file without names fit the type in more than one way.
     Ambiguous,
     /// A borrowed array of bytes that are not aligned for its elements.
@@ -211,6 +214,7 @@ impl ErrorKind {
             | Self::WrongLayout { .. }
             | Self::WrongCount { .. }
             | Self::WrongSlot { .. }
+            | Self::Load(_)
             | Self::Ambiguous
             | Self::Misaligned { .. }
             | Self::Cast(_) => Category::Mismatch,
@@ -226,7 +230,11 @@ impl ErrorKind {
     pub(super) fn is_about_one_tensor(&self) -> bool {
         !matches!(
             self,
-            Self::Missing { .. } | Self::Unexpected { .. } | Self::DuplicateName { .. } | Self::WrongCount { .. }
+            Self::Missing { .. }
+                | Self::Unexpected { .. }
+                | Self::DuplicateName { .. }
+                | Self::WrongCount { .. }
+                | Self::Load(_)
         )
     }
 }
@@ -277,6 +285,7 @@ impl fmt::Display for ErrorKind {
                 }
                 f.write_str(&expected.join(" or "))
             }
+            Self::Load(report) => report.fmt(f),
             Self::Ambiguous => f.write_str(
                 "the file has no names, and its tensors fit the type in more than one way; `Options::embed_names` writes names",
             ),

@@ -1,12 +1,16 @@
 //! One error for everything: what is wrong ([`ErrorKind`]) and where.
 
 mod kind;
+mod report;
 
 use std::cell::Cell;
 use std::fmt;
 use std::io;
 
 pub use kind::{Category, ErrorKind};
+pub use report::{Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
+
+pub(crate) use report::{fill, pattern};
 
 use crate::tensor::{InvalidCast, InvalidTensor};
 

@@ -350,7 +350,7 @@ macro_rules! tuples {
     ($($len:literal: $($item:ident $at:tt),*;)*) => {$(
         impl<$($item: TensorFile),*> TensorFile for ($($item,)*) {
             fn node() -> Node {
-                Node::numbered(vec![$($item::node()),*])
+                Node::Tuple(vec![$($item::node()),*])
             }
 
             fn store<S: Serializer>(&self, serializer: S, adapt: &Adapt) -> Result<S::Ok, S::Error> {

@@ -1,5 +1,7 @@
 use std::fmt::{Display, Write};
 
+use crate::error::{ErrorKind, Result};
+
 /// The name of the place in a value that serde is at: segments joined with dots.
 ///
 /// The root is another place than one of an empty name.
@@ -66,6 +68,17 @@ impl Path {
         self.depth
     }
 
+    /// Refuses names of more segments than any type has, which a type that contains itself would follow down to the end
+    /// of the stack.
+    pub(crate) fn check_depth(&self) -> Result<()> {
+        const LIMIT: usize = 128;
+        if self.depth <= LIMIT {
+            return Ok(());
+        }
+        let what = "number of segments in a name";
+        Err(ErrorKind::Limit { what, found: self.depth as u64, limit: LIMIT as u64 }.into())
+    }
+
     /// The name of the tensor here: a value that is one tensor and nothing more is the first of its file.
     pub(crate) fn name(&self) -> &str {
         if self.is_root() { "0" } else { &self.text }
@@ -114,6 +127,19 @@ impl Path {
 pub(crate) fn strip<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let rest = name.strip_prefix(prefix)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('.') }
+}
+
+/// The part of a name that is the key of a map of structs.
+pub(crate) fn first_segment(rest: &str) -> &str {
+    rest.split_once('.').map_or(rest, |(key, _)| key)
+}
+
+/// The part of a name that is the key of a map of lists: one segment before an index, or all of a tensor of rank 1.
+pub(crate) fn list_key(rest: &str) -> &str {
+    match rest.split_once('.') {
+        Some((key, below)) if is_index(first_segment(below)) => key,
+        _ => rest,
+    }
 }
 
 /// Whether a segment is a number as [`Path::push_index`] writes it.

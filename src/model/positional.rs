@@ -82,6 +82,14 @@ impl Program {
                 }
                 self.steps.push(Step::LeaveList);
             }
+            Node::Tuple(parts) => {
+                self.steps.push(Step::EnterList);
+                for part in parts {
+                    self.steps.push(Step::NextItem);
+                    self.compile(part)?;
+                }
+                self.steps.push(Step::LeaveList);
+            }
             Node::Struct { fields, .. } => {
                 for field in fields {
                     let spec = FieldSpec::parse(field.spec);
@@ -98,6 +106,7 @@ impl Program {
                 }
             }
             Node::Map(_) => return Err(needs_names("a map")),
+            Node::Again(_) => return Err(needs_names("a type that contains itself")),
         }
         Ok(())
     }
@@ -176,8 +185,9 @@ struct Place {
 fn is_nullable(node: &Node) -> bool {
     match node {
         Node::Tensor(_) => false,
-        Node::Optional(_) | Node::List(_) | Node::Map(_) => true,
+        Node::Optional(_) | Node::List(_) | Node::Map(_) | Node::Again(_) => true,
         Node::Array(node, len) => *len == 0 || is_nullable(node),
+        Node::Tuple(parts) => parts.iter().all(is_nullable),
         Node::Struct { fields, .. } => {
             fields.iter().all(|field| FieldSpec::parse(field.spec).is_optional() || is_nullable(&field.node))
         }
@@ -185,7 +195,7 @@ fn is_nullable(node: &Node) -> bool {
 }
 
 /// The error for what only names can tell.
-pub(super) fn needs_names(what: &str) -> Error {
+pub(crate) fn needs_names(what: &str) -> Error {
     let instead = "write the file with `Options::embed_names`".to_owned();
     ErrorKind::Unsupported { what: format!("read {what} by position"), instead }.into()
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::adapt::dims_text;
 use super::{Adapt, FieldSpec};
-use crate::tensor::Dtype;
+use crate::error::ErrorKind;
+use crate::tensor::{Dtype, TensorInfo};
 
 /// The tree of names and types that a type maps to tensors; see [`Schema`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +21,33 @@ pub enum Node {
     List(Box<Node>),
     /// So many items, numbered from 0.
     Array(Box<Node>, usize),
+    /// Parts of their own types, numbered from 0.
+    Tuple(Vec<Node>),
     /// Any number of items with names that the type does not tell.
     Map(Box<Node>),
+    /// A struct around, once more: its names go on without end.
+    Again(Again),
 }
+
+/// How to make the node of a struct that contains itself.
+#[derive(Debug, Clone, Copy)]
+#[doc(hidden)]
+pub struct Again(fn() -> Node);
+
+impl Again {
+    pub(crate) fn node(self) -> Node {
+        self.0()
+    }
+}
+
+/// Where one struct contains itself in two places, both are alike; the addresses of functions would not tell.
+impl PartialEq for Again {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Again {}
 
 /// A field of [`Node::Struct`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +65,29 @@ pub struct Slot {
     pub dtype: Option<Dtype>,
     /// The dims as far as known, or `None` for any rank.
     pub dims: Option<Vec<Option<usize>>>,
+    accept: Accept,
 }
 
-/// The names of a tuple's parts.
-const NUMBERS: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+/// Refuses a tensor that a type of the given dims and attributes cannot be read from.
+pub(crate) type Check = fn(&TensorInfo, Option<&[Option<usize>]>, &Adapt) -> Result<(), ErrorKind>;
+
+/// The very check that reading begins with.
+#[derive(Debug, Clone)]
+struct Accept {
+    check: Check,
+    /// The dims of the type, whatever the attributes say.
+    dims: Option<Vec<Option<usize>>>,
+    adapt: Adapt,
+}
+
+/// The addresses of functions tell nothing; the dtype and the dims of the slot do.
+impl PartialEq for Accept {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.dims, &self.adapt) == (&other.dims, &other.adapt)
+    }
+}
+
+impl Eq for Accept {}
 
 thread_local! {
     /// The structs whose nodes are being made, each within the one before.
@@ -51,22 +95,20 @@ thread_local! {
 }
 
 impl Node {
-    /// The node of a derived struct. Where it contains itself, the inner one is a map: its names go on without end.
-    pub(crate) fn of_struct<T: ?Sized>(fields: impl FnOnce() -> Vec<Field>, allow_unknown: bool) -> Self {
+    /// The node of a derived struct, which `again` makes where the struct contains itself.
+    pub(crate) fn of_struct<T: ?Sized>(
+        fields: impl FnOnce() -> Vec<Field>,
+        allow_unknown: bool,
+        again: fn() -> Node,
+    ) -> Self {
         let this = typeid::of::<T>();
         if OPEN.with_borrow(|open| open.contains(&this)) {
-            return Node::Map(Box::new(Node::Tensor(Slot { dtype: None, dims: None })));
+            return Node::Again(Again(again));
         }
         OPEN.with_borrow_mut(|open| open.push(this));
         let fields = fields();
         OPEN.with_borrow_mut(Vec::pop);
         Node::Struct { fields, allow_unknown }
-    }
-
-    /// The parts of a tuple.
-    pub(crate) fn numbered(parts: Vec<Node>) -> Self {
-        let fields = NUMBERS.into_iter().zip(parts).map(|(spec, node)| Field { spec, node }).collect();
-        Node::Struct { fields, allow_unknown: false }
     }
 
     /// The node of a field with the given attributes.
@@ -77,14 +119,31 @@ impl Node {
             Node::Optional(node) => Node::Optional(Box::new(node.adapted(adapt))),
             Node::List(node) => Node::List(Box::new(node.adapted(adapt))),
             Node::Array(node, len) => Node::Array(Box::new(node.adapted(adapt)), len),
+            Node::Tuple(parts) => Node::Tuple(parts.into_iter().map(|part| part.adapted(adapt)).collect()),
             Node::Map(node) => Node::Map(Box::new(node.adapted(adapt))),
-            node @ Node::Struct { .. } => node,
+            node @ (Node::Struct { .. } | Node::Again(_)) => node,
         }
     }
 }
 
 impl Slot {
+    /// A slot of any tensor.
+    pub(crate) const ANY: Self = {
+        let accept = Accept { check: |_, _, _| Ok(()), dims: None, adapt: Adapt::NONE };
+        Self { dtype: None, dims: None, accept }
+    };
+
+    pub(crate) fn new(dtype: Dtype, dims: Option<Vec<Option<usize>>>, check: Check) -> Self {
+        let accept = Accept { check, dims: dims.clone(), adapt: Adapt::NONE };
+        Self { dtype: Some(dtype), dims, accept }
+    }
+
     fn adapted(mut self, adapt: &Adapt) -> Self {
+        // A newtype's attributes hold where its field has none.
+        if *adapt == (Adapt { tied: adapt.tied, ..Adapt::NONE }) {
+            return self;
+        }
+        self.accept.adapt = *adapt;
         if adapt.cast {
             self.dtype = None;
         }
@@ -99,9 +158,15 @@ impl Slot {
         self
     }
 
-    /// Whether a tensor of a file fits.
+    /// Refuses a tensor as reading would, before its payload is read.
+    pub(crate) fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
+        let Accept { check, dims, adapt } = &self.accept;
+        check(info, dims.as_deref(), adapt)
+    }
+
+    /// Whether a tensor of a file fits, as far as dtype and dims tell.
     #[must_use]
-    pub fn accepts(&self, info: &crate::tensor::TensorInfo) -> bool {
+    pub fn accepts(&self, info: &TensorInfo) -> bool {
         self.dtype.is_none_or(|dtype| dtype == info.dtype)
             && self.dims.as_ref().is_none_or(|dims| {
                 dims.len() == info.shape.rank()
@@ -147,6 +212,10 @@ impl Schema {
         Self { node }
     }
 
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
     /// The tensors in the order in which they are written.
     #[must_use]
     pub fn entries(&self) -> Vec<SchemaEntry> {
@@ -182,6 +251,12 @@ fn collect(node: &Node, names: &[String], optional: bool, entries: &mut Vec<Sche
                 collect(node, &join(names, &at.to_string()), optional, entries);
             }
         }
+        Node::Tuple(parts) => {
+            for (at, part) in parts.iter().enumerate() {
+                collect(part, &join(names, &at.to_string()), optional, entries);
+            }
+        }
+        Node::Again(_) => collect(&Node::Tensor(Slot::ANY), &join(names, "*"), optional, entries),
         Node::Struct { fields, .. } => {
             for field in fields {
                 let spec = FieldSpec::parse(field.spec);

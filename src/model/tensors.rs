@@ -18,7 +18,7 @@ use crate::tensor::{
     Blob, Buffer, CooTensor, Dtype, Element, Layout, Tensor, TensorInfo, TensorMap, TensorView, to_le_bytes,
 };
 
-const ANY: Node = Node::Tensor(Slot { dtype: None, dims: None });
+const ANY: Node = Node::Tensor(Slot::ANY);
 
 /// serde's traits by ours.
 macro_rules! serde_by_tensors {
@@ -218,7 +218,7 @@ impl<'de> Receive<'de> for LoadShared<'_> {
 
 impl TensorFile for Blob {
     fn node() -> Node {
-        Node::Tensor(Slot { dtype: Some(Dtype::U8), dims: Some(vec![None]) })
+        Node::Tensor(Slot::new(Dtype::U8, Some(vec![None]), accept_blob))
     }
 
     fn store<S: Serializer>(&self, serializer: S, _: &Adapt) -> Result<S::Ok, S::Error> {
@@ -239,10 +239,7 @@ impl<'de> FromTensors<'de> for Blob {
             }
 
             fn accept(&self, info: &TensorInfo) -> Result<(), Error> {
-                match info.layout {
-                    Layout::Blob => Ok(()),
-                    _ => Err(ErrorKind::WrongLayout { found: info.clone(), expected: "a blob" }.into()),
-                }
+                Ok(accept_blob(info, None, &Adapt::NONE)?)
             }
 
             fn copy(self, _: TensorInfo, payload: &[u8]) -> Result<Blob, Error> {
@@ -258,9 +255,16 @@ impl<'de> FromTensors<'de> for Blob {
     }
 }
 
+fn accept_blob(info: &TensorInfo, _: Option<&[Option<usize>]>, _: &Adapt) -> Result<(), ErrorKind> {
+    match info.layout {
+        Layout::Blob => Ok(()),
+        _ => Err(ErrorKind::WrongLayout { found: info.clone(), expected: "a blob" }),
+    }
+}
+
 impl<A: Element> TensorFile for CooTensor<A> {
     fn node() -> Node {
-        Node::Tensor(Slot { dtype: Some(A::DTYPE), dims: None })
+        Node::Tensor(Slot::new(A::DTYPE, None, accept_coo::<A>))
     }
 
     fn store<S: Serializer>(&self, serializer: S, _: &Adapt) -> Result<S::Ok, S::Error> {
@@ -281,13 +285,7 @@ impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
             }
 
             fn accept(&self, info: &TensorInfo) -> Result<(), Error> {
-                if info.dtype != A::DTYPE {
-                    return Err(ErrorKind::WrongDtype { found: info.clone(), expected: A::DTYPE }.into());
-                }
-                match info.layout {
-                    Layout::Coo { .. } => Ok(()),
-                    _ => Err(ErrorKind::WrongLayout { found: info.clone(), expected: "COO layout" }.into()),
-                }
+                Ok(accept_coo::<A>(info, None, &Adapt::NONE)?)
             }
 
             fn copy(self, info: TensorInfo, payload: &[u8]) -> Result<CooTensor<A>, Error> {
@@ -299,12 +297,22 @@ impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
     }
 }
 
+fn accept_coo<A: Element>(info: &TensorInfo, _: Option<&[Option<usize>]>, _: &Adapt) -> Result<(), ErrorKind> {
+    if info.dtype != A::DTYPE {
+        return Err(ErrorKind::WrongDtype { found: info.clone(), expected: A::DTYPE });
+    }
+    match info.layout {
+        Layout::Coo { .. } => Ok(()),
+        _ => Err(ErrorKind::WrongLayout { found: info.clone(), expected: "COO layout" }),
+    }
+}
+
 /// Numbers, which are tensors of rank 0, and lists of them, which are tensors of rank 1.
 macro_rules! scalars {
     ($($scalar:ty),*) => {$(
         impl TensorFile for $scalar {
             fn node() -> Node {
-                Node::Tensor(Slot { dtype: Some(<$scalar>::DTYPE), dims: Some(Vec::new()) })
+                numbers_node::<$scalar>(vec![])
             }
 
             fn store<S: Serializer>(&self, serializer: S, _: &Adapt) -> Result<S::Ok, S::Error> {
@@ -312,11 +320,11 @@ macro_rules! scalars {
             }
 
             fn list_node() -> Node {
-                Node::Tensor(Slot { dtype: Some(<$scalar>::DTYPE), dims: Some(vec![None]) })
+                numbers_node::<$scalar>(vec![None])
             }
 
             fn array_node(len: usize) -> Node {
-                Node::Tensor(Slot { dtype: Some(<$scalar>::DTYPE), dims: Some(vec![Some(len)]) })
+                numbers_node::<$scalar>(vec![Some(len)])
             }
 
             fn store_list<S: Serializer>(list: &[Self], serializer: S, _: &Adapt) -> Result<S::Ok, S::Error> {
@@ -359,6 +367,10 @@ use half::{bf16, f16};
 scalars! {
     bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64,
     F8E5M2, F8E4M3Fn, F8E5M2Fnuz, F8E4M3Fnuz, QInt8, QUint8, QInt32, QUint4x2, QUint2x4, Bits16
+}
+
+fn numbers_node<A: Element>(dims: Vec<Option<usize>>) -> Node {
+    Node::Tensor(Slot::new(A::DTYPE, Some(dims), super::accept::<A>))
 }
 
 fn store_numbers<A: Element, S: Serializer>(numbers: &[A], shape: &[usize], serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,6 +4,8 @@
 //! Our serializer and deserializer recognise the name; any other serde format sees a struct of two strings, a list of
 //! numbers and bytes. The other names carry what a derived struct knows and serde has no word for.
 
+use super::path::strip;
+
 /// The struct that is a tensor.
 pub(crate) const TENSOR: &str = "$tensorfile::Tensor";
 
@@ -63,6 +65,11 @@ impl FieldSpec {
     /// The names that the field may have in a file, the one it is written by first.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.notes().filter_map(|note| note.strip_prefix('=')))
+    }
+
+    /// The longest name of the field that `rest` is or lies under.
+    pub(crate) fn fit(self, rest: &str) -> Option<&'static str> {
+        self.names().filter(|name| strip(rest, name).is_some()).max_by_key(|name| name.len())
     }
 
     fn notes(self) -> impl Iterator<Item = &'static str> {

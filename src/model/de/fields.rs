@@ -3,7 +3,7 @@ use serde::de::{DeserializeSeed, MapAccess};
 
 use super::{At, Deserializer};
 use crate::error::{Error, Result};
-use crate::model::path::{Mark, strip};
+use crate::model::path::Mark;
 use crate::model::{FieldSpec, TensorSource};
 
 /// The fields of a struct: those that the file has, in the file's order while it serves, then the rest.
@@ -107,10 +107,8 @@ impl<'a, 'de, S: TensorSource<'de>> FieldsAccess<'a, S> {
         {
             return Ok(Some((likely, field.spec.name)));
         }
-        let fits =
-            |field: &Field| field.spec.names().filter(|name| strip(rest, name).is_some()).max_by_key(|name| name.len());
         let open = self.fields.iter().enumerate().filter(|(_, field)| !field.given);
-        Ok(open.filter_map(|(at, field)| Some((at, fits(field)?))).max_by_key(|(_, name)| name.len()))
+        Ok(open.filter_map(|(at, field)| Some((at, field.spec.fit(rest)?))).max_by_key(|(_, name)| name.len()))
     }
 
     /// Whether the file has the field, and what the struct is given for it.

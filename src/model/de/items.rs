@@ -1,10 +1,10 @@
 use serde::de::{DeserializeSeed, SeqAccess};
 
 use super::number::{NumberDeserializer, wrong_length};
-use super::{At, Deserializer, first_segment};
+use super::{At, Deserializer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::TensorSource;
-use crate::model::path::is_index;
+use crate::model::path::{first_segment, is_index};
 use crate::model::positional::needs_names;
 use crate::tensor::Tensor;
 

@@ -21,7 +21,7 @@ use self::fields::FieldsAccess;
 use self::items::{ItemsAccess, PositionalFields, PositionalItems};
 use self::number::{NumberDeserializer, NumbersAccess};
 use self::tensor::{BytesVisitor, NdarrayAccess, TensorAccess, TensorFields};
-use super::path::is_index;
+use super::path::{first_segment, list_key};
 use super::positional::needs_names;
 use super::{Adapt, FromTensors, Path, TensorSource, token};
 use crate::error::{Error, ErrorKind, Result};
@@ -223,7 +223,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
     /// Gives a list, of `len` items where the type tells.
     fn list<V: Visitor<'de>>(&mut self, len: Option<usize>, visitor: V) -> Result<V::Value> {
         self.settle_list()?;
-        self.check_depth()?;
+        self.path.check_depth()?;
         (self.opens_list, self.takes_item) = (false, false);
         let at = std::mem::take(&mut self.at);
         if self.positional {
@@ -241,19 +241,6 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visitor.visit_seq(ItemsAccess::new(self, len, false))
     }
 
-    /// Refuses names of more segments than any type has, which a type that contains itself would follow down to the end
-    /// of the stack.
-    fn check_depth(&self) -> Result<()> {
-        const LIMIT: usize = 128;
-        match self.path.depth() {
-            depth if depth > LIMIT => {
-                let what = "number of segments in a name";
-                Err(ErrorKind::Limit { what, found: depth as u64, limit: LIMIT as u64 }.into())
-            }
-            _ => Ok(()),
-        }
-    }
-
     fn struct_fields<V: Visitor<'de>>(
         &mut self,
         derived: bool,
@@ -261,7 +248,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visitor: V,
     ) -> Result<V::Value> {
         self.settle_struct()?;
-        self.check_depth()?;
+        self.path.check_depth()?;
         (self.opens_list, self.takes_item) = (false, false);
         let mut at = std::mem::take(&mut self.at);
         if self.positional {
@@ -287,19 +274,6 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             _ => self.path.name().to_owned(),
         };
         Err(Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(name))
-    }
-}
-
-/// The part of a name that is the key of a map of structs.
-fn first_segment(rest: &str) -> &str {
-    rest.split_once('.').map_or(rest, |(key, _)| key)
-}
-
-/// The part of a name that is the key of a map of lists: one segment before an index, or all of a tensor of rank 1.
-fn list_key(rest: &str) -> &str {
-    match rest.split_once('.') {
-        Some((key, below)) if is_index(first_segment(below)) => key,
-        _ => rest,
     }
 }
 
@@ -408,7 +382,7 @@ impl<'de, S: TensorSource<'de>> serde::Deserializer<'de> for &mut Deserializer<S
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         self.settle_map()?;
-        self.check_depth()?;
+        self.path.check_depth()?;
         let at = std::mem::take(&mut self.at);
         if self.positional {
             return Err(needs_names("a map"));

@@ -1,9 +1,9 @@
 //! The root settles how tensors are found: by name or by position.
 
-use super::{Deserializer, first_segment};
+use super::Deserializer;
 use crate::error::Result;
 use crate::model::handoff::take_schema;
-use crate::model::path::is_index;
+use crate::model::path::{first_segment, is_index};
 use crate::model::{Node, TensorSource, positional};
 
 impl<'de, S: TensorSource<'de>> Deserializer<S> {
