@@ -64,6 +64,8 @@ extern crate self as tensorfile;
 #[path = "private.rs"]
 pub mod __private;
 pub mod array;
+#[cfg(feature = "digest")]
+pub mod digest;
 mod error;
 mod format;
 mod limits;
@@ -76,6 +78,8 @@ mod wire;
 pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
+#[cfg(feature = "digest")]
+pub use digest::Digest;
 pub use error::{Category, Error, ErrorKind, Result};
 #[cfg(feature = "ptd")]
 pub use format::ptd;

@@ -25,8 +25,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("format", &["tensor", "error", "limits", "source", "model", "wire"]),
     // Layer 5: on top of all.
     ("array", &["tensor", "error", "limits", "model"]),
+    ("digest", &["tensor"]),
     ("private", &["tensor", "error", "limits", "model", "array"]),
-    ("lib", &["array", "error", "format", "limits", "model", "private", "source", "tensor", "wire"]),
+    ("lib", &["array", "digest", "error", "format", "limits", "model", "private", "source", "tensor", "wire"]),
 ];
 
 /// Items that `lib.rs` re-exports, with the module that each is from.
@@ -36,6 +37,7 @@ fn home(item: &str) -> Option<&'static str> {
         "Limits" => "limits",
         "TensorFile" | "FromTensors" | "Schema" | "Slot" => "model",
         "Arrays" => "array",
+        "Digest" => "digest",
         "FORMATS" | "Format" | "btf" | "ten" => "format",
         "Dtype" | "Element" | "InvalidTensor" | "Layout" | "Shape" | "Tensor" | "TensorInfo" | "TensorMap"
         | "TensorView" | "CooTensor" | "InvalidCast" | "DimOrder" => "tensor",

@@ -34,7 +34,7 @@ pub use view::TensorView;
 
 pub(crate) use buffer::{Buffer, grow};
 pub(crate) use cast::{can_cast, cast, number};
-pub(crate) use coo::check as check_coo;
+pub(crate) use coo::{check as check_coo, split as coo_parts};
 pub(crate) use element::{from_le_bytes, le_to_host, to_le_bytes, view_le_bytes};
 pub(crate) use number::Number;
 pub(crate) use order::{bytes_in_row_major, in_row_major};
