@@ -64,6 +64,7 @@ extern crate self as tensorfile;
 #[path = "private.rs"]
 pub mod __private;
 pub mod array;
+mod cast;
 #[cfg(feature = "digest")]
 pub mod digest;
 mod error;
@@ -78,6 +79,7 @@ mod wire;
 pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
+pub use cast::{CastLoss, CastReport, Caster};
 #[cfg(feature = "digest")]
 pub use digest::Digest;
 pub use error::{Category, Error, ErrorKind, Result};

@@ -25,9 +25,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("format", &["tensor", "error", "limits", "source", "model", "wire"]),
     // Layer 5: on top of all.
     ("array", &["tensor", "error", "limits", "model"]),
+    ("cast", &["tensor", "error"]),
     ("digest", &["tensor"]),
     ("private", &["tensor", "error", "limits", "model", "array"]),
-    ("lib", &["array", "digest", "error", "format", "limits", "model", "private", "source", "tensor", "wire"]),
+    ("lib", &["array", "cast", "digest", "error", "format", "limits", "model", "private", "source", "tensor", "wire"]),
 ];
 
 /// Items that `lib.rs` re-exports, with the module that each is from.
@@ -37,6 +38,7 @@ fn home(item: &str) -> Option<&'static str> {
         "Limits" => "limits",
         "TensorFile" | "FromTensors" | "Schema" | "Slot" => "model",
         "Arrays" => "array",
+        "Caster" => "cast",
         "Digest" => "digest",
         "FORMATS" | "Format" | "btf" | "ten" => "format",
         "Dtype" | "Element" | "InvalidTensor" | "Layout" | "Shape" | "Tensor" | "TensorInfo" | "TensorMap"

@@ -11,10 +11,13 @@ mod info;
 mod invalid;
 mod layout;
 mod map;
+mod nearest;
 mod number;
 mod order;
 mod owned;
+mod pieces;
 mod shape;
+mod small_float;
 mod view;
 
 pub use blob::Blob;
@@ -34,7 +37,12 @@ pub use view::TensorView;
 
 pub(crate) use buffer::{Buffer, grow};
 pub(crate) use cast::{can_cast, cast, number};
-pub(crate) use coo::{check as check_coo, split as coo_parts};
+pub(crate) use coo::check as check_coo;
+#[cfg(feature = "digest")]
+pub(crate) use coo::split as coo_parts;
 pub(crate) use element::{from_le_bytes, le_to_host, to_le_bytes, view_le_bytes};
+pub(crate) use nearest::nearest;
 pub(crate) use number::Number;
 pub(crate) use order::{bytes_in_row_major, in_row_major};
+pub(crate) use pieces::{CHUNK, Pieces, in_chunks};
+pub(crate) use small_float::SmallFloat;

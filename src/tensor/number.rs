@@ -20,6 +20,27 @@ impl fmt::Display for Number {
 }
 
 impl Number {
+    pub(crate) fn is_negative(self) -> bool {
+        match self {
+            Self::Integer(integer) => integer < 0,
+            Self::Float(float) => float < 0.0,
+        }
+    }
+
+    pub(crate) fn is_nan(self) -> bool {
+        matches!(self, Self::Float(float) if float.is_nan())
+    }
+
+    /// Whether the numbers are equal, exactly; NaN is equal to none.
+    pub(crate) fn is(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Integer(one), Self::Integer(other)) => one == other,
+            (Self::Float(one), Self::Float(other)) => one == other,
+            (float, Self::Integer(integer)) => float.to_integer::<i128>() == Some(integer),
+            (Self::Integer(integer), float) => float.to_integer::<i128>() == Some(integer),
+        }
+    }
+
     /// The number as an integer, if it is one and in range.
     pub(super) fn to_integer<I: NumCast>(self) -> Option<I> {
         match self {
