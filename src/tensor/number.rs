@@ -36,8 +36,13 @@ impl Number {
         match (self, other) {
             (Self::Integer(one), Self::Integer(other)) => one == other,
             (Self::Float(one), Self::Float(other)) => one == other,
-            (float, Self::Integer(integer)) => float.to_integer::<i128>() == Some(integer),
-            (Self::Integer(integer), float) => float.to_integer::<i128>() == Some(integer),
+            (Self::Integer(integer), Self::Float(float)) | (Self::Float(float), Self::Integer(integer)) => {
+                // Most integers are small, and 128 bits are slow.
+                match i32::try_from(integer) {
+                    Ok(small) => <f64 as From<i32>>::from(small) == float,
+                    Err(_) => Self::Float(float).to_integer() == Some(integer),
+                }
+            }
         }
     }
 
@@ -71,6 +76,9 @@ impl Number {
 
 /// The integer as an `f64` whose last bit is set where bits were lost.
 fn round_to_odd(integer: i128) -> f64 {
+    if let Ok(small) = i32::try_from(integer) {
+        return small.into();
+    }
     let nearest = integer as f64;
     #[expect(clippy::cast_possible_truncation, reason = "a float made from an `i128` is a whole number")]
     let (there, wanted) = ((nearest as i128).unsigned_abs(), integer.unsigned_abs());
