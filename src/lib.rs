@@ -72,6 +72,7 @@ mod format;
 mod limits;
 mod model;
 mod source;
+mod stats;
 mod tensor;
 mod wire;
 
@@ -90,8 +91,9 @@ pub use format::tensorbuffers;
 pub use format::{FORMATS, Format, btf, ten};
 pub use limits::Limits;
 pub use model::{FromTensors, Schema, SchemaEntry, Slot, TensorFile};
+pub use stats::{Histogram, Stats};
 pub use tensor::{
     Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, InvalidCast,
-    InvalidTensor, Layout, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView,
-    UnknownDtypeName,
+    InvalidTensor, Layout, Number, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap,
+    TensorView, UnknownDtypeName,
 };

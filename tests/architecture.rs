@@ -27,8 +27,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("array", &["tensor", "error", "limits", "model"]),
     ("cast", &["tensor", "error"]),
     ("digest", &["tensor"]),
+    ("stats", &["tensor"]),
     ("private", &["tensor", "error", "limits", "model", "array"]),
-    ("lib", &["array", "cast", "digest", "error", "format", "limits", "model", "private", "source", "tensor", "wire"]),
+    (
+        "lib",
+        &[
+            "array", "cast", "digest", "error", "format", "limits", "model", "private", "source", "stats", "tensor",
+            "wire",
+        ],
+    ),
 ];
 
 /// Items that `lib.rs` re-exports, with the module that each is from.
@@ -40,6 +47,7 @@ fn home(item: &str) -> Option<&'static str> {
         "Arrays" => "array",
         "Caster" => "cast",
         "Digest" => "digest",
+        "Stats" => "stats",
         "FORMATS" | "Format" | "btf" | "ten" => "format",
         "Dtype" | "Element" | "InvalidTensor" | "Layout" | "Shape" | "Tensor" | "TensorInfo" | "TensorMap"
         | "TensorView" | "CooTensor" | "InvalidCast" | "DimOrder" => "tensor",

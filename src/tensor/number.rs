@@ -4,9 +4,11 @@ use half::{bf16, f16};
 use num_traits::{Float, NumCast};
 
 /// A number of any numeric dtype, exactly.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
+    /// An element of an integer dtype.
     Integer(i128),
+    /// An element of a floating-point dtype.
     Float(f64),
 }
 
@@ -47,7 +49,7 @@ impl Number {
     }
 
     /// The number as an integer, if it is one and in range.
-    pub(super) fn to_integer<I: NumCast>(self) -> Option<I> {
+    pub(crate) fn to_integer<I: NumCast>(self) -> Option<I> {
         match self {
             Self::Integer(integer) => I::from(integer),
             Self::Float(float) if float.fract() == 0.0 => I::from(float),
