@@ -129,7 +129,7 @@ fn of_any_order() -> impl Strategy<Value = (TensorInfo, Vec<u8>, Vec<u8>)> {
         (Just(dtype), Just(dims), Just(order).prop_shuffle()).prop_map(|(dtype, dims, order)| {
             let size = dtype.block_bytes();
             let rows = TensorInfo::new(dtype, dims.clone());
-            let rows: Vec<u8> = (0..rows.payload_bytes().unwrap()).map(|at| (at % 251) as u8).collect();
+            let rows: Vec<u8> = (0..rows.payload_bytes().unwrap()).map(|at| u8::try_from(at % 251).unwrap()).collect();
             // Element by element: where each coordinate of the memory lies among the rows.
             let mut memory = Vec::with_capacity(rows.len());
             for at in 0..rows.len() / size {

@@ -27,7 +27,7 @@ fn python_computes_the_same() {
     for (at, &dtype) in Dtype::ALL.iter().enumerate() {
         for shape in [vec![], vec![0], vec![3, at + 1], vec![2, 600, 1]] {
             let info = TensorInfo::new(dtype, shape);
-            let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| (at % 2) as u8).collect();
+            let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| u8::from(at % 2 == 1)).collect();
             tensors.insert(format!("größe.{info}"), Tensor::new(info, &bytes).unwrap());
         }
     }

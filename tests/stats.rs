@@ -1,6 +1,12 @@
 //! Statistics and histograms, against what is worked out by hand and against the plain sums.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "small numbers, and any bits"
+)]
 
 use half::{bf16, f16};
 use proptest::collection::vec;

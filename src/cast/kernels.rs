@@ -50,20 +50,22 @@ impl Tally {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
     from: Dtype,
-    /// Adds the bytes of the nearest element; returns its number, and whether the one given lies beyond it.
-    encode: fn(Number, &mut Vec<u8>) -> (Number, bool),
+    encode: Encode,
     way: Way,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Copy,
-    Direct(fn(&[u8], &mut Vec<u8>) -> Tally),
+    Direct(Direct),
     ToF32(Widen),
     ByF32(Widen, Narrow),
     ByNumber,
 }
 
+/// Adds the bytes of the nearest element; returns its number, and whether the one given lies beyond the largest.
+type Encode = fn(Number, &mut Vec<u8>) -> (Number, bool);
+type Direct = fn(&[u8], &mut Vec<u8>) -> Tally;
 type Widen = fn(&[u8], &mut dyn FnMut(&[f32]));
 /// Narrows up to a chunk; the other slice is room to work in.
 type Narrow = fn(&[f32], &mut [f32; CHUNK], &mut Vec<u8>) -> Tally;
@@ -71,7 +73,7 @@ type Narrow = fn(&[f32], &mut [f32; CHUNK], &mut Vec<u8>) -> Tally;
 /// What is known of a dtype.
 struct Row {
     dtype: Dtype,
-    encode: fn(Number, &mut Vec<u8>) -> (Number, bool),
+    encode: Encode,
     by_f32: Option<(Widen, Narrow)>,
 }
 
@@ -94,7 +96,7 @@ const ROWS: &[Row] = rows! {
 };
 
 /// Pairs that are common and do not go by `f32`.
-const DIRECT: &[(Dtype, Dtype, fn(&[u8], &mut Vec<u8>) -> Tally)] = &[
+const DIRECT: &[(Dtype, Dtype, Direct)] = &[
     (Dtype::F64, Dtype::F32, narrow_float::<f64, f32>),
     (Dtype::F32, Dtype::F64, convert::<f32, f64>),
     (Dtype::I64, Dtype::I32, narrow_integer::<i64, i32>),
@@ -234,10 +236,9 @@ fn compare<F: Float>(from: &[F], to: &[F]) -> Tally {
     let [mut changed, mut overflowed, mut underflowed] = [0_u32; 3];
     // Without branches, so that many are done at once.
     for (&from, &to) in from.iter().zip(to) {
-        let is_changed = from != to;
+        let (is_changed, is_finite) = (from != to, to.abs() < F::infinity());
         changed += u32::from(is_changed);
-        // `is_finite` says the same, with more instructions.
-        overflowed += u32::from(is_changed & !(to.abs() < F::infinity()));
+        overflowed += u32::from(is_changed & !is_finite);
         underflowed += u32::from(is_changed & (to == F::zero()));
     }
     let mut nan = 0;

@@ -23,24 +23,28 @@ pub(super) trait Real: Float + Into<f64> {
 
 macro_rules! reals {
     ($($float:ident by $bits:ident),*) => {$(
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            clippy::cast_sign_loss,
+            reason = "20 bits, or a number that was of this type"
+        )]
         impl Real for $float {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "20 bits")]
             fn bin(self) -> usize {
                 const DROPPED: u32 = $bits::BITS - BIN_BITS;
                 let magnitude = ((self.abs().to_bits() + (1 << (DROPPED - 1))) >> DROPPED) as i64;
                 (if self < 0.0 { ZERO - magnitude } else { ZERO + magnitude }) as usize
             }
 
-            #[allow(clippy::cast_possible_truncation, reason = "it was of this type")]
             fn bin_of(number: f64) -> usize {
                 (number as $float).bin()
             }
 
-            #[expect(clippy::cast_possible_wrap, reason = "20 bits")]
             fn of_bin(bin: usize) -> f64 {
-                let magnitude = (bin as i64 - ZERO).unsigned_abs() as $bits;
-                let number: f64 = $float::from_bits(magnitude << ($bits::BITS - BIN_BITS)).into();
-                if (bin as i64) < ZERO { -number } else { number }
+                let from_zero = bin as i64 - ZERO;
+                let bits = (from_zero.unsigned_abs() as $bits) << ($bits::BITS - BIN_BITS);
+                let magnitude: f64 = $float::from_bits(bits).into();
+                if from_zero < 0 { -magnitude } else { magnitude }
             }
         }
     )*};
@@ -60,7 +64,7 @@ pub(super) struct Quantiles {
 
 impl Default for Quantiles {
     fn default() -> Self {
-        Self { few: Vec::new(), counts: Vec::new(), bin: <f64 as Real>::bin, of_bin: <f64 as Real>::of_bin }
+        Self { few: Vec::new(), counts: Vec::new(), bin: f64::bin_of, of_bin: f64::of_bin }
     }
 }
 

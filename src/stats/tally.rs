@@ -66,22 +66,25 @@ impl Tally {
         const LANES: usize = 8;
         let [mut smallest, mut largest] = [[F::infinity(); LANES], [F::neg_infinity(); LANES]];
         let (mut sums, mut zeros) = ([0.0; LANES], [0_u32; LANES]);
-        for elements in elements.chunks(LANES) {
-            for (lane, &element) in elements.iter().enumerate() {
-                smallest[lane] = if element < smallest[lane] { element } else { smallest[lane] };
-                largest[lane] = if element > largest[lane] { element } else { largest[lane] };
-                zeros[lane] += u32::from(element == F::zero());
-                sums[lane] += element.into();
-            }
-        }
+        let (eights, rest) = elements.as_chunks::<LANES>();
+        let mut add = |lane: usize, element: F| {
+            smallest[lane] = if element < smallest[lane] { element } else { smallest[lane] };
+            largest[lane] = if element > largest[lane] { element } else { largest[lane] };
+            zeros[lane] += u32::from(element == F::zero());
+            sums[lane] += element.into();
+        };
+        eights.iter().for_each(|eight| (0..LANES).for_each(|lane| add(lane, eight[lane])));
+        rest.iter().for_each(|&element| add(0, element));
+
         let mean = sums.iter().sum::<f64>() / elements.len() as f64;
         let mut squares = [0.0; LANES];
-        for elements in elements.chunks(LANES) {
-            for (lane, &element) in elements.iter().enumerate() {
-                let distance = element.into() - mean;
-                squares[lane] += distance * distance;
-            }
-        }
+        let mut add = |lane: usize, element: F| {
+            let distance = element.into() - mean;
+            squares[lane] += distance * distance;
+        };
+        eights.iter().for_each(|eight| (0..LANES).for_each(|lane| add(lane, eight[lane])));
+        rest.iter().for_each(|&element| add(0, element));
+
         Self {
             finite: elements.len() as u64,
             zeros: zeros.into_iter().map(u64::from).sum(),

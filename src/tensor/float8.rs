@@ -3,7 +3,7 @@
 /// How the bits of an 8-bit float are shared out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Float8 {
-    mantissa_bits: u32,
+    mantissa_bits: i32,
     bias: i32,
     special: Special,
 }
@@ -65,7 +65,7 @@ impl Float8 {
     fn nearest(self, number: f64) -> Option<u8> {
         // Between two powers of two, and below the smallest normal number, all steps are of one width.
         let exponent = ((number.to_bits() >> 52) as i32 - F64_BIAS).max(1 - self.bias);
-        let steps = (number * power_of_two(self.mantissa_bits as i32 - exponent)).round_ties_even() as i32;
+        let steps = (number * power_of_two(self.mantissa_bits - exponent)).round_ties_even() as i32;
         // A step past the highest fraction carries into the exponent. To round past the largest is to overflow.
         let magnitude = ((exponent + self.bias - 1) << self.mantissa_bits) + steps;
         u8::try_from(magnitude).ok().filter(|&magnitude| magnitude <= self.largest())
@@ -76,7 +76,7 @@ impl Float8 {
         let exponent = i32::from(bits >> self.mantissa_bits);
         let fraction = bits & ((1 << self.mantissa_bits) - 1);
         let whole = if exponent == 0 { 0 } else { 1 << self.mantissa_bits };
-        f64::from(whole + fraction) * power_of_two(exponent.max(1) - self.bias - self.mantissa_bits as i32)
+        f64::from(whole + fraction) * power_of_two(exponent.max(1) - self.bias - self.mantissa_bits)
     }
 
     /// The bits of the largest finite number.

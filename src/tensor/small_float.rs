@@ -51,12 +51,7 @@ impl SmallFloat for bf16 {
 }
 
 /// The upper 16 bits. Shifted with their sign, they fit the instructions that make 16 of 32 bits.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "bits, no number"
-)]
+#[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "bits, no number")]
 fn upper_half(bits: u32) -> u16 {
     ((bits as i32) >> 16) as i16 as u16
 }
