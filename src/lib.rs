@@ -65,6 +65,9 @@ extern crate self as tensorfile;
 #[path = "private.rs"]
 pub mod __private;
 pub mod array;
+mod cast;
+#[cfg(feature = "digest")]
+pub mod digest;
 mod error;
 mod file;
 mod format;
@@ -72,6 +75,7 @@ mod limits;
 mod model;
 mod report;
 mod source;
+mod stats;
 mod tensor;
 mod wire;
 
@@ -79,6 +83,9 @@ mod wire;
 pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
+pub use cast::{CastLoss, CastReport, Caster};
+#[cfg(feature = "digest")]
+pub use digest::Digest;
 pub use error::{Category, Error, ErrorKind, Gap, LoadReport, Misfit, MissingTensor, Result, UnexpectedTensor};
 pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, load, save};
 #[cfg(feature = "ptd")]
@@ -88,8 +95,9 @@ pub use format::tensorbuffers;
 pub use format::{FORMATS, FileMetadata, Format, WriteOptions, btf, ten};
 pub use limits::Limits;
 pub use model::{Collection, FromTensors, Schema, SchemaEntry, Slot, TensorFile};
+pub use stats::{Histogram, Stats};
 pub use tensor::{
     Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, InvalidCast,
-    InvalidTensor, Layout, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView,
-    UnknownDtypeName,
+    InvalidTensor, Layout, Number, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap,
+    TensorView, UnknownDtypeName,
 };

@@ -25,11 +25,20 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("format", &["tensor", "error", "limits", "source", "model", "wire"]),
     // Layer 5: on top of all.
     ("array", &["tensor", "error", "limits", "model"]),
+    ("cast", &["tensor", "error"]),
+    ("digest", &["tensor"]),
+    ("stats", &["tensor"]),
     ("private", &["tensor", "error", "limits", "model", "array"]),
     ("report", &["tensor", "error", "model", "wire"]),
     // Layer 6: opened files.
     ("file", &["tensor", "error", "limits", "source", "model", "wire", "format", "report"]),
-    ("lib", &["array", "error", "file", "format", "limits", "model", "private", "report", "source", "tensor", "wire"]),
+    (
+        "lib",
+        &[
+            "array", "cast", "digest", "error", "file", "format", "limits", "model", "private", "report", "source",
+            "stats", "tensor", "wire",
+        ],
+    ),
 ];
 
 /// Items that `lib.rs` re-exports, with the module that each is from.
@@ -39,6 +48,9 @@ fn home(item: &str) -> Option<&'static str> {
         "Limits" => "limits",
         "TensorFile" | "FromTensors" | "Schema" | "Slot" => "model",
         "Arrays" => "array",
+        "Caster" => "cast",
+        "Digest" => "digest",
+        "Stats" => "stats",
         "FORMATS" | "Format" | "btf" | "ten" => "format",
         "Dtype" | "Element" | "InvalidTensor" | "Layout" | "Shape" | "Tensor" | "TensorInfo" | "TensorMap"
         | "TensorView" | "CooTensor" | "InvalidCast" | "DimOrder" => "tensor",

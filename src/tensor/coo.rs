@@ -114,8 +114,8 @@ pub(crate) fn check(info: &TensorInfo, bytes: &[u8]) -> Result<(), InvalidTensor
     check_coordinates(&info.shape, indices.chunks_exact(size_of::<u64>()).map(le_u64))
 }
 
-/// The bytes of the indices and those of the values.
-fn split<'a>(info: &TensorInfo, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+/// The bytes of the indices and those of the values, in the checked bytes of a tensor of COO layout.
+pub(crate) fn split<'a>(info: &TensorInfo, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     let Layout::Coo { entries } = info.layout else { return (&[], bytes) };
     let indices = entries * info.shape.rank() * size_of::<u64>();
     (&bytes[..indices], &bytes[indices + size_of::<u64>()..])

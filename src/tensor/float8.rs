@@ -3,7 +3,7 @@
 /// How the bits of an 8-bit float are shared out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Float8 {
-    mantissa_bits: u32,
+    mantissa_bits: i32,
     bias: i32,
     special: Special,
 }
@@ -26,6 +26,13 @@ pub(super) const E4M3FNUZ: Float8 = Float8 { mantissa_bits: 3, bias: 8, special:
 
 const SIGN: u8 = 0x80;
 const NAN: u8 = 0x7f;
+const F64_BIAS: i32 = 1023;
+
+/// 2 to the power of a normal exponent.
+#[expect(clippy::cast_sign_loss, reason = "normal exponents are above that of zero")]
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((exponent + F64_BIAS) as u64) << 52)
+}
 
 impl Float8 {
     /// The number that the bits are.
@@ -54,27 +61,22 @@ impl Float8 {
         Some(if has_no_sign { 0 } else { sign | magnitude })
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "a few steps, and an exponent")]
     fn nearest(self, number: f64) -> Option<u8> {
-        // Magnitudes grow with their bits, so the neighbours can be searched for.
-        let (mut below, mut above) = (0, self.largest() + 1);
-        while above - below > 1 {
-            let middle = below + (above - below) / 2;
-            if self.magnitude(middle) <= number { below = middle } else { above = middle }
-        }
-        // Beyond the largest, the next step of the same width is the neighbour; to round there is to overflow.
-        let (down, up) = (number - self.magnitude(below), self.magnitude(above) - number);
-        let nearest = if down < up || (down == up && below % 2 == 0) { below } else { above };
-        (nearest <= self.largest()).then_some(nearest)
+        // Between two powers of two, and below the smallest normal number, all steps are of one width.
+        let exponent = ((number.to_bits() >> 52) as i32 - F64_BIAS).max(1 - self.bias);
+        let steps = (number * power_of_two(self.mantissa_bits - exponent)).round_ties_even() as i32;
+        // A step past the highest fraction carries into the exponent. To round past the largest is to overflow.
+        let magnitude = ((exponent + self.bias - 1) << self.mantissa_bits) + steps;
+        u8::try_from(magnitude).ok().filter(|&magnitude| magnitude <= self.largest())
     }
 
     /// The value of bits without a sign, as if none were special.
     fn magnitude(self, bits: u8) -> f64 {
         let exponent = i32::from(bits >> self.mantissa_bits);
-        let fraction = f64::from(bits & ((1 << self.mantissa_bits) - 1)) / f64::from(1_u32 << self.mantissa_bits);
-        match exponent {
-            0 => fraction * 2.0_f64.powi(1 - self.bias),
-            _ => (1.0 + fraction) * 2.0_f64.powi(exponent - self.bias),
-        }
+        let fraction = bits & ((1 << self.mantissa_bits) - 1);
+        let whole = if exponent == 0 { 0 } else { 1 << self.mantissa_bits };
+        f64::from(whole + fraction) * power_of_two(exponent.max(1) - self.bias - self.mantissa_bits)
     }
 
     /// The bits of the largest finite number.
@@ -117,6 +119,19 @@ mod tests {
                 let back = kind.encode(number).expect("a number of the kind");
                 assert!(back == bits || (number.is_nan() && kind.decode(back).is_nan()), "{kind:?} {bits:#x}");
             }
+        }
+    }
+
+    #[test]
+    fn numbers_between_two_become_the_nearer_one() {
+        for kind in [E5M2, E4M3FN, E5M2FNUZ, E4M3FNUZ] {
+            for below in 0..kind.largest() {
+                let middle = f64::midpoint(kind.decode(below), kind.decode(below + 1));
+                assert_eq!(kind.encode(middle.next_down()), Some(below), "{kind:?} {below:#x}");
+                assert_eq!(kind.encode(middle), Some(below + below % 2), "{kind:?} {below:#x}");
+                assert_eq!(kind.encode(middle.next_up()), Some(below + 1), "{kind:?} {below:#x}");
+            }
+            assert_eq!((kind.encode(f64::MAX), kind.encode(f64::MIN_POSITIVE / 2.0)), (None, Some(0)));
         }
     }
 

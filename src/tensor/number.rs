@@ -4,9 +4,11 @@ use half::{bf16, f16};
 use num_traits::{Float, NumCast};
 
 /// A number of any numeric dtype, exactly.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
+    /// An element of an integer dtype.
     Integer(i128),
+    /// An element of a floating-point dtype.
     Float(f64),
 }
 
@@ -20,8 +22,34 @@ impl fmt::Display for Number {
 }
 
 impl Number {
+    pub(crate) fn is_negative(self) -> bool {
+        match self {
+            Self::Integer(integer) => integer < 0,
+            Self::Float(float) => float < 0.0,
+        }
+    }
+
+    pub(crate) fn is_nan(self) -> bool {
+        matches!(self, Self::Float(float) if float.is_nan())
+    }
+
+    /// Whether the numbers are equal, exactly; NaN is equal to none.
+    pub(crate) fn is(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Integer(one), Self::Integer(other)) => one == other,
+            (Self::Float(one), Self::Float(other)) => one == other,
+            (Self::Integer(integer), Self::Float(float)) | (Self::Float(float), Self::Integer(integer)) => {
+                // Most integers are small, and 128 bits are slow.
+                match i32::try_from(integer) {
+                    Ok(small) => <f64 as From<i32>>::from(small) == float,
+                    Err(_) => Self::Float(float).to_integer() == Some(integer),
+                }
+            }
+        }
+    }
+
     /// The number as an integer, if it is one and in range.
-    pub(super) fn to_integer<I: NumCast>(self) -> Option<I> {
+    pub(crate) fn to_integer<I: NumCast>(self) -> Option<I> {
         match self {
             Self::Integer(integer) => I::from(integer),
             Self::Float(float) if float.fract() == 0.0 => I::from(float),
@@ -50,6 +78,9 @@ impl Number {
 
 /// The integer as an `f64` whose last bit is set where bits were lost.
 fn round_to_odd(integer: i128) -> f64 {
+    if let Ok(small) = i32::try_from(integer) {
+        return small.into();
+    }
     let nearest = integer as f64;
     #[expect(clippy::cast_possible_truncation, reason = "a float made from an `i128` is a whole number")]
     let (there, wanted) = ((nearest as i128).unsigned_abs(), integer.unsigned_abs());

@@ -1,0 +1,130 @@
+//! Quantiles in bounded memory: of a few elements exactly, of more by counting those that begin with the same bits.
+
+use num_traits::Float;
+
+/// Up to so many elements are kept as they are.
+const FEW: usize = 1 << 20;
+/// The bits of a float that tell its bin: sign, exponent, and of the fraction what is left.
+const BIN_BITS: u32 = 20;
+/// The bin of zero.
+const ZERO: i64 = 1 << (BIN_BITS - 1);
+
+/// A float whose highest bits tell about where it is.
+pub(super) trait Real: Float + Into<f64> {
+    /// The bin of the nearest number that has no more than [`BIN_BITS`]. Bins are ordered as numbers are.
+    fn bin(self) -> usize;
+
+    /// The bin of a number that was of this type.
+    fn bin_of(number: f64) -> usize;
+
+    /// The number in the middle of a bin.
+    fn of_bin(bin: usize) -> f64;
+}
+
+macro_rules! reals {
+    ($($float:ident by $bits:ident),*) => {$(
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_possible_wrap,
+            clippy::cast_sign_loss,
+            reason = "20 bits, or a number that was of this type"
+        )]
+        impl Real for $float {
+            fn bin(self) -> usize {
+                const DROPPED: u32 = $bits::BITS - BIN_BITS;
+                let magnitude = ((self.abs().to_bits() + (1 << (DROPPED - 1))) >> DROPPED) as i64;
+                (if self < 0.0 { ZERO - magnitude } else { ZERO + magnitude }) as usize
+            }
+
+            fn bin_of(number: f64) -> usize {
+                (number as $float).bin()
+            }
+
+            fn of_bin(bin: usize) -> f64 {
+                let from_zero = bin as i64 - ZERO;
+                let bits = (from_zero.unsigned_abs() as $bits) << ($bits::BITS - BIN_BITS);
+                let magnitude: f64 = $float::from_bits(bits).into();
+                if from_zero < 0 { -magnitude } else { magnitude }
+            }
+        }
+    )*};
+}
+
+reals! { f32 by u32, f64 by u64 }
+
+#[derive(Debug, Clone)]
+pub(super) struct Quantiles {
+    /// All elements, while they are few.
+    few: Vec<f64>,
+    /// How many elements are in each bin, once they are many.
+    counts: Vec<u64>,
+    bin: fn(f64) -> usize,
+    of_bin: fn(usize) -> f64,
+}
+
+impl Default for Quantiles {
+    fn default() -> Self {
+        Self { few: Vec::new(), counts: Vec::new(), bin: f64::bin_of, of_bin: f64::of_bin }
+    }
+}
+
+impl Quantiles {
+    pub(super) fn add<F: Real>(&mut self, finite: &[F]) {
+        (self.bin, self.of_bin) = (F::bin_of, F::of_bin);
+        if self.counts.is_empty() && self.few.len() + finite.len() <= FEW {
+            self.few.extend(finite.iter().map(|&element| element.into()));
+            return;
+        }
+        self.count();
+        finite.iter().for_each(|element| self.counts[element.bin()] += 1);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        (self.bin, self.of_bin) = (other.bin, other.of_bin);
+        if self.counts.is_empty() && other.counts.is_empty() && self.few.len() + other.few.len() <= FEW {
+            self.few.extend_from_slice(&other.few);
+            return;
+        }
+        self.count();
+        other.few.iter().for_each(|&element| self.counts[(self.bin)(element)] += 1);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+    }
+
+    /// Goes over to counting.
+    fn count(&mut self) {
+        if self.counts.is_empty() {
+            self.counts = vec![0; 1 << BIN_BITS];
+            let few = std::mem::take(&mut self.few);
+            few.into_iter().for_each(|element| self.counts[(self.bin)(element)] += 1);
+        }
+    }
+
+    /// The elements at these parts of all, of which there is one at least. They are between the limits.
+    pub(super) fn at(&self, parts: &[f64], min: f64, max: f64) -> Vec<f64> {
+        let mut sorted = self.few.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let count = self.counts.iter().sum::<u64>() + sorted.len() as u64;
+        let nth = |n: u64| {
+            let element = usize::try_from(n).ok().and_then(|n| sorted.get(n).copied());
+            element.unwrap_or_else(|| self.nth_by_count(n)).clamp(min, max)
+        };
+        let quantile = |part: &f64| {
+            let place = part.clamp(0.0, 1.0) * (count - 1) as f64;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and `count`")]
+            let (below, above) = (nth(place.floor() as u64), nth(place.ceil() as u64));
+            below * (1.0 - place.fract()) + above * place.fract()
+        };
+        parts.iter().map(quantile).collect()
+    }
+
+    fn nth_by_count(&self, n: u64) -> f64 {
+        let mut before = 0;
+        let has_nth = |count: &u64| {
+            before += count;
+            before > n
+        };
+        let bin = self.counts.iter().position(has_nth);
+        // Past the last one by rounding.
+        bin.map_or(f64::INFINITY, self.of_bin)
+    }
+}

@@ -1,0 +1,77 @@
+use bytemuck::Pod;
+use smallvec::SmallVec;
+
+use super::Element;
+use super::element::{le_to_host, view_le_bytes};
+
+/// The most elements that [`in_chunks`] passes on at once: few enough to stay in the processor's nearest cache.
+pub(crate) const CHUNK: usize = 1024;
+
+/// Calls `take` with the elements in little-endian `bytes`, a chunk at a time.
+pub(crate) fn in_chunks<A: Element<Bits = A> + Pod>(bytes: &[u8], mut take: impl FnMut(&[A])) {
+    let mut copy = [A::zeroed(); CHUNK];
+    for bytes in bytes.chunks(CHUNK * size_of::<A>()) {
+        if let Some(Ok(elements)) = view_le_bytes(bytes) {
+            take(elements);
+            continue;
+        }
+        let elements = &mut copy[..bytes.len() / size_of::<A>()];
+        bytemuck::cast_slice_mut(elements).copy_from_slice(bytes);
+        le_to_host(elements);
+        take(elements);
+    }
+}
+
+/// Makes whole elements of pieces that may cut them.
+#[derive(Debug, Clone)]
+pub(crate) struct Pieces {
+    element: usize,
+    skip: usize,
+    held: SmallVec<[u8; 8]>,
+}
+
+impl Pieces {
+    /// Elements of so many bytes, after some that are none.
+    pub(crate) fn new(element: usize, skip: usize) -> Self {
+        Self { element, skip, held: SmallVec::new() }
+    }
+
+    /// Calls `take` with the elements that are whole by now.
+    pub(crate) fn add(&mut self, piece: &[u8], mut take: impl FnMut(&[u8])) {
+        let (skipped, mut piece) = piece.split_at(piece.len().min(self.skip));
+        self.skip -= skipped.len();
+        if !self.held.is_empty() {
+            let (missing, rest) = piece.split_at(piece.len().min(self.element - self.held.len()));
+            self.held.extend_from_slice(missing);
+            piece = rest;
+            if self.held.len() == self.element {
+                take(&std::mem::take(&mut self.held));
+            }
+        }
+        let (whole, cut) = piece.split_at(piece.len() - piece.len() % self.element);
+        if !whole.is_empty() {
+            take(whole);
+        }
+        self.held.extend_from_slice(cut);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_whole_whatever_the_pieces() {
+        let bytes: Vec<u8> = (0..23).collect();
+        for piece in 1..=bytes.len() {
+            let (mut pieces, mut found) = (Pieces::new(4, 3), Vec::new());
+            for piece in bytes.chunks(piece) {
+                pieces.add(piece, |whole| {
+                    assert_eq!(whole.len() % 4, 0);
+                    found.extend_from_slice(whole);
+                });
+            }
+            assert_eq!(found, bytes[3..], "pieces of {piece}");
+        }
+    }
+}
