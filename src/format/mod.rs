@@ -5,6 +5,8 @@ mod face;
 pub mod btf;
 #[cfg(feature = "ptd")]
 pub mod ptd;
+#[cfg(feature = "safetensors")]
+pub mod safetensors;
 pub mod ten;
 #[cfg(feature = "tensorbuffers")]
 pub mod tensorbuffers;
@@ -35,6 +37,8 @@ pub const FORMATS: &[&Format] = &[
     &ptd::FORMAT,
     #[cfg(feature = "tensorbuffers")]
     &tensorbuffers::FORMAT,
+    #[cfg(feature = "safetensors")]
+    &safetensors::FORMAT,
 ];
 
 /// What a format is called, what it can hold, and how to read and write collections in it.
