@@ -1,7 +1,7 @@
 //! A real model, from safetensors into structs, and through every format that can hold it.
 //!
 //! ```sh
-//! cargo run --release --example safetensors -- model.safetensors
+//! cargo run --release --features safetensors --example safetensors -- model.safetensors
 //! ```
 //!
 //! BERT models such as MiniLM and the voice detector Silero VAD are read into the structs below, anything else into a
@@ -12,12 +12,9 @@ use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
 use ndarray::{Array1, Array2, Array3};
-use safetensors::SafeTensors;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tensorfile::{
-    Dtype, FORMATS, Result, Tensor, TensorFile, TensorInfo, TensorMap, WriteOptions, btf, ptd, ten, tensorbuffers,
-};
+use tensorfile::{FORMATS, Result, TensorFile, TensorMap, WriteOptions, btf, ptd, safetensors, ten, tensorbuffers};
 
 #[derive(TensorFile)]
 struct Bert {
@@ -128,7 +125,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let file = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let model = read(&file)?;
+    let model: TensorMap = safetensors::from_slice(&file)?;
     println!("{}: {} tensors in {} bytes of safetensors", path.display(), model.len(), file.len());
 
     let has = |name| model.get(name).is_some();
@@ -146,25 +143,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The tensors of a safetensors file.
-fn read(file: &[u8]) -> Result<TensorMap, Box<dyn std::error::Error>> {
-    let tensors = SafeTensors::deserialize(file)?.tensors();
-    let tensors = tensors.into_iter().map(|(name, tensor)| {
-        let info = TensorInfo::new(dtype(tensor.dtype())?, tensor.shape());
-        Ok((name, Tensor::new(info, tensor.data())?))
-    });
-    tensors.collect()
-}
-
-/// Most dtypes have the same name here and there, but for the case.
-fn dtype(dtype: safetensors::Dtype) -> Result<Dtype, String> {
-    let name = match dtype {
-        safetensors::Dtype::F8_E4M3 => "f8_e4m3fn".to_owned(),
-        dtype => format!("{dtype:?}").to_lowercase(),
-    };
-    name.parse().map_err(|_| format!("safetensors' {dtype:?} has no counterpart"))
-}
-
 /// How a `T` is written with all names, and read.
 struct Codec<T> {
     format: &'static str,
@@ -174,7 +152,7 @@ struct Codec<T> {
 
 /// Takes a model into a `T` and back in every format; a row of the table for each.
 fn through_every_format<T: Serialize + DeserializeOwned>(model: &TensorMap) -> Table {
-    let codecs: [Codec<T>; 4] = [
+    let codecs: [Codec<T>; 5] = [
         Codec {
             format: "btf",
             write: |model| btf::Options::new().embed_names(true).to_vec(model),
@@ -190,6 +168,11 @@ fn through_every_format<T: Serialize + DeserializeOwned>(model: &TensorMap) -> T
             format: "tensorbuffers",
             write: |model| tensorbuffers::to_vec(model),
             read: |file| tensorbuffers::from_slice(file),
+        },
+        Codec {
+            format: "safetensors",
+            write: |model| safetensors::to_vec(model),
+            read: |file| safetensors::from_slice(file),
         },
     ];
     assert_eq!(codecs.len(), FORMATS.len(), "one for every format");

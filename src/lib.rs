@@ -31,8 +31,8 @@
 //!
 //! # Where to look
 //!
-//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`], `ptd` and `tensorbuffers`.
-//!   [`FORMATS`] is the table of them.
+//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`], `ptd`, `tensorbuffers`
+//!   and `safetensors`. [`FORMATS`] is the table of them.
 //! - [`TensorFile`] says what a field of a struct may be and which names it gets; the derive macro of that name lists
 //!   its attributes.
 //! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
@@ -90,6 +90,8 @@ pub use error::{Category, Error, ErrorKind, Gap, LoadReport, Misfit, MissingTens
 pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, load, save};
 #[cfg(feature = "ptd")]
 pub use format::ptd;
+#[cfg(feature = "safetensors")]
+pub use format::safetensors;
 #[cfg(feature = "tensorbuffers")]
 pub use format::tensorbuffers;
 pub use format::{FORMATS, FileMetadata, Format, WriteOptions, btf, ten};

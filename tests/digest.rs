@@ -5,7 +5,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tensorfile::digest::{CollectionDigester, Digest, InvalidDigest, TensorDigester};
-use tensorfile::{CooTensor, Dtype, FORMATS, Layout, Tensor, TensorInfo, TensorMap, TensorView};
+use tensorfile::{CooTensor, Dtype, FORMATS, Layout, Tensor, TensorInfo, TensorMap, TensorView, WriteOptions};
 
 const MAGIC: &[u8] = b"tensorfile.digest.v1\0";
 

@@ -9,6 +9,8 @@ mod write;
 pub mod btf;
 #[cfg(feature = "ptd")]
 pub mod ptd;
+#[cfg(feature = "safetensors")]
+pub mod safetensors;
 pub mod ten;
 #[cfg(feature = "tensorbuffers")]
 pub mod tensorbuffers;
@@ -108,6 +110,8 @@ table! {
     ptd,
     #[cfg(feature = "tensorbuffers")]
     tensorbuffers,
+    #[cfg(feature = "safetensors")]
+    safetensors,
 }
 
 /// What a format is called, what it can hold, and how to read and write collections in it.

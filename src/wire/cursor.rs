@@ -29,11 +29,19 @@ impl<'a, 'de, B: ByteSource<'de>> Cursor<'a, 'de, B> {
         Ok(bytes)
     }
 
-    /// Fills `bytes`.
-    #[cfg(feature = "ptd")]
-    pub(crate) fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
-        self.source.read_at(self.offset, bytes)?;
-        self.offset += bytes.len() as u64;
+    /// Adds `len` bytes to `bytes`, for which no memory is taken long before they are there.
+    #[cfg(any(feature = "ptd", feature = "safetensors"))]
+    pub(crate) fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
+        const AT_ONCE: usize = 1 << 20;
+        let mut left = usize::try_from(len).unwrap_or(usize::MAX);
+        while left > 0 {
+            let now = left.min(AT_ONCE);
+            let start = bytes.len();
+            bytes.resize(start + now, 0);
+            self.source.read_at(self.offset, &mut bytes[start..])?;
+            self.offset += now as u64;
+            left -= now;
+        }
         Ok(())
     }
 

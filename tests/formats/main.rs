@@ -13,6 +13,8 @@ mod errors;
 mod hostile;
 #[cfg(feature = "ptd")]
 mod ptd;
+#[cfg(feature = "safetensors")]
+mod safetensors;
 mod ten;
 #[cfg(all(feature = "tensorbuffers", feature = "derive"))]
 mod tensorbuffers;

@@ -79,7 +79,7 @@ fn writes_tensors() {
 
 #[test]
 fn an_empty_stream_is_a_file_without_tensors() {
-    assert_eq!(ten::to_vec(&TensorMap::new()).unwrap(), []);
+    assert_eq!(ten::to_vec(&TensorMap::new()).unwrap(), [0_u8; 0]);
     assert_eq!(ten::from_slice::<TensorMap>(&[]).unwrap(), TensorMap::new());
     assert_eq!(ten::from_reader::<TensorMap>(&[][..]).unwrap(), TensorMap::new());
     assert!(ten::Decoder::new(&[][..]).next().is_none());
@@ -642,7 +642,7 @@ mod streams {
         ] {
             assert_eq!(message(result), expected);
         }
-        assert_eq!(encoder.into_inner(), [], "nothing is written");
+        assert_eq!(encoder.into_inner(), [0_u8; 0], "nothing is written");
     }
 
     #[test]

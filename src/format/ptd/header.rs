@@ -234,19 +234,12 @@ pub(super) struct Flatbuffer {
 
 impl Flatbuffer {
     pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B) -> Result<Self> {
-        /// The most that is read before it is known to be there.
-        const AT_ONCE: u64 = 1 << 20;
         let len = source.len();
         let mut cursor = Cursor::new(source, 0);
         let head = cursor.array::<HEAD>()?;
         let frame = Frame::parse(&head, len)?;
         let mut bytes = head.to_vec();
-        while cursor.offset() < frame.flatbuffer_end {
-            let now = usize::try_from((frame.flatbuffer_end - cursor.offset()).min(AT_ONCE)).expect("at most 2^20");
-            let start = bytes.len();
-            bytes.resize(start + now, 0);
-            cursor.read(&mut bytes[start..])?;
-        }
+        cursor.append(frame.flatbuffer_end.saturating_sub(cursor.offset()), &mut bytes)?;
         let flatbuffer = Self { frame, bytes };
         flatbuffer.without_header()
     }
