@@ -31,8 +31,8 @@
 //!
 //! # Where to look
 //!
-//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`], `ptd` and `tensorbuffers`.
-//!   [`FORMATS`] is the table of them.
+//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `npy`
+//!   and `npz`. [`FORMATS`] is the table of them.
 //! - [`TensorFile`] says what a field of a struct may be and which names it gets; the derive macro of that name lists
 //!   its attributes.
 //! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
@@ -77,6 +77,10 @@ pub use tensorfile_derive::TensorFile;
 
 pub use array::Arrays;
 pub use error::{Category, Error, ErrorKind, Result};
+#[cfg(feature = "npy")]
+pub use format::npy;
+#[cfg(feature = "npz")]
+pub use format::npz;
 #[cfg(feature = "ptd")]
 pub use format::ptd;
 #[cfg(feature = "tensorbuffers")]

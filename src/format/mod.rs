@@ -3,6 +3,10 @@
 mod face;
 
 pub mod btf;
+#[cfg(feature = "npy")]
+pub mod npy;
+#[cfg(feature = "npz")]
+pub mod npz;
 #[cfg(feature = "ptd")]
 pub mod ptd;
 pub mod ten;
@@ -35,6 +39,10 @@ pub const FORMATS: &[&Format] = &[
     &ptd::FORMAT,
     #[cfg(feature = "tensorbuffers")]
     &tensorbuffers::FORMAT,
+    #[cfg(feature = "npy")]
+    &npy::FORMAT,
+    #[cfg(feature = "npz")]
+    &npz::FORMAT,
 ];
 
 /// What a format is called, what it can hold, and how to read and write collections in it.
@@ -53,6 +61,8 @@ pub struct Format {
     ///
     /// Longer ones can be embedded; see [`to_vec_with_names`](Self::to_vec_with_names).
     pub max_name: Option<usize>,
+    /// How many tensors a file has, where that is given: each file then has as many.
+    pub max_tensors: Option<usize>,
     /// Whether it can store sparse tensors.
     pub sparse: bool,
     pub(crate) functions: Functions,

@@ -11,6 +11,8 @@ use serde::de::Visitor;
 use crate::error::Result;
 
 pub use slice::Slice;
+#[cfg(feature = "npy")]
+pub(crate) use stream::PieceDeserializer;
 pub use stream::Stream;
 
 /// Bytes at offsets.

@@ -242,7 +242,8 @@ impl<'de> SeqAccess<'de> for HeldAccess<'_> {
     }
 }
 
-struct PieceDeserializer<'a>(&'a [u8]);
+/// A piece of a payload.
+pub(crate) struct PieceDeserializer<'a>(pub(crate) &'a [u8]);
 
 impl<'de> Deserializer<'de> for PieceDeserializer<'_> {
     type Error = Error;

@@ -25,7 +25,10 @@ pub(crate) fn to_vec<T: Serialize + ?Sized, E: Encode>(value: &T, encode: E) -> 
         .ok()
         .and_then(|len| file.try_reserve_exact(len).ok())
         .ok_or_else(|| Error::from(std::io::Error::from(std::io::ErrorKind::OutOfMemory)).in_format(E::FORMAT))?;
-    write(value, file, plan)
+    let mut file = write(value, file, plan)?;
+    // Where it is packed it is shorter than planned.
+    file.shrink_to_fit();
+    Ok(file)
 }
 
 pub(crate) fn to_writer<T: Serialize + ?Sized, E: Encode>(writer: impl Write, value: &T, encode: E) -> Result<()> {

@@ -53,6 +53,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: None,
     max_name: Some(0),
+    max_tensors: None,
     sparse: true,
     functions: functions!(|names| Options::new().embed_names(names)),
 };

@@ -81,6 +81,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: Some(ser::MAX_RANK),
     max_name: None,
+    max_tensors: None,
     sparse: false,
     functions: functions!(|_| Options::new().keep_dim_order(true)),
 };

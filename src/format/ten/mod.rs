@@ -54,6 +54,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: Some(header::MAX_RANK),
     max_name: Some(header::NAME),
+    max_tensors: None,
     sparse: false,
     functions: functions!(|names| Options::new().embed_names(names)),
 };

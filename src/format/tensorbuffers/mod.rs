@@ -90,6 +90,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: None,
     max_name: None,
+    max_tensors: None,
     sparse: false,
     functions: functions!(|_| Options::new()),
 };
