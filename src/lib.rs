@@ -31,8 +31,8 @@
 //!
 //! # Where to look
 //!
-//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`], `ptd`, `tensorbuffers`
-//!   and `safetensors`. [`FORMATS`] is the table of them.
+//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`], `ptd`, `tensorbuffers`,
+//!   `safetensors`, `npy` and `npz`. [`FORMATS`] is the table of them.
 //! - [`TensorFile`] says what a field of a struct may be and which names it gets; the derive macro of that name lists
 //!   its attributes.
 //! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
@@ -88,6 +88,10 @@ pub use cast::{CastLoss, CastReport, Caster};
 pub use digest::Digest;
 pub use error::{Category, Error, ErrorKind, Gap, LoadReport, Misfit, MissingTensor, Result, UnexpectedTensor};
 pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, load, save};
+#[cfg(feature = "npy")]
+pub use format::npy;
+#[cfg(feature = "npz")]
+pub use format::npz;
 #[cfg(feature = "ptd")]
 pub use format::ptd;
 #[cfg(feature = "safetensors")]

@@ -11,8 +11,8 @@ pub struct Limits {
     pub rank: u64,
     /// Bytes of a tensor read from a stream, where no length tells how many will come. Default: 2⁴⁰.
     pub payload: u64,
-    /// Bytes by which the tensors of a file may be more than the file, because several names share one run of bytes.
-    /// Default: 2³⁰.
+    /// Bytes by which the tensors of a file may be more than the file, because several names share one run of bytes or
+    /// because they are compressed. Default: 2³⁰.
     pub shared: u64,
 }
 

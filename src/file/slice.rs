@@ -21,11 +21,17 @@ pub(super) fn read(tensor: &FileTensor<'_>, ranges: &[Range<usize>]) -> Result<T
     let mut buffer = Buffer::zeroed(len);
     let part = Part { element: tensor.dtype().block_bytes(), strides: &strides, ranges };
     let (start, mut source) = (tensor.range().start, Ranges::new(tensor.file().storage()));
+    // What is packed has to be unpacked to be sliced.
+    let whole = tensor.entry().is_coded().then(|| tensor.read()).transpose()?;
     let mut rest = &mut buffer[..];
     part.for_each_run(&mut |offset, len| {
         let (now, later) = std::mem::take(&mut rest).split_at_mut(len);
         rest = later;
-        source.read_at(start + offset as u64, now)
+        match &whole {
+            Some(whole) => now.copy_from_slice(&whole.as_bytes()[offset..offset + len]),
+            None => source.read_at(start + offset as u64, now)?,
+        }
+        Ok(())
     })?;
     Ok(Tensor::of_checked(info, buffer))
 }

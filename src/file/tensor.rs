@@ -9,7 +9,7 @@ use crate::model::FromTensors;
 use crate::tensor::{
     Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, bytes_in_row_major, check_coo,
 };
-use crate::wire::{Entry, Index};
+use crate::wire::{self, Entry, Index};
 
 /// A tensor of an opened [`File`]: what the index tells of it, and ways to its bytes.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ impl<'f> FileTensor<'f> {
         &self.info().layout
     }
 
-    /// Where the payload lies in the file, in bytes from its start.
+    /// Where the payload lies in the file, in bytes from its start. In an archive it may lie there compressed.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.entry().range()
@@ -74,8 +74,7 @@ impl<'f> FileTensor<'f> {
     /// The length of the payload in bytes.
     #[must_use]
     pub fn payload_bytes(&self) -> u64 {
-        let range = self.range();
-        range.end - range.start
+        self.entry().payload_bytes()
     }
 
     /// Reads the tensor: one copy.
@@ -88,6 +87,9 @@ impl<'f> FileTensor<'f> {
         let (info, len) = (self.info().clone(), self.payload_len()?);
         if let Some(bytes) = self.bytes() {
             return TensorView::new(info, bytes?).map(|view| view.to_tensor()).map_err(|error| self.blame(error));
+        }
+        if self.entry().is_coded() {
+            return self.load();
         }
         let mut buffer = Buffer::zeroed(len);
         self.file.storage.read_at(self.range().start, &mut buffer).map_err(|error| self.blame(error))?;
@@ -103,10 +105,8 @@ impl<'f> FileTensor<'f> {
     pub fn view(&self) -> Result<TensorView<'f>> {
         match self.bytes() {
             Some(bytes) => TensorView::new(self.info().clone(), bytes?).map_err(|error| self.blame(error)),
-            None => Err(self.blame(ErrorKind::Unsupported {
-                what: "borrow from a file that is read at positions".to_owned(),
-                instead: "read the tensor, or map the file".to_owned(),
-            })),
+            None if self.entry().is_coded() => Err(self.cannot_borrow("a tensor that is packed", "read the tensor")),
+            None => Err(self.cannot_borrow("a file that is read at positions", "read the tensor, or map the file")),
         }
     }
 
@@ -141,15 +141,14 @@ impl<'f> FileTensor<'f> {
         slice::read(self, ranges).map_err(|error| self.blame(error))
     }
 
-    /// Passes the payload to `take` in pieces, as it is stored: one piece where the file is in memory, pieces of 1 MiB
-    /// where it is not.
+    /// Passes the payload to `take` in pieces, in the tensor's layout: one piece where the file is in memory, pieces of up
+    /// to 1 MiB where it is not.
     ///
     /// # Errors
     ///
     /// As [`read`](Self::read), and those of `take`.
     pub fn pour(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let range = self.range();
-        let poured = self.file.storage.pour(range.start, range.end - range.start, take);
+        let poured = wire::pour(&self.file.storage, self.entry(), take);
         poured.map_err(|error| self.blame(error))
     }
 
@@ -169,6 +168,9 @@ impl<'f> FileTensor<'f> {
 
     /// The payload, where the file is in memory.
     pub(super) fn bytes(&self) -> Option<Result<&'f [u8]>> {
+        if self.entry().is_coded() {
+            return None;
+        }
         let bytes = self.file.storage.borrow(self.range().start, self.payload_bytes())?;
         Some(bytes.map_err(|error| self.blame(error)))
     }
@@ -177,8 +179,13 @@ impl<'f> FileTensor<'f> {
         self.file
     }
 
-    fn entry(&self) -> &'f Entry {
+    pub(super) fn entry(&self) -> &'f Entry {
         self.file.index.entry(self.at)
+    }
+
+    fn cannot_borrow(&self, from: &str, instead: &str) -> Error {
+        let what = format!("borrow from {from}");
+        self.blame(ErrorKind::Unsupported { what, instead: instead.to_owned() })
     }
 
     fn payload_len(&self) -> Result<usize> {

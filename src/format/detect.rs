@@ -9,20 +9,22 @@ use crate::source::Storage;
 /// The first bytes of a file, where all magics are.
 const BEGIN: usize = 64;
 
-/// Finds the format of a file: by its magic, then by the extension of its path, then by formats without a magic looking
-/// into it.
+/// Finds the format of a file: by its magic, then by the extension of its path, then by a look into it for formats without
+/// a magic. The extension of such a format counts last where a look says no: other software may be laxer.
 pub(crate) fn detect(storage: &Storage, path: Option<&Path>) -> Result<&'static Format> {
     let mut begin = [0; BEGIN];
     let len = storage.read_some(0, &mut begin)?;
     let begin = &begin[..len];
 
     let named: Vec<_> = all(|format| path.is_some_and(|path| has_extension(format, path)));
+    let looks_like = |format: &Format| format.functions.looks_like.map(|looks_like| looks_like(storage));
     for found in [
         all(|format| {
             format.magics.iter().any(|magic| begin.get(magic.offset..).is_some_and(|at| at.starts_with(magic.bytes)))
         }),
+        named.iter().copied().filter(|format| looks_like(format) != Some(false)).collect(),
+        all(|format| looks_like(format) == Some(true)),
         named.clone(),
-        all(|format| format.functions.looks_like.is_some_and(|looks_like| looks_like(storage))),
     ] {
         match found[..] {
             [] => {}

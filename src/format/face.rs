@@ -22,13 +22,13 @@ macro_rules! face {
         ///
         /// ```
         /// use serde::Deserialize;
-        #[doc = concat!("use tensorfile::{TensorMap, ", $module, "};")]
+        #[doc = concat!("use tensorfile::{TensorMap, TensorView, ", $module, "};")]
         ///
-        #[doc = concat!("let file = ", $module, "::to_vec(&TensorMap::new())?;")]
+        #[doc = concat!("let file = ", $module, "::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;")]
         #[doc = concat!("let mut deserializer = ", $module, "::Deserializer::from_slice(&file);")]
         /// let map = TensorMap::deserialize(&mut deserializer)?;
         /// deserializer.end()?;
-        /// assert!(map.is_empty());
+        /// assert_eq!(map.len(), 1);
         /// # Ok::<(), tensorfile::Error>(())
         /// ```
         pub type Deserializer<'de, B> = crate::model::Deserializer<crate::wire::Reader<'de, B, Walk>>;
@@ -170,14 +170,14 @@ macro_rules! face {
             ///
             /// ```
             /// use serde::Deserialize;
-            #[doc = concat!("use tensorfile::{Limits, TensorMap, ", $module, "};")]
+            #[doc = concat!("use tensorfile::{Limits, TensorMap, TensorView, ", $module, "};")]
             ///
-            #[doc = concat!("let file = ", $module, "::to_vec(&TensorMap::new())?;")]
+            #[doc = concat!("let file = ", $module, "::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;")]
             #[doc = concat!("let options = ", $module, "::Options::new().limits(Limits::new().tensors(10));")]
             /// let mut deserializer = options.slice_deserializer(&file);
             /// let map = TensorMap::deserialize(&mut deserializer)?;
             /// deserializer.end()?;
-            /// assert!(map.is_empty());
+            /// assert_eq!(map.len(), 1);
             /// # Ok::<(), tensorfile::Error>(())
             /// ```
             #[must_use]

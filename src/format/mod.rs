@@ -7,6 +7,10 @@ mod metadata;
 mod write;
 
 pub mod btf;
+#[cfg(feature = "npy")]
+pub mod npy;
+#[cfg(feature = "npz")]
+pub mod npz;
 #[cfg(feature = "ptd")]
 pub mod ptd;
 #[cfg(feature = "safetensors")]
@@ -112,6 +116,10 @@ table! {
     tensorbuffers,
     #[cfg(feature = "safetensors")]
     safetensors,
+    #[cfg(feature = "npy")]
+    npy,
+    #[cfg(feature = "npz")]
+    npz,
 }
 
 /// What a format is called, what it can hold, and how to read and write collections in it.
@@ -130,6 +138,8 @@ pub struct Format {
     ///
     /// Longer ones can be embedded; see [`WriteOptions::embed_names`].
     pub max_name: Option<usize>,
+    /// How many tensors a file has, where that is given: each file then has as many.
+    pub max_tensors: Option<usize>,
     /// Whether it can store sparse tensors.
     pub sparse: bool,
     /// What its files begin with, where they do; any one of them.

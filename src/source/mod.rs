@@ -15,6 +15,8 @@ use serde::de::Visitor;
 
 use crate::error::Result;
 
+#[cfg(feature = "npy")]
+pub(crate) use piece::Piece;
 pub use ranges::Ranges;
 pub use slice::Slice;
 pub use storage::Storage;

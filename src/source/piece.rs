@@ -3,7 +3,7 @@ use serde::de::{Deserializer, Visitor};
 use crate::error::{Error, Result};
 
 /// Hands a piece to whoever collects them.
-pub(super) struct Piece<'a>(pub(super) &'a [u8]);
+pub(crate) struct Piece<'a>(pub(crate) &'a [u8]);
 
 impl<'de> Deserializer<'de> for Piece<'_> {
     type Error = Error;

@@ -1,11 +1,16 @@
+use std::io::Write;
+
 use super::Plan;
 use crate::error::{ErrorKind, Result};
 use crate::tensor::{Dtype, TensorInfo};
 
 /// How a format writes: what it can store, and the bytes around the payloads.
-pub trait Encode {
+pub trait Encode: Sized {
     /// The format, in messages.
     const FORMAT: &'static str;
+
+    /// How the parts of a file reach a writer; [`Flat`](super::Flat) where the layout tells all of them.
+    type Frame<W: Write>: Frame<W, Self>;
 
     /// What becomes of the tensors' names.
     fn names(&self) -> Names;
@@ -28,13 +33,31 @@ pub trait Encode {
     /// # Errors
     ///
     /// Where the file as a whole passes what the format can address.
-    fn lay_out(&self, plan: &Plan<Self>) -> Result<FileLayout>
-    where
-        Self: Sized;
+    fn lay_out(&self, plan: &Plan<Self>) -> Result<FileLayout>;
 
     /// Adds the bytes that stand right before a payload. The name is empty where it is not to be stored here.
     fn head(&self, _name: &str, _info: &TensorInfo, _out: &mut Vec<u8>) {}
 }
+
+/// What stands around the payloads of a file that is being written.
+pub trait Frame<W, E>: Sized {
+    fn new(writer: W) -> Self;
+
+    /// Writes the tensor at `at`, which comes after those before: its head, and the payload that `pour` passes on.
+    fn tensor(
+        &mut self,
+        plan: &Plan<E>,
+        at: usize,
+        name: &str,
+        pour: impl FnOnce(Take<'_>) -> Result<()>,
+    ) -> Result<()>;
+
+    /// Writes what comes after the last payload.
+    fn finish(self, plan: &Plan<E>) -> Result<W>;
+}
+
+/// What is done with a piece of a payload.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&[u8]) -> Result<()>;
 
 /// What becomes of the names of a file's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::io::{BufWriter, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Encode, Index, Plan, Reader, Walk};
+use super::{Encode, Entry, Index, Plan, Reader, Walk};
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::model::{Deserializer, Serializer, TensorSource};
@@ -25,7 +25,10 @@ pub(crate) fn to_vec<T: Serialize + ?Sized, E: Encode>(value: &T, encode: E) -> 
         .ok()
         .and_then(|len| file.try_reserve_exact(len).ok())
         .ok_or_else(|| Error::from(std::io::Error::from(std::io::ErrorKind::OutOfMemory)).in_format(E::FORMAT))?;
-    write(value, file, plan)
+    let mut file = write(value, file, plan)?;
+    // Where it is packed it is shorter than planned.
+    file.shrink_to_fit();
+    Ok(file)
 }
 
 pub(crate) fn to_writer<T: Serialize + ?Sized, E: Encode>(writer: impl Write, value: &T, encode: E) -> Result<()> {
@@ -57,6 +60,21 @@ pub(crate) fn from_reader<T: for<'de> Deserialize<'de>, W: Walk>(
 /// The index of an opened file.
 pub(crate) fn index<W: Walk>(storage: &Storage, walk: W, limits: Limits) -> Result<Index> {
     Reader::new(Ranges::new(storage), walk, limits).into_index().map_err(|error| error.in_format(W::FORMAT))
+}
+
+/// Passes a payload of an opened file to `take` in pieces.
+pub(crate) fn pour(storage: &Storage, entry: &Entry, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    #[cfg(feature = "npy")]
+    if let Some(coding) = entry.coding() {
+        let mut source = Ranges::new(storage);
+        let range = super::RangeReader::new(&mut source, entry.range());
+        let mut decoder = super::Decoder::new(range, coding, entry.payload_bytes());
+        while let Some(piece) = decoder.piece()? {
+            take(piece)?;
+        }
+        return Ok(());
+    }
+    storage.pour(entry.range().start, entry.payload_bytes(), take)
 }
 
 /// A deserializer over a file in memory.

@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+#[cfg(feature = "npy")]
+use super::Coding;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
 use crate::tensor::TensorInfo;
@@ -16,13 +18,51 @@ pub struct Entry {
     has_name: bool,
     info: TensorInfo,
     range: Range<u64>,
+    #[cfg(feature = "npy")]
+    coding: Option<Box<Coding>>,
 }
 
 impl Entry {
     pub(crate) fn new(name: Option<String>, info: TensorInfo, range: Range<u64>) -> Self {
         let has_name = name.is_some();
         let name = name.map(|name| OnceLock::from(name.into_boxed_str())).unwrap_or_default();
-        Self { name, has_name, info, range }
+        Self {
+            name,
+            has_name,
+            info,
+            range,
+            #[cfg(feature = "npy")]
+            coding: None,
+        }
+    }
+
+    /// The same, with a payload that does not lie in its range as it is.
+    #[cfg(feature = "npy")]
+    pub(crate) fn coded(self, coding: Option<Coding>) -> Self {
+        Self { coding: coding.map(Box::new), ..self }
+    }
+
+    /// How the payload lies in its range; `None` where it is that range.
+    #[cfg(feature = "npy")]
+    pub(crate) fn coding(&self) -> Option<&Coding> {
+        self.coding.as_deref()
+    }
+
+    /// Whether the payload does not lie in its range as it is.
+    pub(crate) fn is_coded(&self) -> bool {
+        #[cfg(feature = "npy")]
+        return self.coding.is_some();
+        #[cfg(not(feature = "npy"))]
+        false
+    }
+
+    /// The bytes of the payload, as it is passed on.
+    pub(crate) fn payload_bytes(&self) -> u64 {
+        #[cfg(feature = "npy")]
+        if self.coding.is_some() {
+            return self.info.payload_bytes().unwrap_or(usize::MAX) as u64;
+        }
+        self.range.end - self.range.start
     }
 
     pub(crate) fn has_name(&self) -> bool {
@@ -43,7 +83,7 @@ impl Entry {
         &self.info
     }
 
-    /// Where the payload lies, in bytes from the start of the file.
+    /// Where the payload lies, in bytes from the start of the file; its bytes may be packed there.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()

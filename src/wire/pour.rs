@@ -1,77 +1,51 @@
+use std::fmt;
 use std::io::Write;
 
 use serde::Serialize;
 
-use super::{Encode, Names, Plan};
+use super::{Encode, Frame, Names, Plan, Take};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Payload, Serializer, TensorSink};
 use crate::tensor::TensorInfo;
 
 /// Writes a file by its plan.
-#[derive(Debug)]
-pub struct Pour<W, E> {
-    writer: W,
+pub struct Pour<W: Write, E: Encode> {
+    frame: E::Frame<W>,
     plan: Plan<E>,
     /// The number of tensors written.
     done: usize,
-    /// The number of bytes written.
-    position: u64,
-    /// The bytes before a payload, made here to be written at once.
-    head: Vec<u8>,
 }
-
-/// Enough for the head of most tensors and the zeros before it.
-const HEAD: usize = 256;
 
 impl<W: Write, E: Encode> Pour<W, E> {
     pub(crate) fn new(writer: W, plan: Plan<E>) -> Self {
-        Self { writer, plan, done: 0, position: 0, head: Vec::with_capacity(HEAD) }
-    }
-
-    fn begin(&mut self) -> Result<()> {
-        let begin = &self.plan.layout().begin;
-        self.writer.write_all(begin)?;
-        self.position += begin.len() as u64;
-        Ok(())
+        Self { frame: E::Frame::new(writer), plan, done: 0 }
     }
 
     fn write<P: Serialize + ?Sized>(&mut self, name: &str, payload: Payload<'_, P>) -> Result<()> {
-        let at = self.done;
-        if at == 0 {
-            self.begin()?;
-        }
-        let (plan, encode) = (&self.plan, self.plan.encode());
-        let implied = encode.names() != Names::Stored || plan.implies_name(at);
-        self.head.clear();
-        encode.head(if implied { "" } else { name }, plan.info(at), &mut self.head);
-
-        let offset = plan.layout().payloads[at];
-        let is_written = plan.owner(at) == at;
-        if is_written {
-            pad(&mut self.writer, offset - self.head.len() as u64 - self.position)?;
-            self.writer.write_all(&self.head)?;
-        }
+        let (at, plan) = (self.done, &self.plan);
+        let implied = plan.encode().names() != Names::Stored || plan.implies_name(at);
         let (digest, mut digester) = plan.digest(at).unzip();
         let planned = plan.payload_bytes(at);
         let mut left = planned;
-        payload.pour(|piece| {
-            left = left.checked_sub(piece.len()).ok_or_else(|| changed(format!("more than {planned} bytes")))?;
-            if let Some(digester) = &mut digester {
-                digester.write(piece);
+        let mut pour = |take: Take<'_>| {
+            payload.pour(|piece| {
+                left = left.checked_sub(piece.len()).ok_or_else(|| changed(format!("more than {planned} bytes")))?;
+                if let Some(digester) = &mut digester {
+                    digester.write(piece);
+                }
+                take(piece)
+            })?;
+            match left {
+                0 => Ok(()),
+                left => Err(changed(format!("{} bytes instead of {planned}", planned - left))),
             }
-            if is_written {
-                self.writer.write_all(piece)?;
-            }
-            Ok(())
-        })?;
-        if left > 0 {
-            return Err(changed(format!("{} bytes instead of {planned}", planned - left)));
+        };
+        match plan.owner(at) == at {
+            true => self.frame.tensor(plan, at, if implied { "" } else { name }, pour)?,
+            false => pour(&mut |_| Ok(()))?,
         }
         if digest != digester.map(|digester| digester.digest()) {
             return Err(changed("its bytes, which several tensors share, are others".to_owned()));
-        }
-        if is_written {
-            self.position = offset + planned as u64;
         }
         self.done += 1;
         Ok(())
@@ -88,10 +62,67 @@ impl<W: Write, E: Encode> Pour<W, E> {
             let names = names.to_vec();
             self.write("", Payload::new(serde_bytes::Bytes::new(&names)))?;
         }
-        if self.plan.is_empty() {
-            self.begin()?;
+        self.frame.finish(&self.plan)
+    }
+}
+
+impl<W: Write, E: Encode + fmt::Debug> fmt::Debug for Pour<W, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pour").field("plan", &self.plan).field("done", &self.done).finish_non_exhaustive()
+    }
+}
+
+/// A file that is its layout: heads and payloads where that says, and zeros between them.
+#[derive(Debug)]
+pub struct Flat<W> {
+    writer: W,
+    /// The number of bytes written.
+    position: u64,
+    /// The bytes before a payload, made here to be written at once.
+    head: Vec<u8>,
+}
+
+/// Enough for the head of most tensors and the zeros before it.
+const HEAD: usize = 256;
+
+impl<W: Write> Flat<W> {
+    fn begin(&mut self, begin: &[u8]) -> Result<()> {
+        self.writer.write_all(begin)?;
+        self.position += begin.len() as u64;
+        Ok(())
+    }
+}
+
+impl<W: Write, E: Encode> Frame<W, E> for Flat<W> {
+    fn new(writer: W) -> Self {
+        Self { writer, position: 0, head: Vec::with_capacity(HEAD) }
+    }
+
+    fn tensor(
+        &mut self,
+        plan: &Plan<E>,
+        at: usize,
+        name: &str,
+        pour: impl FnOnce(Take<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if at == 0 {
+            self.begin(&plan.layout().begin)?;
         }
-        let layout = self.plan.layout();
+        self.head.clear();
+        plan.encode().head(name, plan.info(at), &mut self.head);
+        let offset = plan.layout().payloads[at];
+        pad(&mut self.writer, offset - self.head.len() as u64 - self.position)?;
+        self.writer.write_all(&self.head)?;
+        pour(&mut |piece| Ok(self.writer.write_all(piece)?))?;
+        self.position = offset + plan.payload_bytes(at) as u64;
+        Ok(())
+    }
+
+    fn finish(mut self, plan: &Plan<E>) -> Result<W> {
+        let layout = plan.layout();
+        if plan.is_empty() {
+            self.begin(&layout.begin)?;
+        }
         pad(&mut self.writer, layout.end_offset - self.position)?;
         self.writer.write_all(&layout.end)?;
         Ok(self.writer)

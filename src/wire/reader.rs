@@ -3,6 +3,8 @@ use std::marker::PhantomData;
 use serde::de::Visitor;
 
 use super::names;
+#[cfg(feature = "npy")]
+use super::{Decoder, RangeReader};
 use super::{Entry, Index};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -17,6 +19,9 @@ pub trait Walk {
 
     /// Whether the walk goes by the places of the payloads, so that none begins before one that came before it.
     const IN_FILE_ORDER: bool = false;
+
+    /// Whether the last tensor may be the list of the names of all others.
+    const EMBEDS_NAMES: bool = true;
 
     /// The next tensor, or `None` at the end of the file.
     fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>>;
@@ -69,7 +74,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             ahead: None,
             payloads: 0,
             heads: 0,
-            embeds_names: true,
+            embeds_names: W::EMBEDS_NAMES,
             file: PhantomData,
         }
     }
@@ -147,14 +152,15 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
     }
 
     fn check_limits(&mut self, entry: &Entry) -> Result<(), ErrorKind> {
-        let (tensors, payload) = (self.index.len() as u64 + 1, entry.range().end - entry.range().start);
+        let (tensors, payload) = (self.index.len() as u64 + 1, entry.payload_bytes());
         let check =
             |what, found, limit| if found > limit { Err(ErrorKind::Limit { what, found, limit }) } else { Ok(()) };
         check("number of tensors", tensors, self.limits.tensors)?;
         self.payloads = self.payloads.saturating_add(payload);
         self.heads = self.heads.saturating_add((size_of::<Entry>() + size_of_val(entry.info().shape.dims())) as u64);
         match self.source.len() {
-            // Many small entries can name one large record: each is read into memory of its own, and each has a head.
+            // Many small entries can name one large record, and a packed one can grow: each is read into memory of its
+            // own, and each has a head.
             Some(len) => {
                 let limit = len.saturating_add(self.limits.shared);
                 check("sum of payloads in bytes", self.payloads, limit)?;
@@ -181,6 +187,16 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
             Err(error) if matches!(error.kind(), ErrorKind::Truncated { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    fn take_payload<V: Visitor<'de>>(&mut self, at: usize, visitor: V) -> Result<V::Value> {
+        let entry = self.index.entry(at);
+        #[cfg(feature = "npy")]
+        if let Some(coding) = entry.coding() {
+            let range = RangeReader::new(&mut self.source, entry.range());
+            return visitor.visit_seq(Decoder::new(range, coding, entry.payload_bytes()));
+        }
+        self.source.payload(entry.range(), visitor)
     }
 
     fn take_names(&mut self, entry: &Entry) -> Result<()> {
@@ -262,7 +278,7 @@ impl<'de, B: ByteSource<'de>, W: Walk> TensorSource<'de> for Reader<'de, B, W> {
     fn payload<V: Visitor<'de>>(&mut self, at: usize, visitor: V) -> Result<V::Value> {
         let range = self.index.entry(at).range();
         self.index.mark_read(at);
-        let taken = self.source.payload(range.clone(), visitor);
+        let taken = self.take_payload(at, visitor);
         if W::IN_FILE_ORDER || self.drained && self.index.is_in_file_order() {
             // The tensor that comes next may be in the same place.
             let next = self.index.first_unread().map_or(range.start, |next| self.index.entry(next).range().start);

@@ -3,7 +3,7 @@
 use tensorfile::{Category, FORMATS, Format, TensorMap, WriteOptions};
 
 use super::memory::peak;
-use super::{Pieces, samples};
+use super::{Pieces, packed_samples};
 
 /// What reading may take beside what the file is worth: the buffer of a stream, and the first piece of a payload.
 const BUFFERS: usize = (256 << 10) + (1 << 20) + (64 << 10);
@@ -32,6 +32,11 @@ fn read(format: &Format, file: &[u8], what: &str) -> Option<TensorMap> {
     }
 }
 
+/// The samples of a format, and those that it has to unpack.
+fn all_samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
+    [super::samples(format), packed_samples(format)].concat()
+}
+
 /// Checks that a value is whole: its tensors are what they say, and what is written of it is read as it.
 #[track_caller]
 fn check(format: &Format, map: &TensorMap, what: &str) {
@@ -49,7 +54,7 @@ fn check(format: &Format, map: &TensorMap, what: &str) {
 #[test]
 fn every_cut() {
     for format in FORMATS {
-        for (map, file) in samples(format) {
+        for (map, file) in all_samples(format) {
             for len in 0..file.len() {
                 let Some(read) = read(format, &file[..len], &format!("cut at {len} of {}", file.len())) else {
                     continue;
@@ -68,7 +73,7 @@ fn every_cut() {
 #[test]
 fn every_bit_flipped() {
     for format in FORMATS {
-        for (_, file) in samples(format) {
+        for (_, file) in all_samples(format) {
             let mut flipped = file.clone();
             for at in 0..file.len() {
                 for bit in 0..8 {
@@ -89,7 +94,7 @@ fn every_number_replaced() {
         .chain([i64::MAX as u64, (1 << 63) + 1, u64::MAX - 63, u64::MAX - 15, u64::MAX - 7, u64::MAX])
         .collect();
     for format in FORMATS {
-        for (_, file) in samples(format) {
+        for (_, file) in all_samples(format) {
             let mut replaced = file.clone();
             for at in (0..file.len().saturating_sub(7)).step_by(4) {
                 for number in &numbers {
@@ -108,7 +113,7 @@ fn every_number_replaced() {
 #[test]
 fn bytes_put_in_and_taken_out() {
     for format in FORMATS {
-        for (_, file) in samples(format) {
+        for (_, file) in all_samples(format) {
             for at in 0..=file.len() {
                 for len in [1, 8, 64] {
                     let mut longer = file.clone();
@@ -126,7 +131,7 @@ fn bytes_put_in_and_taken_out() {
 #[test]
 fn files_in_a_row() {
     for format in FORMATS {
-        let samples = samples(format);
+        let samples = all_samples(format);
         for (_, first) in &samples {
             for (_, second) in &samples {
                 read(format, &[&first[..], second].concat(), "two files");
@@ -156,7 +161,7 @@ fn bytes_of_no_format() {
 #[test]
 fn errors_do_not_depend_on_the_pieces_of_a_stream() {
     for format in FORMATS {
-        for (_, file) in samples(format) {
+        for (_, file) in all_samples(format) {
             for at in (0..file.len()).step_by(3) {
                 let mut wrong = file.clone();
                 wrong[at] ^= 0x41;

@@ -51,7 +51,13 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn map(format: &'static Format) -> impl Strategy<Value = TensorMap> {
-    vec((name(), tensor(format)), 0..8).prop_map(|tensors| tensors.into_iter().collect())
+    let tensors = vec((name(), tensor(format)), 0..8).prop_map(|tensors| tensors.into_iter().collect());
+    match format.max_tensors {
+        None => tensors.boxed(),
+        Some(count) => vec(tensor(format), count)
+            .prop_map(|tensors| tensors.into_iter().enumerate().map(|(at, tensor)| (at.to_string(), tensor)).collect())
+            .boxed(),
+    }
 }
 
 fn format_and_map() -> impl Strategy<Value = (&'static Format, TensorMap)> {

@@ -2,7 +2,7 @@
 
 use tensorfile::{Dtype, FORMATS, Format, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
 
-use super::{Pieces, file_of, samples, sparse, tensor};
+use super::{Pieces, file_of, holds, samples, sparse, tensor};
 
 const SHAPES: &[&[usize]] = &[
     &[],
@@ -31,9 +31,12 @@ fn assert_reads(format: &Format, file: &[u8], map: &TensorMap, what: &str) {
     }
 }
 
-/// Sends a map through a format, by every way, and compares the bytes of all of them.
+/// Sends a map through a format that holds it, by every way, and compares the bytes of all of them.
 #[track_caller]
 fn assert_round_trips(format: &Format, map: &TensorMap, what: &str) {
+    if !holds(format, map) {
+        return;
+    }
     let file = file_of(format, map);
     assert_reads(format, &file, map, what);
     assert_eq!(file_of(format, map), file, "{}, {what}: the same value gives the same bytes", format.name);
@@ -122,6 +125,9 @@ fn empty_names_are_kept() {
     for format in FORMATS {
         for names in [&["", "a"][..], &["a", ""], &[""], &["", "0"]] {
             let map: TensorMap = names.iter().map(|name| (*name, tensor(format.dtypes[0], &[1]))).collect();
+            if !holds(format, &map) {
+                continue;
+            }
             let file = format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap();
             assert_reads(format, &file, &map, &format!("{names:?}"));
             // Without embedded names, an empty one either comes back or is refused; or no name is stored at all.
@@ -178,6 +184,9 @@ fn files_larger_than_all_buffers() {
                 [("0", tensor(dtype, &[3])), ("1", tensor(dtype, &[701, 1003])), ("2", tensor(dtype, &[5]))]
                     .into_iter()
                     .collect();
+            if !holds(format, &map) {
+                continue;
+            }
             let file = format.to_vec(&map, &WriteOptions::new()).unwrap();
             assert!(format.from_slice(&file).unwrap() == map, "{}", format.name);
             for sizes in [&[usize::MAX][..], &[4099, 262_144, 1]] {
@@ -198,7 +207,7 @@ fn from_any_format_to_any_other_and_back() {
                 let fits = |info: &TensorInfo| {
                     to.dtypes.contains(&info.dtype) && (to.sparse || !matches!(info.layout, Layout::Coo { .. }))
                 };
-                if !map.infos().all(|(_, info)| fits(info)) {
+                if !holds(to, &map) || !map.infos().all(|(_, info)| fits(info)) {
                     continue;
                 }
                 let converted =

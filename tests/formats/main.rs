@@ -11,6 +11,10 @@ mod changed;
 mod errors;
 #[cfg(feature = "derive")]
 mod hostile;
+#[cfg(feature = "npy")]
+mod npy;
+#[cfg(feature = "npz")]
+mod npz;
 #[cfg(feature = "ptd")]
 mod ptd;
 #[cfg(feature = "safetensors")]

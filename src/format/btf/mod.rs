@@ -54,6 +54,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: None,
     max_name: Some(0),
+    max_tensors: None,
     sparse: true,
     magics: &[],
     functions: functions!(|_, _| Ok(FileMetadata::default()), |_| false, Some(de::looks_like)),

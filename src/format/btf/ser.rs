@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use super::header;
 use crate::error::{ErrorKind, Result};
 use crate::tensor::{Layout, TensorInfo};
@@ -12,6 +14,8 @@ pub struct Encode {
 
 impl wire::Encode for Encode {
     const FORMAT: &'static str = "btf";
+
+    type Frame<W: Write> = wire::Flat<W>;
 
     fn names(&self) -> Names {
         if self.embed_names { Names::Embedded } else { Names::Omitted }

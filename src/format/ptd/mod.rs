@@ -83,6 +83,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: Some(ser::MAX_RANK),
     max_name: None,
+    max_tensors: None,
     sparse: false,
     magics: &[Magic { offset: 4, bytes: b"FT01" }, Magic { offset: 4, bytes: b"DT01" }],
     functions: functions!(entries::metadata, entries::keeps, None),

@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 
 use super::header::{self, Family};
@@ -36,6 +38,8 @@ pub(super) const MAX_RANK: usize = 255;
 
 impl wire::Encode for Encode {
     const FORMAT: &'static str = "ptd";
+
+    type Frame<W: Write> = wire::Flat<W>;
 
     fn names(&self) -> Names {
         Names::Stored

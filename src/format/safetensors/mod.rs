@@ -62,6 +62,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: None,
     max_name: None,
+    max_tensors: None,
     sparse: false,
     magics: &[],
     functions: functions!(file_metadata, |_| true, Some(header::looks_like)),

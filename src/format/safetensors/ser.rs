@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use super::header::{self, METADATA, Member, Record};
 use crate::error::{ErrorKind, Result};
@@ -13,6 +14,8 @@ pub struct Encode {
 
 impl wire::Encode for Encode {
     const FORMAT: &'static str = "safetensors";
+
+    type Frame<W: Write> = wire::Flat<W>;
 
     fn names(&self) -> Names {
         Names::Stored

@@ -55,6 +55,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: Some(header::MAX_RANK),
     max_name: Some(header::NAME),
+    max_tensors: None,
     sparse: false,
     magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
     functions: functions!(|_, _| Ok(FileMetadata::default()), |_| false, None),

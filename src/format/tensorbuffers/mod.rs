@@ -92,6 +92,7 @@ pub(super) const FORMAT: Format = Format {
     dtypes: DTYPES,
     max_rank: None,
     max_name: None,
+    max_tensors: None,
     sparse: false,
     magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
     functions: functions!(entries::file_metadata, entries::keeps, None),

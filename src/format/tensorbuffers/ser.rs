@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::io::Write;
 use std::ops::Range;
 
 use super::header;
@@ -42,6 +43,8 @@ pub(super) struct OldTensor {
 
 impl wire::Encode for Encode {
     const FORMAT: &'static str = "tensorbuffers";
+
+    type Frame<W: Write> = wire::Flat<W>;
 
     fn names(&self) -> Names {
         Names::Stored
