@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use comfy_table::{CellAlignment, Table, presets};
 use ndarray::{Array1, Array2, Array3};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use tensorfile::{FORMATS, Result, TensorFile, TensorMap, WriteOptions, btf, ptd, safetensors, ten, tensorbuffers};
+use tensorfile::{FORMATS, Format, FromTensors, OpenOptions, Result, TensorFile, TensorMap, WriteOptions};
 
 #[derive(TensorFile)]
 struct Bert {
@@ -125,7 +124,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     let file = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let model: TensorMap = safetensors::from_slice(&file)?;
+    let model: TensorMap = tensorfile::safetensors::from_slice(&file)?;
     println!("{}: {} tensors in {} bytes of safetensors", path.display(), model.len(), file.len());
 
     let has = |name| model.get(name).is_some();
@@ -143,80 +142,49 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// How a `T` is written with all names, and read.
-struct Codec<T> {
-    format: &'static str,
-    write: fn(&T) -> Result<Vec<u8>>,
-    read: fn(&[u8]) -> Result<T>,
-}
-
 /// Takes a model into a `T` and back in every format; a row of the table for each.
-fn through_every_format<T: Serialize + DeserializeOwned>(model: &TensorMap) -> Table {
-    let codecs: [Codec<T>; 5] = [
-        Codec {
-            format: "btf",
-            write: |model| btf::Options::new().embed_names(true).to_vec(model),
-            read: |file| btf::from_slice(file),
-        },
-        Codec {
-            format: "ten",
-            write: |model| ten::Options::new().embed_names(true).to_vec(model),
-            read: |file| ten::from_slice(file),
-        },
-        Codec { format: "ptd", write: |model| ptd::to_vec(model), read: |file| ptd::from_slice(file) },
-        Codec {
-            format: "tensorbuffers",
-            write: |model| tensorbuffers::to_vec(model),
-            read: |file| tensorbuffers::from_slice(file),
-        },
-        Codec {
-            format: "safetensors",
-            write: |model| safetensors::to_vec(model),
-            read: |file| safetensors::from_slice(file),
-        },
-    ];
-    assert_eq!(codecs.len(), FORMATS.len(), "one for every format");
-
+fn through_every_format<T: Serialize + for<'f> FromTensors<'f>>(model: &TensorMap) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED);
     table.set_header(["format", "bytes", "write", "read", "result"]);
     table.column_iter_mut().skip(1).take(3).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    for codec in &codecs {
-        table.add_row(through(codec, model).unwrap_or_else(|error| {
+    for format in FORMATS {
+        table.add_row(through::<T>(format, model).unwrap_or_else(|error| {
             let none = String::new;
-            [codec.format.to_owned(), none(), none(), none(), error.to_string()]
+            [format.name.to_owned(), none(), none(), none(), error.to_string()]
         }));
     }
     table
 }
 
 /// From the tensors into a `T`, into a file, and back.
-fn through<T>(codec: &Codec<T>, model: &TensorMap) -> Result<[String; 5]> {
-    let format = FORMATS.iter().find(|format| format.name == codec.format).expect("it is in the table of formats");
-    let mut value = (codec.read)(&format.to_vec(model, &WriteOptions::new().embed_names(true))?)?;
+fn through<T: Serialize + for<'f> FromTensors<'f>>(format: &'static Format, model: &TensorMap) -> Result<[String; 5]> {
+    let options = WriteOptions::new().embed_names(true);
+    let read = |file| OpenOptions::new().format(format).from_vec(file);
+    let mut value: T = read(format.to_vec(model, &options)?)?.load()?;
 
     // The best of a few times, as the first meets memory that nobody has touched yet.
-    let (mut write, mut read) = (Duration::MAX, Duration::MAX);
+    let (mut write_time, mut read_time) = (Duration::MAX, Duration::MAX);
     for _ in 0..3 {
         let start = Instant::now();
-        let file = (codec.write)(&value)?;
-        write = write.min(start.elapsed());
+        let file = format.to_vec(&value, &options)?;
+        write_time = write_time.min(start.elapsed());
         let start = Instant::now();
-        value = (codec.read)(&file)?;
-        read = read.min(start.elapsed());
+        value = read(file)?.load()?;
+        read_time = read_time.min(start.elapsed());
     }
 
-    let file = (codec.write)(&value)?;
+    let file = format.to_vec(&value, &options)?;
     let again = format.from_slice(&file)?;
     assert_eq!(again.len(), model.len());
     for (name, tensor) in model {
         assert_eq!(again.get(name), Some(tensor), "{name}");
     }
     Ok([
-        codec.format.to_owned(),
+        format.name.to_owned(),
         file.len().to_string(),
-        format!("{write:.1?}"),
-        format!("{read:.1?}"),
+        format!("{write_time:.1?}"),
+        format!("{read_time:.1?}"),
         format!("all {} tensors equal", model.len()),
     ])
 }
