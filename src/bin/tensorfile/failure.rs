@@ -1,0 +1,129 @@
+//! How a run ends: exit codes and messages.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use tensorfile::{Category, Error, ErrorKind};
+
+use crate::out::plain;
+
+/// What a verb that ran to its end has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// All is well.
+    Fine,
+    /// What was looked for is not so: files differ, a number is NaN, a file does not verify.
+    #[expect(dead_code, reason = "of the verbs that judge, which are not here yet")]
+    Finding,
+}
+
+/// Why a verb did not run to its end.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    /// `None` where nothing is to be said.
+    message: Option<String>,
+}
+
+/// What a verb returns.
+pub type Outcome<T = Verdict> = Result<T, Failure>;
+
+impl Failure {
+    pub const FINDING: u8 = 1;
+    pub const USAGE: u8 = 2;
+    const IO: u8 = 3;
+    const MALFORMED: u8 = 4;
+
+    /// The command line asks for what cannot be.
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self { code: Self::USAGE, message: Some(message.to_string()) }
+    }
+
+    /// Tells the failure on standard error.
+    pub fn report(self) -> ExitCode {
+        if let Some(message) = self.message {
+            // Nobody is left to be told that standard error is closed.
+            let _ = writeln!(anstream::stderr().lock(), "tensorfile: {}", plain(&message));
+        }
+        self.code.into()
+    }
+
+    fn of_io(place: impl fmt::Display, error: &io::Error) -> Self {
+        match error.kind() {
+            // Who reads has had enough, as `head` does. That is no failure.
+            io::ErrorKind::BrokenPipe => Self { code: 0, message: None },
+            _ => {
+                let (place, error) = (place.to_string(), error.to_string());
+                // Where a file is opened, the library names it already.
+                let message = if error.starts_with(&place) { error } else { format!("{place}: {error}") };
+                Self { code: Self::IO, message: Some(message) }
+            }
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    /// Of an error while writing to standard output, which is what verbs write to.
+    fn from(error: io::Error) -> Self {
+        Self::of_io("standard output", &error)
+    }
+}
+
+/// Says which file an error is about.
+pub trait At<T> {
+    fn at(self, path: &Path) -> Outcome<T>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, path: &Path) -> Outcome<T> {
+        self.map_err(|error| Failure::of_io(path.display(), &error))
+    }
+}
+
+impl<T> At<T> for tensorfile::Result<T> {
+    fn at(self, path: &Path) -> Outcome<T> {
+        self.map_err(|error| of_error(path, &error))
+    }
+}
+
+fn of_error(path: &Path, error: &Error) -> Failure {
+    if let ErrorKind::Io(error) = error.kind() {
+        return Failure::of_io(path.display(), error);
+    }
+    let code = match error.category() {
+        Category::File | Category::Limit => Failure::MALFORMED,
+        Category::Mismatch => Failure::FINDING,
+        Category::Call => Failure::USAGE,
+        _ => Failure::IO,
+    };
+    Failure { code, message: Some(format!("{}: {error}", path.display())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tensorfile::{FORMATS, TensorMap};
+
+    use super::*;
+
+    #[test]
+    fn codes_tell_whose_fault_it_was() {
+        let path = Path::new("model.x");
+        let code = |kind: ErrorKind| of_error(path, &kind.into()).code;
+        assert_eq!(code(ErrorKind::Truncated { needed: 2, left: 1 }), 4);
+        assert_eq!(code(ErrorKind::Limit { what: "rank", found: 2, limit: 1 }), 4);
+        assert_eq!(code(ErrorKind::Ambiguous), 1);
+        assert_eq!(code(ErrorKind::Message(String::new())), 2);
+        assert_eq!(code(ErrorKind::Io(io::ErrorKind::PermissionDenied.into())), 3);
+        assert_eq!(code(ErrorKind::Io(io::ErrorKind::BrokenPipe.into())), 0);
+    }
+
+    #[test]
+    fn messages_name_the_file() {
+        let error = FORMATS[0].from_slice(&[1]).unwrap_err();
+        let expected = format!("model.x: {error}");
+        let failure = Err::<TensorMap, _>(error).at(Path::new("model.x")).unwrap_err();
+        assert_eq!(failure.message, Some(expected));
+    }
+}

@@ -1,0 +1,50 @@
+//! The file that a verb looks into.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use tensorfile::{Backend, FORMATS, File, Format, OpenOptions};
+
+use crate::failure::{At, Outcome};
+
+/// The argument for a file that is read.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Input {
+    /// The file; `-` for standard input, which is read into memory
+    file: PathBuf,
+    /// Take the file for one of this format, whatever it looks like
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    from: Option<String>,
+}
+
+fn format_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name))
+}
+
+/// The format of that name.
+pub fn format_of(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().copied().find(|format| format.name == name)
+}
+
+impl Input {
+    /// Opens the file: reads its index, no payload.
+    pub fn open(&self) -> Outcome<File> {
+        // Not mapped: others may change the file while we run, and pages once looked at would count as our memory.
+        let mut options = OpenOptions::new().backend(Backend::Positioned);
+        if let Some(format) = self.from.as_deref().and_then(format_of) {
+            options = options.format(format);
+        }
+        if self.file != Path::new("-") {
+            return options.open(&self.file).at(self.path());
+        }
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).at(self.path())?;
+        options.from_vec(bytes).at(self.path())
+    }
+
+    /// What messages call the file.
+    pub fn path(&self) -> &Path {
+        if self.file == Path::new("-") { Path::new("standard input") } else { &self.file }
+    }
+}

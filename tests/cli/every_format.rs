@@ -1,0 +1,107 @@
+//! What must work for every row of the table of formats.
+
+use serde_json::Value;
+use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
+
+use super::{Session, file_of};
+
+/// A tensor of each dtype that the format stores, or one where it stores only one.
+fn samples(format: &Format) -> Vec<TensorMap> {
+    let tensor = |dtype: Dtype| {
+        let info = TensorInfo::new(dtype, [2, 3]);
+        let last = if dtype == Dtype::Bool { 2 } else { 100 };
+        let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| (at % last).try_into().unwrap()).collect();
+        Tensor::new(info, &bytes).unwrap()
+    };
+    let one = |dtype: &Dtype| [("0".to_owned(), tensor(*dtype))].into_iter().collect();
+    let all: TensorMap =
+        format.dtypes.iter().enumerate().map(|(at, dtype)| (format!("layers.{at}.w"), tensor(*dtype))).collect();
+    // Some hold one tensor only.
+    match format.to_vec(&all, &WriteOptions::new().embed_names(format.max_name.is_some())) {
+        Ok(_) => vec![all],
+        Err(_) => format.dtypes.iter().map(one).collect(),
+    }
+}
+
+fn for_each_sample(check: impl Fn(&Session, &str, &Format, &TensorMap)) {
+    let session = Session::new();
+    for format in FORMATS {
+        for map in samples(format) {
+            let name = format!("sample.{}", format.extensions[0]);
+            std::fs::write(session.path(&name), file_of(format, &map)).unwrap();
+            check(&session, &name, format, &map);
+        }
+    }
+}
+
+#[test]
+fn ls_and_info_tell_every_tensor() {
+    for_each_sample(|session, file, format, map| {
+        let output = session.run(&["ls", "--json", file]);
+        assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(listed["format"], format.name);
+        let rows = listed["tensors"].as_array().unwrap();
+        assert_eq!(rows.len(), map.len(), "{}", format.name);
+        let bytes = std::fs::read(session.path(file)).unwrap();
+        // Some sort them.
+        for row in rows {
+            let name = row["name"].as_str().unwrap();
+            let tensor = &map[name];
+            assert_eq!(row["dtype"].as_str().unwrap(), tensor.dtype().name());
+            assert_eq!(row["shape"], serde_json::json!(tensor.shape().dims()));
+            let [offset, len] = ["offset", "bytes"].map(|key| usize::try_from(row[key].as_u64().unwrap()).unwrap());
+            assert_eq!(&bytes[offset..offset + len], tensor.as_bytes(), "{}: {name}", format.name);
+        }
+
+        let output = session.run(&["info", "--json", file]);
+        let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(info["format"], format.name);
+        assert_eq!(info["size"], bytes.len());
+        assert_eq!(info["total"]["tensors"], map.len());
+        let storage = |key: &str| info["storage"][key].as_u64().unwrap();
+        let counted: u64 = ["payload", "before", "between", "after"].into_iter().map(storage).sum();
+        assert_eq!(counted, bytes.len() as u64, "{}", format.name);
+        for arguments in [&["ls", file][..], &["ls", "--tree", file], &["ls", "--patterns", file], &["info", file]] {
+            assert!(session.run(arguments).status.success(), "{}: {arguments:?}", format.name);
+        }
+    });
+}
+
+#[test]
+fn show_tells_every_tensor() {
+    for_each_sample(|session, file, format, map| {
+        for (name, tensor) in map {
+            let raw = session.run(&["show", file, name, "--format", "raw"]);
+            assert_eq!(raw.stdout, tensor.as_bytes(), "{}: {name}", format.name);
+            let part = session.run(&["show", file, name, "--slice", "1, ::-2", "--format", "raw"]);
+            let size = tensor.dtype().block_bytes();
+            let elements: Vec<&[u8]> = tensor.as_bytes().chunks_exact(size).collect();
+            assert_eq!(part.stdout, [elements[5], elements[3]].concat(), "{}: {name}", format.name);
+            let json: Value =
+                serde_json::from_slice(&session.run(&["show", file, name, "--format", "json"]).stdout).unwrap();
+            let rows: Vec<usize> = json.as_array().unwrap().iter().map(|row| row.as_array().unwrap().len()).collect();
+            assert_eq!(rows, [3, 3]);
+            let text = session.run(&["show", file, name]).stdout;
+            let head = format!("{name}: {}\n[[", tensor.info());
+            assert!(text.starts_with(head.as_bytes()), "{}: {}", format.name, String::from_utf8_lossy(&text));
+        }
+    });
+}
+
+#[test]
+fn a_file_that_is_cut_is_malformed_or_shorter() {
+    for_each_sample(|session, file, format, _| {
+        let bytes = std::fs::read(session.path(file)).unwrap();
+        let step = (bytes.len() / 20).max(1);
+        for len in (0..bytes.len()).step_by(step) {
+            let cut = format!("cut.{}", format.extensions[0]);
+            std::fs::write(session.path(&cut), &bytes[..len]).unwrap();
+            for arguments in [&["ls"][..], &["info"]] {
+                let output = session.run(&[arguments, &[&cut]].concat());
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(matches!(output.status.code(), Some(0 | 4)), "{} cut at {len}: {said}", format.name);
+            }
+        }
+    });
+}
