@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::format::{FileMetadata, Format};
 use crate::limits::Limits;
-use crate::model::{Collection, Deserializer, FromTensors};
+use crate::model::{Collection, Deserializer, FromTensors, TensorFile};
+use crate::report::{Comparison, compare};
 use crate::source::{Ranges, Storage};
 use crate::tensor::{Element, Tensor, TensorInfo, TensorView};
 use crate::wire::{Index, Indexed, Reader};
@@ -172,12 +173,50 @@ impl File {
 
     /// Loads the file into a type: `T` may borrow from it where it is mapped.
     ///
+    /// Whether it holds what `T` wants is found out from the index, before any payload is read.
+    ///
     /// # Errors
     ///
-    /// By [`category`](Error::category): `Mismatch` where the file does not hold what `T` wants, `File` where a payload
-    /// is malformed, `Io` where one cannot be read.
+    /// - [`ErrorKind::Load`]: the file does not hold what `T` wants; the [report](Self::report) in it tells all of it.
+    /// - By [`category`](Error::category): `File` where a payload is malformed, `Mismatch` where its numbers or its place
+    ///   are not what `T` wants, `Io` where one cannot be read.
     pub fn load<'f, T: FromTensors<'f>>(&'f self) -> Result<T> {
+        let report = self.report::<T>();
+        if !report.is_ok() {
+            return Err(Error::from(ErrorKind::Load(Box::new(report))).in_format(self.format.name));
+        }
         self.read_index(self.index.clone(), load_value)
+    }
+
+    /// What the file and a type have in common, told from the index alone.
+    ///
+    /// ```
+    /// use tensorfile::{File, OpenOptions, Tensor, TensorFile, TensorMap, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Linear {
+    ///     weight: ndarray::Array2<f32>,
+    ///     bias: ndarray::Array1<f32>,
+    /// }
+    ///
+    /// let map: TensorMap = [("weight", Tensor::from_slice(&[1.0_f32, 2.0], [1, 2])?)].into_iter().collect();
+    /// let file = OpenOptions::new().from_vec(ten::to_vec(&map)?)?;
+    /// let report = file.report::<Linear>();
+    /// assert_eq!(report.to_string(), "1 missing; 1 of 1 tensor fits\nmissing:\n  `bias`  f32[_]");
+    /// assert!(file.load::<Linear>().is_err_and(|error| error.to_string() == format!("ten: {report}")));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn report<T: TensorFile>(&self) -> LoadReport {
+        self.compare::<T>().report
+    }
+
+    /// The tensors that a type has no place for, in the order of the file: what is left of it when `T`, which then has
+    /// to allow unknown tensors, is loaded.
+    #[must_use]
+    pub fn rest<T: TensorFile>(&self) -> Vec<FileTensor<'_>> {
+        let taken = self.compare::<T>().taken;
+        self.tensors().filter(|tensor| !taken[tensor.position()]).collect()
     }
 
     /// Deserializes any type of serde from the file. Prefer [`load`](Self::load) for types that derive
@@ -197,6 +236,11 @@ impl File {
         let value = read(&mut deserializer);
         let ended = value.and_then(|value| deserializer.end().map(|()| value));
         ended.map_err(|error| error.in_format(self.format.name))
+    }
+
+    fn compare<T: TensorFile>(&self) -> Comparison {
+        let tensors = self.tensors().map(|tensor| (tensor.has_name().then(|| tensor.name()), tensor.info()));
+        compare(&T::schema(), tensors, self.index.has_embedded_names())
     }
 
     fn storage(&self) -> &Storage {
