@@ -3,6 +3,7 @@
 //! A verb is one file in `verb` and one line in `verb/mod.rs`. What verbs share stands beside them: how a file is opened
 //! (`input`), how a run ends (`failure`), what goes to standard output (`out`), and the pieces that are printed.
 
+mod codegen;
 mod failure;
 mod filter;
 mod input;

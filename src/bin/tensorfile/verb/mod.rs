@@ -29,6 +29,7 @@ verbs! {
     ls::Ls,
     info::Info,
     show::Show,
+    codegen::Codegen,
     completions::Completions,
     man::Man,
 }
