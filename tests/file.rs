@@ -145,7 +145,7 @@ fn finds_tensors_by_name_and_by_position() {
     assert_eq!((file.get("bias").unwrap().position(), file.get("#1").unwrap().name()), (1, "bias"));
     assert_eq!(
         file.get("bais").unwrap_err().to_string(),
-        "ten: missing tensor `bais`; the file has `weight`, `bias`, `empty`, `scale`"
+        "ten: missing tensor `bais`; the file has `bias`, `scale`, `weight`, `empty`"
     );
 }
 

@@ -248,7 +248,8 @@ impl File {
     }
 
     fn missing(&self, name: &str) -> Error {
-        let found = self.index.names_to_show();
+        let mut found = self.index.names_to_show();
+        found.sort_by_cached_key(|other| strsim::osa_distance(name, other));
         Error::new(ErrorKind::Missing { name: name.to_owned(), found, complete: true }).in_format(self.format.name)
     }
 }
