@@ -3,6 +3,8 @@
 mod load;
 mod open;
 mod save;
+#[cfg(feature = "shards")]
+mod shards;
 mod slice;
 mod tensor;
 
@@ -63,6 +65,17 @@ pub struct File {
     storage: Storage,
     index: Index,
     limits: Limits,
+    shards: Shards,
+}
+
+/// The files that were opened as one; of one file, nothing.
+#[derive(Debug, Default)]
+struct Shards {
+    /// The paths of the parts of the storage.
+    paths: Vec<PathBuf>,
+    /// What the index of them says.
+    #[cfg(feature = "shards")]
+    metadata: FileMetadata,
 }
 
 impl File {
@@ -71,12 +84,22 @@ impl File {
     /// The file is mapped into memory, where the system can do that; see [`Backend::Mapped`] for what that asks of you.
     /// Otherwise it is read at positions. [`OpenOptions`] is for all else.
     ///
+    /// With the feature `shards`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
+    /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
+    /// their tensors and no others.
+    ///
     /// # Errors
     ///
     /// By [`category`](Error::category): `File` where it is of no known format or malformed, `Limit` where it passes
     /// the default [`Limits`], `Io` where it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
+    }
+
+    /// The paths of the files that the index of shards names; none where one file was opened.
+    #[must_use]
+    pub fn shards(&self) -> &[PathBuf] {
+        &self.shards.paths
     }
 
     /// The path that was opened; none for bytes in memory.
@@ -91,7 +114,7 @@ impl File {
         self.format
     }
 
-    /// The length of the file in bytes.
+    /// The length of the file in bytes, or of all shards.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.storage.len()
@@ -99,12 +122,18 @@ impl File {
 
     /// Reads what the file says besides its tensors. Opening passes that over.
     ///
+    /// Of shards, it is what their index says, values that are no text as JSON, and then what each of them says. The sum
+    /// `total_size` of the index is left out.
+    ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     pub fn metadata(&self) -> Result<FileMetadata> {
-        let metadata = (self.format.functions.metadata)(&self.storage, &self.limits);
-        metadata.map_err(|error| error.in_format(self.format.name))
+        match &self.storage {
+            #[cfg(feature = "shards")]
+            Storage::Joined(joined) => shards::metadata(self, joined.parts()),
+            storage => self.metadata_in(storage),
+        }
     }
 
     /// The number of tensors.
@@ -235,7 +264,26 @@ impl File {
         let mut deserializer = Deserializer::over(reader);
         let value = read(&mut deserializer);
         let ended = value.and_then(|value| deserializer.end().map(|()| value));
-        ended.map_err(|error| error.in_format(self.format.name))
+        ended.map_err(|error| self.place(error).in_format(self.format.name))
+    }
+
+    fn metadata_in(&self, storage: &Storage) -> Result<FileMetadata> {
+        let metadata = (self.format.functions.metadata)(storage, &self.limits);
+        metadata.map_err(|error| error.in_format(self.format.name))
+    }
+
+    /// Says in which shard an error is.
+    fn place(&self, error: Error) -> Error {
+        match error.offset().and_then(|offset| self.shard(offset)) {
+            Some((path, start)) => error.in_shard(path, start),
+            None => error,
+        }
+    }
+
+    /// The shard that an offset in the storage is in, and where that begins.
+    fn shard(&self, offset: u64) -> Option<(&Path, u64)> {
+        let (at, start) = self.storage.part(offset)?;
+        Some((self.shards.paths.get(at)?, start))
     }
 
     fn compare<T: TensorFile>(&self) -> Comparison {

@@ -5,10 +5,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod convert;
 mod every_format;
 mod info;
 mod ls;
 mod manners;
+mod several;
 mod show;
 
 use std::io::Write;

@@ -3,15 +3,18 @@
 //! A verb is one file in `verb` and one line in `verb/mod.rs`. What verbs share stands beside them: how a file is opened
 //! (`input`), how a run ends (`failure`), what goes to standard output (`out`), and the pieces that are printed.
 
+mod casting;
 mod codegen;
 mod failure;
 mod filter;
 mod input;
 mod listed;
+mod made;
 mod out;
 mod patterns;
 mod print;
 mod progress;
+mod rename;
 mod scalar;
 mod select;
 mod size;
@@ -19,8 +22,10 @@ mod slice;
 mod sparse;
 mod storage;
 mod table;
+mod target;
 mod tree;
 mod verb;
+mod writing;
 
 use std::process::ExitCode;
 

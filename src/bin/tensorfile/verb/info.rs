@@ -161,12 +161,24 @@ impl<'f> Facts<'f> {
             size: file.file_bytes(),
             total,
             dtypes,
-            storage: Storage::of(file.tensors().map(|tensor| tensor.range()), file.file_bytes()),
+            storage: storage(file),
             misaligned: file.tensors().filter(is_misaligned).count(),
             metadata: &metadata.entries,
             warnings: &metadata.warnings,
         }
     }
+}
+
+fn storage(file: &File) -> Storage {
+    if file.shards().is_empty() {
+        return Storage::of(file.tensors().map(|tensor| tensor.range()), file.file_bytes());
+    }
+    // Offsets count from the start of each shard.
+    let mut shards: IndexMap<_, Vec<_>> = IndexMap::new();
+    for tensor in file.tensors() {
+        shards.entry(tensor.path()).or_default().push(tensor.range());
+    }
+    Storage::of_all(shards.into_values(), file.file_bytes())
 }
 
 fn is_misaligned(tensor: &FileTensor<'_>) -> bool {

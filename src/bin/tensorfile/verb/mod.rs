@@ -30,6 +30,10 @@ verbs! {
     info::Info,
     show::Show,
     codegen::Codegen,
+    convert::Convert,
+    append::Append,
+    split::Split,
+    merge::Merge,
     completions::Completions,
     man::Man,
 }
