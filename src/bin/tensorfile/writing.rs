@@ -34,6 +34,10 @@ pub struct Writing {
     sizes: Sizes,
 }
 
+/// The metadata of safetensors that is about the file, not the tensors: the library whose names and layouts these are.
+/// Nearly every file has it, and no other format needs it.
+const OF_THE_FILE: &str = "format";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Names {
     /// Written into one more tensor, which this program and its library read
@@ -63,11 +67,7 @@ impl Writing {
         if made.is_empty() {
             return Err(Failure::finding(format_args!("{}: there are no tensors to write", target.path.display())));
         }
-        let lost: Vec<String> = metadata.keys().filter(|key| !target.format.keeps_metadata(key)).cloned().collect();
-        if !lost.is_empty() {
-            self.drop(&target, &format!("the metadata {}", list(&lost)))?;
-            metadata.retain(|key, _| !lost.contains(key));
-        }
+        self.drop_metadata(&mut metadata, &target)?;
         let mut options = WriteOptions::new().embed_names(self.embeds(&mut made, &target)?).metadata(metadata);
         if let Some(bytes) = self.align {
             options = options.alignment(bytes);
@@ -99,6 +99,21 @@ impl Writing {
             return Err(Failure::usage(format_args!("{path}: {what} would be lost in {format}; --lossy drops them")));
         }
         note(format_args!("{path}: dropped {what}"));
+        Ok(())
+    }
+
+    /// Drops what the format has no place for, if that may be.
+    fn drop_metadata(&self, metadata: &mut IndexMap<String, String>, target: &Target) -> Outcome<()> {
+        let lost: Vec<String> = metadata.keys().filter(|key| !target.format.keeps_metadata(key)).cloned().collect();
+        let (of_file, of_tensors): (Vec<String>, _) = lost.iter().cloned().partition(|key| key == OF_THE_FILE);
+        if !of_tensors.is_empty() {
+            self.drop(target, &format!("the metadata {}", list(&of_tensors)))?;
+        }
+        for key in of_file {
+            let (path, format, value) = (target.path.display(), target.format.name, &metadata[&key]);
+            note(format_args!("{path}: without `{key}` = `{value}`, which {format} has no place for"));
+        }
+        metadata.retain(|key, _| !lost.contains(key));
         Ok(())
     }
 

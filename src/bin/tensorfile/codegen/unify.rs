@@ -109,8 +109,8 @@ impl Fields {
         }
         let is_taken = |name: &str| prefixes.contains(name) && !self.named.contains_key(name);
         let has_number = |name: &String| index(name.split('.').next().unwrap_or_default()).is_some();
-        !other.named.keys().any(|name| is_taken(name))
-            && !(other.numbered.is_some() && self.named.keys().any(has_number))
+        let clash = other.numbered.is_some() && self.named.keys().any(has_number);
+        !clash && !other.named.keys().any(|name| is_taken(name))
     }
 
     /// Whether both are the same type.
