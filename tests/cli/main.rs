@@ -12,6 +12,7 @@ mod ls;
 mod manners;
 mod several;
 mod show;
+mod stats;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

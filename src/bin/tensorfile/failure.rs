@@ -15,7 +15,6 @@ pub enum Verdict {
     /// All is well.
     Fine,
     /// What was looked for is not so: files differ, a number is NaN, a file does not verify.
-    #[expect(dead_code, reason = "of the verbs that judge, which are not here yet")]
     Finding,
 }
 

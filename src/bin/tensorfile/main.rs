@@ -3,15 +3,19 @@
 //! A verb is one file in `verb` and one line in `verb/mod.rs`. What verbs share stands beside them: how a file is opened
 //! (`input`), how a run ends (`failure`), what goes to standard output (`out`), and the pieces that are printed.
 
+mod bars;
 mod casting;
 mod codegen;
 mod failure;
+mod figure;
 mod filter;
 mod input;
 mod listed;
 mod made;
 mod out;
 mod patterns;
+mod pixels;
+mod plot;
 mod print;
 mod progress;
 mod rename;
@@ -21,6 +25,7 @@ mod size;
 mod slice;
 mod sparse;
 mod storage;
+mod survey;
 mod table;
 mod target;
 mod tree;

@@ -29,6 +29,7 @@ verbs! {
     ls::Ls,
     info::Info,
     show::Show,
+    stats::Stats,
     codegen::Codegen,
     convert::Convert,
     append::Append,
