@@ -38,7 +38,9 @@ impl Append {
         let file = input::open(&self.file, None)?;
         if !file.shards().is_empty() {
             let path = self.file.display();
-            return Err(Failure::usage(format_args!("{path}: is an index of shards; `tensorfile merge` makes one file of them")));
+            return Err(Failure::usage(format_args!(
+                "{path}: is an index of shards; `tensorfile merge` makes one file of them"
+            )));
         }
         let mut opened = Vec::with_capacity(self.others.len());
         for path in &self.others {

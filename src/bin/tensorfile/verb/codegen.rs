@@ -44,7 +44,11 @@ impl Codegen {
             true => format!("`File::open({path:?})?.load::<{root}>()`"),
             false => format!("`tensorfile::load::<{root}>({path:?})`"),
         };
-        let docs = [format!("The tensors of `{}`, by `tensorfile codegen`.", plain(&path)), String::new(), format!("{load} loads them.")];
+        let docs = [
+            format!("The tensors of `{}`, by `tensorfile codegen`.", plain(&path)),
+            String::new(),
+            format!("{load} loads them."),
+        ];
         let style = Style { root, views: self.views, shapes: self.shapes, docs: &docs };
         let code = match file.tensors().any(|tensor| tensor.has_name()) {
             true => of_named(file.tensors().map(|tensor| (tensor.name(), tensor.info())), &style),

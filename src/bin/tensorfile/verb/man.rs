@@ -39,9 +39,9 @@ impl Man {
         }
         let command = match &self.verb {
             None => &command,
-            Some(verb) => command
-                .find_subcommand(verb)
-                .ok_or_else(|| Failure::usage(format_args!("there is no verb `{verb}`; `tensorfile --help` lists them")))?,
+            Some(verb) => command.find_subcommand(verb).ok_or_else(|| {
+                Failure::usage(format_args!("there is no verb `{verb}`; `tensorfile --help` lists them"))
+            })?,
         };
         out.write_all(&page(command)?)?;
         Ok(Verdict::Fine)

@@ -61,7 +61,8 @@ impl Merge {
     fn differs(&self, key: &str, path: &std::path::Path) -> Outcome<()> {
         let path = path.display();
         if !self.writing.is_lossy() {
-            let what = format_args!("{path}: its metadata `{key}` is another one than before; --lossy keeps the first").to_string();
+            let what = format_args!("{path}: its metadata `{key}` is another one than before; --lossy keeps the first")
+                .to_string();
             return Err(Failure::usage(what));
         }
         note(format_args!("{path}: dropped its metadata `{key}`, which is another one than before"));

@@ -1,16 +1,26 @@
-//! The verbs, in the order of the help: one file and one line each.
+//! The verbs: a file and two lines each.
 //!
 //! A verb is a struct of arguments with a method `run(&self, out: &mut Out) -> Outcome`. Its doc comment is its help, and
 //! `#[command(after_help = …)]` has its examples.
 
+mod append;
+mod codegen;
+mod completions;
+mod convert;
+mod info;
+mod ls;
+mod man;
+mod merge;
+mod show;
+mod split;
+mod stats;
+
 use crate::failure::Outcome;
 use crate::out::Out;
 
-/// Declares the modules, the subcommands and the call of each.
+/// Declares the subcommands, in the order of the help, and the call of each.
 macro_rules! verbs {
     ($($module:ident::$verb:ident),* $(,)?) => {
-        $(mod $module;)*
-
         #[derive(Debug, clap::Subcommand)]
         pub enum Verb {
             $($verb($module::$verb),)*

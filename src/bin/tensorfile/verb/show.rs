@@ -7,10 +7,10 @@ use tensorfile::{Dtype, FileTensor, Layout, Tensor, TensorInfo, TensorMap, Write
 use crate::failure::{At, Failure, Outcome, Verdict};
 use crate::input::{Input, format_of};
 use crate::listed;
-use crate::scalar::scalars;
 use crate::out::{FAINT, Out, plain};
 use crate::print::{self, Style};
 use crate::progress::Progress;
+use crate::scalar::scalars;
 use crate::select::{gather, whole};
 use crate::slice::{Axis, Subscript};
 use crate::sparse::Sparse;
@@ -100,11 +100,8 @@ impl Show {
         let shown = style.shown(&part.shape());
         // Dims that the slice has no rows of are still read.
         let mut ranges = shown.iter().map(|shown| shown.ranges());
-        let ranges: Vec<Vec<Range<usize>>> = part
-            .axes
-            .iter()
-            .map(|axis| if axis.drop { whole(1) } else { ranges.next().unwrap_or_default() })
-            .collect();
+        let ranges: Vec<Vec<Range<usize>>> =
+            part.axes.iter().map(|axis| if axis.drop { whole(1) } else { ranges.next().unwrap_or_default() }).collect();
         let bytes = part.gather(&ranges)?;
         writeln!(out, "{}", out.styled(FAINT, &self.title(part)).into_owned())?;
         print::print(out, part.tensor.dtype(), &shown, &bytes, &style)?;
@@ -237,7 +234,9 @@ fn print_csv(dtype: Dtype, shape: &[usize], bytes: &[u8], out: &mut Out) -> Outc
         [_, columns] => *columns,
         _ => {
             let rank = shape.len();
-            return Err(Failure::usage(format_args!("csv is for up to 2 dims, and here are {rank}; --slice takes some out")));
+            return Err(Failure::usage(format_args!(
+                "csv is for up to 2 dims, and here are {rank}; --slice takes some out"
+            )));
         }
     };
     for (at, number) in scalars(dtype, bytes).enumerate() {
