@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod every_format;
+mod hash;
 mod info;
 mod ls;
 mod manners;

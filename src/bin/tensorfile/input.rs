@@ -18,7 +18,8 @@ pub struct Input {
     from: Option<String>,
 }
 
-fn format_names() -> PossibleValuesParser {
+/// The names of formats, as the values of an argument.
+pub fn format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(FORMATS.iter().map(|format| format.name))
 }
 
@@ -27,24 +28,39 @@ pub fn format_of(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
 }
 
+/// Opens a file: reads its index, no payload.
+pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
+    // Not mapped: others may change the file while we run, and pages once looked at would count as our memory.
+    let mut options = OpenOptions::new().backend(Backend::Positioned);
+    if let Some(format) = from.and_then(format_of) {
+        options = options.format(format);
+    }
+    if !is_stdin(path) {
+        return options.open(path).at(path);
+    }
+    let mut bytes = Vec::new();
+    io::stdin().lock().read_to_end(&mut bytes).at(name_of(path))?;
+    options.from_vec(bytes).at(name_of(path))
+}
+
+/// What messages call a file.
+pub fn name_of(path: &Path) -> &Path {
+    if is_stdin(path) { Path::new("standard input") } else { path }
+}
+
+/// Whether a path means standard input.
+pub fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 impl Input {
     /// Opens the file: reads its index, no payload.
     pub fn open(&self) -> Outcome<File> {
-        // Not mapped: others may change the file while we run, and pages once looked at would count as our memory.
-        let mut options = OpenOptions::new().backend(Backend::Positioned);
-        if let Some(format) = self.from.as_deref().and_then(format_of) {
-            options = options.format(format);
-        }
-        if self.file != Path::new("-") {
-            return options.open(&self.file).at(self.path());
-        }
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).at(self.path())?;
-        options.from_vec(bytes).at(self.path())
+        open(&self.file, self.from.as_deref())
     }
 
     /// What messages call the file.
     pub fn path(&self) -> &Path {
-        if self.file == Path::new("-") { Path::new("standard input") } else { &self.file }
+        name_of(&self.file)
     }
 }

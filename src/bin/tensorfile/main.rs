@@ -3,10 +3,12 @@
 //! A verb is one file in `verb` and one line in `verb/mod.rs`. What verbs share stands beside them: how a file is opened
 //! (`input`), how a run ends (`failure`), what goes to standard output (`out`), and the pieces that are printed.
 
+mod digests;
 mod failure;
 mod filter;
 mod input;
 mod listed;
+mod manifest;
 mod out;
 mod patterns;
 mod print;
@@ -47,7 +49,7 @@ struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine; also where the reader of the output closes it early
-  1  a finding: what was looked for is not so, such as a tensor that is not there
+  1  a finding: what was looked for is not so: files differ or lack a tensor
   2  the command line is wrong
   3  a file cannot be read or written
   4  a file is malformed";

@@ -78,6 +78,12 @@ impl Write for Out {
     }
 }
 
+/// Says something on standard error that is no failure.
+pub fn note(message: impl std::fmt::Display) {
+    // Nobody is left to be told that standard error is closed.
+    let _ = writeln!(anstream::stderr().lock(), "tensorfile: {}", plain(&message.to_string()));
+}
+
 /// Text from a file, such as a name, as it can be shown: what would steer a terminal, or turn its text around, is
 /// written as an escape.
 pub fn plain(text: &str) -> Cow<'_, str> {

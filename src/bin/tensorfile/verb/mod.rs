@@ -29,6 +29,7 @@ verbs! {
     ls::Ls,
     info::Info,
     show::Show,
+    hash::Hash,
     completions::Completions,
     man::Man,
 }
