@@ -11,6 +11,7 @@ mod info;
 mod ls;
 mod manners;
 mod show;
+mod verify;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

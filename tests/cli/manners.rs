@@ -48,7 +48,7 @@ fn without_arguments_there_is_help() {
 #[test]
 fn help_is_data() {
     let session = Session::new();
-    for verb in ["ls", "info", "show", "hash", "completions", "man"] {
+    for verb in ["ls", "info", "show", "verify", "hash", "completions", "man"] {
         let output = session.run(&[verb, "--help"]);
         assert!(output.status.success() && output.stderr.is_empty(), "{verb}");
         let help = String::from_utf8(output.stdout).unwrap();

@@ -45,6 +45,18 @@ impl Failure {
         Self { code: Self::MALFORMED, message: Some(format!("{}: {message}", path.display())) }
     }
 
+    /// What is wrong with the file at that path, where that is what failed: not the call, and not reading or writing.
+    pub fn about_file(&self, path: &Path) -> Option<&str> {
+        let message = self.message.as_deref().filter(|_| self.code == Self::MALFORMED)?;
+        let rest = message.strip_prefix(&path.display().to_string()).and_then(|rest| rest.strip_prefix(": "));
+        Some(rest.unwrap_or(message))
+    }
+
+    /// A malformed file of which all has been said.
+    pub fn told_malformed() -> Self {
+        Self { code: Self::MALFORMED, message: None }
+    }
+
     /// Tells the failure on standard error.
     pub fn report(self) -> ExitCode {
         if let Some(message) = self.message {

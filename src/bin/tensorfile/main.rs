@@ -18,6 +18,7 @@ mod select;
 mod size;
 mod slice;
 mod sparse;
+mod storable;
 mod storage;
 mod table;
 mod tree;
@@ -49,7 +50,7 @@ struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine; also where the reader of the output closes it early
-  1  a finding: what was looked for is not so: files differ or lack a tensor
+  1  a finding: what was looked for is not so: files differ, do not verify, or lack a tensor
   2  the command line is wrong
   3  a file cannot be read or written
   4  a file is malformed";

@@ -161,7 +161,7 @@ impl<'f> Facts<'f> {
             size: file.file_bytes(),
             total,
             dtypes,
-            storage: Storage::of(file.tensors().map(|tensor| tensor.range()), file.file_bytes()),
+            storage: storage(file),
             misaligned: file.tensors().filter(is_misaligned).count(),
             metadata: &metadata.entries,
             warnings: &metadata.warnings,
@@ -169,8 +169,17 @@ impl<'f> Facts<'f> {
     }
 }
 
-fn is_misaligned(tensor: &FileTensor<'_>) -> bool {
+/// How the payloads of a file lie in it.
+pub(super) fn storage(file: &File) -> Storage {
+    Storage::of(file.tensors().map(|tensor| tensor.range()), file.file_bytes())
+}
+
+/// Whether a tensor begins where no element of its dtype may.
+pub(super) fn is_misaligned(tensor: &FileTensor<'_>) -> bool {
+    let range = tensor.range();
+    // What is packed cannot be borrowed wherever it lies.
+    let is_packed = range.end - range.start != tensor.payload_bytes();
     let is_dense = matches!(tensor.layout(), Layout::RowMajor | Layout::DimOrder(_));
     let alignment = tensor.dtype().block_bytes() as u64;
-    is_dense && tensor.payload_bytes() > 0 && !tensor.range().start.is_multiple_of(alignment)
+    is_dense && !is_packed && !range.is_empty() && !range.start.is_multiple_of(alignment)
 }
