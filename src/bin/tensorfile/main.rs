@@ -3,11 +3,13 @@
 //! A verb is one file in `verb` and one line in `verb/mod.rs`. What verbs share stands beside them: how a file is opened
 //! (`input`), how a run ends (`failure`), what goes to standard output (`out`), and the pieces that are printed.
 
+mod compare;
 mod digests;
 mod failure;
 mod filter;
 mod input;
 mod listed;
+mod lockstep;
 mod manifest;
 mod out;
 mod patterns;
@@ -31,7 +33,7 @@ use clap::Parser;
 use failure::{Failure, Verdict};
 use out::Out;
 
-/// Looks into tensor files: lists them, shows their numbers, and says what they are.
+/// Looks into tensor files: lists them, shows their numbers, compares them, and says what they are.
 ///
 /// The format of a file is found out from its content and its name. `-` in place of a file is standard input, which is
 /// read into memory.

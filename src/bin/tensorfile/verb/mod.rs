@@ -29,6 +29,7 @@ verbs! {
     ls::Ls,
     info::Info,
     show::Show,
+    diff::Diff,
     verify::Verify,
     hash::Hash,
     completions::Completions,
