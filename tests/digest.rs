@@ -83,7 +83,7 @@ fn is_the_same_in_every_format() {
         ("weight", Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]).unwrap()),
         ("bias", Tensor::from_slice(&[0.5_f64], [1]).unwrap()),
     ]);
-    for format in FORMATS {
+    for format in FORMATS.iter().filter(|format| format.max_tensors.is_none()) {
         let file = format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap();
         assert_eq!(of_map(&format.from_slice(&file).unwrap()), of_map(&map), "{}", format.name);
     }

@@ -145,7 +145,7 @@ fn finds_tensors_by_name_and_by_position() {
     assert_eq!((file.get("bias").unwrap().position(), file.get("#1").unwrap().name()), (1, "bias"));
     assert_eq!(
         file.get("bais").unwrap_err().to_string(),
-        "ten: missing tensor `bais`; the file has `weight`, `bias`, `empty`, `scale`"
+        "ten: missing tensor `bais`; the file has `bias`, `scale`, `weight`, `empty`"
     );
 }
 
@@ -256,6 +256,54 @@ fn metadata_goes_from_format_to_format() {
             assert!(error.contains("cannot keep the metadata `no such key`"), "{error}");
         }
     });
+}
+
+#[cfg(feature = "derive")]
+mod load {
+    use ndarray::{Array1, Array3};
+    use tensorfile::{LoadReport, TensorFile};
+
+    use super::*;
+
+    #[derive(TensorFile, Debug)]
+    #[allow(dead_code, reason = "what matters is what they want")]
+    struct Wrong {
+        weight: Array3<f64>,
+        bias: Array1<i32>,
+        emtpy: Array2<f32>,
+    }
+
+    #[derive(TensorFile)]
+    #[tensor(allow_unknown)]
+    struct Part {
+        bias: Array1<i32>,
+    }
+
+    #[test]
+    fn all_that_does_not_fit_is_told_at_once() {
+        for_every_format(|format, path| {
+            let error = tensorfile::load::<Wrong>(path).unwrap_err();
+            let ErrorKind::Load(report) = error.kind() else { panic!("{error}") };
+            let LoadReport { missing, unexpected, wrong_dtype, .. } = &**report;
+            assert_eq!((missing.len(), unexpected.len(), wrong_dtype.len()), (1, 2, 1), "{error}");
+            assert_eq!(missing[0].near, ["empty"]);
+            assert!(
+                error.to_string().starts_with(&format!("{}: 1 missing, 2 unexpected, 1 wrong dtype;", format.name))
+            );
+            let json = serde_json::to_value(report).unwrap();
+            assert_eq!(json["wrong_dtype"][0]["found"]["dtype"], "f32");
+        });
+    }
+
+    #[test]
+    fn the_rest_is_what_a_type_leaves() {
+        for_every_format(|_, path| {
+            let file = File::open(path).unwrap();
+            assert_eq!(file.load::<Part>().unwrap().bias, array![1, -1]);
+            let rest: Vec<_> = file.rest::<Part>().iter().map(|tensor| tensor.name()).collect();
+            assert_eq!(rest, ["weight", "empty", "scale"]);
+        });
+    }
 }
 
 #[test]

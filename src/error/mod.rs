@@ -6,6 +6,7 @@ mod report;
 use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::path::{Path, PathBuf};
 
 pub use kind::{Category, ErrorKind};
 pub use report::{Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
@@ -36,6 +37,7 @@ struct Inner {
     format: Option<&'static str>,
     tensor: Option<String>,
     offset: Option<u64>,
+    shard: Option<PathBuf>,
 }
 
 impl Error {
@@ -63,6 +65,13 @@ impl Error {
         self.0.offset
     }
 
+    /// The path of the file that [`offset`](Self::offset) is in, where it is a shard: one of several files that were
+    /// opened as one.
+    #[must_use]
+    pub fn shard(&self) -> Option<&Path> {
+        self.0.shard.as_deref()
+    }
+
     /// The format that was read or written, such as `btf`.
     #[must_use]
     pub fn format(&self) -> Option<&'static str> {
@@ -70,7 +79,7 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind) -> Self {
-        Self(Box::new(Inner { kind, format: None, tensor: None, offset: None }))
+        Self(Box::new(Inner { kind, format: None, tensor: None, offset: None, shard: None }))
     }
 
     /// Names the format, unless someone closer to the fault already has.
@@ -90,6 +99,16 @@ impl Error {
     /// Tells the place in the file, unless someone closer to the fault already has.
     pub(crate) fn at(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Names the shard, unless someone closer to the fault already has, in which case the offset is within that one.
+    /// An offset from the start of all shards counts from `start` of this one.
+    pub(crate) fn in_shard(mut self, path: &Path, start: u64) -> Self {
+        if self.0.shard.is_none() {
+            self.0.shard = Some(path.to_owned());
+            self.0.offset = self.0.offset.map(|offset| offset.saturating_sub(start));
+        }
         self
     }
 
@@ -162,10 +181,13 @@ impl fmt::Display for Error {
             write!(f, "tensor `{tensor}`: ")?;
         }
         self.0.kind.fmt(f)?;
-        if let Some(offset) = self.0.offset {
-            write!(f, " (at byte {offset})")?;
+        let shard = self.0.shard.as_ref().map(|shard| shard.display());
+        match (self.0.offset, shard) {
+            (Some(offset), Some(shard)) => write!(f, " (at byte {offset} of {shard})"),
+            (Some(offset), None) => write!(f, " (at byte {offset})"),
+            (None, Some(shard)) => write!(f, " (in {shard})"),
+            (None, None) => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -176,6 +198,7 @@ impl fmt::Debug for Error {
             .field("format", &self.0.format)
             .field("tensor", &self.0.tensor)
             .field("offset", &self.0.offset)
+            .field("shard", &self.0.shard)
             .finish()
     }
 }

@@ -3,6 +3,8 @@
 mod load;
 mod open;
 mod save;
+#[cfg(feature = "shards")]
+mod shards;
 mod slice;
 mod tensor;
 
@@ -11,10 +13,11 @@ use std::path::{Path, PathBuf};
 use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::format::{FileMetadata, Format};
 use crate::limits::Limits;
-use crate::model::{Collection, Deserializer, FromTensors};
+use crate::model::{Collection, Deserializer, FromTensors, TensorFile};
+use crate::report::{Comparison, compare};
 use crate::source::{Ranges, Storage};
 use crate::tensor::{Element, Tensor, TensorInfo, TensorView};
 use crate::wire::{Index, Indexed, Reader};
@@ -62,6 +65,17 @@ pub struct File {
     storage: Storage,
     index: Index,
     limits: Limits,
+    shards: Shards,
+}
+
+/// The files that were opened as one; of one file, nothing.
+#[derive(Debug, Default)]
+struct Shards {
+    /// The paths of the parts of the storage.
+    paths: Vec<PathBuf>,
+    /// What the index of them says.
+    #[cfg(feature = "shards")]
+    metadata: FileMetadata,
 }
 
 impl File {
@@ -70,12 +84,22 @@ impl File {
     /// The file is mapped into memory, where the system can do that; see [`Backend::Mapped`] for what that asks of you.
     /// Otherwise it is read at positions. [`OpenOptions`] is for all else.
     ///
+    /// With the feature `shards`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
+    /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
+    /// their tensors and no others.
+    ///
     /// # Errors
     ///
     /// By [`category`](Error::category): `File` where it is of no known format or malformed, `Limit` where it passes
     /// the default [`Limits`], `Io` where it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
+    }
+
+    /// The paths of the files that the index of shards names; none where one file was opened.
+    #[must_use]
+    pub fn shards(&self) -> &[PathBuf] {
+        &self.shards.paths
     }
 
     /// The path that was opened; none for bytes in memory.
@@ -90,7 +114,7 @@ impl File {
         self.format
     }
 
-    /// The length of the file in bytes.
+    /// The length of the file in bytes, or of all shards.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.storage.len()
@@ -98,12 +122,18 @@ impl File {
 
     /// Reads what the file says besides its tensors. Opening passes that over.
     ///
+    /// Of shards, it is what their index says, values that are no text as JSON, and then what each of them says. The sum
+    /// `total_size` of the index is left out.
+    ///
     /// # Errors
     ///
     /// As [`open`](Self::open).
     pub fn metadata(&self) -> Result<FileMetadata> {
-        let metadata = (self.format.functions.metadata)(&self.storage, &self.limits);
-        metadata.map_err(|error| error.in_format(self.format.name))
+        match &self.storage {
+            #[cfg(feature = "shards")]
+            Storage::Joined(joined) => shards::metadata(self, joined.parts()),
+            storage => self.metadata_in(storage),
+        }
     }
 
     /// The number of tensors.
@@ -172,12 +202,50 @@ impl File {
 
     /// Loads the file into a type: `T` may borrow from it where it is mapped.
     ///
+    /// Whether it holds what `T` wants is found out from the index, before any payload is read.
+    ///
     /// # Errors
     ///
-    /// By [`category`](Error::category): `Mismatch` where the file does not hold what `T` wants, `File` where a payload
-    /// is malformed, `Io` where one cannot be read.
+    /// - [`ErrorKind::Load`]: the file does not hold what `T` wants; the [report](Self::report) in it tells all of it.
+    /// - By [`category`](Error::category): `File` where a payload is malformed, `Mismatch` where its numbers or its place
+    ///   are not what `T` wants, `Io` where one cannot be read.
     pub fn load<'f, T: FromTensors<'f>>(&'f self) -> Result<T> {
+        let report = self.report::<T>();
+        if !report.is_ok() {
+            return Err(Error::from(ErrorKind::Load(Box::new(report))).in_format(self.format.name));
+        }
         self.read_index(self.index.clone(), load_value)
+    }
+
+    /// What the file and a type have in common, told from the index alone.
+    ///
+    /// ```
+    /// use tensorfile::{File, OpenOptions, Tensor, TensorFile, TensorMap, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Linear {
+    ///     weight: ndarray::Array2<f32>,
+    ///     bias: ndarray::Array1<f32>,
+    /// }
+    ///
+    /// let map: TensorMap = [("weight", Tensor::from_slice(&[1.0_f32, 2.0], [1, 2])?)].into_iter().collect();
+    /// let file = OpenOptions::new().from_vec(ten::to_vec(&map)?)?;
+    /// let report = file.report::<Linear>();
+    /// assert_eq!(report.to_string(), "1 missing; 1 of 1 tensor fits\nmissing:\n  `bias`  f32[_]");
+    /// assert!(file.load::<Linear>().is_err_and(|error| error.to_string() == format!("ten: {report}")));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn report<T: TensorFile>(&self) -> LoadReport {
+        self.compare::<T>().report
+    }
+
+    /// The tensors that a type has no place for, in the order of the file: what is left of it when `T`, which then has
+    /// to allow unknown tensors, is loaded.
+    #[must_use]
+    pub fn rest<T: TensorFile>(&self) -> Vec<FileTensor<'_>> {
+        let taken = self.compare::<T>().taken;
+        self.tensors().filter(|tensor| !taken[tensor.position()]).collect()
     }
 
     /// Deserializes any type of serde from the file. Prefer [`load`](Self::load) for types that derive
@@ -196,7 +264,31 @@ impl File {
         let mut deserializer = Deserializer::over(reader);
         let value = read(&mut deserializer);
         let ended = value.and_then(|value| deserializer.end().map(|()| value));
-        ended.map_err(|error| error.in_format(self.format.name))
+        ended.map_err(|error| self.place(error).in_format(self.format.name))
+    }
+
+    fn metadata_in(&self, storage: &Storage) -> Result<FileMetadata> {
+        let metadata = (self.format.functions.metadata)(storage, &self.limits);
+        metadata.map_err(|error| error.in_format(self.format.name))
+    }
+
+    /// Says in which shard an error is.
+    fn place(&self, error: Error) -> Error {
+        match error.offset().and_then(|offset| self.shard(offset)) {
+            Some((path, start)) => error.in_shard(path, start),
+            None => error,
+        }
+    }
+
+    /// The shard that an offset in the storage is in, and where that begins.
+    fn shard(&self, offset: u64) -> Option<(&Path, u64)> {
+        let (at, start) = self.storage.part(offset)?;
+        Some((self.shards.paths.get(at)?, start))
+    }
+
+    fn compare<T: TensorFile>(&self) -> Comparison {
+        let tensors = self.tensors().map(|tensor| (tensor.has_name().then(|| tensor.name()), tensor.info()));
+        compare(&T::schema(), tensors, self.index.has_embedded_names())
     }
 
     fn storage(&self) -> &Storage {
@@ -204,7 +296,8 @@ impl File {
     }
 
     fn missing(&self, name: &str) -> Error {
-        let found = self.index.names_to_show();
+        let mut found = self.index.names_to_show();
+        found.sort_by_cached_key(|other| strsim::osa_distance(name, other));
         Error::new(ErrorKind::Missing { name: name.to_owned(), found, complete: true }).in_format(self.format.name)
     }
 }

@@ -2,7 +2,9 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::File;
+#[cfg(feature = "shards")]
+use super::shards;
+use super::{File, Shards};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Format, detect};
 use crate::limits::Limits;
@@ -38,8 +40,8 @@ pub enum Backend {
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     backend: Backend,
-    format: Option<&'static Format>,
-    limits: Limits,
+    pub(super) format: Option<&'static Format>,
+    pub(super) limits: Limits,
 }
 
 impl OpenOptions {
@@ -79,6 +81,10 @@ impl OpenOptions {
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
         let storage = self.storage(path).map_err(|error| named(path, error))?;
+        #[cfg(feature = "shards")]
+        if shards::is_index(self, &storage, path)? {
+            return shards::open(self, &storage, path);
+        }
         self.read(storage, Some(path))
     }
 
@@ -91,7 +97,7 @@ impl OpenOptions {
         self.read(Storage::Memory(file), None)
     }
 
-    fn storage(&self, path: &Path) -> io::Result<Storage> {
+    pub(super) fn storage(&self, path: &Path) -> io::Result<Storage> {
         let mut file = fs::File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -111,11 +117,11 @@ impl OpenOptions {
         Ok(Storage::positioned(file, metadata.len()))
     }
 
-    fn read(&self, storage: Storage, path: Option<&Path>) -> Result<File> {
+    pub(super) fn read(&self, storage: Storage, path: Option<&Path>) -> Result<File> {
         let format = self.format.map_or_else(|| detect(&storage, path), Ok)?;
         let index = (format.functions.index)(&storage, &self.limits)?;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
-        Ok(File { path, format, storage, index, limits })
+        Ok(File { path, format, storage, index, limits, shards: Shards::default() })
     }
 }
 

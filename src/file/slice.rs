@@ -20,7 +20,7 @@ pub(super) fn read(tensor: &FileTensor<'_>, ranges: &[Range<usize>]) -> Result<T
     let len = info.payload_bytes().expect("a part is no larger than the whole");
     let mut buffer = Buffer::zeroed(len);
     let part = Part { element: tensor.dtype().block_bytes(), strides: &strides, ranges };
-    let (start, mut source) = (tensor.range().start, Ranges::new(tensor.file().storage()));
+    let (start, mut source) = (tensor.span().start, Ranges::new(tensor.file().storage()));
     // What is packed has to be unpacked to be sliced.
     let whole = tensor.entry().is_coded().then(|| tensor.read()).transpose()?;
     let mut rest = &mut buffer[..];

@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::path::Path;
 
 use ndarray::{Array, Dimension};
 
@@ -65,10 +66,19 @@ impl<'f> FileTensor<'f> {
         &self.info().layout
     }
 
-    /// Where the payload lies in the file, in bytes from its start. In an archive it may lie there compressed.
+    /// Where the payload lies in the file, in bytes from its start; of a shard, from the start of that. In an archive it
+    /// may lie there compressed.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
-        self.entry().range()
+        let range = self.span();
+        let start = self.file.shard(range.start).map_or(0, |(_, start)| start);
+        range.start - start..range.end - start
+    }
+
+    /// The path of the file that the payload lies in: the [`File`]'s own or that of a shard; none for bytes in memory.
+    #[must_use]
+    pub fn path(&self) -> Option<&'f Path> {
+        self.file.shard(self.span().start).map_or(self.file.path(), |(path, _)| Some(path))
     }
 
     /// The length of the payload in bytes.
@@ -92,7 +102,7 @@ impl<'f> FileTensor<'f> {
             return self.load();
         }
         let mut buffer = Buffer::zeroed(len);
-        self.file.storage.read_at(self.range().start, &mut buffer).map_err(|error| self.blame(error))?;
+        self.file.storage.read_at(self.span().start, &mut buffer).map_err(|error| self.blame(error))?;
         check_coo(&info, &buffer).map_err(|error| self.blame(error))?;
         Ok(Tensor::of_checked(info, buffer))
     }
@@ -171,8 +181,13 @@ impl<'f> FileTensor<'f> {
         if self.entry().is_coded() {
             return None;
         }
-        let bytes = self.file.storage.borrow(self.range().start, self.payload_bytes())?;
+        let bytes = self.file.storage.borrow(self.span().start, self.payload_bytes())?;
         Some(bytes.map_err(|error| self.blame(error)))
+    }
+
+    /// Where the payload lies in the storage.
+    pub(super) fn span(&self) -> Range<u64> {
+        self.entry().range()
     }
 
     pub(super) fn file(&self) -> &'f File {
@@ -201,6 +216,6 @@ impl<'f> FileTensor<'f> {
         let label = self.file.index.label(self.at);
         let error = error.into().in_tensor(label).in_format(self.file.format.name);
         // A call that cannot be is not about the bytes.
-        if error.category() == Category::Call { error } else { error.at(self.range().start) }
+        if error.category() == Category::Call { error } else { self.file.place(error.at(self.span().start)) }
     }
 }

@@ -103,6 +103,21 @@ macro_rules! table {
                     _ => unreachable!("rows are made in this table only"),
                 }
             }
+
+            /// The tensors of the file that [`to_writer`](Self::to_writer) would write. Checks that it could.
+            #[cfg(feature = "shards")]
+            pub(crate) fn outline<T: Serialize + ?Sized>(
+                &self,
+                value: &T,
+                options: &WriteOptions,
+            ) -> Result<Vec<crate::wire::Outline>> {
+                match self.name {
+                    $($(#[$attribute])* name if name == $module::FORMAT.name => {
+                        $module::options(options)?.plan(value).map(|plan| plan.outline())
+                    })*
+                    _ => unreachable!("rows are made in this table only"),
+                }
+            }
         }
     };
 }

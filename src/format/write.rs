@@ -51,6 +51,12 @@ impl WriteOptions {
         self
     }
 
+    /// Whether tensors keep their names in such a file.
+    #[cfg(feature = "shards")]
+    pub(crate) fn stores_names(&self, format: &super::Format) -> bool {
+        self.embed_names || format.max_name != Some(0)
+    }
+
     /// Refuses an alignment, for a format that has only its own.
     pub(crate) fn without_alignment(&self, format: &str, own: &str) -> Result<&Self> {
         match self.alignment {

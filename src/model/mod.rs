@@ -5,6 +5,8 @@ mod collection;
 mod containers;
 mod de;
 mod handoff;
+#[cfg(feature = "shards")]
+mod part;
 mod path;
 mod payload;
 mod positional;
@@ -27,6 +29,8 @@ pub use traits::{FromTensors, TensorFile};
 pub(crate) use adapt::{accept, dims_text};
 pub(crate) use containers::{Flattened, Loaded, Stored, Tied};
 pub(crate) use handoff::with_schema;
+#[cfg(feature = "shards")]
+pub(crate) use part::Part;
 pub(crate) use path::{Path, first_segment, is_index, list_key};
 pub(crate) use payload::{InPieces, Pieces, serialize_tensor};
 pub(crate) use positional::{names as names_by_position, needs_names};

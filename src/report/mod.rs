@@ -20,7 +20,6 @@ use crate::tensor::TensorInfo;
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) report: LoadReport,
-    #[allow(dead_code, reason = "for what a file holds beside a type")]
     pub(crate) taken: Vec<bool>,
 }
 

@@ -19,6 +19,8 @@ use crate::error::Result;
 pub(crate) use piece::Piece;
 pub use ranges::Ranges;
 pub use slice::Slice;
+#[cfg(feature = "shards")]
+pub use storage::Joined;
 pub use storage::Storage;
 pub use stream::Stream;
 

@@ -15,6 +15,48 @@ pub enum Storage {
     Mapped(Mapping),
     /// Read at positions.
     Positioned(Positioned),
+    /// Several files as one.
+    #[cfg(feature = "shards")]
+    Joined(Joined),
+}
+
+/// Files one after the other, with a byte in between that is in none: so that what is empty at the end of one does not
+/// begin the next.
+#[cfg(feature = "shards")]
+#[derive(Debug)]
+pub struct Joined {
+    parts: Vec<Storage>,
+    /// Where each begins.
+    starts: Vec<u64>,
+}
+
+#[cfg(feature = "shards")]
+impl Joined {
+    /// One file or more; `None` where they are too long together.
+    pub(crate) fn new(parts: Vec<Storage>) -> Option<Self> {
+        let mut starts = Vec::with_capacity(parts.len());
+        let mut start = 0_u64;
+        for part in &parts {
+            starts.push(start);
+            start = start.checked_add(part.len())?.checked_add(1)?;
+        }
+        Some(Self { parts, starts })
+    }
+
+    pub(crate) fn parts(&self) -> &[Storage] {
+        &self.parts
+    }
+
+    /// Where each file begins.
+    pub(crate) fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
+    /// The number of the file that an offset is in, and where that file begins.
+    fn part(&self, offset: u64) -> (usize, u64) {
+        let at = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
+        (at, self.starts[at])
+    }
 }
 
 /// A file that is read at positions.
@@ -41,16 +83,52 @@ impl Storage {
 
     /// The length in bytes.
     pub(crate) fn len(&self) -> u64 {
-        match self.bytes() {
-            Ok(bytes) => bytes.len() as u64,
-            Err(file) => file.len,
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            #[cfg(feature = "mmap")]
+            Self::Mapped(mapping) => mapping.len() as u64,
+            Self::Positioned(positioned) => positioned.len,
+            #[cfg(feature = "shards")]
+            Self::Joined(joined) => joined.parts.iter().map(Self::len).sum(),
         }
+    }
+
+    /// Of several files, the number of the one that an offset is in, and where that begins.
+    pub(crate) fn part(&self, _offset: u64) -> Option<(usize, u64)> {
+        match self {
+            #[cfg(feature = "shards")]
+            Self::Joined(joined) => Some(joined.part(_offset)),
+            _ => None,
+        }
+    }
+
+    /// The one file that an offset is in, and the offset there.
+    fn file(&self, offset: u64) -> (&Self, u64) {
+        match self {
+            #[cfg(feature = "shards")]
+            Self::Joined(joined) => {
+                let (at, start) = joined.part(offset);
+                (&joined.parts[at], offset - start)
+            }
+            _ => (self, offset),
+        }
+    }
+
+    /// The bytes from `offset` to the end of the file that it is in, where they are in memory.
+    fn rest(&self, offset: u64) -> Option<&[u8]> {
+        let (file, offset) = self.file(offset);
+        let bytes: &[u8] = match file {
+            Self::Memory(bytes) => bytes,
+            #[cfg(feature = "mmap")]
+            Self::Mapped(mapping) => mapping,
+            _ => return None,
+        };
+        Some(usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default())
     }
 
     /// The bytes from `offset` on, where they are in memory.
     pub(crate) fn borrow(&self, offset: u64, len: u64) -> Option<Result<&[u8]>> {
-        let bytes = self.bytes().ok()?;
-        let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
+        let rest = self.rest(offset)?;
         let found = usize::try_from(len).ok().and_then(|len| rest.get(..len));
         Some(found.ok_or_else(|| truncated(offset, len, rest.len() as u64)))
     }
@@ -71,16 +149,15 @@ impl Storage {
 
     /// Fills as much of `bytes` as the file has from `offset` on; returns how much that is.
     pub(crate) fn read_some(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        let file = match self.bytes() {
-            Ok(_) => {
-                let now = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX).min(bytes.len());
-                return self.read_at(offset, &mut bytes[..now]).map(|()| now);
-            }
-            Err(positioned) => &positioned.file,
-        };
+        if let Some(rest) = self.rest(offset) {
+            let now = rest.len().min(bytes.len());
+            bytes[..now].copy_from_slice(&rest[..now]);
+            return Ok(now);
+        }
+        let (Self::Positioned(Positioned { file, .. }), start) = self.file(offset) else { return Ok(0) };
         let mut filled = 0;
         while filled < bytes.len() {
-            match read_file_at(file, offset.saturating_add(filled as u64), &mut bytes[filled..]) {
+            match read_file_at(file, start.saturating_add(filled as u64), &mut bytes[filled..]) {
                 Ok(0) => break,
                 Ok(now) => filled += now,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -107,15 +184,6 @@ impl Storage {
             done += now as u64;
         }
         Ok(())
-    }
-
-    fn bytes(&self) -> Result<&[u8], &Positioned> {
-        match self {
-            Self::Memory(bytes) => Ok(bytes),
-            #[cfg(feature = "mmap")]
-            Self::Mapped(mapping) => Ok(mapping),
-            Self::Positioned(positioned) => Err(positioned),
-        }
     }
 }
 

@@ -120,6 +120,21 @@ struct Sorted {
 }
 
 impl Index {
+    /// Adds the tensors of another file, which begins `start` bytes later, by their names there.
+    #[cfg(feature = "shards")]
+    pub(crate) fn append(&mut self, other: Self, start: u64) -> Result<()> {
+        for (at, mut entry) in other.entries.into_iter().enumerate() {
+            let name = entry.name.into_inner().unwrap_or_else(|| at.to_string().into_boxed_str());
+            // As it would be in one file, a name that only says the position is none.
+            entry.has_name = *name != *self.len().to_string();
+            entry.name = OnceLock::from(name);
+            entry.range = start.saturating_add(entry.range.start)..start.saturating_add(entry.range.end);
+            self.push(entry)?;
+        }
+        self.embedded_names |= other.embedded_names;
+        Ok(())
+    }
+
     /// Adds a tensor.
     pub(crate) fn push(&mut self, entry: Entry) -> Result<()> {
         let at = self.entries.len();

@@ -16,6 +16,8 @@ mod replace;
 mod share;
 
 pub use index::{Entry, Index};
+#[cfg(feature = "shards")]
+pub(crate) use plan::Outline;
 pub use plan::Plan;
 
 #[cfg(feature = "npy")]
@@ -29,4 +31,6 @@ pub(crate) use face::{
 };
 pub(crate) use pour::{Flat, Pour};
 pub(crate) use reader::{Indexed, Reader, Walk};
+#[cfg(feature = "shards")]
+pub(crate) use replace::Staged;
 pub(crate) use replace::replace;

@@ -37,7 +37,29 @@ struct Slot {
     payload: usize,
 }
 
+/// What a plan tells of a tensor.
+#[cfg(feature = "shards")]
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(crate) name: String,
+    /// The length of the payload.
+    pub(crate) bytes: u64,
+    /// The first tensor with the same bytes, which are stored with that one only; mostly itself.
+    pub(crate) owner: usize,
+}
+
 impl<E: Encode> Plan<E> {
+    /// The tensors of the value.
+    #[cfg(feature = "shards")]
+    pub(crate) fn outline(&self) -> Vec<Outline> {
+        let tensors = self.len() - usize::from(self.embedded.is_some());
+        let outline = |at| {
+            let (name, bytes) = (self.name(at).to_owned(), self.payload_bytes(at) as u64);
+            Outline { name, bytes, owner: self.owner(at) }
+        };
+        (0..tensors).map(outline).collect()
+    }
+
     /// Plans the file of a value.
     pub(crate) fn of<T: Serialize + ?Sized>(value: &T, encode: E) -> Result<Self> {
         Self::under("", value, encode)

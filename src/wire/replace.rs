@@ -31,24 +31,83 @@ fn replace_in_steps(
     fill: impl FnOnce(&mut File) -> Result<()>,
     mut before: impl FnMut(Step) -> io::Result<()>,
 ) -> Result<()> {
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let path = follow(path).map_err(named)?;
-    let old = look(&path).map_err(named)?;
-    before(Step::Create)?;
-    let (mut new, beside) = create_beside(&path, old.is_some()).map_err(|error| named(beside_failed(error)))?;
-    before(Step::Permit)?;
-    if let Some(old) = old {
-        permit(&new, &old)?;
+    Staged::in_steps(path, fill, &mut before)?.put_in_steps(&mut before)
+}
+
+/// A whole file that is on the disk and waits for its name. It is removed where it does not get it.
+pub(crate) struct Staged {
+    /// What the caller calls the place.
+    named: PathBuf,
+    /// The place, behind symbolic links.
+    path: PathBuf,
+    /// Whether a file is there already.
+    #[cfg_attr(not(feature = "shards"), expect(dead_code, reason = "one file is always put at once"))]
+    replaces: bool,
+    beside: Temporary,
+}
+
+impl Staged {
+    /// Writes the file beside its place, as [`replace`] does, and leaves the place alone.
+    #[cfg(feature = "shards")]
+    pub(crate) fn new(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<Self> {
+        Self::in_steps(path, fill, &mut |_| Ok(()))
     }
-    fill(&mut new)?;
-    before(Step::Sync)?;
-    new.sync_all().map_err(named)?;
-    drop(new);
-    before(Step::Rename)?;
-    fs::rename(&beside.0, &path).map_err(named)?;
-    std::mem::forget(beside);
-    before(Step::SyncFolder)?;
-    Ok(sync_folder(&path).map_err(named)?)
+
+    fn in_steps(
+        place: &Path,
+        fill: impl FnOnce(&mut File) -> Result<()>,
+        before: &mut impl FnMut(Step) -> io::Result<()>,
+    ) -> Result<Self> {
+        let path = follow(place).map_err(|error| named(place, error))?;
+        let old = look(&path).map_err(|error| named(place, error))?;
+        before(Step::Create)?;
+        let created = create_beside(&path, old.is_some());
+        let (mut new, beside) = created.map_err(|error| named(place, beside_failed(error)))?;
+        before(Step::Permit)?;
+        let replaces = old.is_some();
+        if let Some(old) = old {
+            permit(&new, &old)?;
+        }
+        fill(&mut new)?;
+        before(Step::Sync)?;
+        new.sync_all().map_err(|error| named(place, error))?;
+        Ok(Self { named: place.to_owned(), path, replaces, beside })
+    }
+
+    /// Whether another file had the name when this one was made.
+    #[cfg(feature = "shards")]
+    pub(crate) fn replaces(&self) -> bool {
+        self.replaces
+    }
+
+    /// Gives the file its name.
+    #[cfg(feature = "shards")]
+    pub(crate) fn put(self) -> Result<()> {
+        self.put_in_steps(&mut |_| Ok(()))
+    }
+
+    fn put_in_steps(self, before: &mut impl FnMut(Step) -> io::Result<()>) -> Result<()> {
+        let Self { named: place, path, beside, .. } = self;
+        before(Step::Rename)?;
+        fs::rename(&beside.0, &path).map_err(|error| named(&place, error))?;
+        std::mem::forget(beside);
+        before(Step::SyncFolder)?;
+        Ok(sync_folder(&path).map_err(|error| named(&place, error))?)
+    }
+
+    /// Removes what is in the place now, if anything is.
+    #[cfg(feature = "shards")]
+    pub(crate) fn clear(&self) -> Result<()> {
+        match fs::remove_file(&self.path) {
+            Ok(()) => Ok(sync_folder(&self.path).map_err(|error| named(&self.named, error))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(named(&self.named, error).into()),
+        }
+    }
+}
+
+fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 /// The path behind symbolic links, the last of which may lead to nothing.

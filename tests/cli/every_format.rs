@@ -1,7 +1,7 @@
 //! What must work for every row of the table of formats.
 
 use serde_json::Value;
-use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
+use tensorfile::{Dtype, FORMATS, Format, Stats, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use super::{Session, file_of, try_file_of};
 
@@ -148,6 +148,43 @@ fn a_changed_byte_is_found() {
 }
 
 #[test]
+fn stats_tell_every_tensor() {
+    for_each_sample(|session, file, format, map| {
+        let output = session.run(&["stats", "--json", "--long", file]);
+        assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = listed["tensors"].as_array().unwrap();
+        assert_eq!(rows.len(), map.len(), "{}", format.name);
+        for row in rows {
+            let name = row["name"].as_str().unwrap();
+            let tensor = &map[name];
+            let mut stats = Stats::of_tensor(tensor.info());
+            if let Some(stats) = &mut stats {
+                stats.update(tensor.as_bytes());
+            }
+            // Read from text, too, where floats may come out next to what they were.
+            let mut expected: Value = serde_json::from_slice(&serde_json::to_vec(&stats).unwrap()).unwrap();
+            let mut found = row["stats"].clone();
+            if let (Some(expected), Some(found)) = (expected.as_object_mut(), found.as_object_mut()) {
+                expected.remove("dtype");
+                let counts = found.remove("histogram").unwrap()["counts"].clone();
+                let counted: u64 = counts.as_array().unwrap().iter().filter_map(Value::as_u64).sum();
+                assert_eq!(counted, 6 - nans_and_infinities(found), "{}: {name}", format.name);
+            }
+            assert_eq!(found, expected, "{}: {name}", format.name);
+        }
+        for arguments in [&["stats", file][..], &["stats", "--long", file], &["stats", "--diffable", file]] {
+            assert!(session.run(arguments).status.success(), "{}: {arguments:?}", format.name);
+        }
+    });
+}
+
+fn nans_and_infinities(stats: &serde_json::Map<String, Value>) -> u64 {
+    let keys = ["nans", "positive_infinities", "negative_infinities"];
+    keys.into_iter().filter_map(|key| stats[key].as_u64()).sum()
+}
+
+#[test]
 fn a_file_that_is_cut_is_malformed_or_shorter() {
     for_each_sample(|session, file, format, _| {
         let bytes = std::fs::read(session.path(file)).unwrap();
@@ -155,7 +192,8 @@ fn a_file_that_is_cut_is_malformed_or_shorter() {
         for len in (0..bytes.len()).step_by(step) {
             let cut = format!("cut.{}", format.extensions[0]);
             std::fs::write(session.path(&cut), &bytes[..len]).unwrap();
-            for arguments in [&["ls"][..], &["info"], &["hash"], &["verify", "--payload"], &["diff", &cut]] {
+            for arguments in [&["ls"][..], &["info"], &["stats"], &["hash"], &["verify", "--payload"], &["diff", &cut]]
+            {
                 let output = session.run(&[arguments, &[&cut]].concat());
                 let said = String::from_utf8_lossy(&output.stderr);
                 assert!(matches!(output.status.code(), Some(0 | 4)), "{} cut at {len}: {said}", format.name);

@@ -5,13 +5,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod convert;
 mod diff;
 mod every_format;
 mod hash;
 mod info;
 mod ls;
 mod manners;
+mod several;
 mod show;
+mod stats;
 mod verify;
 
 use std::io::Write;

@@ -70,6 +70,7 @@ fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
 
 /// Small files with payloads that do not lie in them as they are, which formats read, but write on request only.
 fn packed_samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
+    #[cfg(feature = "npy")]
     let map = |tensor| -> TensorMap { [("0", tensor)].into_iter().collect() };
     match format.name {
         #[cfg(feature = "npy")]

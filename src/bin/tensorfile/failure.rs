@@ -35,6 +35,11 @@ impl Failure {
     const IO: u8 = 3;
     const MALFORMED: u8 = 4;
 
+    /// What was looked for is not so.
+    pub fn finding(message: impl fmt::Display) -> Self {
+        Self { code: Self::FINDING, message: Some(message.to_string()) }
+    }
+
     /// The command line asks for what cannot be.
     pub fn usage(message: impl fmt::Display) -> Self {
         Self { code: Self::USAGE, message: Some(message.to_string()) }

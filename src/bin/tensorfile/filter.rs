@@ -26,9 +26,13 @@ fn parse(text: &str) -> Result<Glob, globset::Error> {
         Some(glob) => (true, glob),
         None => (false, text),
     };
+    Ok(Glob { glob: glob_of(glob)?, excludes })
+}
+
+/// The glob that a text is, on names.
+pub fn glob_of(text: &str) -> Result<globset::Glob, globset::Error> {
     // A name is no path: `/` is a character as any other, and so is `\` but before a special one.
-    let glob = GlobBuilder::new(glob).literal_separator(false).backslash_escape(true).build()?;
-    Ok(Glob { glob, excludes })
+    GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build()
 }
 
 impl Filter {

@@ -59,6 +59,11 @@ impl Input {
         open(&self.file, self.from.as_deref())
     }
 
+    /// Whether it has a path.
+    pub fn is_file(&self) -> bool {
+        !is_stdin(&self.file)
+    }
+
     /// What messages call the file.
     pub fn path(&self) -> &Path {
         name_of(&self.file)

@@ -3,18 +3,26 @@
 //! A verb is one file in `verb` and one line in `verb/mod.rs`. What verbs share stands beside them: how a file is opened
 //! (`input`), how a run ends (`failure`), what goes to standard output (`out`), and the pieces that are printed.
 
+mod bars;
+mod casting;
+mod codegen;
 mod compare;
 mod digests;
 mod failure;
+mod figure;
 mod filter;
 mod input;
 mod listed;
 mod lockstep;
+mod made;
 mod manifest;
 mod out;
 mod patterns;
+mod pixels;
+mod plot;
 mod print;
 mod progress;
+mod rename;
 mod scalar;
 mod select;
 mod size;
@@ -22,9 +30,12 @@ mod slice;
 mod sparse;
 mod storable;
 mod storage;
+mod survey;
 mod table;
+mod target;
 mod tree;
 mod verb;
+mod writing;
 
 use std::process::ExitCode;
 

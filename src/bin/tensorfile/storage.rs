@@ -50,6 +50,24 @@ impl Storage {
         storage.after = file.saturating_sub(end);
         storage
     }
+
+    /// Looks at the payloads of several files, which are of so many bytes together.
+    pub fn of_all(files: impl IntoIterator<Item = Vec<Range<u64>>>, bytes: u64) -> Self {
+        let mut all = Self::default();
+        for payloads in files {
+            let end = payloads.iter().map(|payload| payload.end).max().unwrap_or_default();
+            let one = Self::of(payloads, end);
+            all.payload += one.payload;
+            all.shared = all.shared.saturating_add(one.shared);
+            all.before += one.before;
+            all.between += one.between;
+            all.gaps += one.gaps;
+            all.largest_gap = all.largest_gap.max(one.largest_gap);
+            all.alignment = [all.alignment, one.alignment].into_iter().flatten().min();
+        }
+        all.after = bytes.saturating_sub(all.payload + all.before + all.between);
+        all
+    }
 }
 
 #[cfg(test)]

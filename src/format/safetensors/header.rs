@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer as _, Serialize, Serializer as _};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::{ByteSource, Storage};
+use crate::source::{ByteSource, Ranges, Storage};
 use crate::tensor::Dtype;
 use crate::wire::{self, Cursor};
 
@@ -92,12 +92,9 @@ pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B) -> Result<String> {
 
 /// Whether a file begins with a length that it has room for, and JSON of an object.
 pub(super) fn looks_like(storage: &Storage) -> bool {
-    let mut begin = [0; LENGTH as usize + 1];
-    if !storage.read_some(0, &mut begin).is_ok_and(|read| read == begin.len()) {
-        return false;
-    }
-    let (length, opening) = begin.split_at(LENGTH as usize);
-    let len = u64::from_le_bytes(length.try_into().expect("it was split there"));
+    let mut source = Ranges::new(storage);
+    let mut cursor = Cursor::new(&mut source, 0);
+    let (Ok(len), Ok(opening)) = (cursor.u64(), cursor.array::<1>()) else { return false };
     opening == OPENING && (MIN_JSON..=MAX_JSON.min(storage.len() - LENGTH)).contains(&len)
 }
 

@@ -45,6 +45,12 @@ impl<'a, P: Serialize + ?Sized> Payload<'a, P> {
         self
     }
 
+    /// What serializes itself as the bytes, in the order of their memory.
+    #[cfg(feature = "shards")]
+    pub(crate) fn value(&self) -> &'a P {
+        self.value
+    }
+
     /// The absolute name of the tensor that this one is the same as, by what the type says.
     pub(crate) fn tied_to(&self) -> Option<&'static str> {
         self.tied

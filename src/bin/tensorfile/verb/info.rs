@@ -169,9 +169,17 @@ impl<'f> Facts<'f> {
     }
 }
 
-/// How the payloads of a file lie in it.
+/// How the payloads of a file lie in it, or in its shards.
 pub(super) fn storage(file: &File) -> Storage {
-    Storage::of(file.tensors().map(|tensor| tensor.range()), file.file_bytes())
+    if file.shards().is_empty() {
+        return Storage::of(file.tensors().map(|tensor| tensor.range()), file.file_bytes());
+    }
+    // Offsets count from the start of each shard.
+    let mut shards: IndexMap<_, Vec<_>> = IndexMap::new();
+    for tensor in file.tensors() {
+        shards.entry(tensor.path()).or_default().push(tensor.range());
+    }
+    Storage::of_all(shards.into_values(), file.file_bytes())
 }
 
 /// Whether a tensor begins where no element of its dtype may.

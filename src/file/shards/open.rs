@@ -1,0 +1,160 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use super::index::{EXTENSION, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::{File, OpenOptions, Shards};
+use crate::format::FileMetadata;
+use crate::limits::Limits;
+use crate::source::{Joined, Storage};
+use crate::wire::Index;
+
+/// The longest index that is read, in bytes: a hundred thousand tensors take ten million.
+const LONGEST: u64 = 1 << 28;
+
+/// Whether a file is an index of shards: by its name, or else, where no format is given, by what is in it.
+pub(in crate::file) fn is_index(options: &OpenOptions, storage: &Storage, path: &Path) -> Result<bool> {
+    let name = path.file_name().unwrap_or_default();
+    if name.as_encoded_bytes().ends_with(EXTENSION.as_bytes()) {
+        return Ok(true);
+    }
+    let mut begin = [0; 64];
+    let len = storage.read_some(0, &mut begin)?;
+    // A format may well begin with a number whose first byte is a brace, but then comes a zero.
+    let is_json = begin[..len].trim_ascii_start().starts_with(b"{") && !begin[..len].contains(&0);
+    if !is_json || options.format.is_some() || storage.len() > LONGEST {
+        return Ok(false);
+    }
+    let key = format!("\"{WEIGHT_MAP}\"");
+    Ok(read_all(storage)?.windows(key.len()).any(|found| found == key.as_bytes()))
+}
+
+/// Opens the shards of an index as one file.
+pub(in crate::file) fn open(options: &OpenOptions, storage: &Storage, path: &Path) -> Result<File> {
+    let index = read(storage, &options.limits)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut files = Vec::new();
+    for (shard, tensors) in index.shards() {
+        let file = open_shard(options, folder.join(shard), tensors[0])?;
+        check(&file, shard, &tensors, &index)?;
+        files.push(file);
+    }
+    let format = files.first().expect("an index lists a shard").format;
+    if let Some(other) = files.iter().find(|file| file.format.name != format.name) {
+        let (one, two) = (format.name, other.format.name);
+        return Err(malformed(format!("the shards are of two formats, {one} and {two}")));
+    }
+    let metadata = metadata_of(index.metadata, &files);
+    join(files, metadata, path.to_owned(), options.limits.clone())
+}
+
+fn read(storage: &Storage, limits: &Limits) -> Result<ShardIndex> {
+    let limit = |what, found, limit| ErrorKind::Limit { what, found, limit };
+    if storage.len() > LONGEST {
+        return Err(limit("the length of the index of shards", storage.len(), LONGEST).into());
+    }
+    let index = ShardIndex::parse(&read_all(storage)?)?;
+    match index.weight_map.len() as u64 {
+        tensors if tensors > limits.tensors => Err(limit("the number of tensors", tensors, limits.tensors).into()),
+        _ => Ok(index),
+    }
+}
+
+fn read_all(storage: &Storage) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    storage.pour(0, storage.len(), &mut |piece| {
+        bytes.extend_from_slice(piece);
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+fn open_shard(options: &OpenOptions, path: PathBuf, tensor: &str) -> Result<File> {
+    let named = |error: io::Error| {
+        let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
+        Error::from(io::Error::new(error.kind(), message))
+    };
+    let storage = options.storage(&path).map_err(named)?;
+    options.read(storage, Some(&path)).map_err(|error| error.in_shard(&path, 0))
+}
+
+/// Checks that a shard has the tensors that the index says it has, and no others.
+fn check(file: &File, shard: &str, tensors: &[&str], index: &ShardIndex) -> Result<()> {
+    if let Some(tensor) = tensors.iter().find(|tensor| file.index.position(tensor).is_none()) {
+        return Err(malformed(format!("the index says that `{tensor}` is in `{shard}`, which does not have it")));
+    }
+    for tensor in file.tensors().map(|tensor| tensor.name()) {
+        match index.weight_map.get(tensor) {
+            Some(other) if other == shard => {}
+            Some(other) => {
+                return Err(malformed(format!("`{shard}` has `{tensor}`, but the index says that it is in `{other}`")));
+            }
+            None => return Err(malformed(format!("`{shard}` has `{tensor}`, which the index does not list"))),
+        }
+    }
+    Ok(())
+}
+
+fn join(files: Vec<File>, metadata: FileMetadata, path: PathBuf, limits: Limits) -> Result<File> {
+    let format = files.first().expect("an index lists a shard").format;
+    let (mut parts, mut indexes, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    for file in files {
+        parts.push(file.storage);
+        indexes.push(file.index);
+        paths.extend(file.path);
+    }
+    let joined = Joined::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
+    let mut index = Index::default();
+    for ((own, &start), path) in indexes.into_iter().zip(joined.starts()).zip(&paths) {
+        index.append(own, start).map_err(|error| error.in_shard(path, start))?;
+    }
+    index.complete()?;
+    let (storage, shards) = (Storage::Joined(joined), Shards { paths, metadata });
+    Ok(File { path: Some(path), format, storage, index, limits, shards })
+}
+
+/// What the index says besides the tensors, of which the files have so many bytes.
+fn metadata_of(entries: IndexMap<String, Value>, files: &[File]) -> FileMetadata {
+    let bytes = files.iter().flat_map(File::tensors).map(|tensor| tensor.payload_bytes());
+    let total = bytes.fold(0, u64::saturating_add);
+    let mut metadata = FileMetadata::default();
+    for (key, value) in entries {
+        if key != TOTAL {
+            metadata.entries.insert(key, text(value));
+        } else if value.as_u64().is_some_and(|told| told > total) {
+            // Less is fine: bytes that tensors share are mostly told once.
+            metadata.warnings.push(format!("the index tells of {value} bytes, but the tensors have {total}"));
+        }
+    }
+    metadata
+}
+
+/// What a value of JSON is as an entry of metadata.
+fn text(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        value => value.to_string(),
+    }
+}
+
+/// What the index says, and what each shard says of itself where nobody has said something else.
+pub(in crate::file) fn metadata(file: &File, parts: &[Storage]) -> Result<FileMetadata> {
+    let mut metadata = file.shards.metadata.clone();
+    for (part, path) in parts.iter().zip(file.shards()) {
+        let own = file.metadata_in(part).map_err(|error| error.in_shard(path, 0))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        metadata.version = metadata.version.or(own.version);
+        metadata.warnings.extend(own.warnings.iter().map(|warning| format!("{name}: {warning}")));
+        for (key, value) in own.entries {
+            match metadata.entries.get(&key) {
+                None => drop(metadata.entries.insert(key, value)),
+                Some(kept) if *kept == value => {}
+                Some(_) => metadata.warnings.push(format!("{name}: its `{key}` is another one, which is passed over")),
+            }
+        }
+    }
+    Ok(metadata)
+}

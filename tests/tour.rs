@@ -1,0 +1,60 @@
+//! The tour in the README is what the program prints.
+//!
+//! The tour goes through a real model, which `tests/interop/setup.sh` fetches into `target/interop`, or
+//! `$TENSORFILE_INTEROP`; without it this test says that it is skipped. `UPDATE_TOUR=1` writes the README anew.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const MODEL: &str = "silero_vad_16k.safetensors";
+const BEGIN: &str = "<!-- tour: tests/tour.rs keeps it true -->";
+const END: &str = "<!-- end of tour -->";
+
+#[test]
+fn the_readme_shows_what_the_program_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let interop = std::env::var_os("TENSORFILE_INTEROP").map_or_else(|| root.join("target/interop"), PathBuf::from);
+    let folder = tempfile::tempdir().unwrap();
+    if std::fs::copy(interop.join("models").join(MODEL), folder.path().join(MODEL)).is_err() {
+        println!("NOTE: skipped, as {MODEL} is not there; tests/interop/setup.sh fetches it");
+        return;
+    }
+
+    let path = root.join("README.md");
+    let readme = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = readme.split_once(BEGIN).unwrap();
+    let (tour, after) = rest.split_once(END).unwrap();
+    let mut played = String::new();
+    let mut in_block = false;
+    for line in tour.lines() {
+        match line.strip_prefix("$ ") {
+            Some(command) if in_block => {
+                played += &format!("{line}\n{}", run(command, folder.path()));
+            }
+            // What was printed before is not kept.
+            None if in_block && line != "```" => {}
+            _ => {
+                in_block = line == "```console";
+                played += &format!("{line}\n");
+            }
+        }
+    }
+    if std::env::var_os("UPDATE_TOUR").is_some() {
+        std::fs::write(&path, format!("{before}{BEGIN}{played}{END}{after}")).unwrap();
+        return;
+    }
+    assert!(tour == played, "the tour should be:\n{played}");
+}
+
+/// What a line of the shell prints, on both outputs, with the program in its path.
+fn run(line: &str, folder: &Path) -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_tensorfile")).parent().unwrap();
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::env::join_paths([program.to_owned()].into_iter().chain(std::env::split_paths(&paths))).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec 2>&1\n{line}")]).current_dir(folder).env("PATH", paths).env("NO_COLOR", "1");
+    let output = shell.stdin(Stdio::null()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
