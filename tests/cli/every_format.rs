@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tensorfile::{Dtype, FORMATS, Format, Stats, Tensor, TensorInfo, TensorMap, WriteOptions};
 
-use super::{Session, file_of};
+use super::{Session, file_of, try_file_of};
 
 /// A tensor of each dtype that the format stores, or one where it stores only one.
 fn samples(format: &Format) -> Vec<TensorMap> {
@@ -89,6 +89,64 @@ fn show_tells_every_tensor() {
     });
 }
 
+/// The digest that `hash` prints.
+fn digest(session: &Session, file: &str) -> String {
+    let output = session.run(&["hash", file]);
+    String::from_utf8(output.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
+}
+
+#[test]
+fn the_same_tensors_are_equal_in_every_pair_of_formats() {
+    for_each_sample(|session, file, format, map| {
+        for other in FORMATS {
+            let written = try_file_of(other, map);
+            let target = format!("other.{}", other.extensions[0]);
+            let verified = session.run(&["verify", "--for", other.name, file]);
+            let said = String::from_utf8_lossy(&verified.stdout).into_owned();
+            assert_eq!(verified.status.success(), written.is_ok(), "{} to {}: {said}", format.name, other.name);
+            let Ok(written) = written else { continue };
+            std::fs::write(session.path(&target), written).unwrap();
+            for arguments in [&["diff", file, &target][..], &["diff", "--by-position", "--quiet", &target, file]] {
+                let output = session.run(arguments);
+                let said = String::from_utf8_lossy(&output.stdout);
+                assert!(output.status.success(), "{} and {}: {said}", format.name, other.name);
+            }
+            assert_eq!(digest(session, file), digest(session, &target), "{} and {}", format.name, other.name);
+        }
+    });
+}
+
+#[test]
+fn a_changed_byte_is_found() {
+    for_each_sample(|session, file, format, map| {
+        let output = session.run(&["verify", "--payload", file]);
+        // Of some, there are warnings before.
+        assert!(output.stdout.ends_with(format!("{file}: ok\n").as_bytes()), "{}", format.name);
+
+        let listed: Value = serde_json::from_slice(&session.run(&["ls", "--json", file]).stdout).unwrap();
+        let bytes = std::fs::read(session.path(file)).unwrap();
+        for row in listed["tensors"].as_array().unwrap() {
+            let name = row["name"].as_str().unwrap();
+            let size = map[name].dtype().block_bytes();
+            let mut changed = bytes.clone();
+            // The lowest bit of element [1, 1].
+            changed[usize::try_from(row["offset"].as_u64().unwrap()).unwrap() + 4 * size] ^= 1;
+            let target = format!("changed.{}", format.extensions[0]);
+            std::fs::write(session.path(&target), changed).unwrap();
+
+            let output = session.run(&["diff", "--json", file, &target]);
+            assert_eq!(output.status.code(), Some(1), "{}: {name}", format.name);
+            let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let tensors = found["tensors"].as_array().unwrap();
+            assert_eq!((tensors.len(), &tensors[0]["name"]), (1, &row["name"]), "{}", format.name);
+            let values = &tensors[0]["values"];
+            assert_eq!((&values["differing"], &values["of"]), (&1.into(), &6.into()), "{}: {name}", format.name);
+            assert_eq!(values["first"]["index"], serde_json::json!([1, 1]), "{}: {name}", format.name);
+            assert_ne!(digest(session, file), digest(session, &target), "{}: {name}", format.name);
+        }
+    });
+}
+
 #[test]
 fn stats_tell_every_tensor() {
     for_each_sample(|session, file, format, map| {
@@ -134,7 +192,8 @@ fn a_file_that_is_cut_is_malformed_or_shorter() {
         for len in (0..bytes.len()).step_by(step) {
             let cut = format!("cut.{}", format.extensions[0]);
             std::fs::write(session.path(&cut), &bytes[..len]).unwrap();
-            for arguments in [&["ls"][..], &["info"], &["stats"]] {
+            for arguments in [&["ls"][..], &["info"], &["stats"], &["hash"], &["verify", "--payload"], &["diff", &cut]]
+            {
                 let output = session.run(&[arguments, &[&cut]].concat());
                 let said = String::from_utf8_lossy(&output.stderr);
                 assert!(matches!(output.status.code(), Some(0 | 4)), "{} cut at {len}: {said}", format.name);

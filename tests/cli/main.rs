@@ -6,13 +6,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod convert;
+mod diff;
 mod every_format;
+mod hash;
 mod info;
 mod ls;
 mod manners;
 mod several;
 mod show;
 mod stats;
+mod verify;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -81,11 +84,15 @@ impl Session {
 
 /// The file of a map, with its names embedded where the format has no place for them.
 fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
+    try_file_of(format, map).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn try_file_of(format: &Format, map: &TensorMap) -> tensorfile::Result<Vec<u8>> {
     let is_kept = |(at, name): (usize, &str)| {
         name == at.to_string() || format.max_name.is_none_or(|most| (1..=most).contains(&name.len()))
     };
     let options = WriteOptions::new().embed_names(!map.names().enumerate().all(is_kept));
-    format.to_vec(map, &options).unwrap_or_else(|error| panic!("{error}"))
+    format.to_vec(map, &options)
 }
 
 /// Numbers that are not round.

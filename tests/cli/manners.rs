@@ -18,7 +18,7 @@ fn exit_codes_tell_whose_fault_it_was() {
     std::fs::write(session.path("empty.ptd"), []).unwrap();
     std::fs::write(session.path("text.txt"), "hello, hello, hello, hello").unwrap();
     std::fs::create_dir(session.path("folder")).unwrap();
-    for verb in [&["ls"][..], &["info"], &["show"], &["stats"]] {
+    for verb in [&["ls"][..], &["info"], &["show"], &["stats"], &["diff", "model.ptd"], &["hash"]] {
         let name: &[&str] = if verb == ["show"] { &["a"] } else { &[] };
         for (file, code, message) in [
             ("missing.ptd", 3, "tensorfile: missing.ptd: "),
@@ -48,7 +48,9 @@ fn without_arguments_there_is_help() {
 #[test]
 fn help_is_data() {
     let session = Session::new();
-    for verb in ["ls", "info", "show", "stats", "convert", "append", "split", "merge", "completions", "man"] {
+    let looking = ["ls", "info", "show", "stats", "diff", "verify", "hash"];
+    let making = ["convert", "append", "split", "merge", "completions", "man"];
+    for verb in looking.into_iter().chain(making) {
         let output = session.run(&[verb, "--help"]);
         assert!(output.status.success() && output.stderr.is_empty(), "{verb}");
         let help = String::from_utf8(output.stdout).unwrap();

@@ -1,13 +1,13 @@
 //! How a run ends: exit codes and messages.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use tensorfile::{Category, Error, ErrorKind};
 
-use crate::out::plain;
+use crate::out::note;
 
 /// What a verb that ran to its end has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +45,27 @@ impl Failure {
         Self { code: Self::USAGE, message: Some(message.to_string()) }
     }
 
+    /// A file that the program itself makes sense of, such as a manifest, makes none.
+    pub fn malformed(path: &Path, message: impl fmt::Display) -> Self {
+        Self { code: Self::MALFORMED, message: Some(format!("{}: {message}", path.display())) }
+    }
+
+    /// What is wrong with the file at that path, where that is what failed: not the call, and not reading or writing.
+    pub fn about_file(&self, path: &Path) -> Option<&str> {
+        let message = self.message.as_deref().filter(|_| self.code == Self::MALFORMED)?;
+        let rest = message.strip_prefix(&path.display().to_string()).and_then(|rest| rest.strip_prefix(": "));
+        Some(rest.unwrap_or(message))
+    }
+
+    /// A malformed file of which all has been said.
+    pub fn told_malformed() -> Self {
+        Self { code: Self::MALFORMED, message: None }
+    }
+
     /// Tells the failure on standard error.
     pub fn report(self) -> ExitCode {
         if let Some(message) = self.message {
-            // Nobody is left to be told that standard error is closed.
-            let _ = writeln!(anstream::stderr().lock(), "tensorfile: {}", plain(&message));
+            note(message);
         }
         self.code.into()
     }
@@ -72,6 +88,34 @@ impl From<io::Error> for Failure {
     /// Of an error while writing to standard output, which is what verbs write to.
     fn from(error: io::Error) -> Self {
         Self::of_io("standard output", &error)
+    }
+}
+
+impl Verdict {
+    /// The verdict on what is or is not as it should be.
+    pub fn of(is_fine: bool) -> Self {
+        if is_fine { Self::Fine } else { Self::Finding }
+    }
+}
+
+/// Runs a verb on each of several files. What fails is told, and does not keep the others from their turn; the run ends
+/// as the worst of them did.
+pub fn for_each<T>(files: impl IntoIterator<Item = T>, mut run: impl FnMut(T) -> Outcome) -> Outcome {
+    let (mut is_fine, mut worst) = (true, 0);
+    for file in files {
+        match run(file) {
+            Ok(verdict) => is_fine &= verdict == Verdict::Fine,
+            // The output is closed.
+            Err(failure) if failure.code == 0 => return Err(failure),
+            Err(failure) => {
+                worst = worst.max(failure.code);
+                failure.report();
+            }
+        }
+    }
+    match worst {
+        0 => Ok(Verdict::of(is_fine)),
+        code => Err(Failure { code, message: None }),
     }
 }
 

@@ -6,12 +6,16 @@
 mod bars;
 mod casting;
 mod codegen;
+mod compare;
+mod digests;
 mod failure;
 mod figure;
 mod filter;
 mod input;
 mod listed;
+mod lockstep;
 mod made;
+mod manifest;
 mod out;
 mod patterns;
 mod pixels;
@@ -24,6 +28,7 @@ mod select;
 mod size;
 mod slice;
 mod sparse;
+mod storable;
 mod storage;
 mod survey;
 mod table;
@@ -39,7 +44,7 @@ use clap::Parser;
 use failure::{Failure, Verdict};
 use out::Out;
 
-/// Looks into tensor files: lists them, shows their numbers, and says what they are.
+/// Looks into tensor files: lists them, shows their numbers, compares them, and says what they are.
 ///
 /// The format of a file is found out from its content and its name. `-` in place of a file is standard input, which is
 /// read into memory.
@@ -58,7 +63,7 @@ struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  fine; also where the reader of the output closes it early
-  1  a finding: what was looked for is not so, such as a tensor that is not there
+  1  a finding: what was looked for is not so: files differ, do not verify, or lack a tensor
   2  the command line is wrong
   3  a file cannot be read or written
   4  a file is malformed";

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use half::{bf16, f16};
-use tensorfile::{Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
+use serde::{Serialize, Serializer};
+use tensorfile::{Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Number};
 
 /// An element of any dtype. Quantised and packed ones are the integers that their bits are.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -92,12 +93,38 @@ impl fmt::Display for Scalar {
 impl Scalar {
     /// Writes the number as JSON; a float that is none as a string, which is how protocol buffers have it too.
     pub fn write_json(self, out: &mut impl Write) -> io::Result<()> {
-        match self {
-            Self::Bool(bool) => write!(out, "{bool}"),
-            Self::Float(float) if float.value.is_nan() => write!(out, "\"NaN\""),
-            Self::Float(float) if float.value == f64::INFINITY => write!(out, "\"Infinity\""),
-            Self::Float(float) if float.value == f64::NEG_INFINITY => write!(out, "\"-Infinity\""),
-            number => write!(out, "{number}"),
+        match (self, self.json_name()) {
+            (_, Some(name)) => write!(out, "\"{name}\""),
+            (Self::Bool(bool), None) => write!(out, "{bool}"),
+            (number, None) => write!(out, "{number}"),
+        }
+    }
+
+    /// What JSON has instead of a float that is no number.
+    fn json_name(self) -> Option<&'static str> {
+        let Self::Float(Float { value, .. }) = self else { return None };
+        match value.is_finite() {
+            true => None,
+            false if value.is_nan() => Some("NaN"),
+            false => Some(if value > 0.0 { "Infinity" } else { "-Infinity" }),
+        }
+    }
+}
+
+impl From<f64> for Scalar {
+    fn from(value: f64) -> Self {
+        Self::Float(Float { value, kind: F64 })
+    }
+}
+
+impl Serialize for Scalar {
+    /// As [`write_json`](Self::write_json), but floats with the digits of an `f64`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self, self.json_name()) {
+            (_, Some(name)) => serializer.serialize_str(name),
+            (Self::Bool(bool), None) => serializer.serialize_bool(*bool),
+            (Self::Integer(integer), None) => Number::Integer(*integer).serialize(serializer),
+            (Self::Float(float), None) => serializer.serialize_f64(float.value),
         }
     }
 }

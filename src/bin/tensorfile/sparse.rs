@@ -6,7 +6,7 @@ use tensorfile::{Dtype, Layout, Tensor};
 
 use crate::out::Out;
 use crate::print::Style;
-use crate::scalar::{Scalar, scalars};
+use crate::scalar::{Scalar, scalar, scalars};
 
 /// The entries of a sparse tensor.
 pub struct Sparse<'a> {
@@ -28,12 +28,25 @@ impl<'a> Sparse<'a> {
     }
 
     fn entries(&self) -> impl Iterator<Item = (Vec<u64>, Scalar)> {
+        scalars(self.dtype, self.values).enumerate().map(|(at, value)| (self.coordinate(at).collect(), value))
+    }
+
+    /// The entries in row-major order. Of several with one coordinate only the last one given counts.
+    pub fn sorted_entries(&self) -> impl Iterator<Item = (Vec<u64>, Scalar)> {
+        let size = self.dtype.block_bytes();
+        let mut order: Vec<usize> = (0..self.values.len() / size).collect();
+        // The last one given comes first, and stays.
+        order.sort_by(|&one, &other| self.coordinate(one).cmp(self.coordinate(other)).then(other.cmp(&one)));
+        order.dedup_by(|later, first| self.coordinate(*later).eq(self.coordinate(*first)));
+        let value = move |at: usize| scalar(self.dtype, &self.values[at * size..][..size]);
+        order.into_iter().map(move |at| (self.coordinate(at).collect(), value(at)))
+    }
+
+    fn coordinate(&self, entry: usize) -> impl Iterator<Item = u64> {
         let row = self.shape.len() * size_of::<u64>();
-        scalars(self.dtype, self.values).enumerate().map(move |(at, value)| {
-            let indices = self.indices.get(at * row..(at + 1) * row).unwrap_or_default();
-            let index = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-            (indices.chunks_exact(size_of::<u64>()).map(index).collect(), value)
-        })
+        let indices = self.indices.get(entry * row..(entry + 1) * row).unwrap_or_default();
+        let index = |bytes: &[u8]| bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        indices.chunks_exact(size_of::<u64>()).map(index)
     }
 
     /// A line for each entry, shortened as dense tensors are.

@@ -169,7 +169,8 @@ impl<'f> Facts<'f> {
     }
 }
 
-fn storage(file: &File) -> Storage {
+/// How the payloads of a file lie in it, or in its shards.
+pub(super) fn storage(file: &File) -> Storage {
     if file.shards().is_empty() {
         return Storage::of(file.tensors().map(|tensor| tensor.range()), file.file_bytes());
     }
@@ -181,8 +182,12 @@ fn storage(file: &File) -> Storage {
     Storage::of_all(shards.into_values(), file.file_bytes())
 }
 
-fn is_misaligned(tensor: &FileTensor<'_>) -> bool {
+/// Whether a tensor begins where no element of its dtype may.
+pub(super) fn is_misaligned(tensor: &FileTensor<'_>) -> bool {
+    let range = tensor.range();
+    // What is packed cannot be borrowed wherever it lies.
+    let is_packed = range.end - range.start != tensor.payload_bytes();
     let is_dense = matches!(tensor.layout(), Layout::RowMajor | Layout::DimOrder(_));
     let alignment = tensor.dtype().block_bytes() as u64;
-    is_dense && tensor.payload_bytes() > 0 && !tensor.range().start.is_multiple_of(alignment)
+    is_dense && !is_packed && !range.is_empty() && !range.start.is_multiple_of(alignment)
 }
