@@ -115,7 +115,8 @@ impl Diff {
             true => Vec::new(),
             false => std::thread::scope(|scope| self.differences(scope, &pairs))?,
         };
-        let found = Found { equal: tensors.is_empty() && metadata.is_empty(), compared: pairs.len(), tensors, metadata };
+        let found =
+            Found { equal: tensors.is_empty() && metadata.is_empty(), compared: pairs.len(), tensors, metadata };
         if self.json {
             out.json(&found)?;
         } else if !self.quiet {
@@ -141,7 +142,8 @@ impl Diff {
         pairs: &[Pair<'f>],
     ) -> Outcome<Vec<Difference<'f>>> {
         let [path_a, path_b] = [&self.a, &self.b].map(|path| name_of(path));
-        let (dense_a, dense_b) = pairs.iter().filter(|pair| self.way(pair) == Way::Dense).filter_map(Pair::both).unzip();
+        let (dense_a, dense_b) =
+            pairs.iter().filter(|pair| self.way(pair) == Way::Dense).filter_map(Pair::both).unzip();
         let mut reading = Reading {
             a: read_ahead(scope, path_a, dense_a),
             b: read_ahead(scope, path_b, dense_b),
@@ -168,9 +170,9 @@ impl Diff {
     /// How the values of a pair are compared.
     fn way(&self, pair: &Pair<'_>) -> Way {
         let is_wanted = !self.depth.names_only && !self.depth.no_values;
-        let Some((a, b)) = pair.both().filter(|(a, b)| {
-            is_wanted && a.shape() == b.shape() && are_comparable([a.dtype(), b.dtype()])
-        }) else {
+        let Some((a, b)) =
+            pair.both().filter(|(a, b)| is_wanted && a.shape() == b.shape() && are_comparable([a.dtype(), b.dtype()]))
+        else {
             return Way::No;
         };
         match (Kind::of(a.info()), Kind::of(b.info())) {

@@ -52,7 +52,9 @@ impl Hash {
             (Some(manifest), [file]) if self.tensors => self.check_tensors(manifest, file, out),
             _ if self.tensors => Err(Failure::usage("--tensors is for one file")),
             (Some(manifest), []) => self.check_files(manifest, out),
-            (Some(_), _) => Err(Failure::usage("the files to check are those of the manifest; --tensors checks a file")),
+            (Some(_), _) => {
+                Err(Failure::usage("the files to check are those of the manifest; --tensors checks a file"))
+            }
             (None, _) if self.json => self.print_json(out),
             (None, files) => for_each(files, |path| {
                 write_line(out, &path.display().to_string(), self.digest(path)?)?;
@@ -83,7 +85,10 @@ impl Hash {
                 file: path.display().to_string(),
                 format: file.format().name,
                 digest: digests::of_all(&tensors),
-                tensors: tensors.iter().map(|(name, digest)| TensorRow { name: (*name).to_owned(), digest: *digest }).collect(),
+                tensors: tensors
+                    .iter()
+                    .map(|(name, digest)| TensorRow { name: (*name).to_owned(), digest: *digest })
+                    .collect(),
             });
             Ok(Verdict::Fine)
         });

@@ -7,6 +7,8 @@ mod append;
 mod codegen;
 mod completions;
 mod convert;
+mod diff;
+mod hash;
 mod info;
 mod ls;
 mod man;
@@ -14,6 +16,7 @@ mod merge;
 mod show;
 mod split;
 mod stats;
+mod verify;
 
 use crate::failure::Outcome;
 use crate::out::Out;
