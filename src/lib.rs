@@ -38,7 +38,10 @@
 //! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
 //!   when the program runs.
 //! - [`array`](mod@array) lets arrays into ordinary serde structs; [`Arrays`] is a list of arrays as a value of serde.
-//! - [`LoadReport`] compares a file with a type before anything is read.
+//! - [`save`] and [`load`] go by the extension and the content of a file; [`File`] opens one lazily, also a checkpoint in
+//!   shards, and [`LoadReport`] compares it with a type before anything is read.
+//! - [`Collection`] lets tensors go from file to file without being in memory; [`Caster`] casts them, [`Stats`] counts
+//!   them, and `digest` tells whether they are the same.
 //! - [`Error`] tells whose fault it was, and which tensor and byte it was about. [`Limits`] bound what a file may ask
 //!   for.
 //!

@@ -174,7 +174,19 @@ fn detects_by_magic_then_extension_then_a_look() {
         format!("begins with `what is `, which is none of {} (at byte 0)", formats.join(", "))
     );
     assert_eq!(error.category(), Category::File);
+    if cfg!(all(feature = "npz", feature = "ptd")) {
+        let both = b"PK\x03\x04FT01";
+        let error = open("both", both).unwrap_err();
+        assert_eq!(error.to_string(), "could be of the formats ptd and npz; say which one it is");
+        assert_eq!(open("both.ptd", both).unwrap_err().format(), Some("ptd"), "here the extension says it");
+    }
     assert_eq!(open("nothing", b"").unwrap_err().to_string(), "is empty, so its format cannot be told (at byte 0)");
+}
+
+#[test]
+fn a_file_can_be_shared_between_threads() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<File>();
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
 
 use tensorfile::{Backend, Collection, Dtype, FORMATS, Format, OpenOptions, Result, TensorInfo, WriteOptions};
 
@@ -98,6 +99,25 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
+/// Lists the file and shows a corner of it by the program, if it is built, which gets 1 GiB of addresses in all.
+fn program_reads(path: &Path, huge: &Huge) {
+    let Some(program) = option_env!("CARGO_BIN_EXE_tensorfile") else { return };
+    let last = huge.name(huge.len() - 1).to_owned();
+    for (arguments, expected) in [
+        (&["ls", "--json"][..], format!("\"bytes\": {}", huge.bytes())),
+        (&["show", "--format", "json", "--slice", "-1,-2:"], "[0.0, 1.5]".to_owned()),
+    ] {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -v 1048576; exec \"$@\"", "sh", program]).args(arguments).arg(path);
+        if arguments[0] == "show" {
+            shell.arg(&last);
+        }
+        let output = shell.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(&expected), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 #[test]
 fn opens_lists_and_slices_in_bounded_memory() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -118,6 +138,7 @@ fn opens_lists_and_slices_in_bounded_memory() {
             let row = file.slice(huge.name(0), &[5..6, 0..1 << 14]).unwrap();
             assert_eq!(row.as_bytes().len(), 4 << 14);
         }
+        program_reads(&path, &huge);
         let used = peak() - before;
         assert!(used < BOUND, "{}: took {used} bytes", format.name);
         println!("{}: {} GiB opened, listed and sliced in {} KiB more", format.name, huge.bytes() / GIB, used >> 10);

@@ -239,3 +239,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn quantiles_are_near_where_all_is_far_from_zero() {
+    // Every number once, in an order without order.
+    let numbers: Vec<f64> = (0..2_000_003_u64).map(|at| 1e9 + (at * 7_919 % 2_000_003) as f64 / 1e3).collect();
+    let bytes: &[u8] = bytemuck::cast_slice(&numbers);
+    let mut stats = Stats::of(Dtype::F64).unwrap();
+    bytes.chunks(1 << 20).for_each(|piece| stats.update(piece));
+    let mut merged = Stats::of(Dtype::F64).unwrap();
+    merged.merge(&stats);
+    merged.merge(&Stats::of(Dtype::F64).unwrap());
+    for stats in [stats, merged] {
+        let quantiles = stats.quantiles(&[0.01, 0.25, 0.5, 0.99]).unwrap();
+        for (quantile, part) in quantiles.into_iter().zip([0.01, 0.25, 0.5, 0.99]) {
+            let expected = 1e9 + part * 2000.002;
+            assert!((quantile - expected).abs() < 4.0, "{part}: {quantile} instead of {expected}");
+        }
+    }
+}

@@ -82,6 +82,15 @@ impl Error {
         Self(Box::new(Inner { kind, format: None, tensor: None, offset: None, shard: None }))
     }
 
+    /// The error of the device, if it is one that nothing more is known of.
+    pub(crate) fn into_io(self) -> Result<io::Error, Self> {
+        let is_bare = self.0.tensor.is_none() && self.0.offset.is_none();
+        match self.0.kind {
+            ErrorKind::Io(error) if is_bare => Ok(error),
+            _ => Err(self),
+        }
+    }
+
     /// Names the format, unless someone closer to the fault already has.
     pub(crate) fn in_format(mut self, format: &'static str) -> Self {
         self.0.format.get_or_insert(format);

@@ -296,8 +296,13 @@ impl File {
     }
 
     fn missing(&self, name: &str) -> Error {
+        /// The longest name that is compared.
+        const LONGEST: usize = 256;
         let mut found = self.index.names_to_show();
-        found.sort_by_cached_key(|other| strsim::osa_distance(name, other));
+        found.sort_by_cached_key(|other| match name.len().max(other.len()) {
+            ..=LONGEST => strsim::osa_distance(name, other),
+            long => long,
+        });
         Error::new(ErrorKind::Missing { name: name.to_owned(), found, complete: true }).in_format(self.format.name)
     }
 }

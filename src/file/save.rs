@@ -8,6 +8,8 @@ use serde::Serialize;
 use super::shards;
 use crate::error::Result;
 use crate::format::{Format, WriteOptions, by_extension};
+#[cfg(feature = "shards")]
+use crate::model::Part;
 use crate::wire;
 
 /// Saves a value to a file, in the format of the path's extension.
@@ -18,7 +20,9 @@ use crate::wire;
 /// nobody create files in it, and what is not a regular file, cannot be saved to, and the error says so.
 ///
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an
-/// opened [`File`](super::File), which that converts, or any other value that the format's `to_writer` takes.
+/// opened [`File`](super::File), which that converts, or any other value that the format's `to_writer` takes. Only tensors
+/// and the names that the format stores are saved: of a file, what else it says goes along by
+/// `WriteOptions::new().metadata(file.metadata()?.entries)`, and names can be embedded; see [`WriteOptions`].
 ///
 /// ```
 /// use tensorfile::{File, Tensor, TensorMap};
@@ -113,11 +117,12 @@ impl SaveOptions {
     /// All files are written beside their places first, and what was there stays as it is until each is whole and on the
     /// disk. Then the shards get their names, and the index the last of all. A set of another number of shards has other
     /// names, so its index leads to it until the new index takes its place. Where the names are the same, the old index is
-    /// removed before the first shard is replaced: a crash in between leaves shards of both sets and no index, never an
-    /// index that leads to a mixture.
+    /// removed before the first shard is replaced: a crash or a failure in between leaves shards of both sets and no index,
+    /// never an index that leads to a mixture.
     ///
-    /// Files of an older set are left alone, if they have other names: its shards, and the file without shards,
-    /// `model.safetensors`, which programs may prefer to the index.
+    /// Files of an older set are left alone, if they have other names: its shards, the file without shards,
+    /// `model.safetensors`, which programs may prefer to the index, and, where what is saved now fits one file, the index,
+    /// which still leads to the old shards.
     #[cfg(feature = "shards")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
@@ -138,7 +143,8 @@ impl SaveOptions {
         if let Some(bytes) = self.max_shard_bytes
             && let Some(parts) = shards::split(format, value, &self.write, bytes)?
         {
-            return shards::save(path, &parts, |file, part| self.fill(file, format, part), value);
+            let check = |part: &Part<'_, T>| format.file_bytes(part, &self.write).map(drop);
+            return shards::save(path, &parts, check, |file, part| self.fill(file, format, part), value);
         }
         // What cannot be stored is found before a file is made.
         format.file_bytes(value, &self.write)?;

@@ -135,13 +135,15 @@ impl<'f> FileTensor<'f> {
     ///
     /// As [`read`](Self::read), and by `Mismatch` where the tensor has another dtype or shape than `T`.
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
-        let mut index = Index::default();
+        let mut index = Index::starting_at(self.at);
         index.push(self.entry().clone())?;
         self.file.read_index(index, load_value).map_err(|error| error.in_tensor(self.name()))
     }
 
-    /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order. Of the file only the bytes of
-    /// the part are read, and up to 4 KiB around where they are few.
+    /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
+    ///
+    /// Of the file only the bytes of the part are read, and up to 4 KiB around where they are few. A tensor that does not
+    /// lie in the file as it is, in a deflated member of an archive or with its bytes in another order, is read whole.
     ///
     /// # Errors
     ///

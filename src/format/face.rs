@@ -139,6 +139,15 @@ macro_rules! face {
             ///
             /// # Errors
             ///
+            /// The tensors of a value, for shards.
+            #[cfg(feature = "shards")]
+            pub(in crate::format) fn outline<T: serde::Serialize + ?Sized>(
+                &self,
+                value: &T,
+            ) -> crate::Result<Vec<crate::wire::Outline>> {
+                crate::wire::outline(value, self.encode.clone())
+            }
+
             /// As [`to_vec`](fn@to_vec).
             pub fn plan<T: serde::Serialize + ?Sized>(&self, value: &T) -> crate::Result<Plan> {
                 crate::wire::plan(value, self.encode.clone())

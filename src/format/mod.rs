@@ -104,7 +104,7 @@ macro_rules! table {
                 }
             }
 
-            /// The tensors of the file that [`to_writer`](Self::to_writer) would write. Checks that it could.
+            /// The tensors of the file that [`to_writer`](Self::to_writer) would write. Checks that each could be stored.
             #[cfg(feature = "shards")]
             pub(crate) fn outline<T: Serialize + ?Sized>(
                 &self,
@@ -113,7 +113,7 @@ macro_rules! table {
             ) -> Result<Vec<crate::wire::Outline>> {
                 match self.name {
                     $($(#[$attribute])* name if name == $module::FORMAT.name => {
-                        $module::options(options)?.plan(value).map(|plan| plan.outline())
+                        $module::options(options)?.outline(value)
                     })*
                     _ => unreachable!("rows are made in this table only"),
                 }

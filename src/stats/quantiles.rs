@@ -1,4 +1,5 @@
-//! Quantiles in bounded memory: of a few elements exactly, of more by counting those that begin with the same bits.
+//! Quantiles in bounded memory: of a few elements exactly, of more by counting those that begin with the same bits, or,
+//! where they are near each other, those whose distances from the middle do.
 
 use num_traits::Float;
 
@@ -58,17 +59,21 @@ pub(super) struct Quantiles {
     few: Vec<f64>,
     /// How many elements are in each bin, once they are many.
     counts: Vec<u64>,
+    /// Whether bins may be of distances from a center. Without, bins are exact for elements of few bits.
+    is_centered: bool,
+    /// What is subtracted before an element is put into a bin.
+    center: f64,
     bin: fn(f64) -> usize,
     of_bin: fn(usize) -> f64,
 }
 
-impl Default for Quantiles {
-    fn default() -> Self {
-        Self { few: Vec::new(), counts: Vec::new(), bin: f64::bin_of, of_bin: f64::of_bin }
-    }
-}
-
 impl Quantiles {
+    /// Of elements that have more bits than bins do, or not.
+    pub(super) fn new(are_wide: bool) -> Self {
+        let (few, counts) = (Vec::new(), Vec::new());
+        Self { few, counts, is_centered: are_wide, center: 0.0, bin: f64::bin_of, of_bin: f64::of_bin }
+    }
+
     pub(super) fn add<F: Real>(&mut self, finite: &[F]) {
         (self.bin, self.of_bin) = (F::bin_of, F::of_bin);
         if self.counts.is_empty() && self.few.len() + finite.len() <= FEW {
@@ -76,26 +81,44 @@ impl Quantiles {
             return;
         }
         self.count();
-        finite.iter().for_each(|element| self.counts[element.bin()] += 1);
+        let center = F::from(self.center).expect("a center is one of the elements");
+        finite.iter().for_each(|&element| self.counts[(element - center).bin()] += 1);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
+        // One without elements has not yet met the type that they are of.
+        if other.few.is_empty() && other.counts.is_empty() {
+            return;
+        }
+        if self.few.is_empty() && self.counts.is_empty() {
+            *self = other.clone();
+            return;
+        }
         (self.bin, self.of_bin) = (other.bin, other.of_bin);
         if self.counts.is_empty() && other.counts.is_empty() && self.few.len() + other.few.len() <= FEW {
             self.few.extend_from_slice(&other.few);
             return;
         }
         self.count();
-        other.few.iter().for_each(|&element| self.counts[(self.bin)(element)] += 1);
-        self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+        other.few.iter().for_each(|&element| self.counts[(self.bin)(element - self.center)] += 1);
+        if self.center == other.center {
+            self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
+            return;
+        }
+        for (bin, count) in other.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            self.counts[(self.bin)((other.of_bin)(bin) + other.center - self.center)] += count;
+        }
     }
 
     /// Goes over to counting.
     fn count(&mut self) {
         if self.counts.is_empty() {
             self.counts = vec![0; 1 << BIN_BITS];
-            let few = std::mem::take(&mut self.few);
-            few.into_iter().for_each(|element| self.counts[(self.bin)(element)] += 1);
+            let mut few = std::mem::take(&mut self.few);
+            if self.is_centered && !few.is_empty() {
+                self.center = center(&mut few);
+            }
+            few.into_iter().for_each(|element| self.counts[(self.bin)(element - self.center)] += 1);
         }
     }
 
@@ -125,6 +148,14 @@ impl Quantiles {
         };
         let bin = self.counts.iter().position(has_nth);
         // Past the last one by rounding.
-        bin.map_or(f64::INFINITY, self.of_bin)
+        bin.map_or(f64::INFINITY, |bin| (self.of_bin)(bin) + self.center)
     }
+}
+
+/// Where bins are narrowest: at zero, or at the median of elements most of which are nearer to each other than to zero.
+fn center(elements: &mut [f64]) -> f64 {
+    const NEAR: f64 = 1.0 / 16.0;
+    let quarter = elements.len() / 4;
+    let [low, median, high] = [1, 2, 3].map(|part| *elements.select_nth_unstable_by(part * quarter, f64::total_cmp).1);
+    if high - low < median.abs() * NEAR { median } else { 0.0 }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Decoder<R> {
     big_endian: Option<usize>,
     /// The bytes of the payload that are not decoded.
     left: u64,
+    /// Whether the range was checked to its end.
+    is_checked: bool,
     piece: Vec<u8>,
 }
 
@@ -82,13 +84,17 @@ impl<R: Read> Decoder<R> {
             },
             _ => Bytes::Plain(reader),
         };
-        Self { bytes, big_endian: coding.big_endian, left: payload, piece: Vec::new() }
+        Self { bytes, big_endian: coding.big_endian, left: payload, is_checked: false, piece: Vec::new() }
     }
 
     /// The next piece of the payload, or `None` behind the last one. The whole of the range is checked before the last
     /// piece is given away.
     pub(crate) fn piece(&mut self) -> Result<Option<&[u8]>> {
         if self.left == 0 {
+            if !std::mem::replace(&mut self.is_checked, true) {
+                self.bytes.read(&mut [])?;
+                self.bytes.end()?;
+            }
             return Ok(None);
         }
         let now = usize::try_from(self.left).unwrap_or(usize::MAX).min(PIECE);
@@ -96,6 +102,7 @@ impl<R: Read> Decoder<R> {
         self.bytes.read(&mut self.piece)?;
         self.left -= now as u64;
         if self.left == 0 {
+            self.is_checked = true;
             self.bytes.end()?;
         }
         match self.big_endian {

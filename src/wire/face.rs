@@ -17,6 +17,13 @@ pub(crate) fn plan<T: Serialize + ?Sized, E: Encode>(value: &T, encode: E) -> Re
     Plan::of(value, encode).map_err(|error| error.in_format(E::FORMAT))
 }
 
+/// The tensors of a value, each of which can be stored.
+#[cfg(feature = "shards")]
+pub(crate) fn outline<T: Serialize + ?Sized, E: Encode>(value: &T, encode: E) -> Result<Vec<super::Outline>> {
+    let plan = Plan::without_layout("", value, encode).map_err(|error| error.in_format(E::FORMAT))?;
+    Ok(plan.outline())
+}
+
 pub(crate) fn to_vec<T: Serialize + ?Sized, E: Encode>(value: &T, encode: E) -> Result<Vec<u8>> {
     let plan = plan(value, encode)?;
     let mut file = Vec::new();

@@ -135,6 +135,11 @@ impl Index {
         Ok(())
     }
 
+    /// An index whose first tensor has that number in messages.
+    pub(crate) fn starting_at(start: usize) -> Self {
+        Self { start, ..Self::default() }
+    }
+
     /// Adds a tensor.
     pub(crate) fn push(&mut self, entry: Entry) -> Result<()> {
         let at = self.entries.len();

@@ -16,8 +16,6 @@ mod replace;
 mod share;
 
 pub use index::{Entry, Index};
-#[cfg(feature = "shards")]
-pub(crate) use plan::Outline;
 pub use plan::Plan;
 
 #[cfg(feature = "npy")]
@@ -31,6 +29,6 @@ pub(crate) use face::{
 };
 pub(crate) use pour::{Flat, Pour};
 pub(crate) use reader::{Indexed, Reader, Walk};
-#[cfg(feature = "shards")]
-pub(crate) use replace::Staged;
 pub(crate) use replace::replace;
+#[cfg(feature = "shards")]
+pub(crate) use {face::outline, plan::Outline, replace::Staged};

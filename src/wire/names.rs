@@ -25,22 +25,23 @@ pub(crate) fn payload<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8
     Ok(bytes)
 }
 
+/// The longest list that is read, in bytes: names of 64 bytes for as many tensors as the default limits allow.
+pub(crate) const LONGEST: u64 = 1 << 28;
+
 /// The names of `count` tensors.
 pub(crate) fn parse(payload: &[u8], count: usize) -> Result<Vec<String>> {
     let malformed = |what: String| ErrorKind::Malformed { what };
     let text = std::str::from_utf8(&payload[MAGIC.len()..])
         .map_err(|_| malformed("the list of names is not UTF-8".to_owned()))?;
-    let names: Vec<String> = match text.strip_suffix('\0') {
-        Some(text) => text.split('\0').map(str::to_owned).collect(),
-        None if text.is_empty() => Vec::new(),
-        None => return Err(malformed("the list of names does not end with a NUL".to_owned()).into()),
-    };
-    if names.len() != count {
-        return Err(
-            malformed(format!("the list of names has {}, but the file has {count} tensors", names.len())).into()
-        );
+    if !text.is_empty() && !text.ends_with('\0') {
+        return Err(malformed("the list of names does not end with a NUL".to_owned()).into());
     }
-    Ok(names)
+    // Counted before they are copied, as a name takes more memory than a NUL.
+    let found = text.bytes().filter(|byte| *byte == 0).count();
+    if found != count {
+        return Err(malformed(format!("the list of names has {found}, but the file has {count} tensors")).into());
+    }
+    Ok(text.split_terminator('\0').map(str::to_owned).collect())
 }
 
 /// Takes bytes whole, however they come.

@@ -67,6 +67,13 @@ impl<E: Encode> Plan<E> {
 
     /// Plans the file of a value that lies under `name`.
     pub(crate) fn under<T: Serialize + ?Sized>(name: &str, value: &T, encode: E) -> Result<Self> {
+        let mut plan = Self::without_layout(name, value, encode)?;
+        plan.layout = plan.encode.lay_out(&plan)?;
+        Ok(plan)
+    }
+
+    /// Plans what is in the file, not where: together it may be more than the format can address.
+    pub(crate) fn without_layout<T: Serialize + ?Sized>(name: &str, value: &T, encode: E) -> Result<Self> {
         let candidates = (encode.sharing() != Sharing::Never).then(|| Box::new(Candidates::new(encode.sharing())));
         let empty = Self {
             encode,
@@ -90,7 +97,6 @@ impl<E: Encode> Plan<E> {
         if plan.encode.names() == Names::Embedded {
             plan.embed_names()?;
         }
-        plan.layout = plan.encode.lay_out(&plan)?;
         Ok(plan)
     }
 

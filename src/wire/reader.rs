@@ -200,6 +200,11 @@ impl<'de, B: ByteSource<'de>, W: Walk> Reader<'de, B, W> {
     }
 
     fn take_names(&mut self, entry: &Entry) -> Result<()> {
+        let found = entry.payload_bytes();
+        if found > names::LONGEST {
+            let what = "the length of the list of names";
+            return Err(ErrorKind::Limit { what, found, limit: names::LONGEST }.into());
+        }
         let bytes = self.source.payload(entry.range(), names::WholeBytes)?;
         self.index.embed(names::parse(&bytes, self.index.len())?)
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Puts a file that `fill` writes in a place: whole and durable, or what was there stays.
 ///
@@ -66,9 +66,9 @@ impl Staged {
         before(Step::Permit)?;
         let replaces = old.is_some();
         if let Some(old) = old {
-            permit(&new, &old)?;
+            permit(&new, &old).map_err(|error| named(place, error))?;
         }
-        fill(&mut new)?;
+        fill(&mut new).map_err(|error| in_path(place, error))?;
         before(Step::Sync)?;
         new.sync_all().map_err(|error| named(place, error))?;
         Ok(Self { named: place.to_owned(), path, replaces, beside })
@@ -103,6 +103,14 @@ impl Staged {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(named(&self.named, error).into()),
         }
+    }
+}
+
+/// Names the file where it could not be written.
+fn in_path(path: &Path, error: Error) -> Error {
+    match error.into_io() {
+        Ok(error) => named(path, error).into(),
+        Err(error) => error,
     }
 }
 
@@ -189,8 +197,14 @@ fn permit(file: &File, like: &fs::Metadata) -> io::Result<()> {
 
         let own = file.metadata()?;
         if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
-            // Only the superuser may give files away. A file that is ours is better than none.
-            let _ = fchown(file, Some(like.uid()), Some(like.gid()));
+            // Only the superuser may give files away. A file that is ours is better than none; but the old one's group is
+            // not to be traded for another that would see what it may not.
+            let is_ours = fchown(file, Some(like.uid()), Some(like.gid())).is_err();
+            if is_ours && own.gid() != like.gid() && fchown(file, None, Some(like.gid())).is_err() {
+                use std::os::unix::fs::PermissionsExt;
+
+                return file.set_permissions(fs::Permissions::from_mode(like.permissions().mode() & 0o707));
+            }
         }
     }
     file.set_permissions(like.permissions())
@@ -201,11 +215,20 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+        // The file has its name by now. Where a folder may not be read, or its file system cannot do this, it is for the
+        // system to get it to the disk.
+        use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+        return match synced {
+            Err(error) if matches!(error.kind(), PermissionDenied | InvalidInput | Unsupported) => Ok(()),
+            synced => synced,
+        };
     }
     #[cfg(not(unix))]
-    let _ = path;
-    Ok(())
+    {
+        let _ = path;
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -385,7 +385,7 @@ fn limits_hold() {
     let read = |limits| safetensors::Options::new().limits(limits).from_slice::<TensorMap>(&golden());
     let error = read(Limits::new().tensors(1)).unwrap_err();
     assert_eq!(error.category(), Category::Limit);
-    assert_eq!(error.to_string(), "safetensors: tensor `w.0`: number of tensors is 2, but the limit is 1");
+    assert_eq!(error.to_string(), "safetensors: number of tensors is 2, but the limit is 1 (at byte 8)");
     let message = message(read(Limits::new().rank(1)));
     assert_eq!(message, "safetensors: tensor `w.0`: rank is 2, but the limit is 1 (at byte 102)");
 }

@@ -40,7 +40,10 @@ impl FromStr for Rule {
         let number = |name: &str| match name.parse::<Dtype>() {
             Ok(dtype) if is_number(dtype) => Ok(dtype),
             Ok(dtype) => Err(format!("{dtype} has no numbers; only integers and floats are cast")),
-            Err(_) => Err(format!("there is no dtype `{name}`")),
+            Err(_) => {
+                let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+                Err(format!("there is no dtype `{name}`; there are {}", names.join(", ")))
+            }
         };
         match text.split_once('=') {
             Some((from, to)) => Ok(Self { from: Some(number(from)?), to: number(to)? }),
@@ -108,7 +111,7 @@ impl Casting {
 fn changes(report: &CastReport) -> String {
     let kinds = [
         (report.rounded, "rounded"),
-        (report.overflowed, "too large"),
+        (report.overflowed, "out of range"),
         (report.underflowed, "became zero"),
         (report.nan_to_zero, "NaN became zero"),
     ];
@@ -143,7 +146,7 @@ mod tests {
         ] {
             assert_eq!(target(rules, cast_integers, from), to, "{rules:?} {from}");
         }
-        assert_eq!("f99".parse::<Rule>().unwrap_err(), "there is no dtype `f99`");
+        assert!("f99".parse::<Rule>().unwrap_err().starts_with("there is no dtype `f99`; there are "));
         assert_eq!("bool=f32".parse::<Rule>().unwrap_err(), "bool has no numbers; only integers and floats are cast");
     }
 }

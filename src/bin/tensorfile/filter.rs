@@ -59,6 +59,15 @@ pub struct Matcher {
 }
 
 impl Matcher {
+    /// Refuses to go on about no tensors, where the globs are why: a slip of the finger would pass for a clean bill.
+    pub fn expect_some(&self, kept: usize) -> Outcome<()> {
+        let is_filter = !(self.includes.is_empty() && self.excludes.is_empty());
+        match is_filter && kept == 0 {
+            true => Err(Failure::finding("--filter: no tensor has such a name")),
+            false => Ok(()),
+        }
+    }
+
     /// Whether the tensor of that name is meant.
     pub fn keeps(&self, name: &str) -> bool {
         (self.includes.is_empty() || self.includes.is_match(name)) && !self.excludes.is_match(name)

@@ -36,7 +36,7 @@ pub struct Writing {
 
 /// The metadata of safetensors that is about the file, not the tensors: the library whose names and layouts these are.
 /// Nearly every file has it, and no other format needs it.
-const OF_THE_FILE: &str = "format";
+pub const OF_THE_FILE: &str = "format";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Names {
@@ -110,8 +110,8 @@ impl Writing {
             self.drop(target, &format!("the metadata {}", list(&of_tensors)))?;
         }
         for key in of_file {
-            let (path, format, value) = (target.path.display(), target.format.name, &metadata[&key]);
-            note(format_args!("{path}: without `{key}` = `{value}`, which {format} has no place for"));
+            let (path, value) = (target.path.display(), &metadata[&key]);
+            note(format_args!("{path}: dropped the metadata `{key}` = `{value}`, which is about the old file"));
         }
         metadata.retain(|key, _| !lost.contains(key));
         Ok(())
@@ -127,11 +127,16 @@ impl Writing {
         }
         // The names would be one tensor more.
         let has_room = format.max_tensors.is_none();
-        if self.names == Some(Names::Index) || (format.max_name == Some(0) && !has_room) {
-            if says_more {
+        if self.names == Some(Names::Index) {
+            made.drop_names();
+            return Ok(false);
+        }
+        if format.max_name == Some(0) && !has_room {
+            // Where there are too many tensors, that is what is to be told.
+            if says_more && Some(made.len()) == format.max_tensors {
                 self.drop(target, "the names of tensors")?;
-                made.drop_names();
             }
+            made.drop_names();
             return Ok(false);
         }
         let is_needed = match format.max_name {

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -24,7 +24,8 @@ pub(super) const WEIGHT_MAP: &str = "weight_map";
 /// Which tensor is in which file.
 #[derive(Debug, Default)]
 pub(super) struct ShardIndex {
-    pub(super) metadata: IndexMap<String, Value>,
+    /// The text of each value, which may be any JSON.
+    pub(super) metadata: IndexMap<String, Box<RawValue>>,
     /// The file of each tensor.
     pub(super) weight_map: BTreeMap<String, String>,
 }

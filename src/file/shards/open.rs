@@ -2,7 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::index::{EXTENSION, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
 use crate::error::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use crate::source::{Joined, Storage};
 use crate::wire::Index;
 
 /// The longest index that is read, in bytes: a hundred thousand tensors take ten million.
-const LONGEST: u64 = 1 << 28;
+const LONGEST: u64 = 1 << 27;
 
 /// Whether a file is an index of shards: by its name, or else, where no format is given, by what is in it.
 pub(in crate::file) fn is_index(options: &OpenOptions, storage: &Storage, path: &Path) -> Result<bool> {
@@ -117,14 +117,14 @@ fn join(files: Vec<File>, metadata: FileMetadata, path: PathBuf, limits: Limits)
 }
 
 /// What the index says besides the tensors, of which the files have so many bytes.
-fn metadata_of(entries: IndexMap<String, Value>, files: &[File]) -> FileMetadata {
+fn metadata_of(entries: IndexMap<String, Box<RawValue>>, files: &[File]) -> FileMetadata {
     let bytes = files.iter().flat_map(File::tensors).map(|tensor| tensor.payload_bytes());
     let total = bytes.fold(0, u64::saturating_add);
     let mut metadata = FileMetadata::default();
     for (key, value) in entries {
         if key != TOTAL {
-            metadata.entries.insert(key, text(value));
-        } else if value.as_u64().is_some_and(|told| told > total) {
+            metadata.entries.insert(key, text(&value));
+        } else if value.get().parse::<u64>().is_ok_and(|told| told > total) {
             // Less is fine: bytes that tensors share are mostly told once.
             metadata.warnings.push(format!("the index tells of {value} bytes, but the tensors have {total}"));
         }
@@ -133,11 +133,8 @@ fn metadata_of(entries: IndexMap<String, Value>, files: &[File]) -> FileMetadata
 }
 
 /// What a value of JSON is as an entry of metadata.
-fn text(value: Value) -> String {
-    match value {
-        Value::String(text) => text,
-        value => value.to_string(),
-    }
+fn text(value: &RawValue) -> String {
+    serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
 
 /// What the index says, and what each shard says of itself where nobody has said something else.

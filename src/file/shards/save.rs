@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::index::{EXTENSION, ShardIndex, TOTAL};
 use crate::error::{Error, ErrorKind, Result};
@@ -62,17 +63,21 @@ impl Split {
     }
 }
 
-/// Saves the parts of a value to files beside `path`, each written by `write`, and the index of them.
+/// Saves the parts of a value to files beside `path`, each written by `write` once `check` has let all of them pass, and
+/// the index of them.
 pub(in crate::file) fn save<T: Serialize + ?Sized>(
     path: &Path,
     split: &Split,
+    check: impl Fn(&Part<'_, T>) -> Result<()>,
     write: impl Fn(&mut fs::File, &Part<'_, T>) -> Result<()>,
     value: &T,
 ) -> Result<()> {
     let names = (0..split.shards).map(|at| shard_name(path, at, split.shards)).collect::<Result<Vec<_>>>()?;
+    let is_in = |at: usize| move |tensor: &str| split.shard_of.get(tensor) == Some(&at);
+    (0..split.shards).try_for_each(|at| check(&Part { value, has: &is_in(at) }))?;
     let mut staged = Vec::with_capacity(names.len());
     for (at, name) in names.iter().enumerate() {
-        let has = |tensor: &str| split.shard_of.get(tensor) == Some(&at);
+        let has = is_in(at);
         staged.push(Staged::new(&path.with_file_name(name), |file| write(file, &Part { value, has: &has }))?);
     }
     let index = index(path, split, &names)?;
@@ -87,7 +92,8 @@ pub(in crate::file) fn save<T: Serialize + ?Sized>(
 
 fn index(path: &Path, split: &Split, names: &[String]) -> Result<Staged> {
     let weight_map = split.shard_of.iter().map(|(tensor, &shard)| (tensor.clone(), names[shard].clone())).collect();
-    let metadata = [(TOTAL.to_owned(), split.bytes.into())].into_iter().collect();
+    let total = RawValue::from_string(split.bytes.to_string()).expect("a number is JSON");
+    let metadata = [(TOTAL.to_owned(), total)].into_iter().collect();
     let json = ShardIndex { metadata, weight_map }.to_json();
     let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
     name.push(EXTENSION);

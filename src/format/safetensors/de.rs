@@ -43,12 +43,13 @@ pub(super) struct Contents {
 
 pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Contents> {
     let json = header::read(source)?;
-    let members = Value::whole(&json).members(|name| ErrorKind::DuplicateName { name })?;
+    let members =
+        Value::whole(&json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })?;
     let mut metadata = IndexMap::new();
     let mut tensors = Vec::with_capacity(members.len());
     for (name, value) in members {
         if name == METADATA {
-            metadata = read_metadata(value)?;
+            metadata = read_metadata(value, limits)?;
         } else {
             let tensor = Tensor::read(value, limits).map_err(|error| error.in_tensor(&name))?;
             tensors.push((name, tensor));
@@ -69,9 +70,13 @@ pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> 
     Ok(Contents { metadata, entries, end })
 }
 
-fn read_metadata(value: Value<'_>) -> Result<IndexMap<String, String>> {
+fn read_metadata(value: Value<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
     let twice = |key| ErrorKind::Malformed { what: format!("two entries of the metadata have the key `{key}`") };
-    value.members(twice)?.into_iter().map(|(key, value)| Ok((key, value.string()?))).collect()
+    value
+        .members("number of entries of metadata", limits.tensors, twice)?
+        .into_iter()
+        .map(|(key, value)| Ok((key, value.string()?)))
+        .collect()
 }
 
 /// A tensor as the header tells it, and where it does.

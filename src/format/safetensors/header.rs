@@ -4,7 +4,7 @@ use std::fmt;
 
 pub(super) use ::safetensors::tensor::{Dtype as Tag, TensorInfo as Record};
 use serde::de::value::Error as ValueError;
-use serde::de::{IntoDeserializer, MapAccess, Visitor};
+use serde::de::{IgnoredAny, IntoDeserializer, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer as _, Serialize, Serializer as _};
 use serde_json::value::RawValue;
 
@@ -111,11 +111,23 @@ impl<'a> Value<'a> {
         Self { json, offset: LENGTH }
     }
 
-    /// The members of an object in their order. Of two with one key it makes the error.
-    pub(super) fn members(self, twice: fn(String) -> ErrorKind) -> Result<Vec<(String, Value<'a>)>> {
+    /// The members of an object in their order. Of two with one key it makes the error. There may be one more than the
+    /// limit of `what`, as what a file says of itself stands among its tensors.
+    pub(super) fn members(
+        self,
+        what: &'static str,
+        limit: u64,
+        twice: fn(String) -> ErrorKind,
+    ) -> Result<Vec<(String, Value<'a>)>> {
         let mut json = serde_json::Deserializer::from_str(self.json);
-        let members = json.deserialize_map(Members).and_then(|members| json.end().map(|()| members));
+        let members = json
+            .deserialize_map(Members { most: limit.saturating_add(1) })
+            .and_then(|members| json.end().map(|()| members));
         let members = members.map_err(|error| self.malformed(&error))?;
+        let found = (members.len() as u64).saturating_sub(1);
+        if found > limit {
+            return Err(Error::new(ErrorKind::Limit { what, found, limit }).at(self.offset));
+        }
         let place = |value: &RawValue| self.offset + (value.get().as_ptr().addr() - self.json.as_ptr().addr()) as u64;
         let mut keys = HashSet::with_capacity(members.len());
         if let Some((key, value)) = members.iter().find(|(key, _)| !keys.insert(key)) {
@@ -164,8 +176,10 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The members of an object as they stand there, those of the same key too.
-struct Members;
+/// The members of an object as they stand there, those of the same key too, up to one more than there may be.
+struct Members {
+    most: u64,
+}
 
 impl<'de> Visitor<'de> for Members {
     type Value = Vec<(String, &'de RawValue)>;
@@ -176,9 +190,13 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
-        while let Some(member) = map.next_entry()? {
+        while members.len() as u64 <= self.most
+            && let Some(member) = map.next_entry()?
+        {
             members.push(member);
         }
+        // What is more is only passed over.
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(members)
     }
 }

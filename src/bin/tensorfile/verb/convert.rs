@@ -13,7 +13,7 @@ use crate::writing::Writing;
 /// Convert a file to another format, or to other dtypes and names.
 ///
 /// Tensors go from one file to the other piece by piece. What is not to be converted stays as it is: nothing is dropped
-/// without --lossy. A file that is there already is replaced once the new one is whole, which may be the file that is
+/// without --lossy, but for the `format` of safetensors, which tells the library that the old file was for. A file that is there already is replaced once the new one is whole, which may be the file that is
 /// read.
 ///
 /// In formats without names, or with room for short ones only, names are embedded in one more tensor.
@@ -35,6 +35,8 @@ pub struct Convert {
     #[command(flatten)]
     casting: Casting,
     /// Write shards of up to this size, such as 5GB, and an index of them; what fits one is one file
+    ///
+    /// A tensor that is larger by itself has a shard of its own.
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max_shard_size: Option<u64>,
     #[command(flatten)]

@@ -109,6 +109,7 @@ impl Diff {
             self.hint(&a, &b);
         }
         pairs.retain(|pair| matcher.keeps(pair.name()));
+        matcher.expect_some(pairs.len())?;
 
         let metadata = if self.metadata { self.metadata_differences(&a, &b)? } else { Vec::new() };
         let tensors = match self.quiet && !metadata.is_empty() {

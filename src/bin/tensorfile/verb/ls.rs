@@ -78,6 +78,7 @@ impl Ls {
         let file = self.input.open()?;
         let tensors = file.tensors().map(Listed::from).filter(|tensor| matcher.keeps(tensor.name));
         let mut tensors: Vec<Listed<'_>> = tensors.collect();
+        matcher.expect_some(tensors.len())?;
         let total = Total::of(&tensors);
 
         if self.view.diffable {

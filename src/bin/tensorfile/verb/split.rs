@@ -75,7 +75,8 @@ impl Split {
         let file = self.input.open()?;
         let path = self.input.path();
         let metadata = file.metadata().at(path)?.entries;
-        let format = Some(file.format()).filter(|_| self.by.by.is_empty());
+        // By itself, the files are as the one that is split; else as their names tell.
+        let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
         let mut outputs = Vec::new();
         for (place, tensors) in self.groups(&file)? {
             let target = Target::new(&place, format)?.in_shards(self.by.max_shard_size);

@@ -12,6 +12,7 @@ use crate::manifest::{self, Manifest};
 use crate::out::{Out, plain};
 use crate::size::counted;
 use crate::storable::obstacles;
+use crate::writing::OF_THE_FILE;
 
 /// Check files: that they are well-formed, and what else is asked for.
 ///
@@ -112,8 +113,11 @@ impl Verify {
             let found = obstacles(&file, format);
             report.problems.extend(found.problems);
             report.warnings.extend(found.warnings);
-            let lost = metadata.entries.keys().filter(|key| !format.keeps_metadata(key));
-            report.warnings.extend(lost.map(|key| format!("{} has no place for the metadata `{key}`", format.name)));
+            for key in metadata.entries.keys().filter(|key| !format.keeps_metadata(key)) {
+                let lost = format!("{} has no place for the metadata `{key}`", format.name);
+                // As `convert` has it.
+                if key == OF_THE_FILE { report.warnings.push(lost) } else { report.problems.push(lost) }
+            }
         }
         if self.payload {
             for tensor in file.tensors() {
