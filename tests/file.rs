@@ -13,7 +13,7 @@ use tensorfile::{
 };
 
 fn format(name: &str) -> &'static Format {
-    FORMATS.iter().find(|format| format.name == name).unwrap()
+    Format::named(name).unwrap()
 }
 
 fn map() -> TensorMap {

@@ -30,9 +30,9 @@ pub enum Backend {
 /// How a file is opened.
 ///
 /// ```
-/// use tensorfile::{Backend, FORMATS, OpenOptions};
+/// use tensorfile::{Backend, Format, OpenOptions};
 ///
-/// let ten = FORMATS.iter().find(|format| format.name == "ten").unwrap();
+/// let ten = Format::named("ten").expect("it is always there");
 /// let file = OpenOptions::new().backend(Backend::Positioned).format(ten).from_vec(Vec::new())?;
 /// assert!(file.is_empty());
 /// # Ok::<(), tensorfile::Error>(())

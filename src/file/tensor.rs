@@ -160,8 +160,18 @@ impl<'f> FileTensor<'f> {
     ///
     /// As [`read`](Self::read), and those of `take`.
     pub fn pour(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let poured = wire::pour(&self.file.storage, self.entry(), take);
-        poured.map_err(|error| self.blame(error))
+        // An error of `take` is not about the file.
+        let mut refused = None;
+        let poured = wire::pour(&self.file.storage, self.entry(), &mut |piece| {
+            take(piece).map_err(|error| {
+                refused = Some(error);
+                ErrorKind::Message("the pieces are not wanted".to_owned()).into()
+            })
+        });
+        match refused {
+            Some(error) => Err(error),
+            None => poured.map_err(|error| self.blame(error)),
+        }
     }
 
     /// Passes the elements to `take` in pieces, in row-major order whatever the order in the file. A tensor in another

@@ -171,6 +171,19 @@ pub(crate) struct Magic {
 }
 
 impl Format {
+    /// The format of that name, if there is one.
+    ///
+    /// ```
+    /// use tensorfile::Format;
+    ///
+    /// assert_eq!(Format::named("ten").unwrap().extensions, ["ten"]);
+    /// assert!(Format::named("tin").is_none());
+    /// ```
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FORMATS.iter().copied().find(|format| format.name == name)
+    }
+
     /// Reads a file in memory.
     ///
     /// # Errors

@@ -7,10 +7,10 @@ use crate::error::{ErrorKind, Result};
 /// What a format has besides is in the `Options` of its module.
 ///
 /// ```
-/// use tensorfile::{FORMATS, Tensor, TensorMap, WriteOptions};
+/// use tensorfile::{Format, Tensor, TensorMap, WriteOptions};
 ///
 /// let map: TensorMap = [("encoder.weight", Tensor::from_slice(&[1.0_f32, 2.0], [2])?)].into_iter().collect();
-/// let btf = FORMATS.iter().find(|format| format.name == "btf").unwrap();
+/// let btf = Format::named("btf").expect("it is always there");
 /// let mut file = Vec::new();
 /// btf.to_writer(&mut file, &map, &WriteOptions::new().embed_names(true))?;
 /// assert_eq!(btf.from_slice(&file)?, map);

@@ -219,10 +219,10 @@ fn sync_folder(path: &Path) -> io::Result<()> {
         // The file has its name by now. Where a folder may not be read, or its file system cannot do this, it is for the
         // system to get it to the disk.
         use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
-        return match synced {
+        match synced {
             Err(error) if matches!(error.kind(), PermissionDenied | InvalidInput | Unsupported) => Ok(()),
             synced => synced,
-        };
+        }
     }
     #[cfg(not(unix))]
     {

@@ -23,16 +23,11 @@ pub fn format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(FORMATS.iter().map(|format| format.name))
 }
 
-/// The format of that name.
-pub fn format_of(name: &str) -> Option<&'static Format> {
-    FORMATS.iter().copied().find(|format| format.name == name)
-}
-
 /// Opens a file: reads its index, no payload.
 pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
     // Not mapped: others may change the file while we run, and pages once looked at would count as our memory.
     let mut options = OpenOptions::new().backend(Backend::Positioned);
-    if let Some(format) = from.and_then(format_of) {
+    if let Some(format) = from.and_then(Format::named) {
         options = options.format(format);
     }
     if !is_stdin(path) {

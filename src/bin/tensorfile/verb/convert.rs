@@ -1,9 +1,11 @@
 use std::path::PathBuf;
 
+use tensorfile::Format;
+
 use crate::casting::Casting;
 use crate::failure::{At, Outcome, Verdict};
 use crate::filter::Filter;
-use crate::input::{Input, format_names, format_of};
+use crate::input::{Input, format_names};
 use crate::made::{Made, Planned};
 use crate::out::Out;
 use crate::rename::Renaming;
@@ -55,7 +57,8 @@ Examples:
 impl Convert {
     pub fn run(&self, out: &mut Out) -> Outcome {
         let matcher = self.filter.build()?;
-        let target = Target::new(&self.output, self.to.as_deref().and_then(format_of))?.in_shards(self.max_shard_size);
+        let target =
+            Target::new(&self.output, self.to.as_deref().and_then(Format::named))?.in_shards(self.max_shard_size);
         let file = self.input.open()?;
         let path = self.input.path();
 

@@ -3,8 +3,10 @@ use std::path::PathBuf;
 use indexmap::IndexMap;
 use indexmap::map::Entry;
 
+use tensorfile::Format;
+
 use crate::failure::{At, Failure, Outcome, Verdict};
-use crate::input::{self, format_names, format_of, name_of};
+use crate::input::{self, format_names, name_of};
 use crate::made::{Made, Planned};
 use crate::out::{Out, note};
 use crate::target::Target;
@@ -37,7 +39,7 @@ Examples:
 
 impl Merge {
     pub fn run(&self, out: &mut Out) -> Outcome {
-        let target = Target::new(&self.output, self.to.as_deref().and_then(format_of))?;
+        let target = Target::new(&self.output, self.to.as_deref().and_then(Format::named))?;
         let mut opened = Vec::with_capacity(self.inputs.len());
         for path in &self.inputs {
             opened.push((input::open(path, None)?, name_of(path)));

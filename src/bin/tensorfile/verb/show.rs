@@ -2,10 +2,10 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use clap::ValueEnum;
-use tensorfile::{Dtype, FileTensor, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
+use tensorfile::{Dtype, FileTensor, Format, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use crate::failure::{At, Failure, Outcome, Verdict};
-use crate::input::{Input, format_of};
+use crate::input::Input;
 use crate::listed;
 use crate::out::{FAINT, Out, plain};
 use crate::print::{self, Style};
@@ -198,7 +198,7 @@ fn pour(tensor: FileTensor<'_>, path: &std::path::Path, out: &mut Out) -> Outcom
 }
 
 fn print_npy(part: Part<'_>, out: &mut Out) -> Outcome<()> {
-    let npy = format_of("npy").ok_or_else(|| Failure::usage("this build has no format npy"))?;
+    let npy = Format::named("npy").ok_or_else(|| Failure::usage("this build has no format npy"))?;
     let info = TensorInfo::new(part.tensor.dtype(), part.shape());
     let tensor = Tensor::new(info, &part.read()?).map_err(tensorfile::Error::from).at(part.show.input.path())?;
     let map: TensorMap = [("0", tensor)].into_iter().collect();

@@ -2,12 +2,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tensorfile::{Category, Dtype, File, FileTensor, InvalidTensor, Layout, Result};
+use tensorfile::{Category, Dtype, File, FileTensor, Format, InvalidTensor, Layout, Result};
 
 use super::info::{is_misaligned, storage};
 use crate::digests;
 use crate::failure::{At, Failure, Outcome, Verdict, for_each};
-use crate::input::{format_names, format_of, name_of, open};
+use crate::input::{format_names, name_of, open};
 use crate::manifest::{self, Manifest};
 use crate::out::{Out, plain};
 use crate::size::counted;
@@ -109,7 +109,7 @@ impl Verify {
         let metadata = file.metadata().at(path)?;
         report.warnings.extend(metadata.warnings);
         report.warnings.extend(oddities(&file));
-        if let Some(format) = self.target.as_deref().and_then(format_of) {
+        if let Some(format) = self.target.as_deref().and_then(Format::named) {
             let found = obstacles(&file, format);
             report.problems.extend(found.problems);
             report.warnings.extend(found.warnings);
