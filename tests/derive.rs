@@ -476,3 +476,21 @@ fn files_without_names_are_read_by_position() {
     let without = Mlp { embed: Linear { bias: None, ..linear() }, ..mlp };
     assert_eq!(btf::from_slice::<Mlp>(&btf::to_vec(&without).unwrap()).unwrap(), without);
 }
+
+#[test]
+fn a_type_that_is_flattened_into_itself_ends() {
+    #[derive(TensorFile, Debug)]
+    struct Endless {
+        #[allow(dead_code, reason = "what matters is that it is looked for")]
+        x: Option<Array1<f32>>,
+        #[tensor(flatten)]
+        #[allow(dead_code, reason = "as above")]
+        inner: Option<Box<Endless>>,
+    }
+
+    let tensor = Tensor::from_slice(&[1.0_f32], [1]).unwrap();
+    let file = ten::to_vec(&[("y", tensor)].into_iter().collect::<TensorMap>()).unwrap();
+    let error = ten::from_slice::<Endless>(&file).unwrap_err();
+    let expected = "ten: number of structs flattened into each other is 129, but the limit is 128";
+    assert_eq!(error.to_string(), expected);
+}

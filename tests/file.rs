@@ -184,6 +184,14 @@ fn detects_by_magic_then_extension_then_a_look() {
 }
 
 #[test]
+fn files_are_shown_in_short() {
+    let bytes = format("ten").to_vec(&map(), &WriteOptions::new()).unwrap();
+    let file = OpenOptions::new().from_vec(bytes).unwrap();
+    assert_eq!(format!("{file:?}"), "File { path: None, format: \"ten\", tensors: 4, file_bytes: 640, .. }");
+    assert!(format!("{:?}", file.get("bias").unwrap()).starts_with("FileTensor { name: \"bias\", info: TensorInfo {"));
+}
+
+#[test]
 fn a_file_can_be_shared_between_threads() {
     fn is_shared<T: Send + Sync>() {}
     is_shared::<File>();

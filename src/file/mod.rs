@@ -8,6 +8,7 @@ mod shards;
 mod slice;
 mod tensor;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array, Dimension};
@@ -58,7 +59,6 @@ type Opened<'f> = Deserializer<Reader<'f, Ranges<'f>, Indexed>>;
 /// ```
 ///
 /// A file is a [`Collection`] and serializes itself as one, so that [`save`] takes it: that converts it.
-#[derive(Debug)]
 pub struct File {
     path: Option<PathBuf>,
     format: &'static Format,
@@ -304,6 +304,15 @@ impl File {
             long => long,
         });
         Error::new(ErrorKind::Missing { name: name.to_owned(), found, complete: true }).in_format(self.format.name)
+    }
+}
+
+impl fmt::Debug for File {
+    /// What it is, not what it holds.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut file = f.debug_struct("File");
+        file.field("path", &self.path).field("format", &self.format.name);
+        file.field("tensors", &self.len()).field("file_bytes", &self.file_bytes()).finish_non_exhaustive()
     }
 }
 

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::tensor::{
 use crate::wire::{self, Entry, Index};
 
 /// A tensor of an opened [`File`]: what the index tells of it, and ways to its bytes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct FileTensor<'f> {
     file: &'f File,
     at: usize,
@@ -160,7 +161,7 @@ impl<'f> FileTensor<'f> {
     ///
     /// As [`read`](Self::read), and those of `take`.
     pub fn pour(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        // An error of `take` is not about the file.
+        // An error of `take` is about the file only if it is about the bytes that it was given.
         let mut refused = None;
         let poured = wire::pour(&self.file.storage, self.entry(), &mut |piece| {
             take(piece).map_err(|error| {
@@ -169,6 +170,7 @@ impl<'f> FileTensor<'f> {
             })
         });
         match refused {
+            Some(error) if error.category() == Category::File => Err(self.blame(error)),
             Some(error) => Err(error),
             None => poured.map_err(|error| self.blame(error)),
         }
@@ -229,5 +231,16 @@ impl<'f> FileTensor<'f> {
         let error = error.into().in_tensor(label).in_format(self.file.format.name);
         // A call that cannot be is not about the bytes.
         if error.category() == Category::Call { error } else { self.file.place(error.at(self.span().start)) }
+    }
+}
+
+impl fmt::Debug for FileTensor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut tensor = f.debug_struct("FileTensor");
+        tensor
+            .field("name", &self.name())
+            .field("info", self.info())
+            .field("range", &self.range())
+            .finish_non_exhaustive()
     }
 }

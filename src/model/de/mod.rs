@@ -44,6 +44,8 @@ pub struct Deserializer<S> {
     takes_item: bool,
     /// The tensor that such a list is.
     opened: Option<Tensor>,
+    /// How many structs around the one that is read are flattened into each other.
+    flattened: usize,
 }
 
 /// What the deserializer knows of the place that it is asked about next.
@@ -72,6 +74,7 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
             opens_list: false,
             takes_item: false,
             opened: None,
+            flattened: 0,
         }
     }
 
@@ -241,7 +244,30 @@ impl<'de, S: TensorSource<'de>> Deserializer<S> {
         visitor.visit_seq(ItemsAccess::new(self, len, false))
     }
 
+    /// Gives a struct. One that is flattened into itself would be followed down to the end of the stack, as its name does
+    /// not get longer.
     fn struct_fields<V: Visitor<'de>>(
+        &mut self,
+        derived: bool,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        const LIMIT: usize = 128;
+        if self.at != At::Shared {
+            return self.own_fields(derived, fields, visitor);
+        }
+        self.flattened += 1;
+        let read = if self.flattened > LIMIT {
+            let (what, found, limit) = ("number of structs flattened into each other", LIMIT as u64 + 1, LIMIT as u64);
+            Err(ErrorKind::Limit { what, found, limit }.into())
+        } else {
+            self.own_fields(derived, fields, visitor)
+        };
+        self.flattened -= 1;
+        read
+    }
+
+    fn own_fields<V: Visitor<'de>>(
         &mut self,
         derived: bool,
         fields: &'static [&'static str],
