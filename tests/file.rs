@@ -139,6 +139,8 @@ fn finds_tensors_by_name_and_by_position() {
     let file = OpenOptions::new().from_vec(format("btf").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
     assert_eq!(file.get("1").unwrap().info(), file.get("#1").unwrap().info());
     assert!(!file.get("#1").unwrap().has_name());
+    let error = file.array::<f64, Ix1>("#1").unwrap_err();
+    assert_eq!(error.tensor(), Some("#1"), "{error}");
     let error = file.get("#4").unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Missing { name, .. } if name == "#4"), "{error}");
     let file = OpenOptions::new().from_vec(format("ten").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();

@@ -138,7 +138,7 @@ impl<'f> FileTensor<'f> {
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
         let mut index = Index::starting_at(self.at);
         index.push(self.entry().clone())?;
-        self.file.read_index(index, load_value).map_err(|error| error.in_tensor(self.name()))
+        self.file.read_index(index, load_value).map_err(|error| error.in_tensor(self.file.index.label(self.at)))
     }
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
