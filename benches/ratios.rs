@@ -1,9 +1,10 @@
 //! Time as a multiple of what a plain copy of the same bytes takes.
 //!
 //! ```sh
-//! cargo bench --bench ratios                    # everything: takes 4 GiB of memory and two minutes
-//! cargo bench --bench ratios -- large           # only the cases whose names begin so
-//! BENCH_SHRINK=1000 cargo bench --bench ratios  # sizes divided by this
+//! bench="cargo bench -p tensorfile-benches --bench ratios"
+//! $bench                    # everything: takes 4 GiB of memory and two minutes
+//! $bench -- large           # only the cases whose names begin so
+//! BENCH_SHRINK=1000 $bench  # sizes divided by this
 //! ```
 //!
 //! Times on a busy machine wander, so each round measures the plain copy and the format one right after the other, in

@@ -1,7 +1,7 @@
 //! Throughput of writing and reading.
 //!
-//! `cargo bench --bench throughput`; `BENCH_SHRINK=1000` divides the sizes. What the numbers are worth, next to those
-//! of a plain copy, tells `cargo bench --bench ratios`.
+//! `cargo bench -p tensorfile-benches --bench throughput`; `BENCH_SHRINK=1000` divides the sizes. The benchmark `ratios`
+//! compares with a plain copy.
 
 mod cases;
 

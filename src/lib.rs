@@ -1,5 +1,4 @@
-//! Tensors in files: structs of `ndarray` arrays to named tensors and back, through serde, in the formats that other
-//! software reads.
+//! Reads and writes tensor files as structs of `ndarray` arrays, with names, dtypes and shapes checked.
 //!
 //! ```
 //! use ndarray::{Array1, Array2, array};
@@ -23,40 +22,67 @@
 //! let model = Mlp { embed: linear(), layers: vec![linear(), linear()], head: array![[3.0]] };
 //!
 //! let mut file = Vec::new();
-//! btf::to_writer(&mut file, &model)?;              // any `io::Write`; no second copy of the weights
-//! let back: Mlp = btf::from_slice(&file)?;         // owned fields copy once, `ArrayView` fields borrow
+//! btf::to_writer(&mut file, &model)?;              // any `io::Write`, without a copy of the weights
+//! let back: Mlp = btf::from_slice(&file)?;         // owned arrays are copied once, `ArrayView`s borrow
 //! assert_eq!(back, model);
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
 //!
-//! # Where to look
+//! # Overview
 //!
-//! - Each format is a module with one face, as `serde_json` has it: [`btf`], [`ten`], `ptd`, `tensorbuffers`,
-//!   `safetensors`, `npy` and `npz`. [`FORMATS`] is the table of them.
-//! - [`TensorFile`] says what a field of a struct may be and which names it gets; the derive macro of that name lists
-//!   its attributes.
-//! - [`TensorMap`] holds a file that no struct describes, [`Tensor`] and [`TensorView`] one tensor whose dtype shows
-//!   when the program runs.
-//! - [`array`](mod@array) lets arrays into ordinary serde structs; [`Arrays`] is a list of arrays as a value of serde.
-//! - [`save`] and [`load`] go by the extension and the content of a file; [`File`] opens one lazily, also a checkpoint in
-//!   shards, and [`LoadReport`] compares it with a type before anything is read.
-//! - [`Collection`] lets tensors go from file to file without being in memory; [`Caster`] casts them, [`Stats`] counts
-//!   them, and `digest` tells whether they are the same.
-//! - [`Error`] tells whose fault it was, and which tensor and byte it was about. [`Limits`] bound what a file may ask
-//!   for.
+//! | Task | Items |
+//! | --- | --- |
+//! | Load and save files by path | [`load`], [`save`], [`SaveOptions`] |
+//! | Map a struct to named tensors | `#[derive(TensorFile)]`; its docs list the attributes, [`TensorFile`](trait@TensorFile) the types of fields |
+//! | Work with tensors of any dtype | [`TensorMap`], [`Tensor`], [`TensorView`], [`CooTensor`], [`Blob`] |
+//! | Open a file, read single tensors or slices | [`File`], [`FileTensor`], [`OpenOptions`] |
+//! | Compare a file with a type | [`File::report`], [`LoadReport`], [`Schema`] |
+//! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz` |
+//! | Choose a format at run time | [`FORMATS`], [`Format`], [`WriteOptions`] |
+//! | Copy tensors from file to file | [`Tensors`], [`TensorSink`]; a [`File`] is `Tensors` |
+//! | Rename, filter, cast, check and print them on the way | [`view`] |
+//! | Put arrays into plain serde structs | [`array`](mod@array), [`Arrays`]; save them with [`SerdeValue`] |
+//! | Cast, count and digest elements | [`Caster`], [`Stats`], `digest` |
+//! | Bound the memory that a file may take | [`Limits`] |
+//! | Implement a format | [`record`] |
+//! | Implement a type that holds tensors | [`Store`], [`FromTensors`] |
+//!
+//! # Formats
+//!
+//! | Module | Dtypes |
+//! | --- | --- |
+//! | `btf` | i8 i16 i32 i64 f32 f64 u8 u16 u32 u64 |
+//! | `ten` | f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 |
+//! | `ptd` | u8 i8 i16 i32 i64 f16 f32 f64 bool qint8 quint8 qint32 bf16 quint4x2 quint2x4 bits16 f8_e5m2 f8_e4m3fn f8_e5m2fnuz f8_e4m3fnuz u16 u32 u64 |
+//! | `tensorbuffers` | f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 |
+//! | `safetensors` | bool u8 i8 f8_e5m2 f8_e4m3fn f8_e4m3fnuz f8_e5m2fnuz i16 u16 f16 bf16 i32 u32 f32 f64 i64 u64 |
+//! | `npy` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 |
+//! | `npz` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 |
+//!
+//! Each module describes the bytes of its format, and the cases in which its specification and other software disagree.
+//! [`Format`] has the names, ranks and layouts that a format can store. Tensors that it cannot store are an error before
+//! the first byte is written.
 //!
 //! # Names
 //!
-//! Nested fields join with dots, a `Vec` and a tuple are indices, a map is its keys, and an `Option` is absent when
-//! nothing lies under its name. A field's own name may hold dots. Derived structs refuse missing and unexpected
-//! tensors, wrong dtypes and wrong shapes.
+//! Names of nested fields are joined with dots. Items of a `Vec`, an array or a tuple are named by index, entries of a map
+//! by key, and an `Option` is `None` if the file has no tensor of its name or under it. Names may contain dots. Derived
+//! structs reject missing and unexpected tensors, wrong dtypes and wrong shapes.
 //!
-//! # Any serde format
+//! Formats without names are read by position, depth first.
 //!
-//! A tensor crosses serde as a struct of dtype, shape, layout and bytes under a private name. The formats of this crate
-//! know it; to all others it is that struct. So the same types go through `serde_json` or `postcard` too.
+//! # serde
+//!
+//! Types with `#[derive(TensorFile)]` implement serde's `Serialize` and `Deserialize`, so they also go through
+//! `serde_json` or `postcard`: a tensor is then a struct of dtype, shape, layout and bytes. [`load`], [`save`] and [`File`]
+//! do not use serde.
+//!
+//! # Features
+//!
+//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest` and `shards` are
+//! not. [`btf`] and [`ten`] need no feature.
 
-/// The examples of the README, which are tested with the others.
+/// Tests the examples of the README.
 #[cfg(all(doctest, feature = "derive"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -73,24 +99,30 @@ mod cast;
 pub mod digest;
 mod error;
 mod file;
+mod find;
 mod format;
 mod limits;
 mod model;
-mod report;
-mod source;
+pub mod record;
+mod serde;
 mod stats;
+mod storage;
 mod tensor;
-mod wire;
+pub mod view;
 
 #[cfg(feature = "derive")]
 pub use tensorfile_derive::TensorFile;
 
+pub use self::serde::SerdeValue;
 pub use array::Arrays;
-pub use cast::{CastLoss, CastReport, Caster};
+pub use cast::{CastLoss, CastReport, CastWriter, Caster, Number};
 #[cfg(feature = "digest")]
 pub use digest::Digest;
-pub use error::{Category, Error, ErrorKind, Gap, LoadReport, Misfit, MissingTensor, Result, UnexpectedTensor};
+pub use error::{
+    Category, Error, ErrorKind, Gap, InvalidCast, LoadReport, Misfit, MissingTensor, Result, UnexpectedTensor,
+};
 pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, load, save};
+pub use find::Deserializer;
 #[cfg(feature = "npy")]
 pub use format::npy;
 #[cfg(feature = "npz")]
@@ -101,12 +133,16 @@ pub use format::ptd;
 pub use format::safetensors;
 #[cfg(feature = "tensorbuffers")]
 pub use format::tensorbuffers;
-pub use format::{FORMATS, FileMetadata, Format, WriteOptions, btf, ten};
+pub use format::{FORMATS, btf, ten};
 pub use limits::Limits;
-pub use model::{Collection, FromTensors, Schema, SchemaEntry, Slot, TensorFile};
+pub use model::{
+    Adapt, Adaptable, EachEntry, EachPart, Entries, FieldDef, FromMapKey, FromTensors, KeyPart, List, Loaded, MapKey,
+    Node, Schema, SchemaEntry, Serializer, Sink, Source, Store, StructDef, TensorData, TensorFile, TensorRecord,
+    TensorSink, TensorSpec, Tensors,
+};
+pub use record::{FileMetadata, Format, Plan, WriteOptions};
 pub use stats::{Histogram, Stats};
 pub use tensor::{
-    Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, InvalidCast,
-    InvalidTensor, Layout, Number, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap,
-    TensorView, UnknownDtypeName,
+    Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, InvalidTensor, Layout,
+    QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView, UnknownDtypeName,
 };

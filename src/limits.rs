@@ -1,18 +1,18 @@
-/// How much a file may ask for before it is refused.
+/// Limits on the memory that reading a file may take.
 ///
-/// The numbers in a file decide how much memory reading it takes. Each is checked against the bytes that are there, and
-/// against these limits where that does not bound it.
+/// Sizes in a file are checked against the size of the file. Those that this does not bound are checked against these
+/// limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Tensors in a file. Default: 2²².
+    /// The most tensors in a file. Default: 2²².
     pub tensors: u64,
-    /// Dims of a tensor. Default: 255, as a dim order of one byte a dim allows.
+    /// The most dims of a tensor. Default: 255, the most that a [`DimOrder`](crate::DimOrder) can have.
     pub rank: u64,
-    /// Bytes of a tensor read from a stream, where no length tells how many will come. Default: 2⁴⁰.
+    /// The most bytes of a tensor that is read from a stream, whose length is not known. Default: 2⁴⁰.
     pub payload: u64,
-    /// Bytes by which the tensors of a file may be more than the file, because several names share one run of bytes or
-    /// because they are compressed. Default: 2³⁰.
+    /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes or are
+    /// compressed. Default: 2³⁰.
     pub shared: u64,
 }
 
@@ -23,34 +23,34 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The default limits.
+    /// Returns the default limits.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the number of tensors in a file.
+    /// Sets the most tensors in a file.
     #[must_use]
     pub fn tensors(mut self, tensors: u64) -> Self {
         self.tensors = tensors;
         self
     }
 
-    /// Sets the number of dims of a tensor.
+    /// Sets the most dims of a tensor.
     #[must_use]
     pub fn rank(mut self, rank: u64) -> Self {
         self.rank = rank;
         self
     }
 
-    /// Sets by how many bytes the tensors of a file may be more than the file.
+    /// Sets the most bytes by which the tensors of a file may be larger than the file.
     #[must_use]
     pub fn shared(mut self, shared: u64) -> Self {
         self.shared = shared;
         self
     }
 
-    /// Sets the number of bytes of a tensor read from a stream.
+    /// Sets the most bytes of a tensor that is read from a stream.
     #[must_use]
     pub fn payload(mut self, payload: u64) -> Self {
         self.payload = payload;

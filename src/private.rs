@@ -1,84 +1,87 @@
-//! What the code that `#[derive(TensorFile)]` writes calls. Not for people: it changes with the macro.
+//! Functions that code printed by `#[derive(TensorFile)]` calls. Not public API: they change with the macro.
 
-use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde::ser::SerializeStruct;
+pub use ::serde;
+pub use typeid::of as id;
 
-pub use serde;
+pub use crate::model::{Adapt, Adaptable, FieldDef, Node, Sink, Source, StructDef, node_of};
+pub use crate::serde::{deserialize_load, serialize_store};
 
-pub use crate::model::{Adapt, Adaptable, Field, Node};
-use crate::model::{Flattened, Loaded, Stored, Tied, token, with_schema};
-use crate::{FromTensors, TensorFile};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{FromTensors, Store};
 
-/// The names and types of a struct `T`.
-pub fn struct_node<T: TensorFile + ?Sized, const N: usize>(fields: fn() -> [Field; N], allow_unknown: bool) -> Node {
-    Node::of_struct::<T>(|| fields().into(), allow_unknown, T::node)
+/// A closure that is called with the number and the attributes of a field, and a source at its value.
+pub type EachField<'x, 'de> =
+    &'x mut (dyn FnMut(usize, &mut (dyn Source<'de> + '_), &'static Adapt) -> Result<()> + 'x);
+
+/// Returns a field as a value to write.
+#[inline]
+pub fn field<T: Store>(value: &T) -> &dyn Store {
+    value
 }
 
-/// Writes a field under `name`.
-pub fn store_field<S: SerializeStruct, T: TensorFile + ?Sized>(
-    state: &mut S,
-    name: &'static str,
-    value: &T,
+/// Writes the fields of the struct `node`.
+pub fn store_fields(sink: &mut dyn Sink, node: &Node, values: &[&dyn Store]) -> Result<()> {
+    sink.fields(def_of(node), values)
+}
+
+/// Writes the fields of the struct that `node`, a prefix, has as its only field.
+pub fn store_body(sink: &mut dyn Sink, node: &Node, values: &[&dyn Store]) -> Result<()> {
+    struct Body<'a> {
+        def: &'static StructDef,
+        values: &'a [&'a dyn Store],
+    }
+
+    impl Store for Body<'_> {
+        fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+            sink.fields(self.def, self.values)
+        }
+    }
+
+    let def = def_of(node);
+    sink.fields(def, &[&Body { def: body_of(def), values }])
+}
+
+/// Reads the fields of the struct `node`.
+pub fn load_fields<'de>(source: &mut dyn Source<'de>, node: &Node, each: EachField<'_, 'de>) -> Result<()> {
+    load_def(source, def_of(node), each)
+}
+
+/// Reads the fields of the struct that `node`, a prefix, has as its only field.
+pub fn load_body<'de>(source: &mut dyn Source<'de>, node: &Node, each: EachField<'_, 'de>) -> Result<()> {
+    let def = def_of(node);
+    source.fields(def, &mut |_, source| load_def(source, body_of(def), each))
+}
+
+fn load_def<'de>(source: &mut (dyn Source<'de> + '_), def: &'static StructDef, each: EachField<'_, 'de>) -> Result<()> {
+    source.fields(def, &mut |at, source| each(at, source, &def.fields[at].adapt))
+}
+
+/// Reads a field.
+pub fn put<'de, T: FromTensors<'de>>(
+    field: &mut Option<T>,
+    source: &mut (dyn Source<'de> + '_),
     adapt: &'static Adapt,
-) -> Result<(), S::Error> {
-    let value = Stored { value, adapt };
-    match adapt.tied {
-        Some(to) => state.serialize_field(name, &Tied { value, to }),
-        None => state.serialize_field(name, &value),
+) -> Result<()> {
+    *field = Some(T::load(source, adapt)?);
+    Ok(())
+}
+
+/// The error if a source left out a field.
+#[cold]
+pub fn incomplete(node: &Node) -> Error {
+    ErrorKind::Message(format!("the source left out fields of `{}`", def_of(node).name)).into()
+}
+
+/// Fails to compile if an attribute that needs an array is on another type.
+pub const fn check_adaptable<T: Adaptable + ?Sized>() {}
+
+fn def_of(node: &Node) -> &'static StructDef {
+    match *node {
+        Node::Struct(def) => def,
+        _ => unreachable!("a struct with fields is `Node::Struct`"),
     }
 }
 
-/// Writes the tensors of a field under the names that they would have without the field.
-///
-/// `key` is the field's name in formats that have no tensors.
-pub fn store_flattened<S: SerializeStruct, T: TensorFile + ?Sized>(
-    state: &mut S,
-    key: &'static str,
-    value: &T,
-) -> Result<(), S::Error> {
-    state.serialize_field(key, &Flattened(Stored { value, adapt: &Adapt::NONE }))
+fn body_of(def: &'static StructDef) -> &'static StructDef {
+    def_of(&(def.fields[0].node)())
 }
-
-/// Reads a derived struct; `fields` holds the texts that `token::FieldSpec` describes.
-pub fn load_struct<'de, T, D, V>(deserializer: D, fields: &'static [&'static str], visitor: V) -> Result<T, D::Error>
-where
-    T: TensorFile,
-    D: Deserializer<'de>,
-    V: Visitor<'de, Value = T>,
-{
-    with_schema::<D::Error, _>(T::node, || deserializer.deserialize_struct(token::DERIVED, fields, visitor))
-}
-
-/// Reads the value of the key that `map` gave last.
-pub fn next_value<'de, T: FromTensors<'de>, A: MapAccess<'de>>(
-    map: &mut A,
-    adapt: &'static Adapt,
-) -> Result<T, A::Error> {
-    map.next_value_seed(Loaded::<T>::new(adapt))
-}
-
-/// Passes over the value of a key that the struct does not know.
-pub fn skip_value<'de, A: MapAccess<'de>>(map: &mut A) -> Result<(), A::Error> {
-    map.next_value::<IgnoredAny>().map(|_| ())
-}
-
-/// Reads the next field of a format that has no field names; `None` where there are no more.
-pub fn next_element<'de, T: FromTensors<'de>, A: SeqAccess<'de>>(
-    seq: &mut A,
-    adapt: &'static Adapt,
-) -> Result<Option<T>, A::Error> {
-    seq.next_element_seed(Loaded::<T>::new(adapt))
-}
-
-/// The value of a field that the file does not have: `None` of an `Option`, else an error.
-pub fn missing<'de, T: FromTensors<'de>, E: serde::de::Error>(name: &'static str) -> Result<T, E> {
-    T::absent().ok_or_else(|| E::missing_field(name))
-}
-
-/// The error for a struct of a format without field names that ends too early.
-pub fn too_few<'de, A: SeqAccess<'de>>(found: usize, visitor: &dyn serde::de::Expected) -> A::Error {
-    A::Error::invalid_length(found, visitor)
-}
-
-/// Fails to compile where an attribute stands on something that is no array.
-pub const fn check_adaptable<T: Adaptable + ?Sized>() {}

@@ -51,7 +51,7 @@ fn skipped(cx: &mut Ctxt, field: &Field<'_>) {
     }
 }
 
-/// What is flattened is neither an array nor present or absent as a whole, and has no name.
+/// A flattened field is neither an array nor present or absent as a whole, and has no name.
 fn flattened(cx: &mut Ctxt, field: &Field<'_>) {
     if field.is_flattened() && !field.is_skipped() {
         for key in naming(field) {
@@ -122,7 +122,7 @@ fn names<'a>(field: &'a Field<'_>) -> impl Iterator<Item = (String, &'a dyn ToTo
     let first: &dyn ToTokens = match (&field.attrs.rename, &field.member) {
         (Some(rename), _) => &rename.value,
         (None, Member::Named(ident)) => ident,
-        (None, Member::Unnamed(_)) => &field.original.ty,
+        (None, Member::Unnamed(_)) => field.ty,
     };
     let aliases = field.attrs.aliases.iter().map(|alias| (alias.value.value(), &alias.value as &dyn ToTokens));
     std::iter::once((field.name.clone(), first)).chain(aliases)

@@ -6,24 +6,25 @@ use crate::attr::Container;
 use crate::ctxt::Ctxt;
 use crate::expand::{Env, in_const};
 
-/// Impls that do nothing, for a struct with a mistake: code that uses the struct should not be told of the mistake
-/// again.
+/// Returns impls that do nothing, for a struct with a mistake. So code that uses the struct adds no messages about
+/// missing impls.
 pub(crate) fn impls(input: &DeriveInput) -> TokenStream {
     let attrs = Container::parse(&mut Ctxt::default(), &input.attrs);
     let env = Env::new(&input.ident, &input.generics, &attrs);
     let Env { krate, private, de, .. } = &env;
     let stub = quote!({ ::core::unreachable!() });
     let tensor_file = env.writing.header(&quote!(#krate::TensorFile));
+    let store = env.writing.header(&quote!(#krate::Store));
     let serialize = env.writing.header(&quote!(#private::serde::Serialize));
     let reading = env.reading.as_ref().map(|reading| {
         let from_tensors = reading.header(&quote!(#krate::FromTensors<#de>));
         let deserialize = reading.header(&quote!(#private::serde::Deserialize<#de>));
         quote! {
             #from_tensors {
-                fn load<__D: #private::serde::Deserializer<#de>>(
-                    _: __D,
+                fn load(
+                    _: &mut dyn #private::Source<#de>,
                     _: &#private::Adapt,
-                ) -> ::core::result::Result<Self, __D::Error> #stub
+                ) -> ::core::result::Result<Self, #krate::Error> #stub
             }
             #deserialize {
                 fn deserialize<__D: #private::serde::Deserializer<#de>>(
@@ -34,12 +35,14 @@ pub(crate) fn impls(input: &DeriveInput) -> TokenStream {
     });
     in_const(&quote! {
         #tensor_file {
-            fn node() -> #private::Node #stub
-            fn store<__S: #private::serde::Serializer>(
+            const NODE: #private::Node = #private::Node::Tuple(&[]);
+        }
+        #store {
+            fn store(
                 &self,
-                _: __S,
+                _: &mut dyn #private::Sink,
                 _: &#private::Adapt,
-            ) -> ::core::result::Result<__S::Ok, __S::Error> #stub
+            ) -> ::core::result::Result<(), #krate::Error> #stub
         }
         #serialize {
             fn serialize<__S: #private::serde::Serializer>(

@@ -1,8 +1,8 @@
 //! The derive macro of the crate `tensorfile`.
 //!
 //! ```text
-//! tokens -> attr: parse -> model: understand -> check: judge -> expand: print
-//!                                                     |-------> fallback: print stubs, and the errors
+//! tokens ─► attr: parse ─► model: understand ─► check: report mistakes ─► expand: print the impls
+//!                                                                    └──► fallback: print the mistakes, and stubs
 //! ```
 
 mod attr;
@@ -21,34 +21,36 @@ use model::Model;
 
 /// Maps a struct to named tensors.
 ///
-/// Implements `TensorFile` and `FromTensors`, and serde's `Serialize` and `Deserialize` with them. Each field is a
-/// tensor, or a prefix for the tensors of another struct, and its name is the name in the file. A newtype struct is
-/// what its field is. The fields of other tuple structs are named `0`, `1` and so on.
+/// Each field is a tensor, or a struct whose tensors have the name of the field as their prefix. The name of the field is
+/// the name in the file. A struct with one unnamed field has the tensors of that field. Other tuple structs name their
+/// fields `0`, `1` and so on.
 ///
-/// # Attributes of the struct
+/// Implements `TensorFile`, `Store` and `FromTensors`, and serde's `Serialize` and `Deserialize` with them.
 ///
-/// | `#[tensor(...)]` | |
-/// | --- | --- |
-/// | `rename_all = "camelCase"` | Spells the names of the fields by a rule. The rules are those of serde: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE`. |
-/// | `prefix = "bert"` | All tensors of the struct lie under this name: `bert.embed`, … |
-/// | `allow_unknown` | Reading passes over tensors that the struct has no field for. Without it they are an error. |
-/// | `write_only` | The struct is not read. Needed if a field can only be written, as `ArrayViewMut`. |
-/// | `crate = path` | Where the crate `tensorfile` is, if it is not `::tensorfile`. |
-///
-/// # Attributes of a field
+/// # Struct attributes
 ///
 /// | `#[tensor(...)]` | |
 /// | --- | --- |
-/// | `rename = "fc1.weight"` | The name in the file. It may have dots. |
-/// | `alias = "out.weight"` | Another name to read the field by. May be given several times. |
-/// | `skip` | The field is not in the file. Reading sets it to its `Default`, or to the value of `default`. |
-/// | `default`, `default = "path"` | If the file does not have the field, it is its `Default`, or what a function returns. |
-/// | `flatten` | The tensors of the field have the names that they would have as fields of this struct. |
-/// | `cast` | Reading converts the elements of other numeric types. |
-/// | `shape = [64, _]` | The dims that the array has, wherever a number or a constant stands. |
+/// | `rename_all = "camelCase"` | Renames all fields. The rules are those of serde: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE`. |
+/// | `prefix = "bert"` | Puts a prefix before the names of all tensors: `bert.embed`, … |
+/// | `allow_unknown` | Skips tensors that the struct has no field for. Without it they are an error. |
+/// | `write_only` | Leaves out `FromTensors` and `Deserialize`. Needed if a field can be written but not read, such as `ArrayViewMut`. |
+/// | `crate = path` | The path of the crate `tensorfile`, if it is not `::tensorfile`. |
+///
+/// # Field attributes
+///
+/// | `#[tensor(...)]` | |
+/// | --- | --- |
+/// | `rename = "fc1.weight"` | Sets the name in the file. It may contain dots. |
+/// | `alias = "out.weight"` | Adds another name to read the field by. May be repeated. |
+/// | `skip` | Leaves the field out of the file. Reading sets it to `Default::default()`, or to the value of `default`. |
+/// | `default`, `default = "path"` | If the file does not have the field, reading sets it to `Default::default()`, or calls a function. |
+/// | `flatten` | Names the tensors of the field as if they were fields of this struct. |
+/// | `cast` | Reads elements of other numeric dtypes and converts them. |
+/// | `shape = [64, _]` | Sets the dims of the array: numbers, constants, or `_` for any size. |
 /// | `transpose` | The file holds the array with its dims reversed. |
-/// | `tied = "embed.weight"` | The field is the same as the tensor of that name, counted from the top of the file: formats that can, such as `ptd`, store the bytes once. Writing refuses a field that is not equal. |
-// `serde` is registered so that its attributes reach us: the compiler would only say that it does not know them.
+/// | `tied = "embed.weight"` | The field equals the tensor of that name, which is the full name in the file. Formats that can share bytes, such as `ptd`, store them once. Writing a field that differs is an error. |
+// `serde` is registered so that its attributes get here and can be refused with advice.
 #[proc_macro_derive(TensorFile, attributes(tensor, serde))]
 pub fn derive_tensor_file(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     derive(&parse_macro_input!(input as DeriveInput)).into()

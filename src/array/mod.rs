@@ -1,6 +1,6 @@
-//! Arrays of `ndarray` as tensors, and the helper for serde's `with`.
+//! Arrays of `ndarray` as tensors, and a module for serde.
 //!
-//! An ordinary serde struct sends an array through the tensor path with this module as `with`:
+//! `#[serde(with = "tensorfile::array")]` makes arrays in plain serde structs tensors:
 //!
 //! ```
 //! use ndarray::{Array2, array};
@@ -19,8 +19,8 @@
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
 //!
-//! What holds no tensor leaves nothing in a file. serde has to be told that an empty list may be missing; a struct with
-//! `#[derive(TensorFile)]` knows it:
+//! A list without tensors leaves nothing in a file. A plain serde struct must say that it may be missing. A struct with
+//! `#[derive(TensorFile)]` need not:
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -40,59 +40,20 @@
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
 
-mod read;
-mod write;
+mod load;
+mod order;
+mod store;
+mod with;
 
 use ndarray::{ArrayView, IxDyn, ShapeBuilder};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::{Adapt, with_schema};
-use crate::tensor::{CooTensor, Element, Layout, Shape, Tensor, TensorInfo, TensorView};
-use crate::{Error, ErrorKind, FromTensors, Result, TensorFile};
+pub use with::{Arrays, deserialize, serialize};
 
-/// For `#[serde(with = "tensorfile::array")]`: serializes an array, or a collection of arrays, as tensors.
-///
-/// # Errors
-///
-/// What the serializer reports.
-pub fn serialize<T: TensorFile + ?Sized, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-    value.store(serializer, &Adapt::NONE)
-}
-
-/// For `#[serde(with = "tensorfile::array")]`: deserializes an array, or a collection of arrays, from tensors.
-///
-/// # Errors
-///
-/// What the deserializer reports.
-pub fn deserialize<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    with_schema::<D::Error, _>(T::node, || T::load(deserializer, &Adapt::NONE))
-}
-
-/// Arrays, or collections of arrays, where a value of serde is wanted.
-///
-/// ```
-/// use ndarray::{Array2, array};
-/// use tensorfile::{Arrays, ten};
-///
-/// let file = ten::to_vec(&Arrays(vec![array![[1.0_f32, 2.0]], array![[3.0]]]))?;
-/// let Arrays(list): Arrays<Vec<Array2<f32>>> = ten::from_slice(&file)?;
-/// assert_eq!(list[1], array![[3.0]]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Arrays<T>(pub T);
-
-impl<T: TensorFile> Serialize for Arrays<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serialize(&self.0, serializer)
-    }
-}
-
-impl<'de, T: FromTensors<'de>> Deserialize<'de> for Arrays<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserialize(deserializer).map(Arrays)
-    }
-}
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::TensorSpec;
+use crate::tensor::{
+    CooTensor, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView, from_le_bytes, view_le_bytes,
+};
 
 impl<'a> TensorView<'a> {
     /// The elements as an array that borrows them.
@@ -112,8 +73,8 @@ impl<'a> TensorView<'a> {
     /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment;
     ///   [`to_array`](Self::to_array) copies them.
     pub fn array<A: Element>(&self) -> Result<ArrayView<'a, A, IxDyn>> {
-        crate::model::accept::<A>(self.info(), None, &Adapt::NONE)?;
-        read::view(self.info(), self.as_bytes())
+        TensorSpec::dense(A::DTYPE, None).check(self.info())?;
+        load::view(self.info(), view_le_bytes(self.as_bytes()).ok_or_else(load::misaligned::<A>)??)
     }
 
     /// The elements as an array of its own: copies them, from any address.
@@ -122,8 +83,8 @@ impl<'a> TensorView<'a> {
     ///
     /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
     pub fn to_array<A: Element>(&self) -> Result<ndarray::ArrayD<A>> {
-        crate::model::accept::<A>(self.info(), None, &Adapt::NONE)?;
-        read::owned(self.info(), crate::tensor::from_le_bytes(self.as_bytes())?)
+        TensorSpec::dense(A::DTYPE, None).check(self.info())?;
+        load::owned(self.info(), from_le_bytes(self.as_bytes())?)
     }
 
     /// The stored elements of a sparse tensor. Copies them.
@@ -218,7 +179,7 @@ impl<A: Element> CooTensor<A> {
 }
 
 fn array_too_large(info: &TensorInfo) -> Error {
-    crate::InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
+    InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
 }
 
 /// The dims and strides of an array of `D` that has the tensor's layout.

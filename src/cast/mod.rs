@@ -1,19 +1,34 @@
-//! Casting the elements of a tensor to another dtype, and telling what that changes.
+//! Conversions between numeric dtypes, and reports of the changes.
 
+mod elements;
+mod float8;
 mod kernels;
+mod nearest;
+mod number;
 mod report;
+mod small_float;
+mod strict;
+mod writer;
 
-use kernels::Kernel;
+pub use number::Number;
 pub use report::{CastLoss, CastReport};
+pub use writer::CastWriter;
+
+pub(crate) use elements::{CHUNK, WholeElements, in_chunks};
+pub(crate) use kernels::{FloatChunks, float_chunks};
+pub(crate) use strict::{can_cast, cast};
+
+use std::io;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{Dtype, Pieces};
+use crate::tensor::Dtype;
+use kernels::Kernel;
 
-/// Casts little-endian elements of one dtype to another, piece by piece, and counts what the new one cannot hold.
+/// Casts little-endian elements of one dtype to another, piece by piece, and counts the numbers that change.
 ///
-/// Every number becomes the nearest of the other dtype, ties to even, and is rounded once. What lies beyond the largest
-/// becomes infinite, or NaN in a float without infinities, as [`Dtype::F8E4M3Fn`] is; as an integer it becomes the
-/// largest or the smallest one. NaN stays NaN, and becomes 0 as an integer.
+/// Every number becomes the nearest number of the other dtype, ties to even, and is rounded once. Numbers out of range
+/// become infinity, NaN in floats without infinities such as [`Dtype::F8E4M3Fn`], or the largest or smallest integer.
+/// NaN stays NaN, and becomes 0 as an integer.
 ///
 /// ```
 /// use half::f16;
@@ -36,16 +51,16 @@ pub struct Caster {
     from: Dtype,
     to: Dtype,
     kernel: Kernel,
-    pieces: Pieces,
+    elements: WholeElements,
     report: CastReport,
 }
 
 impl Caster {
-    /// A caster between two floating-point dtypes, or between two integer dtypes.
+    /// Creates a caster between two floating-point dtypes or between two integer dtypes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] where one of the dtypes is neither, or one is a float and the other an integer.
+    /// [`ErrorKind::Unsupported`]: one of the dtypes is neither, or one is a float and the other an integer.
     pub fn new(from: Dtype, to: Dtype) -> Result<Self> {
         let caster = Self::between_kinds(from, to)?;
         if from.is_float() != to.is_float() {
@@ -55,35 +70,57 @@ impl Caster {
         Ok(caster)
     }
 
-    /// A caster between any two integer or floating-point dtypes.
+    /// Creates a caster between any two integer or floating-point dtypes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] where one of the dtypes is neither, as `bool` and the quantised ones are.
+    /// [`ErrorKind::Unsupported`]: one of the dtypes is neither, such as `bool` and the quantised ones.
     pub fn between_kinds(from: Dtype, to: Dtype) -> Result<Self> {
         let Some(kernel) = Kernel::between(from, to) else {
             return Err(unsupported(from, to, "only integers and floats are cast"));
         };
-        Ok(Self { from, to, kernel, pieces: Pieces::new(from.block_bytes(), 0), report: CastReport::default() })
+        let elements = WholeElements::new(from.block_bytes(), 0);
+        Ok(Self { from, to, kernel, elements, report: CastReport::default() })
     }
 
-    /// Casts the next bytes, and adds the new ones to `out`.
+    /// Casts the next bytes, and appends the results to `out`.
     ///
-    /// An element that the piece cuts in two is cast once the rest has come.
+    /// The piece may begin and end inside of an element; that element is cast when its last byte arrives.
     pub fn cast(&mut self, piece: &[u8], out: &mut Vec<u8>) {
-        let Self { from, to, kernel, pieces, report } = self;
+        let Self { from, to, kernel, elements, report } = self;
         out.reserve(piece.len() / from.block_bytes() * to.block_bytes());
-        pieces.add(piece, |elements| {
-            let tally = kernel.cast(elements, out);
-            if tally.losses() > 0 && report.first_loss.is_none() {
-                report.first_loss = kernel.first_loss(elements).map(|loss| loss.after(report.elements));
+        elements.add(piece, |elements| {
+            let changes = kernel.cast(elements, out);
+            if changes.losses() > 0 && report.first_loss.is_none() {
+                let loss = kernel.first(elements, |changes| changes.losses() > 0);
+                report.first_loss = loss.map(|(at, from, to)| CastLoss::new(report.elements + at as u64, from, to));
             }
             report.elements += (elements.len() / from.block_bytes()) as u64;
-            report.add(&tally);
+            report.add(&changes);
         });
     }
 
-    /// What was cast so far, and what changed by it.
+    /// Returns a writer that casts the bytes written to it, and writes the results to `out`.
+    ///
+    /// Memory is bounded: however much is written at once, it is cast in pieces of up to 64 KiB.
+    ///
+    /// ```
+    /// use std::io::Write;
+    /// use tensorfile::{Caster, Dtype, Tensor};
+    ///
+    /// let tensor = Tensor::from_slice(&[1_i32, -2], [2])?;
+    /// let mut caster = Caster::new(Dtype::I32, Dtype::I16)?;
+    /// let mut out = Vec::new();
+    /// caster.writer(&mut out).write_all(tensor.as_bytes())?;
+    /// assert_eq!(out, Tensor::from_slice(&[1_i16, -2], [2])?.as_bytes());
+    /// assert!(caster.report().is_exact());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    pub fn writer<W: io::Write>(&mut self, out: W) -> CastWriter<'_, W> {
+        CastWriter::new(self, out)
+    }
+
+    /// Returns the counts of the elements that were cast so far, and of those that changed.
     #[must_use]
     pub fn report(&self) -> &CastReport {
         &self.report

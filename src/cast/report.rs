@@ -1,22 +1,20 @@
 use std::fmt;
 
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use super::Number;
+use super::kernels::Changes;
 
-use super::kernels::Tally;
-
-/// What a [`Caster`](super::Caster) changed.
+/// Counts of the elements that a [`Caster`](super::Caster) changed.
 ///
-/// No element is counted as two kinds of change.
+/// No element is counted as more than one kind of change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CastReport {
-    /// All elements that were cast.
+    /// All elements.
     pub elements: u64,
     /// Numbers that became another number, the nearest one.
     pub rounded: u64,
-    /// Numbers, infinities among them, that lie beyond the largest of the new dtype: they became infinite, NaN where
-    /// there is no infinity, or the largest or smallest integer.
+    /// Numbers, including infinity, out of range of the new dtype: they became infinity, NaN if there is no infinity, or
+    /// the largest or smallest integer.
     pub overflowed: u64,
     /// Numbers other than zero that became zero, the nearest number.
     pub underflowed: u64,
@@ -27,70 +25,46 @@ pub struct CastReport {
 }
 
 impl CastReport {
-    /// Whether every number is what it was.
+    /// Returns `true` if no element changed.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.rounded == 0 && self.losses() == 0
     }
 
-    /// The elements that more happened to than rounding.
+    /// Returns the number of elements that overflowed, underflowed, or were NaN and became 0.
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.overflowed + self.underflowed + self.nan_to_zero
     }
 
-    pub(super) fn add(&mut self, tally: &Tally) {
-        self.rounded += tally.changed - tally.overflowed - tally.underflowed;
-        self.overflowed += tally.overflowed;
-        self.underflowed += tally.underflowed;
-        self.nan_to_zero += tally.nan_to_zero;
+    pub(super) fn add(&mut self, changes: &Changes) {
+        self.rounded += changes.changed - changes.overflowed - changes.underflowed;
+        self.overflowed += changes.overflowed;
+        self.underflowed += changes.underflowed;
+        self.nan_to_zero += changes.nan_to_zero;
     }
 }
 
-impl Serialize for CastReport {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut report = serializer.serialize_struct("CastReport", 6)?;
-        report.serialize_field("elements", &self.elements)?;
-        report.serialize_field("rounded", &self.rounded)?;
-        report.serialize_field("overflowed", &self.overflowed)?;
-        report.serialize_field("underflowed", &self.underflowed)?;
-        report.serialize_field("nan_to_zero", &self.nan_to_zero)?;
-        report.serialize_field("first_loss", &self.first_loss)?;
-        report.end()
-    }
-}
-
-/// An element whose number was lost.
+/// An element whose number was lost in a cast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CastLoss {
-    /// Which element, of all that were cast.
+    /// The index of the element, among all that were cast.
     pub element: u64,
-    /// The number it was.
+    /// The number before.
     pub from: String,
-    /// What it became.
+    /// The number after.
     pub to: String,
 }
 
 impl CastLoss {
-    /// The loss as one of a run of elements that comes after others.
-    pub(super) fn after(self, elements: u64) -> Self {
-        Self { element: self.element + elements, ..self }
+    pub(super) fn new(element: u64, from: Number, to: Number) -> Self {
+        Self { element, from: from.to_string(), to: to.to_string() }
     }
 }
 
 impl fmt::Display for CastLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "element {} is {}, which became {}", self.element, self.from, self.to)
-    }
-}
-
-impl Serialize for CastLoss {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut loss = serializer.serialize_struct("CastLoss", 3)?;
-        loss.serialize_field("element", &self.element)?;
-        loss.serialize_field("from", &self.from)?;
-        loss.serialize_field("to", &self.to)?;
-        loss.end()
     }
 }

@@ -1,6 +1,6 @@
 use super::{Digest, MAGIC};
 
-/// Computes the digest of a collection from those of its tensors, in any order.
+/// Computes the digest of a collection from the digests of its tensors, added in any order.
 ///
 /// ```
 /// use tensorfile::digest::{CollectionDigester, Digest};
@@ -19,18 +19,18 @@ use super::{Digest, MAGIC};
 pub struct CollectionDigester(Vec<(String, Digest)>);
 
 impl CollectionDigester {
-    /// A collection without tensors.
+    /// Creates a digester without tensors.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a tensor: its name, or its position where it has none, and its digest.
+    /// Adds the digest of a tensor, with its name, or its position if it has none.
     pub fn add(&mut self, name: impl Into<String>, digest: Digest) {
         self.0.push((name.into(), digest));
     }
 
-    /// The digest of all that was added.
+    /// Returns the digest of all tensors.
     #[must_use]
     pub fn finish(mut self) -> Digest {
         self.0.sort_unstable();

@@ -1,7 +1,7 @@
-//! Digests of what tensors hold: the same in every format, memory order and version of this crate.
+//! Digests of tensors: the same in every format, memory order and version of this crate.
 //!
-//! Two files hold the same tensors where their [collection digests](CollectionDigester) are equal, whatever formats they
-//! have and in whatever order they list the tensors.
+//! Two files of any formats hold the same tensors, in any order, if their [collection digests](CollectionDigester) are
+//! equal.
 //!
 //! ```
 //! use tensorfile::digest::Digest;
@@ -29,16 +29,16 @@
 //! ```
 //!
 //! - `0` is one zero byte, numbers are little-endian, and `dtype` is [`Dtype::name`](crate::Dtype::name), such as `f32`.
-//! - `dense` is a tensor of any memory order; its elements are little-endian and in row-major order.
-//! - `sparse` is a tensor in COO layout. Entries are in row-major order of their coordinates, and of several with one
-//!   coordinate only the last one given counts, as in [`CooTensor::to_dense`](crate::CooTensor::to_dense). A stored zero
-//!   is an entry as any other, and a sparse tensor has another digest than the dense one that it stands for, which may
-//!   be larger than any memory.
-//! - `blob` is what [`Layout::Blob`](crate::Layout::Blob) says; it has another digest than a `u8` tensor of its bytes.
-//! - `collection` lists all tensors, sorted by the bytes of their UTF-8 names; `length` counts those. A tensor without
-//!   a name is called by its position, `0`, `1`, ….
+//! - `dense` is a tensor of any memory order. Its elements are little-endian and in row-major order.
+//! - `sparse` is a tensor in COO layout. Entries are in row-major order of their coordinates. Of several entries with the
+//!   same coordinate only the last one counts, as in [`CooTensor::to_dense`](crate::CooTensor::to_dense). A stored zero is
+//!   an entry like any other. A sparse tensor and the same tensor in dense layout have different digests.
+//! - `blob` is for [`Layout::Blob`](crate::Layout::Blob). A blob and a `u8` tensor of its bytes have different digests.
+//! - `collection` lists all tensors, sorted by the bytes of their UTF-8 names; `length` is the number of these bytes. The
+//!   name of a tensor without one is its position, `0`, `1`, ….
 //!
-//! Elements are compared as bytes: 0.0 and -0.0, and two kinds of NaN, are different. So are equal numbers of two dtypes.
+//! Elements are compared as bytes: 0.0 and -0.0 are different, as are NaN with different bits, and equal numbers of
+//! different dtypes.
 
 mod collection;
 mod tensor;
@@ -46,17 +46,15 @@ mod tensor;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 pub use collection::CollectionDigester;
 pub use tensor::TensorDigester;
 
-/// What all hashed bytes begin with.
+/// The start of all hashed bytes.
 const MAGIC: &[u8] = b"tensorfile.digest.v1\0";
 
-/// The digest of a tensor or of a collection; the [module](self) says of which bytes.
+/// The digest of a tensor or of a collection, as defined in the [module](self).
 ///
-/// Shown, parsed and serialized as 64 hexadecimal digits.
+/// Displayed, parsed and serialized as 64 hexadecimal digits.
 ///
 /// ```
 /// use tensorfile::digest::Digest;
@@ -82,7 +80,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// A text that is no digest.
+/// The error for a text that is not a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidDigest;
 
@@ -105,18 +103,5 @@ impl FromStr for Digest {
 impl From<blake3::Hash> for Digest {
     fn from(hash: blake3::Hash) -> Self {
         Self(hash.into())
-    }
-}
-
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
     }
 }

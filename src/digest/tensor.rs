@@ -1,12 +1,12 @@
-use std::convert::Infallible;
+use std::io;
 
 use blake3::Hasher;
 
 use super::{Digest, MAGIC};
-use crate::tensor::{DimOrder, InvalidTensor, Layout, TensorInfo, TensorView, bytes_in_row_major, coo_parts, grow};
+use crate::tensor::{DimOrder, InvalidTensor, Layout, TensorInfo, TensorView, coo_parts, grow, write_row_major};
 
 impl Digest {
-    /// The digest of a tensor in memory.
+    /// Computes the digest of a tensor in memory.
     #[must_use]
     pub fn of(tensor: &TensorView<'_>) -> Self {
         let info = tensor.info();
@@ -22,10 +22,12 @@ impl Digest {
     }
 }
 
-/// Computes the digest of a tensor whose payload comes in pieces.
+/// Computes the digest of a tensor from its payload in pieces.
 ///
-/// A row-major tensor or a blob is hashed as it comes. One in a dim order or in COO layout is held in memory whole:
-/// its order is another than the digest's.
+/// Row-major tensors and blobs are hashed as they arrive. Tensors in a dim order or in COO layout are buffered: they are
+/// hashed in another order.
+///
+/// The payload can be passed to [`update`](Self::update), or written: [`TensorDigester`] is an [`io::Write`].
 ///
 /// ```
 /// use tensorfile::digest::{Digest, TensorDigester};
@@ -40,40 +42,38 @@ impl Digest {
 #[derive(Debug, Clone)]
 pub struct TensorDigester {
     info: TensorInfo,
-    /// The bytes that came.
+    /// The bytes that have arrived.
     found: u64,
-    way: Way,
+    state: State,
 }
 
 #[derive(Debug, Clone)]
-enum Way {
-    /// Hashed as they come.
-    Straight(Box<Hasher>),
-    /// Gathered, to be put in order.
-    Gathered(Vec<u8>),
+enum State {
+    Hashing(Box<Hasher>),
+    Buffering(Vec<u8>),
 }
 
 impl TensorDigester {
-    /// A digester of a tensor with this dtype, shape and layout.
+    /// Creates a digester for a tensor with this dtype, shape and layout.
     #[must_use]
     pub fn new(info: &TensorInfo) -> Self {
-        let way = match info.layout {
-            Layout::RowMajor | Layout::Blob => Way::Straight(Box::new(head(info))),
-            Layout::DimOrder(_) | Layout::Coo { .. } => Way::Gathered(Vec::new()),
+        let state = match info.layout {
+            Layout::RowMajor | Layout::Blob => State::Hashing(Box::new(head(info))),
+            Layout::DimOrder(_) | Layout::Coo { .. } => State::Buffering(Vec::new()),
         };
-        Self { info: info.clone(), found: 0, way }
+        Self { info: info.clone(), found: 0, state }
     }
 
-    /// Takes the next bytes of the payload, in the tensor's layout.
+    /// Adds the next bytes of the payload, in the tensor's layout.
     pub fn update(&mut self, piece: &[u8]) {
         self.found += piece.len() as u64;
-        match &mut self.way {
-            Way::Straight(hasher) => {
+        match &mut self.state {
+            State::Hashing(hasher) => {
                 hasher.update(piece);
             }
-            Way::Gathered(bytes) => {
+            State::Buffering(bytes) => {
                 let expected = self.info.payload_bytes().unwrap_or(0);
-                // What is too much is told at the end, and not gathered.
+                // A payload that is too long is an error in `finish`, and not buffered.
                 if self.found <= expected as u64 {
                     grow(bytes, piece.len(), expected);
                     bytes.extend_from_slice(piece);
@@ -82,21 +82,45 @@ impl TensorDigester {
         }
     }
 
-    /// The digest.
+    /// Returns the digest.
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor`] where the bytes were not as many as the tensor takes, or a dim order or coordinate is wrong.
+    /// [`InvalidTensor`]: the payload has another size than the tensor takes, or a dim order or coordinate is invalid.
     pub fn finish(self) -> Result<Digest, InvalidTensor> {
         self.info.check_payload(self.found)?;
-        match self.way {
-            Way::Straight(hasher) => Ok(hasher.finalize().into()),
-            Way::Gathered(bytes) => Ok(Digest::of(&TensorView::new(self.info, &bytes)?)),
+        match self.state {
+            State::Hashing(hasher) => Ok(hasher.finalize().into()),
+            State::Buffering(bytes) => Ok(Digest::of(&TensorView::new(self.info, &bytes)?)),
         }
     }
 }
 
-/// A hasher of all that comes before the elements.
+/// Writing adds to the payload.
+///
+/// ```
+/// use std::io::Write;
+/// use tensorfile::digest::{Digest, TensorDigester};
+/// use tensorfile::Tensor;
+///
+/// let tensor = Tensor::from_slice(&[1.0_f32, 2.0], [2])?;
+/// let mut digester = TensorDigester::new(tensor.info());
+/// digester.write_all(tensor.as_bytes())?;
+/// assert_eq!(digester.finish()?, Digest::of(&tensor.as_view()));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+impl io::Write for TensorDigester {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.update(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Hashes everything before the elements.
 fn head(info: &TensorInfo) -> Hasher {
     let mut hasher = Hasher::new();
     hasher.update(MAGIC);
@@ -117,11 +141,8 @@ fn head(info: &TensorInfo) -> Hasher {
 }
 
 fn in_row_major(hasher: &mut Hasher, tensor: &TensorView<'_>, order: &DimOrder) {
-    let hash = |batch: &[u8]| {
-        hasher.update(batch);
-        Ok::<(), Infallible>(())
-    };
-    let Ok(()) = bytes_in_row_major(tensor.as_bytes(), tensor.shape(), order, hash);
+    write_row_major(tensor.as_bytes(), tensor.dtype().block_bytes(), tensor.shape(), order, hasher)
+        .expect("hashing does not fail");
 }
 
 fn in_order_of_coordinates(hasher: &mut Hasher, tensor: &TensorView<'_>) {
@@ -132,7 +153,7 @@ fn in_order_of_coordinates(hasher: &mut Hasher, tensor: &TensorView<'_>) {
     let key = |entry: usize| row(entry).chunks_exact(8).map(|index| u64::from_le(bytemuck::pod_read_unaligned(index)));
 
     let mut entries: Vec<usize> = (0..values.len() / tensor.dtype().block_bytes()).collect();
-    // Of equal coordinates the last one given comes first, and stays.
+    // Of equal coordinates, the last entry is sorted first, and the others are removed.
     entries.sort_by(|&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));
     entries.dedup_by(|later, first| row(*later) == row(*first));
 

@@ -1,198 +1,198 @@
 use std::fmt;
 use std::io;
 
-use super::LoadReport;
-use crate::tensor::{Dtype, InvalidCast, InvalidTensor, TensorInfo};
+use super::{InvalidCast, LoadReport};
+use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
-/// Whose fault an error is.
+/// The cause of an error, in broad classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Category {
     /// The file is malformed.
     File,
-    /// The file is well-formed, but does not hold what the type wants.
+    /// The file is well-formed, but does not match the type that is read from it.
     Mismatch,
-    /// The value or the call asks for what cannot be.
+    /// The value or the call asks for something that is not supported.
     Call,
-    /// A limit was passed.
+    /// The file exceeds one of the [`Limits`](crate::Limits).
     Limit,
-    /// Reading or writing failed.
+    /// An I/O operation failed.
     Io,
 }
 
-/// What is wrong.
+/// The kinds of errors.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file ends too early.
     Truncated {
-        /// The bytes wanted at the offset.
+        /// The number of bytes needed at the offset.
         needed: u64,
-        /// The bytes there.
+        /// The number of bytes between the offset and the end of the file.
         left: u64,
     },
-    /// A file that is of no format that there is.
+    /// The file's format was not recognized.
     UnknownFormat {
         /// The first bytes, up to eight.
         found: Vec<u8>,
-        /// The formats that there are.
+        /// The formats that were tried.
         formats: Vec<&'static str>,
     },
-    /// A file that could be of several formats.
+    /// The file could be of several formats.
     AmbiguousFormat {
-        /// These.
+        /// The candidates.
         formats: Vec<&'static str>,
     },
-    /// The bytes that tell the format are not there.
+    /// The file does not have the magic bytes of its format.
     BadMagic {
         /// The bytes found.
         found: Vec<u8>,
         /// The bytes expected.
         expected: &'static [u8],
     },
-    /// A dtype that the format's specification does not have.
+    /// A dtype is not in the format's specification.
     UnknownDtype {
         /// The number or text found.
         tag: String,
     },
-    /// A layout that the format's specification does not have.
+    /// A layout is not in the format's specification.
     UnknownLayout {
         /// The number found.
         tag: u64,
     },
-    /// A number in the file that cannot be right.
+    /// A number in the file is invalid.
     BadNumber {
-        /// What the number is, such as `rank`.
+        /// The name of the number, such as `rank`.
         what: &'static str,
         /// The number found.
         found: i128,
-        /// What would be right.
+        /// The numbers that are valid.
         expected: String,
     },
-    /// Two tensors share bytes without being the same.
+    /// Two tensors overlap without being the same bytes.
     Overlap {
         /// The other tensor.
         other: String,
-        /// Where the other one begins and ends.
+        /// The bytes of the other tensor.
         range: std::ops::Range<u64>,
     },
-    /// Dtype, shape, layout and bytes that do not fit each other.
+    /// Dtype, shape, layout and payload do not fit each other.
     InvalidTensor(InvalidTensor),
-    /// Two tensors of one name.
+    /// Two tensors have the same name.
     DuplicateName {
         /// The name.
         name: String,
     },
-    /// Something else that the file's format forbids.
+    /// The file breaks another rule of its format.
     Malformed {
-        /// What was found, and what was expected.
+        /// The rule and what was found.
         what: String,
     },
 
-    /// The type wants a tensor that the file does not have.
+    /// The file does not have a tensor of the type.
     Missing {
         /// The tensor's name.
         name: String,
-        /// Some names that the file has.
+        /// Some names in the file.
         found: Vec<String>,
         #[doc(hidden)]
         complete: bool,
     },
-    /// The file has a tensor that the type does not want.
+    /// The file has a tensor that the type does not have.
     Unexpected {
         /// The tensor's name.
         name: String,
-        /// Some names that the type has.
+        /// Some names of the type.
         expected: Vec<String>,
         #[doc(hidden)]
         complete: bool,
     },
-    /// A tensor of another dtype than the type wants.
+    /// A tensor has another dtype than the type.
     WrongDtype {
         /// The tensor in the file.
         found: TensorInfo,
-        /// The dtype wanted.
+        /// The dtype of the type.
         expected: Dtype,
     },
-    /// A tensor of another rank or with other dims than the type wants.
+    /// A tensor has another rank or other dims than the type.
     WrongShape {
         /// The tensor in the file.
         found: TensorInfo,
-        /// What the type wants, such as `rank 2` or `[64, _]`.
+        /// The shape or rank of the type, such as `rank 2` or `[64, _]`.
         expected: String,
     },
-    /// A tensor of another layout than the type wants.
+    /// A tensor has another layout than the type.
     WrongLayout {
         /// The tensor in the file.
         found: TensorInfo,
-        /// What the type wants.
+        /// The layout of the type.
         expected: &'static str,
     },
-    /// Not as many tensors as the type wants.
+    /// The file has more or fewer tensors than the type.
     WrongCount {
-        /// The tensors in the file.
+        /// The number of tensors in the file.
         found: u64,
-        /// What the type wants.
+        /// The number of tensors of the type.
         expected: String,
     },
-    /// A tensor of a file without names that does not fit the type where it stands.
+    /// A tensor of a file without names does not match the type at its position.
     WrongSlot {
-        /// The tensor in the file; `None` for its end.
+        /// The tensor in the file; `None` at its end.
         found: Option<TensorInfo>,
-        /// What the type may have here, such as a name with `f32[_]`.
+        /// The tensors that the type can have at this position, such as a name with `f32[_]`.
         expected: Vec<String>,
     },
-    /// The file does not hold what the type wants; the report tells all of it.
+    /// The file does not match the type; the report lists every mismatch.
     Load(Box<LoadReport>),
-    /// The tensors of a file without names fit the type in more than one way.
+    /// The tensors of a file without names match the type in more than one way.
     Ambiguous,
-    /// A borrowed array of bytes that are not aligned for its elements.
+    /// A borrowed array needs bytes that are aligned for its elements.
     Misaligned {
         /// The element type.
         dtype: Dtype,
-        /// The alignment in bytes that it takes.
+        /// The alignment of the element type in bytes.
         alignment: usize,
     },
 
-    /// What the format, or the way it is read, cannot do.
+    /// The format or the operation does not support something.
     Unsupported {
-        /// What cannot be done, such as "store bf16".
+        /// The unsupported action, such as "store bf16".
         what: String,
-        /// What could.
+        /// Supported alternatives.
         instead: String,
     },
-    /// The value is no tensor and holds none.
+    /// The value is not a tensor and holds none.
     NotATensor {
-        /// What it is.
+        /// The type of the value.
         found: &'static str,
-        /// What would do.
+        /// Supported alternatives.
         instead: &'static str,
     },
-    /// The value gave other tensors when it was written than when it was planned.
+    /// The value serialized other tensors the second time, when the file was written, than when it was planned.
     Changed {
-        /// What is different.
+        /// The difference.
         what: String,
     },
-    /// A number that the dtype it is cast to cannot hold.
+    /// A number cannot be cast to the dtype of the type.
     Cast(InvalidCast),
 
-    /// A limit was passed.
+    /// The file exceeds a limit.
     Limit {
-        /// What is limited.
+        /// The name of the limited number.
         what: &'static str,
         /// The number found.
         found: u64,
-        /// The most that is allowed.
+        /// The largest number allowed.
         limit: u64,
     },
-    /// Reading or writing failed.
+    /// An I/O operation failed.
     Io(io::Error),
-    /// What a `Serialize` or `Deserialize` implementation said.
+    /// A message of a `Serialize` or `Deserialize` implementation.
     Message(String),
 }
 
 impl ErrorKind {
-    /// Whose fault it is.
+    /// Returns the category.
     #[must_use]
     pub fn category(&self) -> Category {
         match self {
@@ -226,8 +226,8 @@ impl ErrorKind {
         }
     }
 
-    /// Whether a tensor's name before the message helps; some messages name their tensors themselves.
-    pub(super) fn is_about_one_tensor(&self) -> bool {
+    /// Returns `true` if the message does not name the tensor itself.
+    pub(crate) fn is_about_one_tensor(&self) -> bool {
         !matches!(
             self,
             Self::Missing { .. }
@@ -245,12 +245,13 @@ impl fmt::Display for ErrorKind {
             Self::Truncated { needed, left } => {
                 write!(f, "needs {needed} more bytes, but the file has {left} left")
             }
-            Self::UnknownFormat { found, .. } if found.is_empty() => f.write_str("is empty, so its format cannot be told"),
+            Self::UnknownFormat { found, .. } if found.is_empty() => f.write_str("the file is empty"),
             Self::UnknownFormat { found, formats } => {
-                write!(f, "begins with `{}`, which is none of {}", found.escape_ascii(), formats.join(", "))
+                let (found, formats) = (found.escape_ascii(), formats.join(", "));
+                write!(f, "the file's format was not recognized: it begins with `{found}`; the formats are {formats}")
             }
             Self::AmbiguousFormat { formats } => {
-                write!(f, "could be of the formats {}; say which one it is", formats.join(" and "))
+                write!(f, "the file could be {}; name its format", formats.join(" or "))
             }
             Self::BadMagic { found, expected } => {
                 write!(f, "found `{}`, but expected `{}`", found.escape_ascii(), expected.escape_ascii())
@@ -304,7 +305,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// A few names, and how many more there are.
+/// Writes some of the names, and the number of the others.
 fn list(f: &mut fmt::Formatter<'_>, lead: &str, names: &[String]) -> fmt::Result {
     const SHOWN: usize = 5;
     for (at, name) in names.iter().take(SHOWN).enumerate() {

@@ -1,27 +1,28 @@
-//! One error for everything: what is wrong ([`ErrorKind`]) and where.
+//! The error of all operations: an [`ErrorKind`] and a location.
 
+mod invalid_cast;
 mod kind;
 mod report;
 
-use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use invalid_cast::InvalidCast;
 pub use kind::{Category, ErrorKind};
 pub use report::{Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
 
 pub(crate) use report::{fill, pattern};
 
-use crate::tensor::{InvalidCast, InvalidTensor};
+use crate::tensor::InvalidTensor;
 
 /// The result of this crate's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a tensor file could not be read or written.
+/// The error for a tensor file that could not be read or written.
 ///
-/// [`kind`](Self::kind) says what is wrong, [`category`](Self::category) whose fault it is, [`tensor`](Self::tensor)
-/// and [`offset`](Self::offset) where.
+/// It has a [`kind`](Self::kind), a broader [`category`](Self::category), and as far as they are known the
+/// [`tensor`](Self::tensor) and the [`offset`](Self::offset) in the file.
 ///
 /// ```
 /// use tensorfile::{ErrorKind, TensorMap, ten};
@@ -41,38 +42,37 @@ struct Inner {
 }
 
 impl Error {
-    /// What is wrong.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// Whose fault it is: the file's, the caller's, a limit's, or the device's.
+    /// Returns the category: the file, a mismatch, the call, a limit, or I/O.
     #[must_use]
     pub fn category(&self) -> Category {
         self.0.kind.category()
     }
 
-    /// The name of the tensor at fault; `#3` for the one at position 3 of a file without names.
+    /// Returns the name of the tensor; `#3` for the one at position 3 of a file without names.
     #[must_use]
     pub fn tensor(&self) -> Option<&str> {
         self.0.tensor.as_deref()
     }
 
-    /// Where in the file, in bytes from its start.
+    /// Returns the offset in bytes from the start of the file.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
     }
 
-    /// The path of the file that [`offset`](Self::offset) is in, where it is a shard: one of several files that were
-    /// opened as one.
+    /// Returns the path of the shard that [`offset`](Self::offset) is in: one of several files that were opened as one.
     #[must_use]
     pub fn shard(&self) -> Option<&Path> {
         self.0.shard.as_deref()
     }
 
-    /// The format that was read or written, such as `btf`.
+    /// Returns the format that was read or written, such as `btf`.
     #[must_use]
     pub fn format(&self) -> Option<&'static str> {
         self.0.format
@@ -82,7 +82,7 @@ impl Error {
         Self(Box::new(Inner { kind, format: None, tensor: None, offset: None, shard: None }))
     }
 
-    /// The error of the device, if it is one that nothing more is known of.
+    /// Returns the I/O error, if it has no location.
     pub(crate) fn into_io(self) -> Result<io::Error, Self> {
         let is_bare = self.0.tensor.is_none() && self.0.offset.is_none();
         match self.0.kind {
@@ -91,13 +91,13 @@ impl Error {
         }
     }
 
-    /// Names the format, unless someone closer to the fault already has.
+    /// Adds the format, unless it is known.
     pub(crate) fn in_format(mut self, format: &'static str) -> Self {
         self.0.format.get_or_insert(format);
         self
     }
 
-    /// Names the tensor, unless someone closer to the fault already has.
+    /// Adds the tensor's name, unless it is known or in the message.
     pub(crate) fn in_tensor(mut self, name: impl Into<String>) -> Self {
         if self.0.tensor.is_none() && self.0.kind.is_about_one_tensor() {
             self.0.tensor = Some(name.into());
@@ -105,14 +105,14 @@ impl Error {
         self
     }
 
-    /// Tells the place in the file, unless someone closer to the fault already has.
+    /// Adds the offset in the file, unless it is known.
     pub(crate) fn at(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
         self
     }
 
-    /// Names the shard, unless someone closer to the fault already has, in which case the offset is within that one.
-    /// An offset from the start of all shards counts from `start` of this one.
+    /// Adds the shard, unless it is known. An offset from the start of all shards becomes one from the start of this
+    /// shard, which is at `start`.
     pub(crate) fn in_shard(mut self, path: &Path, start: u64) -> Self {
         if self.0.shard.is_none() {
             self.0.shard = Some(path.to_owned());
@@ -121,7 +121,7 @@ impl Error {
         self
     }
 
-    /// Puts `prefix` before the name of a missing or unexpected tensor, which serde knows by its last part only.
+    /// Adds `prefix` to the name of a missing or unexpected tensor, of which serde only knows the last part.
     pub(crate) fn complete_name(mut self, prefix: Option<&str>) -> Self {
         if let ErrorKind::Missing { name, complete, .. } | ErrorKind::Unexpected { name, complete, .. } =
             &mut self.0.kind
@@ -133,7 +133,7 @@ impl Error {
         self
     }
 
-    /// Lists what the file has instead, once its names are known.
+    /// Adds names in the file to the error for a missing tensor, unless it has some.
     pub(crate) fn with_found_names(mut self, names: impl FnOnce() -> Vec<String>) -> Self {
         if let ErrorKind::Missing { found, .. } = &mut self.0.kind
             && found.is_empty()
@@ -163,13 +163,24 @@ impl From<InvalidCast> for Error {
 }
 
 impl From<io::Error> for Error {
+    /// Unwraps an [`Error`] that was converted to an [`io::Error`]. Other errors become [`ErrorKind::Io`].
+    ///
+    /// ```
+    /// use std::io;
+    /// use tensorfile::{Error, TensorMap, ten};
+    ///
+    /// let error = ten::from_slice::<TensorMap>(b"~TenBin~ and so on").unwrap_err();
+    /// let message = error.to_string();
+    /// let error = Error::from(io::Error::from(error));
+    /// assert_eq!((error.to_string(), error.offset()), (message, Some(16)));
+    /// ```
     fn from(error: io::Error) -> Self {
-        Self::new(ErrorKind::Io(error))
+        error.downcast().unwrap_or_else(|error| Self::new(ErrorKind::Io(error)))
     }
 }
 
 impl From<Error> for io::Error {
-    /// The error as one of I/O, of the same kind where it was one.
+    /// Wraps the error. If it is an I/O error, the wrapper has the same [`io::ErrorKind`].
     fn from(error: Error) -> Self {
         let kind = match error.kind() {
             ErrorKind::Io(error) => error.kind(),
@@ -214,7 +225,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // What the message already tells is not told again.
+        // The message of the I/O error is in the message of this one.
         match &self.0.kind {
             ErrorKind::Io(error) => error.source(),
             _ => None,
@@ -222,59 +233,37 @@ impl std::error::Error for Error {
     }
 }
 
-thread_local! {
-    static HANDED_OVER: Cell<Option<Error>> = const { Cell::new(None) };
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Our error as the error of any serde format: whole where that is ours too, as its message elsewhere.
-///
-/// serde makes errors from messages only. Where `E` is [`Error`], the error waits in a slot of the thread for the one
-/// statement that it takes `E::custom` to pick it up.
-pub(crate) fn raise<E: serde::de::Error>(error: impl Into<Error>) -> E {
-    let error = error.into();
-    if !is_ours::<E>() {
-        return E::custom(error);
-    }
-    HANDED_OVER.set(Some(error));
-    E::custom("")
-}
-
-/// As [`raise`], while serializing.
-pub(crate) fn raise_ser<E: serde::ser::Error>(error: impl Into<Error>) -> E {
-    let error = error.into();
-    if !is_ours::<E>() {
-        return E::custom(error);
-    }
-    HANDED_OVER.set(Some(error));
-    E::custom("")
-}
-
-/// Whether `E` is our error type, and so the serializer or deserializer one of ours, or a wrapper around one.
-pub(crate) fn is_ours<E>() -> bool {
-    typeid::of::<E>() == typeid::of::<Error>()
-}
-
-impl serde::ser::Error for Error {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        HANDED_OVER.take().unwrap_or_else(|| Self::new(ErrorKind::Message(message.to_string())))
-    }
-}
-
-impl serde::de::Error for Error {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        HANDED_OVER.take().unwrap_or_else(|| Self::new(ErrorKind::Message(message.to_string())))
+    #[test]
+    fn an_error_survives_a_trip_as_an_io_error() {
+        let error = Error::new(ErrorKind::Truncated { needed: 8, left: 2 })
+            .in_format("ten")
+            .in_tensor("bias")
+            .at(16)
+            .in_shard(Path::new("shard"), 6);
+        let before = format!("{error:?}");
+        let error = io::Error::from(error);
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(format!("{:?}", Error::from(error)), before);
     }
 
-    fn missing_field(field: &'static str) -> Self {
-        Self::new(ErrorKind::Missing { name: field.to_owned(), found: Vec::new(), complete: false })
+    #[test]
+    fn an_io_error_with_a_place_survives_the_trip_too() {
+        let error = Error::from(io::Error::from(io::ErrorKind::NotFound)).in_tensor("bias");
+        let error = io::Error::from(error);
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let error = Error::from(error);
+        assert_eq!(error.tensor(), Some("bias"));
+        assert!(matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::NotFound));
     }
 
-    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let expected = expected.iter().map(|&name| name.to_owned()).collect();
-        Self::new(ErrorKind::Unexpected { name: field.to_owned(), expected, complete: false })
-    }
-
-    fn duplicate_field(field: &'static str) -> Self {
-        Self::new(ErrorKind::DuplicateName { name: field.to_owned() })
+    #[test]
+    fn other_io_errors_are_kept() {
+        let error = Error::from(io::Error::other("disk on fire"));
+        assert!(matches!(error.kind(), ErrorKind::Io(_)));
+        assert_eq!(error.to_string(), "disk on fire");
     }
 }

@@ -1,10 +1,10 @@
 use std::path::Path;
 
-use super::{File, Opened};
+use super::File;
 use crate::error::Result;
-use crate::model::{Adapt, FromTensors, with_schema};
+use crate::model::FromTensors;
 
-/// Loads a file into a type, whatever the format.
+/// Loads a file of any format into a type.
 ///
 /// ```
 /// use ndarray::{Array1, array};
@@ -28,9 +28,4 @@ use crate::model::{Adapt, FromTensors, with_schema};
 /// As [`File::open`] and [`File::load`].
 pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
     File::open(path)?.load()
-}
-
-/// Reads a value from a whole index, by the schema of its type where there are no names.
-pub(super) fn load_value<'f, T: FromTensors<'f>>(deserializer: &mut Opened<'f>) -> Result<T> {
-    with_schema::<crate::error::Error, _>(T::node, || T::load(deserializer, &Adapt::NONE))
 }

@@ -8,31 +8,28 @@ mod shards;
 mod slice;
 mod tensor;
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, LoadReport, Result};
-use crate::format::{FileMetadata, Format};
+use crate::find::{Comparison, Deserializer, compare};
 use crate::limits::Limits;
-use crate::model::{Collection, Deserializer, FromTensors, TensorFile};
-use crate::report::{Comparison, compare};
-use crate::source::{Ranges, Storage};
-use crate::tensor::{Element, Tensor, TensorInfo, TensorView};
-use crate::wire::{Index, Indexed, Reader};
+use crate::model::{FromTensors, TensorFile, TensorRecord, TensorSink, Tensors};
+use crate::record::{FileMetadata, Format, Index, Reader, Unread};
+use crate::storage::{FileReader, FileStorage};
+use crate::tensor::{Element, Tensor, TensorView};
 
 pub use load::load;
-use load::load_value;
 pub use open::{Backend, OpenOptions};
 pub use save::{SaveOptions, save};
 pub use tensor::FileTensor;
 
-/// The deserializer of an opened file.
-type Opened<'f> = Deserializer<Reader<'f, Ranges<'f>, Indexed>>;
-
-/// A tensor file that is open: its index is read, its tensors are there to be read one by one.
+/// An open tensor file: its index is read, and its tensors can be read one by one.
 ///
 /// ```
 /// use ndarray::{Ix2, array};
@@ -58,22 +55,22 @@ type Opened<'f> = Deserializer<Reader<'f, Ranges<'f>, Indexed>>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A file is a [`Collection`] and serializes itself as one, so that [`save`] takes it: that converts it.
+/// A file is [`Tensors`], so [`save`] takes it, which converts it.
 pub struct File {
     path: Option<PathBuf>,
     format: &'static Format,
-    storage: Storage,
+    storage: FileStorage,
     index: Index,
     limits: Limits,
     shards: Shards,
 }
 
-/// The files that were opened as one; of one file, nothing.
+/// The files that were opened as one; empty for a single file.
 #[derive(Debug, Default)]
 struct Shards {
     /// The paths of the parts of the storage.
     paths: Vec<PathBuf>,
-    /// What the index of them says.
+    /// The metadata of their index.
     #[cfg(feature = "shards")]
     metadata: FileMetadata,
 }
@@ -81,8 +78,8 @@ struct Shards {
 impl File {
     /// Opens a file: finds its format and reads its index.
     ///
-    /// The file is mapped into memory, where the system can do that; see [`Backend::Mapped`] for what that asks of you.
-    /// Otherwise it is read at positions. [`OpenOptions`] is for all else.
+    /// The file is mapped into memory if the system supports it, and must then not change while it is open; see
+    /// [`Backend::Mapped`]. Otherwise it is read at positions. See [`OpenOptions`] for more.
     ///
     /// With the feature `shards`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
     /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
@@ -90,40 +87,40 @@ impl File {
     ///
     /// # Errors
     ///
-    /// By [`category`](Error::category): `File` where it is of no known format or malformed, `Limit` where it passes
-    /// the default [`Limits`], `Io` where it cannot be read.
+    /// By [`category`](Error::category): `File` if it has no known format or is malformed, `Limit` if it exceeds the
+    /// default [`Limits`], `Io` if it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
     }
 
-    /// The paths of the files that the index of shards names; none where one file was opened.
+    /// Returns the paths of the shards; empty if a single file was opened.
     #[must_use]
     pub fn shards(&self) -> &[PathBuf] {
         &self.shards.paths
     }
 
-    /// The path that was opened; none for bytes in memory.
+    /// Returns the path that was opened; `None` for bytes in memory.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// The format.
+    /// Returns the format.
     #[must_use]
     pub fn format(&self) -> &'static Format {
         self.format
     }
 
-    /// The length of the file in bytes, or of all shards.
+    /// Returns the length of the file in bytes, or of all shards.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.storage.len()
     }
 
-    /// Reads what the file says besides its tensors. Opening passes that over.
+    /// Reads the metadata. Opening does not read it.
     ///
-    /// Of shards, it is what their index says, values that are no text as JSON, and then what each of them says. The sum
-    /// `total_size` of the index is left out.
+    /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
+    /// shard. The entry `total_size` of the index is left out.
     ///
     /// # Errors
     ///
@@ -131,33 +128,33 @@ impl File {
     pub fn metadata(&self) -> Result<FileMetadata> {
         match &self.storage {
             #[cfg(feature = "shards")]
-            Storage::Joined(joined) => shards::metadata(self, joined.parts()),
+            FileStorage::Joined(joined) => shards::metadata(self, joined.parts()),
             storage => self.metadata_in(storage),
         }
     }
 
-    /// The number of tensors.
+    /// Returns the number of tensors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether there is no tensor.
+    /// Returns whether there is no tensor.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tensors in the order of the file. None of their bytes is read.
+    /// Returns the tensors in the order of the file. No payload is read.
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = FileTensor<'_>> {
         (0..self.len()).map(|at| FileTensor::new(self, at))
     }
 
-    /// The tensor of a name, or at a position: `#3`, and for tensors without names `3` too.
+    /// Returns the tensor with a name, or at a position: `#3`, and `3` for tensors without names.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Missing`] where there is none.
+    /// [`ErrorKind::Missing`] if there is none.
     pub fn get(&self, name: &str) -> Result<FileTensor<'_>> {
         let numbered = || name.strip_prefix('#')?.parse().ok().filter(|at| *at < self.len());
         let at = self.index.position(name).or_else(numbered).ok_or_else(|| self.missing(name))?;
@@ -196,28 +193,28 @@ impl File {
     /// # Errors
     ///
     /// As [`get`](Self::get) and [`FileTensor::slice`].
-    pub fn slice(&self, name: &str, ranges: &[std::ops::Range<usize>]) -> Result<Tensor> {
+    pub fn slice(&self, name: &str, ranges: &[Range<usize>]) -> Result<Tensor> {
         self.get(name)?.slice(ranges)
     }
 
-    /// Loads the file into a type: `T` may borrow from it where it is mapped.
+    /// Loads the file into a type. `T` may borrow from a mapped file.
     ///
-    /// Whether it holds what `T` wants is found out from the index, before any payload is read.
+    /// The index is compared with `T` before any payload is read.
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Load`]: the file does not hold what `T` wants; the [report](Self::report) in it tells all of it.
-    /// - By [`category`](Error::category): `File` where a payload is malformed, `Mismatch` where its numbers or its place
-    ///   are not what `T` wants, `Io` where one cannot be read.
+    /// - [`ErrorKind::Load`]: the file does not fit `T`. The error contains the [report](Self::report), with all differences.
+    /// - By [`category`](Error::category): `File` if a payload is malformed, `Mismatch` if `T` cannot hold its numbers or
+    ///   borrow it, `Io` if one cannot be read.
     pub fn load<'f, T: FromTensors<'f>>(&'f self) -> Result<T> {
         let report = self.report::<T>();
         if !report.is_ok() {
             return Err(Error::from(ErrorKind::Load(Box::new(report))).in_format(self.format.name));
         }
-        self.read_index(self.index.clone(), load_value)
+        self.read(Cow::Borrowed(&self.index), Deserializer::load)
     }
 
-    /// What the file and a type have in common, told from the index alone.
+    /// Compares the index of the file with a type. No payload is read.
     ///
     /// ```
     /// use tensorfile::{File, OpenOptions, Tensor, TensorFile, TensorMap, ten};
@@ -240,39 +237,50 @@ impl File {
         self.compare::<T>().report
     }
 
-    /// The tensors that a type has no place for, in the order of the file: what is left of it when `T`, which then has
-    /// to allow unknown tensors, is loaded.
+    /// Returns the tensors that a type does not take, in the order of the file. Loading `T` skips them if it allows unknown
+    /// tensors.
     #[must_use]
     pub fn rest<T: TensorFile>(&self) -> Vec<FileTensor<'_>> {
         let taken = self.compare::<T>().taken;
         self.tensors().filter(|tensor| !taken[tensor.position()]).collect()
     }
 
-    /// Deserializes any type of serde from the file. Prefer [`load`](Self::load) for types that derive
-    /// [`TensorFile`](trait@crate::TensorFile): it knows them better.
+    /// Deserializes a value of any serde type. For types that derive [`TensorFile`](trait@crate::TensorFile), use
+    /// [`load`](Self::load): it compares before it reads, and compiles faster.
     ///
     /// # Errors
     ///
     /// As [`load`](Self::load).
     pub fn deserialize<'f, T: Deserialize<'f>>(&'f self) -> Result<T> {
-        self.read_index(self.index.clone(), |deserializer| T::deserialize(deserializer))
+        self.read(Cow::Borrowed(&self.index), |deserializer| T::deserialize(deserializer))
+    }
+
+    /// Returns the byte ranges that loading `T` reads, in the order of reading. Offsets are from the start of the file; of
+    /// shards, from the start of the first one.
+    #[must_use]
+    pub fn ranges<T: TensorFile>(&self) -> Vec<Range<u64>> {
+        self.compare::<T>().payloads
     }
 
     /// Reads a value from the tensors of an index of this file.
-    fn read_index<'f, T>(&'f self, index: Index, read: impl FnOnce(&mut Opened<'f>) -> Result<T>) -> Result<T> {
-        let reader = Reader::over(Ranges::new(&self.storage), Indexed, self.limits.clone(), index);
-        let mut deserializer = Deserializer::over(reader);
+    fn read<'f, T>(
+        &'f self,
+        index: Cow<'f, Index>,
+        read: impl FnOnce(&mut Deserializer<'f>) -> Result<T>,
+    ) -> Result<T> {
+        let reader = Reader::with_index(Box::new(FileReader::new(&self.storage)), index);
+        let mut deserializer = Deserializer::over(reader, self.format.name);
         let value = read(&mut deserializer);
         let ended = value.and_then(|value| deserializer.end().map(|()| value));
         ended.map_err(|error| self.place(error).in_format(self.format.name))
     }
 
-    fn metadata_in(&self, storage: &Storage) -> Result<FileMetadata> {
-        let metadata = (self.format.functions.metadata)(storage, &self.limits);
+    fn metadata_in(&self, storage: &FileStorage) -> Result<FileMetadata> {
+        let metadata = (self.format.metadata)(&mut FileReader::new(storage), &self.limits);
         metadata.map_err(|error| error.in_format(self.format.name))
     }
 
-    /// Says in which shard an error is.
+    /// Adds the shard that an error is in.
     fn place(&self, error: Error) -> Error {
         match error.offset().and_then(|offset| self.shard(offset)) {
             Some((path, start)) => error.in_shard(path, start),
@@ -280,25 +288,24 @@ impl File {
         }
     }
 
-    /// The shard that an offset in the storage is in, and where that begins.
+    /// Returns the shard with an offset of the storage, and the offset that it begins at.
     fn shard(&self, offset: u64) -> Option<(&Path, u64)> {
         let (at, start) = self.storage.part(offset)?;
         Some((self.shards.paths.get(at)?, start))
     }
 
     fn compare<T: TensorFile>(&self) -> Comparison {
-        let tensors = self.tensors().map(|tensor| (tensor.has_name().then(|| tensor.name()), tensor.info()));
-        compare(&T::schema(), tensors, self.index.has_embedded_names())
+        compare(&T::schema(), &self.index)
     }
 
-    fn storage(&self) -> &Storage {
+    fn storage(&self) -> &FileStorage {
         &self.storage
     }
 
     fn missing(&self, name: &str) -> Error {
         /// The longest name that is compared.
         const LONGEST: usize = 256;
-        let mut found = self.index.names_to_show();
+        let mut found = Unread::of(&self.index).labels(&self.index);
         found.sort_by_cached_key(|other| match name.len().max(other.len()) {
             ..=LONGEST => strsim::osa_distance(name, other),
             long => long,
@@ -308,7 +315,7 @@ impl File {
 }
 
 impl fmt::Debug for File {
-    /// What it is, not what it holds.
+    /// Shows the path, the format and the counts, but not the tensors.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut file = f.debug_struct("File");
         file.field("path", &self.path).field("format", &self.format.name);
@@ -316,34 +323,17 @@ impl fmt::Debug for File {
     }
 }
 
-impl Collection for File {
-    fn len(&self) -> usize {
-        self.len()
-    }
-
-    fn name(&self, at: usize) -> &str {
-        self.index.name(at)
-    }
-
-    fn info(&self, at: usize) -> &TensorInfo {
-        self.index.entry(at).info()
-    }
-
-    fn pour(&self, at: usize, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        FileTensor::new(self, at).pour(take)
-    }
-
-    fn bytes(&self, at: usize) -> Option<&[u8]> {
-        FileTensor::new(self, at).bytes()?.ok()
-    }
-
-    fn place(&self, at: usize) -> Option<u64> {
-        Some(self.index.entry(at).range().start)
+impl Tensors for File {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        for tensor in self.tensors() {
+            sink.tensor(&TensorRecord { name: tensor.name(), info: tensor.info(), data: &tensor, tied: None })?;
+        }
+        Ok(())
     }
 }
 
 impl Serialize for File {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self as &dyn Collection).serialize(serializer)
+        (self as &dyn Tensors).serialize(serializer)
     }
 }

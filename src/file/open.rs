@@ -6,28 +6,29 @@ use std::path::Path;
 use super::shards;
 use super::{File, Shards};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Format, detect};
+use crate::format::detect;
 use crate::limits::Limits;
-use crate::source::Storage;
+use crate::record::{Format, Reader};
+use crate::storage::{FileReader, FileStorage};
 
-/// How the bytes of an opened file are had.
+/// A way to access the bytes of an open file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The file is mapped into memory, so that tensors can be borrowed from it. Where that fails, or without the feature
-    /// `mmap`, it is read at positions. The default.
+    /// The file is mapped into memory, so that tensors can be borrowed from it. If that fails, or without the feature
+    /// `mmap`, it is read at positions. This is the default.
     ///
-    /// While a mapped file is open, nobody may change it: what is borrowed from it would change too, and where it
-    /// becomes shorter, looking at what is gone kills the process (`SIGBUS`). [`save`](super::save()) never does that
-    /// to a file; it replaces it by another. Where others may, use `Positioned`.
+    /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the end of a
+    /// file that became shorter kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it replaces
+    /// it by another. If other programs may change the file, use `Positioned`.
     #[default]
     Mapped,
-    /// The file is read at positions, each tensor when it is asked for. Nothing can be borrowed from it, and no change
-    /// of the file does more than give an error or other numbers.
+    /// Each tensor is read from the file when it is asked for. Nothing can be borrowed. If the file changes, reads give an
+    /// error or other numbers.
     Positioned,
 }
 
-/// How a file is opened.
+/// Options for opening a file.
 ///
 /// ```
 /// use tensorfile::{Backend, Format, OpenOptions};
@@ -45,35 +46,35 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// The defaults: mapped, of whatever format the file is, with the default limits.
+    /// The defaults: mapped, with a detected format and the default limits.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How the bytes are had.
+    /// Sets the way to access the bytes.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
         self.backend = backend;
         self
     }
 
-    /// The format, where it is known. Otherwise the file's first bytes tell it, or else the extension of its path, or
-    /// else, of a BTF file, a look at its offset table.
+    /// Sets the format. By default it is detected: by the first bytes of the file, by the extension of its path, and for
+    /// BTF by the offset table.
     #[must_use]
     pub fn format(mut self, format: &'static Format) -> Self {
         self.format = Some(format);
         self
     }
 
-    /// How much the file may ask for.
+    /// Sets the limits for reading.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Opens a file. What cannot be read at positions, such as a pipe, is read into memory.
+    /// Opens a file. A pipe, or anything else that cannot be read at positions, is read into memory.
     ///
     /// # Errors
     ///
@@ -94,10 +95,10 @@ impl OpenOptions {
     ///
     /// As [`File::open`].
     pub fn from_vec(&self, file: Vec<u8>) -> Result<File> {
-        self.read(Storage::Memory(file), None)
+        self.read(FileStorage::Memory(file), None)
     }
 
-    pub(super) fn storage(&self, path: &Path) -> io::Result<Storage> {
+    pub(super) fn storage(&self, path: &Path) -> io::Result<FileStorage> {
         let mut file = fs::File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -106,26 +107,27 @@ impl OpenOptions {
         if !metadata.is_file() || !(cfg!(unix) || cfg!(windows)) {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            return Ok(Storage::Memory(bytes));
+            return Ok(FileStorage::Memory(bytes));
         }
         #[cfg(feature = "mmap")]
         if self.backend == Backend::Mapped
-            && let Ok(mapped) = Storage::map(&file)
+            && let Ok(mapped) = FileStorage::map(&file)
         {
             return Ok(mapped);
         }
-        Ok(Storage::positioned(file, metadata.len()))
+        Ok(FileStorage::positioned(file, metadata.len()))
     }
 
-    pub(super) fn read(&self, storage: Storage, path: Option<&Path>) -> Result<File> {
-        let format = self.format.map_or_else(|| detect(&storage, path), Ok)?;
-        let index = (format.functions.index)(&storage, &self.limits)?;
+    pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
+        let format = self.format.map_or_else(|| detect(&mut FileReader::new(&storage), path), Ok)?;
+        let reader = Reader::new(Box::new(FileReader::new(&storage)), (format.index_reader)(), self.limits.clone());
+        let index = reader.into_index().map_err(|error| error.in_format(format.name))?;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
         Ok(File { path, format, storage, index, limits, shards: Shards::default() })
     }
 }
 
-/// The error with the path in its message.
+/// Adds the path to the message of an error.
 pub(super) fn named(path: &Path, error: io::Error) -> Error {
     ErrorKind::Io(io::Error::new(error.kind(), format!("{}: {error}", path.display()))).into()
 }

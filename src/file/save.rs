@@ -1,23 +1,19 @@
-use std::fs;
-use std::io::BufWriter;
 use std::path::Path;
-
-use serde::Serialize;
 
 #[cfg(feature = "shards")]
 use super::shards;
 use crate::error::Result;
-use crate::format::{Format, WriteOptions, by_extension};
-#[cfg(feature = "shards")]
-use crate::model::Part;
-use crate::wire;
+use crate::format::by_extension;
+use crate::model::{TensorSink, Tensors};
+use crate::record::{self, Format, Output, WriteOptions};
+use crate::storage::replace;
 
 /// Saves a value to a file, in the format of the path's extension.
 ///
-/// The file is whole and on the disk when this returns, or else what was there before is still there: it is written
-/// beside the path, flushed to the disk, and renamed. An old file's permissions are kept, a new one gets those that new
-/// files get; a symbolic link is followed. Who has the old file open, or mapped, keeps it as it was. A folder that lets
-/// nobody create files in it, and what is not a regular file, cannot be saved to, and the error says so.
+/// On success the file is complete and on disk. On failure the old file is unchanged. The new file is written next to the
+/// path, flushed to disk and renamed. It gets the permissions of the old file, if there is one. A symbolic link is
+/// followed. Programs that have the old file open or mapped keep the old content. It is an error if the folder does not
+/// allow new files, or if the path is not a regular file.
 ///
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an
 /// opened [`File`](super::File), which that converts, or any other value that the format's `to_writer` takes. Only tensors
@@ -42,11 +38,11 @@ use crate::wire;
 ///   the value. Nothing has been written then.
 /// - [`ErrorKind::Io`](crate::ErrorKind::Io): the file could not be written or renamed.
 /// - As the `to_writer` of the format's module.
-pub fn save<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()> {
+pub fn save<T: Tensors + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()> {
     SaveOptions::new().save(path, value)
 }
 
-/// How a file is saved.
+/// Options for saving a file.
 ///
 /// ```
 /// use tensorfile::{SaveOptions, Tensor, TensorMap, WriteOptions};
@@ -66,24 +62,21 @@ pub struct SaveOptions {
     max_shard_bytes: Option<u64>,
 }
 
-/// The most that small writes are gathered to.
-const BUFFER: usize = 64 * 1024;
-
 impl SaveOptions {
-    /// The defaults: the format of the extension, and how it writes by itself.
+    /// The defaults: the format of the extension, with its default options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The format, whatever the extension.
+    /// Sets the format. By default the extension of the path decides.
     #[must_use]
     pub fn format(mut self, format: &'static Format) -> Self {
         self.format = Some(format);
         self
     }
 
-    /// How the format writes.
+    /// Sets the options of the format.
     #[must_use]
     pub fn write(mut self, options: WriteOptions) -> Self {
         self.write = options;
@@ -136,22 +129,30 @@ impl SaveOptions {
     ///
     /// As [`save`](super::save()); in shards also [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the
     /// format would store no names.
-    pub fn save<T: Serialize + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<()> {
-        let path = path.as_ref();
-        let format = self.format.map_or_else(|| by_extension(path), Ok)?;
-        #[cfg(feature = "shards")]
-        if let Some(bytes) = self.max_shard_bytes
-            && let Some(parts) = shards::split(format, value, &self.write, bytes)?
-        {
-            let check = |part: &Part<'_, T>| format.file_bytes(part, &self.write).map(drop);
-            return shards::save(path, &parts, check, |file, part| self.fill(file, format, part), value);
-        }
-        // What cannot be stored is found before a file is made.
-        format.file_bytes(value, &self.write)?;
-        wire::replace(path, |new| self.fill(new, format, value))
+    pub fn save<T: Tensors + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<()> {
+        self.save_tensors(path.as_ref(), &ByRef(value))
     }
 
-    fn fill<T: Serialize + ?Sized>(&self, file: &mut fs::File, format: &Format, value: &T) -> Result<()> {
-        format.to_writer(BufWriter::with_capacity(BUFFER, file), value, &self.write)
+    fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
+        let format = self.format.map_or_else(|| by_extension(path), Ok)?;
+        let encode = (format.encode)(&self.write)?;
+        #[cfg(feature = "shards")]
+        if let Some(bytes) = self.max_shard_bytes
+            && let Some(split) = shards::split(tensors, std::sync::Arc::clone(&encode), bytes)?
+        {
+            return shards::save(path, &split, tensors);
+        }
+        // A tensor that cannot be stored is found before a file is made.
+        let plan = record::plan(tensors, encode)?;
+        replace(path, |file| plan.write(tensors, Output::stream(file)).map(drop))
+    }
+}
+
+/// Tensors of a type whose size is not known.
+struct ByRef<'a, T: ?Sized>(&'a T);
+
+impl<T: Tensors + ?Sized> Tensors for ByRef<'_, T> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        self.0.send(sink)
     }
 }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::FileTensor;
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::{ByteSource, Ranges};
 use crate::tensor::{Buffer, Layout, Shape, Tensor, TensorInfo};
 
 /// Reads a range of each dim.
@@ -18,18 +17,18 @@ pub(super) fn read(tensor: &FileTensor<'_>, ranges: &[Range<usize>]) -> Result<T
     };
     let info = TensorInfo::new(tensor.dtype(), ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>());
     let len = info.payload_bytes().expect("a part is no larger than the whole");
-    let mut buffer = Buffer::zeroed(len);
+    let mut buffer = Buffer::zeroed(info.element_bytes(), len);
     let part = Part { element: tensor.dtype().block_bytes(), strides: &strides, ranges };
-    let (start, mut source) = (tensor.span().start, Ranges::new(tensor.file().storage()));
-    // What is packed has to be unpacked to be sliced.
-    let whole = tensor.entry().is_coded().then(|| tensor.read()).transpose()?;
+    let (start, storage) = (tensor.span().start, tensor.file().storage());
+    // A tensor with a codec is decoded whole.
+    let whole = tensor.entry().has_codec().then(|| tensor.read()).transpose()?;
     let mut rest = &mut buffer[..];
     part.for_each_run(&mut |offset, len| {
         let (now, later) = std::mem::take(&mut rest).split_at_mut(len);
         rest = later;
         match &whole {
             Some(whole) => now.copy_from_slice(&whole.as_bytes()[offset..offset + len]),
-            None => source.read_at(start + offset as u64, now)?,
+            None => storage.read_at(start + offset as u64, now)?,
         }
         Ok(())
     })?;
@@ -54,7 +53,8 @@ impl Part<'_> {
         self.descend(0, outer, 0, &mut |offset| take(offset * self.element, run * self.element))
     }
 
-    /// How many dims are outside of runs, and how many elements a run has: inner dims that lie in one piece.
+    /// Returns the number of dims outside of runs, and the number of elements in a run. A run consists of inner dims that
+    /// are contiguous.
     fn split(&self) -> (usize, usize) {
         let (mut outer, mut run) = (self.ranges.len(), 1);
         while let Some(dim) = outer.checked_sub(1)

@@ -1,19 +1,21 @@
+use std::borrow::Cow;
 use std::fmt;
+use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
 
 use ndarray::{Array, Dimension};
 
-use super::load::load_value;
 use super::{File, slice};
 use crate::error::{Category, Error, ErrorKind, Result};
-use crate::model::FromTensors;
+use crate::find::Deserializer;
+use crate::model::{FromTensors, TensorData};
+use crate::record::{Entry, Index};
 use crate::tensor::{
-    Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, bytes_in_row_major, check_coo,
+    Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, check_coo, write_row_major,
 };
-use crate::wire::{self, Entry, Index};
 
-/// A tensor of an opened [`File`]: what the index tells of it, and ways to its bytes.
+/// A tensor of an open [`File`]: its entry in the index, and access to its bytes.
 #[derive(Clone, Copy)]
 pub struct FileTensor<'f> {
     file: &'f File,
@@ -25,50 +27,50 @@ impl<'f> FileTensor<'f> {
         Self { file, at }
     }
 
-    /// The name, or the position where the file has none.
+    /// Returns the name, or the position if the file has no name for the tensor.
     #[must_use]
     pub fn name(&self) -> &'f str {
         self.file.index.name(self.at)
     }
 
-    /// Whether the file has a name for the tensor.
+    /// Returns whether the file has a name for the tensor.
     #[must_use]
     pub fn has_name(&self) -> bool {
         self.entry().has_name()
     }
 
-    /// The position in the file, from 0.
+    /// Returns the position in the file, from 0.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// Dtype, shape and layout.
+    /// Returns dtype, shape and layout.
     #[must_use]
     pub fn info(&self) -> &'f TensorInfo {
         self.entry().info()
     }
 
-    /// The element type.
+    /// Returns the dtype.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.info().dtype
     }
 
-    /// The logical dims.
+    /// Returns the dims.
     #[must_use]
     pub fn shape(&self) -> &'f Shape {
         &self.info().shape
     }
 
-    /// How the elements lie in the bytes.
+    /// Returns the layout of the elements in the payload.
     #[must_use]
     pub fn layout(&self) -> &'f Layout {
         &self.info().layout
     }
 
-    /// Where the payload lies in the file, in bytes from its start; of a shard, from the start of that. In an archive it
-    /// may lie there compressed.
+    /// Returns the byte range of the payload in its file, which may be a shard. In an archive the payload may be compressed
+    /// there.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         let range = self.span();
@@ -76,33 +78,33 @@ impl<'f> FileTensor<'f> {
         range.start - start..range.end - start
     }
 
-    /// The path of the file that the payload lies in: the [`File`]'s own or that of a shard; none for bytes in memory.
+    /// Returns the path of the file with the payload: that of the [`File`] or of a shard; `None` for bytes in memory.
     #[must_use]
     pub fn path(&self) -> Option<&'f Path> {
         self.file.shard(self.span().start).map_or(self.file.path(), |(path, _)| Some(path))
     }
 
-    /// The length of the payload in bytes.
+    /// Returns the length of the payload in bytes, decoded.
     #[must_use]
     pub fn payload_bytes(&self) -> u64 {
         self.entry().payload_bytes()
     }
 
-    /// Reads the tensor: one copy.
+    /// Reads the tensor into memory: one copy.
     ///
     /// # Errors
     ///
-    /// By [`category`](Error::category): `Io` where it cannot be read, `File` where the payload is malformed or the file
-    /// has become shorter.
+    /// By [`category`](Error::category): `Io` if it cannot be read, `File` if the payload is malformed or the file
+    /// became shorter.
     pub fn read(&self) -> Result<Tensor> {
         let (info, len) = (self.info().clone(), self.payload_len()?);
         if let Some(bytes) = self.bytes() {
             return TensorView::new(info, bytes?).map(|view| view.to_tensor()).map_err(|error| self.blame(error));
         }
-        if self.entry().is_coded() {
+        if self.entry().has_codec() {
             return self.load();
         }
-        let mut buffer = Buffer::zeroed(len);
+        let mut buffer = Buffer::zeroed(info.element_bytes(), len);
         self.file.storage.read_at(self.span().start, &mut buffer).map_err(|error| self.blame(error))?;
         check_coo(&info, &buffer).map_err(|error| self.blame(error))?;
         Ok(Tensor::of_checked(info, buffer))
@@ -112,11 +114,11 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] where the file is not in memory.
+    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory.
     pub fn view(&self) -> Result<TensorView<'f>> {
         match self.bytes() {
             Some(bytes) => TensorView::new(self.info().clone(), bytes?).map_err(|error| self.blame(error)),
-            None if self.entry().is_coded() => Err(self.cannot_borrow("a tensor that is packed", "read the tensor")),
+            None if self.entry().has_codec() => Err(self.cannot_borrow("a tensor that is packed", "read the tensor")),
             None => Err(self.cannot_borrow("a file that is read at positions", "read the tensor, or map the file")),
         }
     }
@@ -134,72 +136,55 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and by `Mismatch` where the tensor has another dtype or shape than `T`.
+    /// As [`read`](Self::read), and by category `Mismatch` if the tensor has another dtype or shape than `T`.
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
         let mut index = Index::starting_at(self.at);
         index.push(self.entry().clone())?;
-        self.file.read_index(index, load_value).map_err(|error| error.in_tensor(self.file.index.label(self.at)))
+        self.file
+            .read(Cow::Owned(index), Deserializer::load)
+            .map_err(|error| error.in_tensor(self.file.index.label(self.at)))
     }
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
     ///
-    /// Of the file only the bytes of the part are read, and up to 4 KiB around where they are few. A tensor that does not
-    /// lie in the file as it is, in a deflated member of an archive or with its bytes in another order, is read whole.
+    /// Only the bytes of the part are read. A tensor that has to be decoded, because it is compressed or big-endian, is
+    /// read whole.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] where the ranges do not fit the shape or the tensor is
+    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape or the tensor is
     /// sparse.
     pub fn slice(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
         slice::read(self, ranges).map_err(|error| self.blame(error))
     }
 
-    /// Passes the payload to `take` in pieces, in the tensor's layout: one piece where the file is in memory, pieces of up
-    /// to 1 MiB where it is not.
+    /// Writes the elements to `out` in row-major order, in any order that the file has them. Sparse tensors are written as
+    /// they are stored.
+    ///
+    /// A tensor in another order that is not in memory is read whole.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and those of `take`.
-    pub fn pour(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        // An error of `take` is about the file only if it is about the bytes that it was given.
-        let mut refused = None;
-        let poured = wire::pour(&self.file.storage, self.entry(), &mut |piece| {
-            take(piece).map_err(|error| {
-                refused = Some(error);
-                ErrorKind::Message("the pieces are not wanted".to_owned()).into()
-            })
-        });
-        match refused {
-            Some(error) if error.category() == Category::File => Err(self.blame(error)),
-            Some(error) => Err(error),
-            None => poured.map_err(|error| self.blame(error)),
-        }
-    }
-
-    /// Passes the elements to `take` in pieces, in row-major order whatever the order in the file. A tensor in another
-    /// order that is not in memory is read whole. Sparse tensors come as they are stored.
-    ///
-    /// # Errors
-    ///
-    /// As [`pour`](Self::pour).
-    pub fn pour_row_major(&self, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let Layout::DimOrder(order) = self.layout() else { return self.pour(take) };
+    /// Errors of `out`, and those of [`read`](Self::read) as [`io::Error`].
+    pub fn write_row_major_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Layout::DimOrder(order) = self.layout() else { return self.write_to(out) };
+        let element = self.dtype().block_bytes();
         match self.bytes() {
-            Some(bytes) => bytes_in_row_major(bytes?, self.shape(), order, take),
-            None => bytes_in_row_major(self.read()?.as_bytes(), self.shape(), order, take),
+            Some(bytes) => write_row_major(bytes?, element, self.shape(), order, out),
+            None => write_row_major(self.read()?.as_bytes(), element, self.shape(), order, out),
         }
     }
 
-    /// The payload, where the file is in memory.
+    /// Returns the payload, if the file is in memory.
     pub(super) fn bytes(&self) -> Option<Result<&'f [u8]>> {
-        if self.entry().is_coded() {
+        if self.entry().has_codec() {
             return None;
         }
         let bytes = self.file.storage.borrow(self.span().start, self.payload_bytes())?;
         Some(bytes.map_err(|error| self.blame(error)))
     }
 
-    /// Where the payload lies in the storage.
+    /// Returns the range of the payload in the storage.
     pub(super) fn span(&self) -> Range<u64> {
         self.entry().range()
     }
@@ -225,12 +210,36 @@ impl<'f> FileTensor<'f> {
         usize::try_from(self.payload_bytes()).map_err(|_| self.blame(too_large()))
     }
 
-    /// Says which tensor, where in the file and in which format.
+    /// Adds the tensor, its place in the file and the format to an error.
     fn blame(&self, error: impl Into<Error>) -> Error {
         let label = self.file.index.label(self.at);
         let error = error.into().in_tensor(label).in_format(self.file.format.name);
         // A call that cannot be is not about the bytes.
         if error.category() == Category::Call { error } else { self.file.place(error.at(self.span().start)) }
+    }
+}
+
+impl TensorData for FileTensor<'_> {
+    fn as_bytes(&self) -> Option<&[u8]> {
+        self.bytes()?.ok()
+    }
+
+    /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 1 MiB if not.
+    /// Sparse tensors are read whole, because their coordinates are checked.
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        if let Layout::Coo { .. } = self.layout() {
+            return out.write_all(self.read()?.as_bytes());
+        }
+        // An error of `out` that is one of the file is about the bytes that it was given.
+        let written = self.entry().write_to(&self.file.storage, out);
+        written.map_err(|error| match Error::from(error) {
+            error if error.category() == Category::File => self.blame(error).into(),
+            error => error.into(),
+        })
+    }
+
+    fn storage_id(&self) -> Option<u64> {
+        Some(self.span().start)
     }
 }
 

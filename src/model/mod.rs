@@ -1,42 +1,50 @@
-//! How a tensor travels through serde.
+//! Values as named tensors, and named tensors as values.
+//!
+//! ```text
+//!                     Store::store                  names and order              TensorSink
+//! value ────────────► dyn Sink ◄── Serializer ─────► TensorRecord ──────────────► Plan, PlanWriter, digest, …
+//!
+//!                     FromTensors::load
+//! value ◄──────────── dyn Source ◄── find::Deserializer ◄── record::Reader ◄── IndexReader (format) ◄── Storage
+//! ```
+//!
+//! A tensor on its way from `btf::to_writer(file, &model)` to the writer passes through:
+//!
+//! 1. `btf::to_writer`, `Options::to_writer` (`format/btf/mod.rs`), which call
+//! 2. `record::to_writer` (`record/write.rs`): makes a `Plan`, then sends the value to the plan's writer,
+//! 3. `SerdeValue::send` (`serde/mod.rs`), `serialize_store` (`serde/sink.rs`): from serde's bounds to `dyn Store`,
+//! 4. `Store::store` of the struct (derived) and of the array (`array/mod.rs`), which call `Sink::fields` and
+//!    `Sink::tensor` of
+//! 5. `Serializer` (`model/serializer.rs`): gives the tensor its name,
+//! 6. `PlanWriter::tensor` (`record/write.rs`): compares it with the plan,
+//! 7. `LayoutWriter::tensor` (`record/write.rs`): writes padding, header and payload.
+//!
+//! `tensorfile::save` skips step 3: types that map to tensors need no serde.
 
-mod adapt;
-mod collection;
 mod containers;
-mod de;
-mod handoff;
-#[cfg(feature = "shards")]
-mod part;
+mod loaded;
+mod node;
 mod path;
-mod payload;
 mod positional;
-mod receive;
+mod record;
 mod schema;
-mod ser;
-mod sink;
-mod source;
-mod tensors;
-pub(crate) mod token;
+mod serializer;
+mod spec;
 mod traits;
+mod values;
 
-pub use adapt::{Adapt, Adaptable};
-pub use collection::Collection;
-pub use de::Deserializer;
-pub use schema::{Field, Node, Schema, SchemaEntry, Slot};
-pub use ser::Serializer;
-pub use traits::{FromTensors, TensorFile};
+pub use containers::{FromMapKey, MapKey};
+pub use loaded::Loaded;
+pub use node::{FieldDef, KeyPart, Node, StructDef};
+pub use record::{TensorData, TensorRecord, TensorSink, Tensors};
+pub use schema::{Schema, SchemaEntry};
+pub use serializer::Serializer;
+pub use spec::{Adapt, Adaptable, TensorSpec};
+pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile, node_of};
 
-pub(crate) use adapt::{accept, dims_text};
-pub(crate) use containers::{Flattened, Loaded, Stored, Tied};
-pub(crate) use handoff::with_schema;
-#[cfg(feature = "shards")]
-pub(crate) use part::Part;
-pub(crate) use path::{Path, first_segment, is_index, list_key};
-pub(crate) use payload::{InPieces, Pieces, serialize_tensor};
+pub(crate) use containers::not_a_key;
+pub(crate) use loaded::Payload;
+pub(crate) use path::{Mark, Path, first_segment, is_index, strip};
 pub(crate) use positional::{names as names_by_position, needs_names};
-pub(crate) use receive::{Gathered, Receive, deserialize_tensor};
-pub(crate) use ser::{Memory, Payload};
-pub(crate) use sink::TensorSink;
-pub(crate) use source::TensorSource;
-pub(crate) use tensors::cannot_borrow;
-pub(crate) use token::FieldSpec;
+pub(crate) use serializer::{Header, Numbers, Target, not_bytes};
+pub(crate) use spec::dims_text;

@@ -1,17 +1,15 @@
-use std::fmt::{Display, Write};
-
 use crate::error::{ErrorKind, Result};
 
-/// The name of the place in a value that serde is at: segments joined with dots.
+/// The name of a place in a value: segments joined with dots.
 ///
-/// The root is another place than one of an empty name.
+/// The root is not the same as a place with an empty name.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     text: String,
     depth: usize,
 }
 
-/// A place on a [`Path`] to go back to.
+/// A place on a [`Path`] to return to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     len: usize,
@@ -19,31 +17,18 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// Whether this is the root.
+    /// Returns whether this is the root.
     pub(crate) fn is_root(self) -> bool {
         self.depth == 0
     }
 }
 
 impl Path {
-    /// Goes one segment down, or several if it holds dots; [`back_to`](Self::back_to) with what is returned goes back
-    /// up.
+    /// Goes down one segment, or several if it has dots. Pass the result to [`back_to`](Self::back_to) to go up again.
     pub(crate) fn push(&mut self, segment: &str) -> Mark {
         let mark = self.open();
         self.text.push_str(segment);
         mark
-    }
-
-    /// [`push`](Self::push) of anything that prints itself.
-    pub(crate) fn push_display(&mut self, segment: impl Display) -> Result<Mark, std::fmt::Error> {
-        let mark = self.open();
-        match write!(self.text, "{segment}") {
-            Ok(()) => Ok(mark),
-            Err(error) => {
-                self.back_to(mark);
-                Err(error)
-            }
-        }
     }
 
     pub(crate) fn push_index(&mut self, index: usize) -> Mark {
@@ -63,13 +48,13 @@ impl Path {
         self.depth == 0
     }
 
-    /// The number of segments.
+    /// Returns the number of segments.
     pub(crate) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Refuses names of more segments than any type has, which a type that contains itself would follow down to the end
-    /// of the stack.
+    /// Refuses names with more segments than any type has. A type that contains itself would follow them until the stack
+    /// overflows.
     pub(crate) fn check_depth(&self) -> Result<()> {
         const LIMIT: usize = 128;
         if self.depth <= LIMIT {
@@ -79,28 +64,28 @@ impl Path {
         Err(ErrorKind::Limit { what, found: self.depth as u64, limit: LIMIT as u64 }.into())
     }
 
-    /// The name of the tensor here: a value that is one tensor and nothing more is the first of its file.
+    /// Returns the name of the tensor here. A value that is just one tensor is the first of its file.
     pub(crate) fn name(&self) -> &str {
         if self.is_root() { "0" } else { &self.text }
     }
 
-    /// What all names below begin with, but for the dot; nothing at the root.
+    /// Returns the common beginning of all names below, without the dot; `None` at the root.
     pub(crate) fn prefix(&self) -> Option<&str> {
         self.prefix_at(self.mark())
     }
 
-    /// The [`prefix`](Self::prefix) at a place above.
+    /// Returns the [`prefix`](Self::prefix) at a place above.
     pub(crate) fn prefix_at(&self, mark: Mark) -> Option<&str> {
         (!mark.is_root()).then(|| &self.text[..mark.len])
     }
 
-    /// What was pushed since the mark.
+    /// Returns the segments that were pushed since the mark.
     pub(crate) fn since(&self, mark: Mark) -> &str {
         let dot = usize::from(!mark.is_root() && self.depth > mark.depth);
         &self.text[mark.len + dot..]
     }
 
-    /// What of `name` lies below: all of it at the root, nothing where it is the name of this place.
+    /// Returns the rest of `name` below this place: all of it at the root, and `""` if it is the name of this place.
     pub(crate) fn strip<'a>(&self, name: &'a str) -> Option<&'a str> {
         match self.prefix() {
             Some(prefix) => strip(name, prefix),
@@ -108,7 +93,7 @@ impl Path {
         }
     }
 
-    /// Whether `name` is that of this place.
+    /// Returns whether `name` is the name of this place.
     pub(crate) fn is(&self, name: &str) -> bool {
         !self.is_root() && self.text == name
     }
@@ -123,18 +108,19 @@ impl Path {
     }
 }
 
-/// What of `name` lies under `prefix`: nothing of the prefix itself.
+/// Returns the rest of `name` below `prefix`: `""` if it is the prefix itself.
 pub(crate) fn strip<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let rest = name.strip_prefix(prefix)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('.') }
 }
 
-/// The part of a name that is the key of a map of structs.
+/// Returns the part of a name that is the key of a map of structs.
 pub(crate) fn first_segment(rest: &str) -> &str {
     rest.split_once('.').map_or(rest, |(key, _)| key)
 }
 
-/// The part of a name that is the key of a map of lists: one segment before an index, or all of a tensor of rank 1.
+/// Returns the part of a name that is the key of a map of lists: the segment before an index, or all of the name of a
+/// tensor of rank 1.
 pub(crate) fn list_key(rest: &str) -> &str {
     match rest.split_once('.') {
         Some((key, below)) if is_index(first_segment(below)) => key,
@@ -142,7 +128,7 @@ pub(crate) fn list_key(rest: &str) -> &str {
     }
 }
 
-/// Whether a segment is a number as [`Path::push_index`] writes it.
+/// Returns whether a segment is a number as [`Path::push_index`] writes it.
 pub(crate) fn is_index(segment: &str) -> bool {
     segment == "0" || (segment.starts_with(|first| matches!(first, '1'..='9')) && segment.parse::<usize>().is_ok())
 }

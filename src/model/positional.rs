@@ -1,26 +1,33 @@
 //! Names for the tensors of a file that has none, from the type that they are read into.
 //!
-//! A type's tensors come in the order of its fields, so a file without names says which is which, but for two things:
-//! which optional ones are there, and how long the lists are. Both follow where the dtypes and ranks leave one way
-//! only. The type is compiled to a small automaton over tensors, as a regular expression is over letters; all the ways
-//! that fit are followed at once, and where two lead to the end the answer is an error, never a guess.
+//! A type's tensors come in the order of its fields. Two things are not known: which optional ones are there, and how
+//! long the lists are. Both follow if the dtypes and ranks leave only one way. The type is compiled to a small automaton
+//! over tensors, as a regular expression is over letters. All ways that fit are followed at once, and if two of them lead
+//! to the end, the answer is an error and not a guess.
+
+use std::any::TypeId;
 
 use super::path::{Mark, Path};
-use super::schema::{Node, Slot};
-use super::token::FieldSpec;
+use super::{Adapt, Node, TensorSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::TensorInfo;
 
-/// The name of each tensor, in file order.
+/// Returns the name of each tensor, in file order.
 ///
 /// # Errors
 ///
 /// - [`ErrorKind::WrongSlot`]: the tensors do not fit the type.
 /// - [`ErrorKind::Ambiguous`]: they do in more than one way.
 /// - [`ErrorKind::Unsupported`]: the type has parts whose number or names nothing but names can tell.
-pub(crate) fn names<'a>(node: &Node, infos: impl Iterator<Item = &'a TensorInfo>) -> Result<Vec<String>> {
+///
+/// If `is_item`, the file is a list of values of the type.
+pub(crate) fn names<'a>(node: Node, is_item: bool, infos: impl Iterator<Item = &'a TensorInfo>) -> Result<Vec<String>> {
     let mut program = Program::default();
-    program.compile(node)?;
+    if is_item {
+        program.list(node, &Adapt::NONE)?
+    } else {
+        program.compile(node, &Adapt::NONE)?
+    }
     program.steps.push(Step::End);
 
     let mut matching = Matching::new(&program);
@@ -38,17 +45,17 @@ pub(crate) fn names<'a>(node: &Node, infos: impl Iterator<Item = &'a TensorInfo>
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
     /// Takes one tensor.
-    Tensor(Slot),
-    /// Goes on here or there.
+    Tensor(TensorSpec),
+    /// Goes on at the next step or at this one.
     Split(usize),
-    /// Goes on at either of two steps before the next.
+    /// Goes on at the next step, or repeats from this one.
     Repeat(usize),
     Push(&'static str),
     Pop,
     EnterList,
     /// The next item of an array.
     NextItem,
-    /// The next item of a list, which must hold a tensor, or the length of the list would mean nothing.
+    /// The next item of a list. It must hold a tensor, or the length of the list would be arbitrary.
     OpenItem,
     LeaveList,
     End,
@@ -57,28 +64,22 @@ enum Step {
 #[derive(Debug, Default)]
 struct Program {
     steps: Vec<Step>,
+    /// The structs that are being compiled, each within the one before.
+    structs: Vec<TypeId>,
 }
 
 impl Program {
-    fn compile(&mut self, node: &Node) -> Result<()> {
+    fn compile(&mut self, node: Node, adapt: &Adapt) -> Result<()> {
         match node {
-            Node::Tensor(slot) => self.steps.push(Step::Tensor(slot.clone())),
-            Node::Optional(node) => self.optional(node)?,
-            Node::List(node) => {
-                self.steps.push(Step::EnterList);
-                let skip = self.open_split();
-                let body = self.steps.len();
-                self.steps.push(Step::OpenItem);
-                self.compile(node)?;
-                self.steps.push(Step::Repeat(body));
-                self.close_split(skip);
-                self.steps.push(Step::LeaveList);
-            }
+            Node::Tensor(spec) => self.steps.push(Step::Tensor(spec.adapted(adapt))),
+            Node::Newtype(node, own) => self.compile(node(), own)?,
+            Node::Option(node) => self.optional(node(), adapt)?,
+            Node::List(node) => self.list(node(), adapt)?,
             Node::Array(node, len) => {
                 self.steps.push(Step::EnterList);
-                for _ in 0..*len {
+                for _ in 0..len {
                     self.steps.push(Step::NextItem);
-                    self.compile(node)?;
+                    self.compile(node(), adapt)?;
                 }
                 self.steps.push(Step::LeaveList);
             }
@@ -86,38 +87,54 @@ impl Program {
                 self.steps.push(Step::EnterList);
                 for part in parts {
                     self.steps.push(Step::NextItem);
-                    self.compile(part)?;
+                    self.compile(part(), adapt)?;
                 }
                 self.steps.push(Step::LeaveList);
             }
-            Node::Struct { fields, .. } => {
-                for field in fields {
-                    let spec = FieldSpec::parse(field.spec);
-                    if !spec.is_flattened() {
-                        self.steps.push(Step::Push(spec.name));
+            Node::Struct(def) if self.structs.contains(&(def.id)()) => {
+                return Err(needs_names("a type that contains itself"));
+            }
+            Node::Struct(def) => {
+                self.structs.push((def.id)());
+                for field in def.fields {
+                    if !field.flatten {
+                        self.steps.push(Step::Push(field.name));
                     }
-                    match spec.is_optional() {
-                        true => self.optional(&field.node)?,
-                        false => self.compile(&field.node)?,
+                    match field.optional {
+                        true => self.optional((field.node)(), &field.adapt)?,
+                        false => self.compile((field.node)(), &field.adapt)?,
                     }
-                    if !spec.is_flattened() {
+                    if !field.flatten {
                         self.steps.push(Step::Pop);
                     }
                 }
+                self.structs.pop();
             }
             Node::Map(_) => return Err(needs_names("a map")),
-            Node::Again(_) => return Err(needs_names("a type that contains itself")),
         }
         Ok(())
     }
 
-    /// What may be empty anyway is not made optional once more, or its absence could be read in two ways.
-    fn optional(&mut self, node: &Node) -> Result<()> {
-        if is_nullable(node) {
-            return self.compile(node);
+    fn list(&mut self, item: Node, adapt: &Adapt) -> Result<()> {
+        self.steps.push(Step::EnterList);
+        let skip = self.open_split();
+        let body = self.steps.len();
+        self.steps.push(Step::OpenItem);
+        self.compile(item, adapt)?;
+        self.steps.push(Step::Repeat(body));
+        self.close_split(skip);
+        self.steps.push(Step::LeaveList);
+        Ok(())
+    }
+
+    /// Compiles a part that may be absent. A part that may be empty is not made optional again, or its absence could be
+    /// read in two ways.
+    fn optional(&mut self, node: Node, adapt: &Adapt) -> Result<()> {
+        if is_nullable(node, &mut self.structs.clone()) {
+            return self.compile(node, adapt);
         }
         let skip = self.open_split();
-        self.compile(node)?;
+        self.compile(node, adapt)?;
         self.close_split(skip);
         Ok(())
     }
@@ -131,7 +148,7 @@ impl Program {
         self.steps[split] = Step::Split(self.steps.len());
     }
 
-    /// The tensors, or the end, that may come next from `step` on.
+    /// Returns the tensors, or the end, that may come next from `step` on.
     fn next_tensors(&self, step: usize) -> Vec<usize> {
         let (mut open, mut found) = (vec![Place { step, opened: false }], Vec::new());
         while let Some(place) = open.pop() {
@@ -143,8 +160,8 @@ impl Program {
         found
     }
 
-    /// The way from `step` to `target` without a tensor between. There is one at most: what may be empty anyway is not
-    /// made optional.
+    /// Returns the way from `step` to `target` without a tensor in between. There is at most one, because a part that may
+    /// be empty is not made optional.
     fn way(&self, step: usize, target: usize) -> Vec<usize> {
         let mut open = vec![vec![Place { step, opened: false }]];
         while let Some(way) = open.pop() {
@@ -159,13 +176,13 @@ impl Program {
         Vec::new()
     }
 
-    /// The places after one that takes no tensor. Of two, the last is to be followed first: what goes on before what
-    /// ends.
+    /// Returns the places after one that takes no tensor. Of two, the last is followed first: going on comes before
+    /// ending.
     fn follow(&self, Place { step, opened }: Place) -> impl Iterator<Item = Place> + use<> {
         let next = |step| Some(Place { step, opened });
         let places = match &self.steps[step] {
             Step::Split(other) => [next(*other), next(step + 1)],
-            // An item that was opened and holds nothing is none.
+            // An opened item that holds no tensor does not count.
             Step::Repeat(_) if opened => [None, None],
             Step::Repeat(other) => [next(step + 1), next(*other)],
             Step::OpenItem => [None, Some(Place { step: step + 1, opened: true })],
@@ -175,48 +192,54 @@ impl Program {
     }
 }
 
-/// A step, and whether an item was opened since the last tensor.
+/// A step, with the information whether an item was opened since the last tensor.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     step: usize,
     opened: bool,
 }
 
-fn is_nullable(node: &Node) -> bool {
+/// Returns whether a part may have no tensor. `structs` are those around it.
+fn is_nullable(node: Node, structs: &mut Vec<TypeId>) -> bool {
     match node {
         Node::Tensor(_) => false,
-        Node::Optional(_) | Node::List(_) | Node::Map(_) | Node::Again(_) => true,
-        Node::Array(node, len) => *len == 0 || is_nullable(node),
-        Node::Tuple(parts) => parts.iter().all(is_nullable),
-        Node::Struct { fields, .. } => {
-            fields.iter().all(|field| FieldSpec::parse(field.spec).is_optional() || is_nullable(&field.node))
+        Node::Newtype(node, _) => is_nullable(node(), structs),
+        Node::Option(_) | Node::List(_) | Node::Map(_) => true,
+        Node::Array(node, len) => len == 0 || is_nullable(node(), structs),
+        Node::Tuple(parts) => parts.iter().all(|part| is_nullable(part(), structs)),
+        Node::Struct(def) if structs.contains(&(def.id)()) => true,
+        Node::Struct(def) => {
+            structs.push((def.id)());
+            let is_nullable = def.fields.iter().all(|field| field.optional || is_nullable((field.node)(), structs));
+            structs.pop();
+            is_nullable
         }
     }
 }
 
-/// The error for what only names can tell.
+/// The error for a part that only names can identify.
 pub(crate) fn needs_names(what: &str) -> Error {
     let instead = "write the file with `Options::embed_names`".to_owned();
     ErrorKind::Unsupported { what: format!("read {what} by position"), instead }.into()
 }
 
-/// A way through the program: the tensor that it wants next, and where it came from.
+/// A way through the program: the tensor that it expects next, and the thread that it continues.
 #[derive(Debug, Clone, Copy)]
 struct Thread {
     step: usize,
-    /// Which thread took the tensor before.
+    /// The thread that took the tensor before.
     from: usize,
-    /// Whether one gets here in more than one way.
+    /// More than one way leads here.
     is_ambiguous: bool,
 }
 
 struct Matching<'p> {
     program: &'p Program,
-    /// What may come after each step that takes a tensor.
+    /// The steps that may come after each step that takes a tensor.
     next: Vec<Vec<usize>>,
     /// The threads before each tensor.
     live: Vec<Vec<Thread>>,
-    /// For each step, which thread of the newest ones wants it; of those that are older, nothing is known.
+    /// For each step, the newest thread that expects it. Entries of older threads are stale.
     wanted_by: Vec<usize>,
 }
 
@@ -235,12 +258,12 @@ impl<'p> Matching<'p> {
         }
     }
 
-    /// Takes a tensor; whether any thread wanted it.
+    /// Takes a tensor. Returns whether any thread expected it.
     fn advance(&mut self, info: &TensorInfo) -> bool {
         let mut threads: Vec<Thread> = Vec::new();
         for (from, thread) in self.live.last().into_iter().flatten().enumerate() {
-            let Step::Tensor(slot) = &self.program.steps[thread.step] else { continue };
-            if !slot.accepts(info) {
+            let Step::Tensor(spec) = &self.program.steps[thread.step] else { continue };
+            if !spec.accepts(info) {
                 continue;
             }
             for &step in &self.next[thread.step] {
@@ -260,7 +283,7 @@ impl<'p> Matching<'p> {
         any
     }
 
-    /// Whether no way is left that only one way leads to.
+    /// Returns whether every way that is left is ambiguous.
     fn is_ambiguous(&self) -> bool {
         self.live.last().is_some_and(|threads| threads.iter().all(|thread| thread.is_ambiguous))
     }
@@ -277,7 +300,7 @@ impl<'p> Matching<'p> {
         Ok(names)
     }
 
-    /// The names of the tensors that a thread took, and of the one that it wants.
+    /// Returns the names of the tensors that a thread took, and of the one that it expects.
     fn names_to(&self, last: usize, thread: usize) -> Vec<String> {
         let mut taken = vec![self.live[last][thread]];
         for at in (0..last).rev() {
@@ -296,13 +319,13 @@ impl<'p> Matching<'p> {
         names
     }
 
-    /// What the threads wanted instead of `found`.
+    /// The error if no thread expected `found`.
     fn no_way(&self, found: Option<&TensorInfo>) -> ErrorKind {
         let last = self.live.len() - 1;
         let expected = self.live[last].iter().enumerate().map(|(at, thread)| match &self.program.steps[thread.step] {
-            Step::Tensor(slot) => {
+            Step::Tensor(spec) => {
                 let name = self.names_to(last, at).pop().unwrap_or_default();
-                format!("`{name}`: {slot}")
+                format!("`{name}`: {spec}")
             }
             _ => "the end".to_owned(),
         });
@@ -310,12 +333,12 @@ impl<'p> Matching<'p> {
     }
 }
 
-/// Follows the steps between tensors to know the next one's name.
+/// Follows the steps between tensors to find the name of the next one.
 #[derive(Default)]
 struct Namer {
     path: Path,
     places: Vec<Mark>,
-    /// Of each list around: its place and the next item's index.
+    /// For each list around: its path, and the index of the next item.
     lists: Vec<(Mark, usize)>,
 }
 
@@ -358,7 +381,7 @@ mod tests {
     }
 
     fn resolve<T: TensorFile>(shapes: &[&[usize]]) -> Result<String> {
-        names(&T::node(), f32s(shapes).iter()).map(|names| names.join(" "))
+        names(T::NODE, false, f32s(shapes).iter()).map(|names| names.join(" "))
     }
 
     #[test]

@@ -1,13 +1,45 @@
-use serde::de::Error as _;
-use serde::ser::{SerializeSeq, SerializeTuple};
-use serde::{Deserializer, Serializer};
+use super::{Adapt, KeyPart, Loaded, Node, Schema, StructDef, TensorData, TensorSpec};
+use crate::error::Result;
+use crate::tensor::TensorInfo;
 
-use super::containers::{ListVisitor, Stored};
-use super::{Adapt, Node, Schema};
-
-/// A value that maps to named tensors: an array, a collection of such values, or a struct with `#[derive(TensorFile)]`.
+/// A value that can be written as tensors.
 ///
-/// The derive macro of the same name implements this trait and [`FromTensors`], and serde's `Serialize` and
+/// The trait has no generic methods, so a value is compiled once and written through `&dyn Store`, whatever the format.
+/// Derived structs, arrays, numbers and containers implement it.
+pub trait Store {
+    /// Calls exactly one method of `sink`, once.
+    ///
+    /// `adapt` holds the attributes of the field that the value is in. Types other than arrays ignore it, and containers
+    /// pass it on.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the sink, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the value contradicts the
+    /// attributes.
+    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>;
+
+    /// Stores a list: numbered items, or one tensor of rank 1 if the items are numbers.
+    #[doc(hidden)]
+    fn store_list(list: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
+    where
+        Self: Sized,
+    {
+        sink.list(&list, adapt)
+    }
+
+    /// Stores an array whose length is part of its type.
+    #[doc(hidden)]
+    fn store_array(array: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
+    where
+        Self: Sized,
+    {
+        sink.tuple(&array, adapt)
+    }
+}
+
+/// A value that maps to named tensors: an array, a container of such values, or a struct with `#[derive(TensorFile)]`.
+///
+/// The derive macro of the same name implements this trait, [`Store`] and [`FromTensors`], and serde's `Serialize` and
 /// `Deserialize` on top of them.
 ///
 /// ```
@@ -30,65 +62,28 @@ use super::{Adapt, Node, Schema};
             another struct with `#[derive(TensorFile)]`, or an `Option`, `Vec`, array, tuple, map, `Box`, `Rc` or `Arc` of these",
     note = "`#[tensor(skip)]` leaves a field out of the file"
 )]
-pub trait TensorFile {
-    /// The tree of names and types; see [`schema`](Self::schema).
-    #[doc(hidden)]
-    fn node() -> Node;
+pub trait TensorFile: Store {
+    /// The names and types of the tensors, as static data.
+    const NODE: Node;
 
-    /// The names, dtypes and shapes that values of this type have, as far as the type tells.
+    /// The dtype, if the type is a number. A list of numbers is one tensor of rank 1.
+    #[doc(hidden)]
+    const NUMBER: Option<crate::tensor::Dtype> = None;
+
+    /// Returns the names, dtypes and shapes that values of this type have, as far as the type determines them.
     #[must_use]
     fn schema() -> Schema {
-        Schema::new(Self::node())
-    }
-
-    /// Serializes the tensors.
-    #[doc(hidden)]
-    fn store<S: Serializer>(&self, serializer: S, adapt: &Adapt) -> Result<S::Ok, S::Error>;
-
-    /// What a list of `Self` is: a list of tensors, or, of numbers, one tensor of rank 1.
-    #[doc(hidden)]
-    fn list_node() -> Node
-    where
-        Self: Sized,
-    {
-        Node::List(Box::new(Self::node()))
-    }
-
-    #[doc(hidden)]
-    fn array_node(len: usize) -> Node
-    where
-        Self: Sized,
-    {
-        Node::Array(Box::new(Self::node()), len)
-    }
-
-    #[doc(hidden)]
-    fn store_list<S: Serializer>(list: &[Self], serializer: S, adapt: &Adapt) -> Result<S::Ok, S::Error>
-    where
-        Self: Sized,
-    {
-        let mut seq = serializer.serialize_seq(Some(list.len()))?;
-        for item in list {
-            seq.serialize_element(&Stored { value: item, adapt })?;
-        }
-        seq.end()
-    }
-
-    /// Serializes an array of known length, whose type tells how many there are.
-    #[doc(hidden)]
-    fn store_array<S: Serializer>(array: &[Self], serializer: S, adapt: &Adapt) -> Result<S::Ok, S::Error>
-    where
-        Self: Sized,
-    {
-        let mut tuple = serializer.serialize_tuple(array.len())?;
-        for item in array {
-            tuple.serialize_element(&Stored { value: item, adapt })?;
-        }
-        tuple.end()
+        Schema::new(Self::NODE)
     }
 }
 
-/// A [`TensorFile`] that can be read, borrowing from the file where its type does.
+/// Returns the node of a type. Fields hold this function and not a closure each.
+#[must_use]
+pub fn node_of<T: TensorFile + ?Sized>() -> Node {
+    T::NODE
+}
+
+/// A [`TensorFile`] that can be read. It may borrow from the file.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor that can be read",
     label = "not a tensor that can be read",
@@ -98,28 +93,160 @@ pub trait TensorFile {
     note = "`ArrayViewMut` and references can be written but not read; `#[tensor(write_only)]` on the struct leaves reading out"
 )]
 pub trait FromTensors<'de>: TensorFile + Sized {
-    /// Deserializes the tensors.
-    #[doc(hidden)]
-    fn load<D: Deserializer<'de>>(deserializer: D, adapt: &Adapt) -> Result<Self, D::Error>;
+    /// Calls exactly one method of `source`, once, and makes the value of what that gives.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the source, and those of a payload that the type cannot hold.
+    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self>;
 
+    /// Loads a list: numbered items, or one tensor of rank 1 if the items are numbers.
     #[doc(hidden)]
-    fn load_list<D: Deserializer<'de>>(deserializer: D, adapt: &Adapt) -> Result<Vec<Self>, D::Error> {
-        deserializer.deserialize_seq(ListVisitor::new(adapt))
+    fn load_list(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Vec<Self>> {
+        let mut list = Vec::new();
+        source.list(&mut |_, source| {
+            list.push(Self::load(source, adapt)?);
+            Ok(())
+        })?;
+        Ok(list)
     }
 
-    /// Deserializes an array of `len` items.
+    /// Loads an array of `len` items, which is `node`.
     #[doc(hidden)]
-    fn load_array<D: Deserializer<'de>>(deserializer: D, len: usize, adapt: &Adapt) -> Result<Vec<Self>, D::Error> {
-        let list = deserializer.deserialize_tuple(len, ListVisitor::at_most(len, adapt))?;
-        match list.len() {
-            found if found == len => Ok(list),
-            found => Err(D::Error::invalid_length(found, &format!("{len} items").as_str())),
-        }
+    fn load_array(source: &mut dyn Source<'de>, _node: Node, len: usize, adapt: &Adapt) -> Result<Vec<Self>> {
+        let mut list = Vec::with_capacity(len);
+        source.tuple(len, &mut |_, source| {
+            list.push(Self::load(source, adapt)?);
+            Ok(())
+        })?;
+        Ok(list)
+    }
+}
+
+/// Receives a value that is being written: a tensor, or parts under names.
+///
+/// [`Serializer`](crate::Serializer) is the sink of tensor files. Any serde format is one too.
+pub trait Sink {
+    /// Returns whether arrays may come in the order of their memory, with that dim order as their layout. Otherwise they
+    /// come in row-major order.
+    fn takes_dim_order(&self) -> bool {
+        false
     }
 
-    /// The value that stands for nothing in the file, where there is one: `None` of an `Option`.
-    #[doc(hidden)]
-    fn absent() -> Option<Self> {
-        None
+    /// Takes a tensor.
+    ///
+    /// # Errors
+    ///
+    /// If the destination cannot store it. This holds for all methods.
+    fn tensor(&mut self, info: &TensorInfo, data: &dyn TensorData) -> Result<()>;
+
+    /// Takes a struct: one value for each field of `def`.
+    fn fields(&mut self, def: &'static StructDef, values: &[&dyn Store]) -> Result<()>;
+
+    /// Takes numbered items, of which the type does not tell how many there are.
+    fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()>;
+
+    /// Takes numbered items, of which the type tells how many there are.
+    fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()>;
+
+    /// Takes entries under the names that are their keys.
+    fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()>;
+
+    /// Takes a value, or none.
+    fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()>;
+}
+
+/// Numbered values.
+pub trait List {
+    /// Returns the number of items.
+    fn len(&self) -> usize;
+
+    /// Returns whether there are no items.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
+
+    /// Returns an item.
+    ///
+    /// # Panics
+    ///
+    /// If `index` is not below [`len`](Self::len).
+    fn item(&self, index: usize) -> &dyn Store;
+}
+
+impl<T: Store> List for &[T] {
+    fn len(&self) -> usize {
+        <[T]>::len(self)
+    }
+
+    fn item(&self, index: usize) -> &dyn Store {
+        &self[index]
+    }
+}
+
+impl<const N: usize> List for [&dyn Store; N] {
+    fn len(&self) -> usize {
+        N
+    }
+
+    fn item(&self, index: usize) -> &dyn Store {
+        self[index]
+    }
+}
+
+/// Values by key.
+pub trait Entries {
+    /// Returns the number of entries.
+    fn len(&self) -> usize;
+
+    /// Returns whether there are no entries.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Calls `visit` with each key and value, in the same order every time.
+    ///
+    /// # Errors
+    ///
+    /// Errors of `visit`, and [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor) if a key is not a string, a number
+    /// or a unit variant.
+    fn for_each(&self, visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>) -> Result<()>;
+}
+
+/// A closure that a [`Source`] calls with the number of a part, and a source at that part.
+pub type EachPart<'x, 'de> = &'x mut (dyn FnMut(usize, &mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
+
+/// A closure that a [`Source`] calls with the key of an entry, and a source at its value.
+pub type EachEntry<'x, 'de> = &'x mut (dyn FnMut(String, &mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
+
+/// Gives a value that is being read: a tensor, or parts under names.
+///
+/// The source decides on the order of the parts, so streams and sequences need no buffer.
+/// [`Deserializer`](crate::Deserializer) is the source of tensor files. Any serde format is one too.
+pub trait Source<'de> {
+    /// Returns the tensor here. Its header is checked against `spec` before its payload is read.
+    ///
+    /// # Errors
+    ///
+    /// By [`category`](crate::Error::category): `Mismatch` if there is no such tensor, `File` or `Io` if it cannot be
+    /// read. This holds for all methods.
+    fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>>;
+
+    /// Calls `each` with the number of each field, in the order of the source.
+    ///
+    /// Fields that are missing and not optional are included, with a source that has nothing: `Option`s and lists are
+    /// empty there, and anything else is an error.
+    fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()>;
+
+    /// Calls `each` with each item.
+    fn list(&mut self, each: EachPart<'_, 'de>) -> Result<()>;
+
+    /// Calls `each` with each of `len` items.
+    fn tuple(&mut self, len: usize, each: EachPart<'_, 'de>) -> Result<()>;
+
+    /// Calls `each` with each entry. `key` tells how much of a tensor's name is the key.
+    fn map(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()>;
+
+    /// Calls `some` once if a value is here.
+    fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()>;
 }

@@ -1,101 +1,85 @@
-//! Elements of any numeric dtype as floats that hold them.
+//! Elements as floats that hold their numbers.
 
 use bytemuck::Pod;
-use half::{bf16, f16};
-use num_traits::AsPrimitive;
 
-use crate::tensor::{CHUNK, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, Pieces, SmallFloat, in_chunks};
+use crate::cast::{CHUNK, FloatChunks, WholeElements, float_chunks, in_chunks};
+use crate::tensor::{Dtype, Element, for_each_dtype};
 
 /// Some elements.
 pub(super) enum Chunk<'a> {
-    Narrow(&'a [f32]),
-    /// Exactly, but for integers of 64 bits, which are rounded.
-    Wide(&'a [f64]),
-    /// The smallest and the largest of rounded integers that came before.
+    F32(&'a [f32]),
+    /// Exact, except that integers of 64 bits are rounded.
+    F64(&'a [f64]),
+    /// The smallest and the largest of integers of 64 bits, which come as floats too.
     Range(i128, i128),
-}
-
-type Decode = fn(&[u8], &mut dyn FnMut(Chunk<'_>));
-
-/// Quantised elements are the integers that are stored.
-const DECODE: &[(Dtype, Decode)] = &[
-    (Dtype::Bool, small_integers::<u8>),
-    (Dtype::I8, small_integers::<i8>),
-    (Dtype::I16, small_integers::<i16>),
-    (Dtype::I32, wide::<i32>),
-    (Dtype::I64, large_integers::<i64>),
-    (Dtype::U8, small_integers::<u8>),
-    (Dtype::U16, small_integers::<u16>),
-    (Dtype::U32, wide::<u32>),
-    (Dtype::U64, large_integers::<u64>),
-    (Dtype::F16, small_floats::<f16>),
-    (Dtype::Bf16, small_floats::<bf16>),
-    (Dtype::F32, |bytes, take| in_chunks(bytes, |chunk| take(Chunk::Narrow(chunk)))),
-    (Dtype::F64, |bytes, take| in_chunks(bytes, |chunk| take(Chunk::Wide(chunk)))),
-    (Dtype::F8E5M2, small_floats::<F8E5M2>),
-    (Dtype::F8E4M3Fn, small_floats::<F8E4M3Fn>),
-    (Dtype::F8E5M2Fnuz, small_floats::<F8E5M2Fnuz>),
-    (Dtype::F8E4M3Fnuz, small_floats::<F8E4M3Fnuz>),
-    (Dtype::QInt8, small_integers::<i8>),
-    (Dtype::QUint8, small_integers::<u8>),
-    (Dtype::QInt32, wide::<i32>),
-];
-
-fn small_floats<A: SmallFloat>(bytes: &[u8], take: &mut dyn FnMut(Chunk<'_>)) {
-    let mut floats = [0.0; CHUNK];
-    in_chunks::<A>(bytes, |chunk| {
-        let floats = &mut floats[..chunk.len()];
-        A::widen(chunk, floats);
-        take(Chunk::Narrow(floats));
-    });
-}
-
-fn small_integers<A: Element<Bits = A> + Pod + Into<f32>>(bytes: &[u8], take: &mut dyn FnMut(Chunk<'_>)) {
-    let mut floats = [0.0; CHUNK];
-    in_chunks::<A>(bytes, |chunk| {
-        let floats = &mut floats[..chunk.len()];
-        chunk.iter().zip(&mut *floats).for_each(|(element, float)| *float = (*element).into());
-        take(Chunk::Narrow(floats));
-    });
-}
-
-fn wide<A: Element<Bits = A> + Pod + AsPrimitive<f64>>(bytes: &[u8], take: &mut dyn FnMut(Chunk<'_>)) {
-    let mut floats = [0.0; CHUNK];
-    in_chunks::<A>(bytes, |chunk| {
-        let floats = &mut floats[..chunk.len()];
-        chunk.iter().zip(&mut *floats).for_each(|(element, float)| *float = element.as_());
-        take(Chunk::Wide(floats));
-    });
-}
-
-fn large_integers<A>(bytes: &[u8], take: &mut dyn FnMut(Chunk<'_>))
-where
-    A: Element<Bits = A> + Pod + Ord + AsPrimitive<f64> + Into<i128>,
-{
-    wide::<A>(bytes, take);
-    in_chunks::<A>(bytes, |chunk| {
-        if let (Some(&smallest), Some(&largest)) = (chunk.iter().min(), chunk.iter().max()) {
-            take(Chunk::Range(smallest.into(), largest.into()));
-        }
-    });
 }
 
 /// The elements of a payload that comes in pieces.
 #[derive(Debug, Clone)]
 pub(super) struct Elements {
-    pieces: Pieces,
-    decode: Decode,
+    /// The numeric dtype that the elements are read as.
+    dtype: Dtype,
+    floats: FloatChunks,
+    whole: WholeElements,
 }
 
 impl Elements {
-    /// Elements of this dtype after so many bytes that are none; `None` where they are no numbers.
+    /// Elements of this dtype after `skip` bytes of other data; `None` if they are not numbers.
+    ///
+    /// Booleans and quantised elements are read as the integers that are stored.
     pub(super) fn new(dtype: Dtype, skip: usize) -> Option<Self> {
-        let (_, decode) = *DECODE.iter().find(|(of, _)| *of == dtype)?;
-        Some(Self { pieces: Pieces::new(dtype.block_bytes(), skip), decode })
+        let dtype = read_as(dtype);
+        Some(Self { dtype, floats: float_chunks(dtype)?, whole: WholeElements::new(dtype.block_bytes(), skip) })
     }
 
-    /// Calls `take` with the elements that are whole by now.
+    /// Adds the next piece, and calls `take` with the elements that are complete.
     pub(super) fn add(&mut self, piece: &[u8], mut take: impl FnMut(Chunk<'_>)) {
-        self.pieces.add(piece, |elements| (self.decode)(elements, &mut take));
+        let Self { dtype, floats, whole } = self;
+        whole.add(piece, |elements| match (*dtype, *floats) {
+            (Dtype::I64, _) => large_integers(elements, |integer: i64| integer as f64, &mut take),
+            (Dtype::U64, _) => large_integers(elements, |integer: u64| integer as f64, &mut take),
+            (_, FloatChunks::F32(read)) => read(elements, &mut |floats| take(Chunk::F32(floats))),
+            (_, FloatChunks::F64(read)) => read(elements, &mut |floats| take(Chunk::F64(floats))),
+        });
     }
+}
+
+fn large_integers<A>(bytes: &[u8], to_f64: impl Fn(A) -> f64, take: &mut impl FnMut(Chunk<'_>))
+where
+    A: Element<Bits = A> + Pod + Ord + Into<i128>,
+{
+    let mut floats = [0.0; CHUNK];
+    in_chunks::<A>(bytes, |integers| {
+        let floats = &mut floats[..integers.len()];
+        integers.iter().zip(&mut *floats).for_each(|(integer, float)| *float = to_f64(*integer));
+        take(Chunk::F64(floats));
+        if let (Some(&smallest), Some(&largest)) = (integers.iter().min(), integers.iter().max()) {
+            take(Chunk::Range(smallest.into(), largest.into()));
+        }
+    });
+}
+
+/// Returns the dtype of the stored integers for `bool` and quantised dtypes, and other dtypes unchanged.
+fn read_as(dtype: Dtype) -> Dtype {
+    macro_rules! read_as {
+        ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
+            match dtype {
+                $(Dtype::$variant => one!($class $scalar, $bits),)*
+            }
+        };
+    }
+
+    macro_rules! one {
+        (Logical $scalar:ty, $bits:ty) => {
+            <$bits as Element>::DTYPE
+        };
+        (Quantised $scalar:ty, $bits:ty) => {
+            <$bits as Element>::DTYPE
+        };
+        ($class:ident $scalar:ty, $bits:ty) => {
+            <$scalar as Element>::DTYPE
+        };
+    }
+
+    for_each_dtype!(read_as)
 }

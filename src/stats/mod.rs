@@ -1,29 +1,31 @@
-//! What the numbers of a tensor are like: their count, range, mean, spread and quantiles, and those that are no numbers.
+//! Statistics of tensors: count, range, mean, standard deviation, quantiles and histograms.
 
 mod elements;
 mod histogram;
+mod moments;
 mod quantiles;
-mod tally;
 
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use std::io;
 
-use crate::tensor::{Dtype, Layout, Number, TensorInfo};
+use crate::cast::Number;
+use crate::tensor::{Dtype, Layout, TensorInfo};
 use elements::{Chunk, Elements};
 pub use histogram::Histogram;
+use moments::Moments;
 use quantiles::Quantiles;
-use tally::Tally;
 
-/// Statistics of the elements of a tensor, whose bytes come in pieces.
+/// Statistics of a tensor, computed from its payload in one pass.
 ///
-/// NaN and the infinities are counted; all else is of the finite elements. Quantised elements count as the integers that
-/// are stored, and `bool` as 0 and 1. The memory is bounded, whatever the size of the tensor: below 20 MiB.
+/// NaN and infinities are counted; everything else is computed from the finite elements. Quantised elements count as the
+/// stored integers, and `bool` as 0 and 1. The memory is below 20 MiB for tensors of any size.
+///
+/// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`].
 ///
 /// ```
 /// use tensorfile::{Dtype, Stats, Tensor};
 ///
 /// let tensor = Tensor::from_slice(&[0.0_f32, 1.0, 2.0, 5.0, f32::NAN], [5])?;
-/// let mut stats = Stats::of(Dtype::F32).expect("f32 are numbers");
+/// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
 /// stats.update(tensor.as_bytes());
 /// assert_eq!((stats.count(), stats.nans(), stats.zeros()), (5, 1, 1));
 /// assert_eq!((stats.min().unwrap().to_string(), stats.max().unwrap().to_string()), ("0".into(), "5".into()));
@@ -34,28 +36,28 @@ use tally::Tally;
 #[derive(Debug, Clone)]
 pub struct Stats {
     dtype: Dtype,
-    /// The bytes of the payload before the first element.
+    /// The size of the payload before the first element.
     skip: usize,
     elements: Elements,
-    tally: Tally,
+    moments: Moments,
     quantiles: Option<Quantiles>,
-    /// The smallest and the largest integer of a dtype of which an `f64` cannot hold all.
+    /// The smallest and the largest element of integers of 64 bits, which an `f64` may have to round.
     exact_range: Option<(i128, i128)>,
 }
 
 impl Stats {
-    /// The quantiles that [`Serialize`] tells.
+    /// The quantiles in the serialized form.
     pub const PARTS: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
-    /// Statistics of elements of this dtype, none so far; `None` where they are no numbers, as packed and
-    /// uninterpreted bits are not.
+    /// Creates statistics of elements of this dtype. `None` if they are not numbers, but packed or uninterpreted bits.
     #[must_use]
     pub fn of(dtype: Dtype) -> Option<Self> {
         Self::after(dtype, 0)
     }
 
-    /// As [`of`](Self::of), for the payload of this tensor in its layout. Of a sparse tensor, the stored elements count;
-    /// a blob has none.
+    /// Creates statistics of this tensor. `None` for blobs, and if the elements are not numbers.
+    ///
+    /// The payload is in the layout of the tensor. Of sparse tensors, the stored elements count.
     #[must_use]
     pub fn of_tensor(info: &TensorInfo) -> Option<Self> {
         match info.layout {
@@ -68,33 +70,33 @@ impl Stats {
     fn after(dtype: Dtype, skip: usize) -> Option<Self> {
         let elements = Elements::new(dtype, skip)?;
         let quantiles = Some(Quantiles::new(dtype.block_bytes() > 2));
-        Some(Self { dtype, skip, elements, tally: Tally::default(), quantiles, exact_range: None })
+        Some(Self { dtype, skip, elements, moments: Moments::default(), quantiles, exact_range: None })
     }
 
-    /// Leaves quantiles out, which take most of the time and of the memory.
+    /// Leaves out quantiles, which take most of the time and memory.
     #[must_use]
     pub fn without_quantiles(self) -> Self {
         Self { quantiles: None, ..self }
     }
 
-    /// Takes the next bytes of the payload. A piece may end inside of an element.
+    /// Adds the next bytes of the payload. A piece may begin and end inside of an element.
     pub fn update(&mut self, piece: &[u8]) {
-        let Self { elements, tally, quantiles, exact_range, .. } = self;
+        let Self { elements, moments, quantiles, exact_range, .. } = self;
         elements.add(piece, |chunk| match chunk {
-            Chunk::Narrow(chunk) => tally.add(chunk, quantiles),
-            Chunk::Wide(chunk) => tally.add(chunk, quantiles),
+            Chunk::F32(chunk) => moments.add(chunk, quantiles),
+            Chunk::F64(chunk) => moments.add(chunk, quantiles),
             Chunk::Range(smallest, largest) => *exact_range = join(*exact_range, Some((smallest, largest))),
         });
     }
 
-    /// Adds the elements of other statistics of the same dtype, such as those of another part of a tensor.
+    /// Merges other statistics of the same dtype, such as those of another part of the tensor.
     ///
     /// # Panics
     ///
-    /// Where the dtypes differ.
+    /// If the dtypes differ.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.dtype, other.dtype, "statistics of two dtypes");
-        self.tally.merge(&other.tally);
+        self.moments.merge(&other.moments);
         self.exact_range = join(self.exact_range, other.exact_range);
         match (&mut self.quantiles, &other.quantiles) {
             (Some(quantiles), Some(other)) => quantiles.merge(other),
@@ -102,52 +104,52 @@ impl Stats {
         }
     }
 
-    /// The dtype of the elements.
+    /// Returns the dtype.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// All elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.tally.finite + self.tally.nans + self.tally.positive_infinities + self.tally.negative_infinities
+        self.moments.finite + self.moments.nans + self.moments.positive_infinities + self.moments.negative_infinities
     }
 
-    /// The elements that are NaN.
+    /// Returns the number of elements that are NaN.
     #[must_use]
     pub fn nans(&self) -> u64 {
-        self.tally.nans
+        self.moments.nans
     }
 
-    /// The elements that are infinity.
+    /// Returns the number of elements that are positive infinity.
     #[must_use]
     pub fn positive_infinities(&self) -> u64 {
-        self.tally.positive_infinities
+        self.moments.positive_infinities
     }
 
-    /// The elements that are negative infinity.
+    /// Returns the number of elements that are negative infinity.
     #[must_use]
     pub fn negative_infinities(&self) -> u64 {
-        self.tally.negative_infinities
+        self.moments.negative_infinities
     }
 
-    /// The elements that are zero, of either sign; of `bool`, those that are false.
+    /// Returns the number of elements that are zero, of either sign, or `false`.
     #[must_use]
     pub fn zeros(&self) -> u64 {
-        self.tally.zeros
+        self.moments.zeros
     }
 
-    /// The smallest finite element, exactly; `None` where there is none.
+    /// Returns the smallest finite element, exactly. `None` if there is none.
     #[must_use]
     pub fn min(&self) -> Option<Number> {
-        self.limit(self.tally.min, self.exact_range.map(|(smallest, _)| smallest))
+        self.limit(self.moments.min, self.exact_range.map(|(smallest, _)| smallest))
     }
 
-    /// The largest finite element, exactly; `None` where there is none.
+    /// Returns the largest finite element, exactly. `None` if there is none.
     #[must_use]
     pub fn max(&self) -> Option<Number> {
-        self.limit(self.tally.max, self.exact_range.map(|(_, largest)| largest))
+        self.limit(self.moments.max, self.exact_range.map(|(_, largest)| largest))
     }
 
     fn limit(&self, float: f64, exact: Option<i128>) -> Option<Number> {
@@ -156,44 +158,45 @@ impl Stats {
             None if self.dtype.is_float() => Number::Float(float),
             None => Number::Float(float).to_integer().map(Number::Integer)?,
         };
-        (self.tally.finite > 0).then_some(number)
+        (self.moments.finite > 0).then_some(number)
     }
 
-    /// The mean of the finite elements, computed as 64-bit floats; `None` where there is none, or it passes those.
+    /// Returns the mean of the finite elements. `None` if there is none, or the mean overflows `f64`.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        (self.tally.finite > 0).then_some(self.tally.mean).filter(|mean| mean.is_finite())
+        (self.moments.finite > 0).then_some(self.moments.mean).filter(|mean| mean.is_finite())
     }
 
-    /// The standard deviation of the finite elements, as of a whole population; `None` as of the [mean](Self::mean).
+    /// Returns the population standard deviation of the finite elements. `None` if there is none, or it overflows `f64`.
     #[must_use]
     pub fn std(&self) -> Option<f64> {
-        let variance = self.tally.squares / self.tally.finite as f64;
-        (self.tally.finite > 0).then_some(variance.sqrt()).filter(|std| std.is_finite())
+        let variance = self.moments.squares / self.moments.finite as f64;
+        (self.moments.finite > 0).then_some(variance.sqrt()).filter(|std| std.is_finite())
     }
 
-    /// The finite elements that stand at these parts of all of them in order: 0.5 for the median.
+    /// Returns quantiles of the finite elements: for 0.5 the median. `None` if there is no finite element, or quantiles were
+    /// left out.
     ///
-    /// Between two elements it is interpolated. Exact for up to 2^20 elements, and for floats of up to 16 bits and integers
-    /// of up to 8 however many; else each of the two is known to within 0.2 % of itself, or, where most elements are near each
-    /// other and far from zero, of its distance from their median.
-    ///
-    /// `None` where there is no finite element, or quantiles were left out.
+    /// Between two elements, quantiles are interpolated. They are exact for up to 2^20 elements, and for any number of floats
+    /// of up to 16 bits and integers of up to 8 bits. Otherwise, each of the two elements has a relative error below 0.2 %; if
+    /// most elements are near each other and far from zero, that is relative to the distance from their median.
     #[must_use]
     pub fn quantiles(&self, parts: &[f64]) -> Option<Vec<f64>> {
-        let Tally { finite, min, max, .. } = self.tally;
+        let Moments { finite, min, max, .. } = self.moments;
         let quantiles = self.quantiles.as_ref().filter(|_| finite > 0)?;
         Some(quantiles.at(parts, min, max))
     }
 
-    /// A histogram of so many bins between the smallest and the largest finite element, to be filled by a second pass
-    /// over the payload; `None` where there is no finite element.
+    /// Returns an empty histogram with `bins` bins between the smallest and the largest finite element. `None` if there is
+    /// none.
+    ///
+    /// A second pass over the payload fills it.
     ///
     /// ```
     /// use tensorfile::{Stats, Tensor};
     ///
     /// let tensor = Tensor::from_slice(&[0_i64, 1, 2, 3, 4, 10], [6])?;
-    /// let mut stats = Stats::of_tensor(tensor.info()).expect("i64 are numbers");
+    /// let mut stats = Stats::of_tensor(tensor.info()).expect("i64 is numeric");
     /// stats.update(tensor.as_bytes());
     /// let mut histogram = stats.histogram(5).expect("there are elements");
     /// histogram.update(tensor.as_bytes());
@@ -203,13 +206,13 @@ impl Stats {
     /// ```
     #[must_use]
     pub fn histogram(&self, bins: usize) -> Option<Histogram> {
-        let Tally { finite, min, max, .. } = self.tally;
+        let Moments { finite, min, max, .. } = self.moments;
         let elements = Elements::new(self.dtype, self.skip).filter(|_| finite > 0)?;
         Some(Histogram::new(elements, min, max, bins))
     }
 }
 
-/// The range of both.
+/// Returns the range of both.
 fn join(one: Option<(i128, i128)>, other: Option<(i128, i128)>) -> Option<(i128, i128)> {
     match (one, other) {
         (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
@@ -217,37 +220,25 @@ fn join(one: Option<(i128, i128)>, other: Option<(i128, i128)>) -> Option<(i128,
     }
 }
 
-impl Serialize for Stats {
-    /// What the methods tell; of the quantiles, pairs of part and quantile for [`PARTS`](Self::PARTS).
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let quantiles = self.quantiles(&Self::PARTS);
-        let quantiles: Option<Vec<_>> = quantiles.map(|quantiles| Self::PARTS.into_iter().zip(quantiles).collect());
-        let mut stats = serializer.serialize_struct("Stats", 11)?;
-        stats.serialize_field("dtype", self.dtype.name())?;
-        stats.serialize_field("count", &self.count())?;
-        stats.serialize_field("min", &self.min())?;
-        stats.serialize_field("max", &self.max())?;
-        stats.serialize_field("mean", &self.mean())?;
-        stats.serialize_field("std", &self.std())?;
-        stats.serialize_field("nans", &self.nans())?;
-        stats.serialize_field("positive_infinities", &self.positive_infinities())?;
-        stats.serialize_field("negative_infinities", &self.negative_infinities())?;
-        stats.serialize_field("zeros", &self.zeros())?;
-        stats.serialize_field("quantiles", &quantiles)?;
-        stats.end()
+/// Writing adds to the payload.
+///
+/// ```
+/// use std::io::Write;
+/// use tensorfile::{Stats, Tensor};
+///
+/// let tensor = Tensor::from_slice(&[1.0_f32, 3.0], [2])?;
+/// let mut stats = Stats::of_tensor(tensor.info()).expect("f32 is numeric");
+/// stats.write_all(tensor.as_bytes())?;
+/// assert_eq!(stats.mean(), Some(2.0));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+impl io::Write for Stats {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.update(piece);
+        Ok(piece.len())
     }
-}
 
-impl Serialize for Number {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::Float(float) => serializer.serialize_f64(float),
-            // Not all formats have 128 bits, and no dtype.
-            Self::Integer(integer) => match (i64::try_from(integer), u64::try_from(integer)) {
-                (Ok(integer), _) => serializer.serialize_i64(integer),
-                (_, Ok(integer)) => serializer.serialize_u64(integer),
-                _ => serializer.serialize_i128(integer),
-            },
-        }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -1,24 +1,26 @@
-//! Quantiles in bounded memory: of a few elements exactly, of more by counting those that begin with the same bits, or,
-//! where they are near each other, those whose distances from the middle do.
+//! Quantiles in bounded memory.
+//!
+//! Up to 2^20 elements are kept. More are counted in bins: elements that start with the same bits share one. If they are
+//! near each other and far from zero, their distances from the median are binned instead.
 
 use num_traits::Float;
 
-/// Up to so many elements are kept as they are.
+/// The most elements that are kept.
 const FEW: usize = 1 << 20;
-/// The bits of a float that tell its bin: sign, exponent, and of the fraction what is left.
+/// The first bits of a float, which are its bin: sign, exponent and the start of the mantissa.
 const BIN_BITS: u32 = 20;
 /// The bin of zero.
 const ZERO: i64 = 1 << (BIN_BITS - 1);
 
-/// A float whose highest bits tell about where it is.
+/// A float type with bins.
 pub(super) trait Real: Float + Into<f64> {
-    /// The bin of the nearest number that has no more than [`BIN_BITS`]. Bins are ordered as numbers are.
+    /// Returns the bin of the nearest number with [`BIN_BITS`] bits. Bins are in the order of the numbers.
     fn bin(self) -> usize;
 
-    /// The bin of a number that was of this type.
+    /// Returns the bin of a number that was of this type.
     fn bin_of(number: f64) -> usize;
 
-    /// The number in the middle of a bin.
+    /// Returns the number in the middle of a bin.
     fn of_bin(bin: usize) -> f64;
 }
 
@@ -55,20 +57,20 @@ reals! { f32 by u32, f64 by u64 }
 
 #[derive(Debug, Clone)]
 pub(super) struct Quantiles {
-    /// All elements, while they are few.
+    /// All elements, as long as they are few.
     few: Vec<f64>,
-    /// How many elements are in each bin, once they are many.
+    /// The number of elements in each bin, once they are many.
     counts: Vec<u64>,
-    /// Whether bins may be of distances from a center. Without, bins are exact for elements of few bits.
+    /// Allows bins of distances from a center. Without a center, bins are exact for elements of few bits.
     is_centered: bool,
-    /// What is subtracted before an element is put into a bin.
+    /// Subtracted from elements before they are binned.
     center: f64,
     bin: fn(f64) -> usize,
     of_bin: fn(usize) -> f64,
 }
 
 impl Quantiles {
-    /// Of elements that have more bits than bins do, or not.
+    /// Creates quantiles without elements. `are_wide`: elements may have more bits than bins.
     pub(super) fn new(are_wide: bool) -> Self {
         let (few, counts) = (Vec::new(), Vec::new());
         Self { few, counts, is_centered: are_wide, center: 0.0, bin: f64::bin_of, of_bin: f64::of_bin }
@@ -86,7 +88,7 @@ impl Quantiles {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        // One without elements has not yet met the type that they are of.
+        // Without elements, `bin` and `of_bin` are not those of the element type.
         if other.few.is_empty() && other.counts.is_empty() {
             return;
         }
@@ -110,7 +112,7 @@ impl Quantiles {
         }
     }
 
-    /// Goes over to counting.
+    /// Switches to counting.
     fn count(&mut self) {
         if self.counts.is_empty() {
             self.counts = vec![0; 1 << BIN_BITS];
@@ -122,7 +124,7 @@ impl Quantiles {
         }
     }
 
-    /// The elements at these parts of all, of which there is one at least. They are between the limits.
+    /// Returns the quantiles of at least one element. They are between the limits.
     pub(super) fn at(&self, parts: &[f64], min: f64, max: f64) -> Vec<f64> {
         let mut sorted = self.few.clone();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -147,12 +149,13 @@ impl Quantiles {
             before > n
         };
         let bin = self.counts.iter().position(has_nth);
-        // Past the last one by rounding.
+        // Rounding may have passed the last element.
         bin.map_or(f64::INFINITY, |bin| (self.of_bin)(bin) + self.center)
     }
 }
 
-/// Where bins are narrowest: at zero, or at the median of elements most of which are nearer to each other than to zero.
+/// Returns the number around which bins are narrowest: the median if most elements are nearer to each other than to zero,
+/// else zero.
 fn center(elements: &mut [f64]) -> f64 {
     const NEAR: f64 = 1.0 / 16.0;
     let quarter = elements.len() / 4;

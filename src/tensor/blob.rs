@@ -1,6 +1,6 @@
-/// Bytes that a file holds under a name, beside its tensors.
+/// Named bytes that are not a tensor.
 ///
-/// ExecuTorch data files have them. They are kept byte for byte, and are never taken for a tensor.
+/// ExecuTorch data files hold them next to their tensors. They are read and written unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Blob(pub Vec<u8>);
 

@@ -1,32 +1,122 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Owned bytes that start at a multiple of 8, so that every element type can be viewed in them.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub(crate) struct Buffer {
-    words: Vec<u64>,
+use bytemuck::Pod;
+
+use super::element::{bits_from_le_bytes, le_to_host};
+use super::{Element, InvalidTensor};
+
+/// Owned bytes in a `Vec` of integers as wide as the elements that they will be viewed as.
+///
+/// The bytes are aligned for those elements, and [`into_elements`](Self::into_elements) takes the memory over without a
+/// copy.
+#[derive(Clone)]
+pub struct Buffer {
+    integers: IntegerVec,
+    /// The bytes in use. The last integer may be in part.
     len: usize,
 }
 
+#[derive(Clone)]
+enum IntegerVec {
+    B1(Vec<u8>),
+    B2(Vec<u16>),
+    B4(Vec<u32>),
+    B8(Vec<u64>),
+}
+
+/// Evaluates `$body` with the vector, of any of the four types.
+macro_rules! with_vec {
+    ($integers:expr, $vec:ident => $body:expr) => {
+        match $integers {
+            IntegerVec::B1($vec) => $body,
+            IntegerVec::B2($vec) => $body,
+            IntegerVec::B4($vec) => $body,
+            IntegerVec::B8($vec) => $body,
+        }
+    };
+}
+
 impl Buffer {
-    /// `len` zero bytes.
-    pub(crate) fn zeroed(len: usize) -> Self {
-        Self { words: vec![0; len.div_ceil(8)], len }
+    /// Creates a buffer of zeros, to be overwritten with elements of `element` bytes each.
+    pub(crate) fn zeroed(element: usize, len: usize) -> Self {
+        let integers = match element {
+            2 => IntegerVec::B2(vec![0; len.div_ceil(2)]),
+            4 => IntegerVec::B4(vec![0; len.div_ceil(4)]),
+            8 => IntegerVec::B8(vec![0; len.div_ceil(8)]),
+            _ => IntegerVec::B1(vec![0; len]),
+        };
+        Self { integers, len }
     }
 
-    pub(crate) fn from_slice(bytes: &[u8]) -> Self {
-        let mut buffer = match bytemuck::try_cast_slice::<u8, u64>(bytes) {
-            Ok(words) => return Self { words: words.to_vec(), len: bytes.len() },
-            Err(_) => Self::zeroed(bytes.len()),
+    /// Creates an empty buffer with room for `len` bytes, in elements of `element` bytes each.
+    pub(crate) fn with_capacity(element: usize, len: usize) -> Self {
+        let integers = match element {
+            2 => IntegerVec::B2(Vec::with_capacity(len.div_ceil(2))),
+            4 => IntegerVec::B4(Vec::with_capacity(len.div_ceil(4))),
+            8 => IntegerVec::B8(Vec::with_capacity(len.div_ceil(8))),
+            _ => IntegerVec::B1(Vec::with_capacity(len)),
         };
-        buffer.copy_from_slice(bytes);
+        Self { integers, len: 0 }
+    }
+
+    /// Copies bytes from any address.
+    pub(crate) fn from_slice(element: usize, bytes: &[u8]) -> Self {
+        // Zeroed memory would be written twice.
+        let mut buffer = Self::with_capacity(element, bytes.len());
+        buffer.append(bytes, bytes.len());
         buffer
     }
 
-    /// The first `len` bytes of `words`, without a copy.
-    pub(crate) fn from_words(words: Vec<u64>, len: usize) -> Self {
-        debug_assert_eq!(words.len(), len.div_ceil(8));
-        Self { words, len }
+    /// Appends bytes, which may begin and end inside of an element.
+    ///
+    /// `expected` is the number of bytes in the end: the memory does not [`grow`] past that.
+    pub(crate) fn append(&mut self, bytes: &[u8], expected: usize) {
+        with_vec!(&mut self.integers, elements => append(elements, self.len, bytes, expected));
+        self.len += bytes.len();
+    }
+
+    /// Converts the little-endian bytes to elements, without a copy if the buffer was made for elements of this size.
+    ///
+    /// The bytes must be whole elements.
+    pub(crate) fn into_elements<A: Element>(self) -> Result<Vec<A>, InvalidTensor> {
+        debug_assert_eq!(self.len % size_of::<A>(), 0, "whole elements");
+        with_vec!(self.integers, vec => match bytemuck::allocation::try_cast_vec::<_, A::Bits>(vec) {
+            Ok(mut bits) => {
+                le_to_host(&mut bits);
+                A::from_bits(bits)
+            }
+            Err((_, vec)) => A::from_bits(bits_from_le_bytes(&bytemuck::cast_slice(&vec)[..self.len])),
+        })
+    }
+
+    /// Returns the bytes, without a copy if the buffer was made for elements of one byte.
+    pub(crate) fn into_vec_u8(self) -> Vec<u8> {
+        match self.integers {
+            IntegerVec::B1(bytes) => bytes,
+            _ => self.to_vec(),
+        }
+    }
+}
+
+/// Appends `bytes` to the `len` bytes in `elements`.
+fn append<B: Pod>(elements: &mut Vec<B>, len: usize, bytes: &[u8], expected: usize) {
+    let size = size_of::<B>();
+    let missing = elements.len() * size - len;
+    let (head, bytes) = bytes.split_at(bytes.len().min(missing));
+    if !head.is_empty() {
+        bytemuck::cast_slice_mut(elements)[len..len + head.len()].copy_from_slice(head);
+    }
+    grow(elements, bytes.len().div_ceil(size), expected.div_ceil(size));
+    let (whole, cut) = bytes.split_at(bytes.len() - bytes.len() % size);
+    match bytemuck::try_cast_slice(whole) {
+        Ok(aligned) => elements.extend_from_slice(aligned),
+        Err(_) => elements.extend(whole.chunks_exact(size).map(bytemuck::pod_read_unaligned::<B>)),
+    }
+    if !cut.is_empty() {
+        let mut last = B::zeroed();
+        bytemuck::bytes_of_mut(&mut last)[..cut.len()].copy_from_slice(cut);
+        elements.push(last);
     }
 }
 
@@ -34,15 +124,23 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.len]
+        with_vec!(&self.integers, vec => &bytemuck::cast_slice(vec)[..self.len])
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.len]
+        with_vec!(&mut self.integers, vec => &mut bytemuck::cast_slice_mut(vec)[..self.len])
     }
 }
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Buffer {}
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,9 +148,9 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Makes room for `more` items of the `expected` ones: by doubling, as `Vec` does, but not past what is expected.
+/// Makes room for `more` items, by doubling the capacity as `Vec` does, but not past `expected`.
 ///
-/// What a file only promises is not allocated: the memory is never more than twice what has come.
+/// A length from a file is not allocated before the data arrives: the memory is at most twice as large as the data.
 pub(crate) fn grow<T>(items: &mut Vec<T>, more: usize, expected: usize) {
     let needed = items.len() + more;
     if needed > items.capacity() {
@@ -65,11 +163,58 @@ pub(crate) fn grow<T>(items: &mut Vec<T>, more: usize, expected: usize) {
 mod tests {
     use super::*;
 
+    const SIZES: [usize; 4] = [1, 2, 4, 8];
+
     #[test]
-    fn holds_any_number_of_bytes() {
-        for len in 0..20_u8 {
-            let bytes: Vec<u8> = (0..len).collect();
-            assert_eq!(*Buffer::from_slice(&bytes), *bytes);
+    fn copies_bytes_from_any_address() {
+        let bytes: Vec<u8> = (0..40).collect();
+        for (size, start) in SIZES.into_iter().flat_map(|size| (0..8).map(move |start| (size, start))) {
+            for end in start..bytes.len() {
+                let bytes = &bytes[start..end];
+                let buffer = Buffer::from_slice(size, bytes);
+                assert_eq!(*buffer, *bytes);
+                assert_eq!(buffer.into_vec_u8(), bytes);
+            }
         }
+    }
+
+    #[test]
+    fn pieces_may_cut_elements() {
+        let bytes: Vec<u8> = (0..40).collect();
+        for (size, piece) in SIZES.into_iter().flat_map(|size| (1..20).map(move |piece| (size, piece))) {
+            let mut buffer = Buffer::with_capacity(size, 0);
+            bytes.chunks(piece).for_each(|piece| buffer.append(piece, bytes.len()));
+            assert_eq!(*buffer, *bytes, "elements of {size} bytes in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn memory_does_not_grow_past_the_expected_size() {
+        let mut buffer = Buffer::with_capacity(4, 8);
+        (0..3).for_each(|_| buffer.append(&[0; 8], 24));
+        let IntegerVec::B4(elements) = &buffer.integers else { panic!("memory of 4-byte elements") };
+        assert_eq!((elements.len(), elements.capacity()), (6, 6));
+    }
+
+    #[test]
+    fn elements_of_the_same_size_are_not_copied() {
+        let numbers = [1.0_f32, -2.0];
+        let buffer = Buffer::from_slice(4, &super::super::to_le_bytes(&numbers));
+        let address = buffer.as_ptr();
+        let elements: Vec<f32> = buffer.into_elements().unwrap();
+        assert_eq!((&*elements, elements.as_ptr().cast()), (&numbers[..], address));
+    }
+
+    #[test]
+    fn elements_of_another_size_are_copied() {
+        let buffer = Buffer::from_slice(1, &[1, 0, 2, 0]);
+        assert_eq!(buffer.into_elements::<u16>(), Ok(vec![1, 2]));
+    }
+
+    #[test]
+    fn rejects_bytes_that_are_not_bools() {
+        let invalid = |element, found| InvalidTensor::Value { dtype: bool::DTYPE, element, found };
+        assert_eq!(Buffer::from_slice(1, &[0, 1]).into_elements::<bool>(), Ok(vec![false, true]));
+        assert_eq!(Buffer::from_slice(1, &[0, 2]).into_elements::<bool>(), Err(invalid(1, 2)));
     }
 }

@@ -1,9 +1,9 @@
 use super::{Buffer, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView, element};
 
-/// A sparse tensor in coordinate layout: the stored elements and where each one lies.
+/// A sparse tensor in coordinate layout: its stored elements, each with a coordinate.
 ///
-/// Every coordinate lies inside the shape. Entries keep the order that they were given in; where two name one place,
-/// the later one is what [`to_dense`](Self::to_dense) shows, as in TensorFlow Runtime.
+/// Every coordinate is inside the shape. Entries keep their order. If several have the same coordinate, the last one
+/// counts, as in TensorFlow Runtime.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CooTensor<A> {
     shape: Shape,
@@ -12,9 +12,9 @@ pub struct CooTensor<A> {
 }
 
 impl<A: Element> CooTensor<A> {
-    /// The tensor with `values[i]` at the `i`-th coordinate.
+    /// Creates a tensor with `values[i]` at the `i`-th coordinate.
     ///
-    /// `coordinates` holds a row of one index a dim for each value, row after row.
+    /// `coordinates` holds one row for each value: an index into each dim.
     ///
     /// ```
     /// use tensorfile::CooTensor;
@@ -26,8 +26,8 @@ impl<A: Element> CooTensor<A> {
     ///
     /// # Errors
     ///
-    /// - [`InvalidTensor::CoordinateCount`]: not as many coordinates as values.
-    /// - [`InvalidTensor::Coordinate`]: an index outside its dim.
+    /// - [`InvalidTensor::CoordinateCount`]: there are more or fewer coordinates than values.
+    /// - [`InvalidTensor::Coordinate`]: an index is outside its dim.
     pub fn new(shape: impl Into<Shape>, coordinates: Vec<u64>, values: Vec<A>) -> Result<Self, InvalidTensor> {
         let shape = shape.into();
         if values.len().checked_mul(shape.rank()) != Some(coordinates.len()) {
@@ -38,46 +38,44 @@ impl<A: Element> CooTensor<A> {
         Ok(Self { shape, coordinates, values })
     }
 
-    /// The dims of the whole tensor.
+    /// Returns the dims of the whole tensor.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The coordinates, row after row.
+    /// Returns the coordinates, one row after the other.
     #[must_use]
     pub fn coordinates(&self) -> &[u64] {
         &self.coordinates
     }
 
-    /// The stored elements.
+    /// Returns the stored elements.
     #[must_use]
     pub fn values(&self) -> &[A] {
         &self.values
     }
 
-    /// Each stored element with its coordinate.
+    /// Iterates over the stored elements, each with its coordinate.
     pub fn iter(&self) -> impl Iterator<Item = (&[u64], &A)> {
         let rank = self.shape.rank();
         self.values.iter().enumerate().map(move |(row, value)| (&self.coordinates[row * rank..][..rank], value))
     }
 
-    /// The coordinates and the values.
+    /// Returns the shape, the coordinates and the values.
     #[must_use]
     pub fn into_parts(self) -> (Shape, Vec<u64>, Vec<A>) {
         (self.shape, self.coordinates, self.values)
     }
 
-    /// The same tensor with its dtype known at run time. Copies the elements.
+    /// Returns the same tensor with a dtype known at run time. Copies the elements.
     #[must_use]
     pub fn to_tensor(&self) -> Tensor {
-        let mut bytes = Buffer::zeroed(self.parts().iter().map(|part| part.len()).sum());
-        let mut at = 0;
-        for part in self.parts() {
-            bytes[at..at + part.len()].copy_from_slice(&part);
-            at += part.len();
-        }
-        Tensor::of_checked(self.info(), bytes)
+        let (info, parts) = (self.info(), self.parts());
+        let len = parts.iter().map(|part| part.len()).sum();
+        let mut bytes = Buffer::with_capacity(info.element_bytes(), len);
+        parts.iter().for_each(|part| bytes.append(part, len));
+        Tensor::of_checked(info, bytes)
     }
 
     pub(crate) fn info(&self) -> TensorInfo {
@@ -85,7 +83,7 @@ impl<A: Element> CooTensor<A> {
         TensorInfo { dtype: A::DTYPE, shape: self.shape.clone(), layout }
     }
 
-    /// The payload in three runs of bytes: see [`Layout::Coo`].
+    /// Returns the three parts of the payload; see [`Layout::Coo`].
     pub(crate) fn parts(&self) -> [std::borrow::Cow<'_, [u8]>; 3] {
         [
             element::to_le_bytes(&self.coordinates),
@@ -94,14 +92,14 @@ impl<A: Element> CooTensor<A> {
         ]
     }
 
-    /// Takes a checked view apart.
+    /// Copies the parts of a checked view.
     pub(crate) fn from_view(view: &TensorView<'_>) -> Result<Self, InvalidTensor> {
         let (indices, values) = split(view.info(), view.as_bytes());
         Self::new(view.shape().clone(), element::bits_from_le_bytes(indices), element::from_le_bytes(values)?)
     }
 }
 
-/// Checks the coordinates in the bytes of a tensor of COO layout; other layouts have none.
+/// Checks the coordinates in the bytes of a tensor in COO layout. Other layouts have none.
 pub(crate) fn check(info: &TensorInfo, bytes: &[u8]) -> Result<(), InvalidTensor> {
     let Layout::Coo { entries } = info.layout else { return Ok(()) };
     let (indices, rest) = bytes.split_at(bytes.len() - info.dtype.bytes_for(entries).unwrap_or(0));
@@ -114,7 +112,7 @@ pub(crate) fn check(info: &TensorInfo, bytes: &[u8]) -> Result<(), InvalidTensor
     check_coordinates(&info.shape, indices.chunks_exact(size_of::<u64>()).map(le_u64))
 }
 
-/// The bytes of the indices and those of the values, in the checked bytes of a tensor of COO layout.
+/// Splits the checked bytes of a tensor in COO layout into indices and values.
 pub(crate) fn split<'a>(info: &TensorInfo, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     let Layout::Coo { entries } = info.layout else { return (&[], bytes) };
     let indices = entries * info.shape.rank() * size_of::<u64>();
@@ -126,7 +124,7 @@ fn le_u64(bytes: &[u8]) -> u64 {
 }
 
 fn check_coordinates(shape: &Shape, indices: impl Iterator<Item = u64>) -> Result<(), InvalidTensor> {
-    // A tensor of rank 0 has coordinates without indices, and none of them can be wrong.
+    // Coordinates of a tensor of rank 0 have no indices, so they are always right.
     let rank = shape.rank().max(1);
     for (at, found) in indices.enumerate() {
         let dim = shape[at % rank];

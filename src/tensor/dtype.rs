@@ -1,12 +1,70 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Declares the dtypes; everything else in the crate asks this table.
+/// Calls `$callback!` with one row for each dtype: the list that everything else about dtypes is made from.
+///
+/// A callback matches the rows like this:
+///
+/// ```text
+/// macro_rules! callback {
+///     ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
+///         $( /* once for each dtype */ )*
+///     };
+/// }
+/// for_each_dtype!(callback);
+/// ```
+///
+/// - `variant` of [`Dtype`] and `name` in text.
+/// - `elements` and `bytes` in one block: 1 element but for packed dtypes.
+/// - `class`. Match it as a token to treat some dtypes differently:
+///   - `Logical`: `bool`.
+///   - `Signed`, `Unsigned`: integers of Rust.
+///   - `Float`: floats of Rust or `half`.
+///   - `Float8`: floats of 8 bits. `cast/float8.rs` has a row for the encoding of each.
+///   - `Quantised`: one integer to a block, of which we do not know the scale.
+///   - `Opaque`: packed or uninterpreted bits.
+/// - `scalar`: the Rust type of an element, an [`Element`](super::Element) with this dtype. Those of `Float8`,
+///   `Quantised` and `Opaque` are declared from this list too, under the name of the variant.
+/// - `bits`: the integer that has the bits of an element.
+/// - `doc`: the documentation of the variant.
+macro_rules! for_each_dtype {
+    ($callback:ident) => {
+        // NOTE: serde formats without names write a dtype as its number here, so new ones go to the end.
+        $callback! {
+            Bool       "bool"        1/1 Logical   bool as u8,                      "One byte, 0 or 1.";
+            I8         "i8"          1/1 Signed    i8 as i8,                        "Signed 8-bit integer.";
+            I16        "i16"         1/2 Signed    i16 as i16,                      "Signed 16-bit integer.";
+            I32        "i32"         1/4 Signed    i32 as i32,                      "Signed 32-bit integer.";
+            I64        "i64"         1/8 Signed    i64 as i64,                      "Signed 64-bit integer.";
+            U8         "u8"          1/1 Unsigned  u8 as u8,                        "Unsigned 8-bit integer.";
+            U16        "u16"         1/2 Unsigned  u16 as u16,                      "Unsigned 16-bit integer.";
+            U32        "u32"         1/4 Unsigned  u32 as u32,                      "Unsigned 32-bit integer.";
+            U64        "u64"         1/8 Unsigned  u64 as u64,                      "Unsigned 64-bit integer.";
+            F16        "f16"         1/2 Float     half::f16 as u16,                "IEEE 754 half precision.";
+            Bf16       "bf16"        1/2 Float     half::bf16 as u16,               "bfloat16: the upper half of an `f32`.";
+            F32        "f32"         1/4 Float     f32 as u32,                      "IEEE 754 single precision.";
+            F64        "f64"         1/8 Float     f64 as u64,                      "IEEE 754 double precision.";
+            F8E5M2     "f8_e5m2"     1/1 Float8    crate::tensor::F8E5M2 as u8,     "8-bit float, 5 exponent bits, with infinities.";
+            F8E4M3Fn   "f8_e4m3fn"   1/1 Float8    crate::tensor::F8E4M3Fn as u8,   "8-bit float, 4 exponent bits, no infinities.";
+            F8E5M2Fnuz "f8_e5m2fnuz" 1/1 Float8    crate::tensor::F8E5M2Fnuz as u8, "8-bit float, 5 exponent bits, no infinities, no negative zero.";
+            F8E4M3Fnuz "f8_e4m3fnuz" 1/1 Float8    crate::tensor::F8E4M3Fnuz as u8, "8-bit float, 4 exponent bits, no infinities, no negative zero.";
+            QInt8      "qint8"       1/1 Quantised crate::tensor::QInt8 as i8,      "Quantised signed 8-bit integer; opaque.";
+            QUint8     "quint8"      1/1 Quantised crate::tensor::QUint8 as u8,     "Quantised unsigned 8-bit integer; opaque.";
+            QInt32     "qint32"      1/4 Quantised crate::tensor::QInt32 as i32,    "Quantised signed 32-bit integer; opaque.";
+            QUint4x2   "quint4x2"    1/1 Opaque    crate::tensor::QUint4x2 as u8,   "Quantised unsigned 4-bit integers, two to a byte; opaque. ExecuTorch counts bytes as elements.";
+            QUint2x4   "quint2x4"    1/1 Opaque    crate::tensor::QUint2x4 as u8,   "Quantised unsigned 2-bit integers, four to a byte; opaque. ExecuTorch counts bytes as elements.";
+            Bits16     "bits16"      1/2 Opaque    crate::tensor::Bits16 as u16,    "16 uninterpreted bits.";
+        }
+    };
+}
+
+pub(crate) use for_each_dtype;
+
 macro_rules! dtypes {
-    ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $doc:literal;)*) => {
-        /// The element type of a tensor, as files name it.
+    ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
+        /// The element type of a tensor.
         ///
-        /// Sizes are a block's: most dtypes have one element in a block, the packed ones several.
+        /// Sizes are those of a block: most dtypes have one element in a block, the packed ones several.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Dtype {
@@ -20,7 +78,7 @@ macro_rules! dtypes {
             /// The names, in the same order.
             pub(crate) const NAMES: &'static [&'static str] = &[$($name,)*];
 
-            /// The name in lower case, such as `f32`.
+            /// Returns the name in lower case, such as `f32`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Dtype::$variant => $name,)* }
@@ -44,78 +102,55 @@ macro_rules! dtypes {
     };
 }
 
-// NOTE: serde formats without names write a dtype as its number here, so new ones go to the end.
-dtypes! {
-    Bool        "bool"         1/1 Logical  "One byte, 0 or 1.";
-    I8          "i8"           1/1 Signed   "Signed 8-bit integer.";
-    I16         "i16"          1/2 Signed   "Signed 16-bit integer.";
-    I32         "i32"          1/4 Signed   "Signed 32-bit integer.";
-    I64         "i64"          1/8 Signed   "Signed 64-bit integer.";
-    U8          "u8"           1/1 Unsigned "Unsigned 8-bit integer.";
-    U16         "u16"          1/2 Unsigned "Unsigned 16-bit integer.";
-    U32         "u32"          1/4 Unsigned "Unsigned 32-bit integer.";
-    U64         "u64"          1/8 Unsigned "Unsigned 64-bit integer.";
-    F16         "f16"          1/2 Float    "IEEE 754 half precision.";
-    Bf16        "bf16"         1/2 Float    "bfloat16: the upper half of an `f32`.";
-    F32         "f32"          1/4 Float    "IEEE 754 single precision.";
-    F64         "f64"          1/8 Float    "IEEE 754 double precision.";
-    F8E5M2      "f8_e5m2"      1/1 Float    "8-bit float, 5 exponent bits, with infinities.";
-    F8E4M3Fn    "f8_e4m3fn"    1/1 Float    "8-bit float, 4 exponent bits, no infinities.";
-    F8E5M2Fnuz  "f8_e5m2fnuz"  1/1 Float    "8-bit float, 5 exponent bits, no infinities, no negative zero.";
-    F8E4M3Fnuz  "f8_e4m3fnuz"  1/1 Float    "8-bit float, 4 exponent bits, no infinities, no negative zero.";
-    QInt8       "qint8"        1/1 Opaque   "Quantised signed 8-bit integer; opaque.";
-    QUint8      "quint8"       1/1 Opaque   "Quantised unsigned 8-bit integer; opaque.";
-    QInt32      "qint32"       1/4 Opaque   "Quantised signed 32-bit integer; opaque.";
-    QUint4x2    "quint4x2"     1/1 Opaque   "Quantised unsigned 4-bit integers, two to a byte; opaque. ExecuTorch counts bytes as elements.";
-    QUint2x4    "quint2x4"     1/1 Opaque   "Quantised unsigned 2-bit integers, four to a byte; opaque. ExecuTorch counts bytes as elements.";
-    Bits16      "bits16"       1/2 Opaque   "16 uninterpreted bits.";
-}
+for_each_dtype!(dtypes);
 
-/// What arithmetic a dtype allows.
+/// The classes of dtypes; see [`for_each_dtype`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Logical,
     Signed,
     Unsigned,
     Float,
+    Float8,
+    Quantised,
     Opaque,
 }
 
 impl Dtype {
-    /// Elements in one block: 1, or more for packed dtypes.
+    /// Returns the number of elements in one block: 1, or more for packed dtypes.
     #[must_use]
     pub const fn block_elements(self) -> usize {
         self.row().0
     }
 
-    /// Bytes in one block.
+    /// Returns the number of bytes in one block.
     #[must_use]
     pub const fn block_bytes(self) -> usize {
         self.row().1
     }
 
-    /// Bytes that `elements` elements take, a last partial block counted whole. `None` on overflow.
+    /// Returns the number of bytes that `elements` elements take, a last partial block counted whole. `None` on overflow.
     #[must_use]
     pub fn bytes_for(self, elements: usize) -> Option<usize> {
         elements.div_ceil(self.block_elements()).checked_mul(self.block_bytes())
     }
 
-    /// Whether this is a floating-point dtype of any width.
+    /// Returns `true` for floating-point dtypes of any width.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self.row().2, Class::Float)
+        matches!(self.row().2, Class::Float | Class::Float8)
     }
 
-    /// Whether this is a signed or unsigned integer dtype; `bool` is not.
+    /// Returns `true` for signed and unsigned integer dtypes, but not for `bool`.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(self.row().2, Class::Signed | Class::Unsigned)
     }
 
-    /// Whether elements are bytes without arithmetic, as quantised and packed dtypes are.
+    /// Returns `true` for dtypes without arithmetic: quantised, packed and uninterpreted ones.
     #[must_use]
     pub const fn is_opaque(self) -> bool {
-        matches!(self.row().2, Class::Opaque)
+        matches!(self.row().2, Class::Quantised | Class::Opaque)
     }
 }
 
@@ -125,7 +160,7 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// A name that is no dtype's.
+/// The error for a name that is not the name of a dtype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownDtypeName;
 
@@ -142,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back_to_their_dtype() {
+    fn every_name_parses_to_its_dtype() {
         for &dtype in Dtype::ALL {
             assert_eq!(dtype.name().parse(), Ok(dtype));
         }
@@ -150,8 +185,19 @@ mod tests {
     }
 
     #[test]
-    fn sizes_overflow_to_none() {
+    fn sizes_that_overflow_are_none() {
         assert_eq!(Dtype::F64.bytes_for(usize::MAX), None);
         assert_eq!(Dtype::F32.bytes_for(3), Some(12));
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_scalars() {
+        macro_rules! check {
+            ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {$(
+                assert_eq!((size_of::<$scalar>(), size_of::<$bits>()), ($bytes, $bytes), $name);
+                assert_eq!(<$scalar as crate::tensor::Element>::DTYPE, Dtype::$variant);
+            )*};
+        }
+        for_each_dtype!(check);
     }
 }

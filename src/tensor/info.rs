@@ -2,31 +2,31 @@ use std::fmt;
 
 use super::{Dtype, InvalidTensor, Layout, Shape};
 
-/// What a file's index tells of a tensor: dtype, shape and layout.
+/// Dtype, shape and layout of a tensor: everything but its elements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorInfo {
     /// The element type.
     pub dtype: Dtype,
     /// The logical dims.
     pub shape: Shape,
-    /// How the elements lie in the bytes.
+    /// The order of the elements in memory.
     pub layout: Layout,
 }
 
 impl TensorInfo {
-    /// A dense row-major tensor.
+    /// Describes a dense row-major tensor.
     #[must_use]
     pub fn new(dtype: Dtype, shape: impl Into<Shape>) -> Self {
         Self { dtype, shape: shape.into(), layout: Layout::RowMajor }
     }
 
-    /// A blob of so many bytes.
+    /// Describes a blob of `bytes` bytes.
     #[must_use]
     pub fn blob(bytes: usize) -> Self {
         Self { dtype: Dtype::U8, shape: [bytes].into(), layout: Layout::Blob }
     }
 
-    /// The bytes that the tensor takes, without padding. `None` where they pass `usize`.
+    /// Returns the size of the payload in bytes, without padding. `None` on overflow.
     #[must_use]
     pub fn payload_bytes(&self) -> Option<usize> {
         match self.layout {
@@ -38,7 +38,16 @@ impl TensorInfo {
         }
     }
 
-    /// The bytes that the tensor takes, checked against `found`.
+    /// Returns the element size for a [`Buffer`](super::Buffer) that holds the payload: 1 if the payload is not a run of
+    /// elements.
+    pub(crate) fn element_bytes(&self) -> usize {
+        match self.layout {
+            Layout::RowMajor | Layout::DimOrder(_) => self.dtype.block_bytes(),
+            Layout::Coo { .. } | Layout::Blob => 1,
+        }
+    }
+
+    /// Checks that a payload has `found` bytes, and that the dim order has the rank of the shape.
     pub(crate) fn check_payload(&self, found: u64) -> Result<(), InvalidTensor> {
         if let Layout::DimOrder(order) = &self.layout
             && order.as_slice().len() != self.shape.rank()

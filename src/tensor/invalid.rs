@@ -2,75 +2,75 @@ use std::fmt;
 
 use super::{Dtype, Shape, TensorInfo};
 
-/// Why parts do not make a tensor.
+/// The error for a dtype, shape, layout and payload that do not fit each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidTensor {
-    /// The bytes are not as many as dtype, shape and layout take.
+    /// The payload has another size than dtype, shape and layout take.
     Length {
-        /// The bytes given.
+        /// The size of the payload in bytes.
         found: u64,
-        /// The tensor that they should be.
+        /// The tensor that it should be.
         info: Box<TensorInfo>,
     },
-    /// The size in bytes passes what this machine can address.
+    /// The tensor takes more bytes than this machine can address.
     TooLarge {
         /// The element type.
         dtype: Dtype,
         /// The dims.
         shape: Shape,
     },
-    /// The elements are not as many as the shape takes.
+    /// The number of elements is not that of the shape.
     Elements {
-        /// The elements given.
+        /// The number of elements.
         found: usize,
-        /// The dims that they should fill.
+        /// The shape.
         shape: Shape,
     },
-    /// Not a permutation of the dims.
+    /// A dim order is not a permutation.
     DimOrder {
-        /// The order given.
+        /// The dim order.
         order: Vec<u8>,
     },
-    /// The dim order has not as many dims as the shape.
+    /// A dim order has more or fewer dims than the shape.
     DimOrderRank {
-        /// The number of dims in the order.
+        /// The number of dims in the dim order.
         found: usize,
         /// The rank of the shape.
         rank: usize,
     },
-    /// A coordinate that lies outside the shape.
+    /// A coordinate is outside the shape.
     Coordinate {
-        /// Which stored element.
+        /// The position of the coordinate among the entries.
         entry: usize,
-        /// Which dim.
+        /// The dim that the index is outside of.
         axis: usize,
-        /// The index found there.
+        /// The index.
         found: u64,
-        /// The dim's size.
+        /// The size of the dim.
         dim: usize,
     },
-    /// The coordinates are not as many as the values.
+    /// There are more or fewer coordinates than values.
     CoordinateCount {
-        /// The rows of coordinates.
+        /// The number of coordinates.
         coordinates: u64,
-        /// The values.
+        /// The number of values.
         values: u64,
     },
-    /// A coordinate has not as many indices as the tensor has dims.
+    /// Coordinates have more or fewer indices than the tensor has dims.
     CoordinateRank {
-        /// The indices in a coordinate.
+        /// The number of indices in a coordinate.
         found: u64,
         /// The rank of the tensor.
         rank: usize,
     },
-    /// A byte that is no value of the dtype, such as a `bool` of 2.
+    /// A byte is not a value of the dtype, such as 2 for `bool`.
     Value {
         /// The element type.
         dtype: Dtype,
-        /// Which element.
+        /// The index of the element.
         element: usize,
-        /// The byte found there.
+        /// The byte.
         found: u8,
     },
 }
@@ -103,7 +103,7 @@ impl fmt::Display for InvalidTensor {
                 write!(f, "coordinates have {found} indices, but the tensor has rank {rank}")
             }
             Self::Value { dtype, element, found } => {
-                write!(f, "element {element} is the byte {found}, which is no {dtype}")
+                write!(f, "element {element} is the byte {found}, which is not a {dtype}")
             }
         }
     }

@@ -1,35 +1,34 @@
 use smallvec::SmallVec;
 
-use super::invalid::InvalidTensor;
+use super::{InvalidTensor, Shape};
 
-/// How a tensor's elements lie in its bytes.
+/// The order of a tensor's elements in memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Dense, the last dim running fastest.
+    /// Dense; the last dim is innermost.
     #[default]
     RowMajor,
-    /// Dense, the dims in the order given.
+    /// Dense, with the dims in another order.
     DimOrder(DimOrder),
-    /// Sparse, by coordinates.
+    /// Sparse, with a coordinate for each stored element.
     ///
-    /// The bytes are `entries × rank` indices of 64 bits, `entries` once more as 64 bits, and `entries` elements:
-    /// as the Binary Tensor Format stores them, so that a view can borrow them.
+    /// The payload is `entries × rank` indices of 64 bits, `entries` as 64 bits, and `entries` elements. The Binary Tensor
+    /// Format stores exactly these bytes, so a view can borrow them.
     Coo {
         /// The number of stored elements.
         entries: usize,
     },
-    /// No tensor: bytes that a file names, and of which it says no more. Dtype and shape are those of the bytes, `u8`
-    /// and their number.
+    /// Not a tensor, but named bytes of unknown meaning. The dtype is `u8`, and the shape is their number.
     Blob,
 }
 
 impl Layout {
-    /// The layout of the given dim order: `RowMajor` where the order is 0, 1, 2, ….
+    /// Returns the layout for a dim order: `RowMajor` if the order is 0, 1, 2, ….
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::DimOrder`] where `order` is no permutation of its indices.
+    /// [`InvalidTensor::DimOrder`]: `order` is not a permutation of its indices.
     pub fn from_dim_order(order: &[u8]) -> Result<Self, InvalidTensor> {
         let order = DimOrder::new(order)?;
         Ok(if order.is_row_major() { Self::RowMajor } else { Self::DimOrder(order) })
@@ -38,16 +37,16 @@ impl Layout {
 
 /// The dims from outermost to innermost in memory: a permutation of `0..rank`.
 ///
-/// `[0, 2, 3, 1]` is the NHWC memory of an NCHW tensor.
+/// `[0, 2, 3, 1]` is an NCHW tensor in NHWC memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DimOrder(SmallVec<[u8; 8]>);
 
 impl DimOrder {
-    /// Checks that `order` is a permutation.
+    /// Creates a dim order from a permutation.
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::DimOrder`] where it is not.
+    /// [`InvalidTensor::DimOrder`]: `order` is not a permutation of its indices.
     pub fn new(order: &[u8]) -> Result<Self, InvalidTensor> {
         let mut seen = [false; 256];
         for &dim in order {
@@ -58,16 +57,21 @@ impl DimOrder {
         Ok(Self(SmallVec::from_slice(order)))
     }
 
-    /// The dims, outermost in memory first.
+    /// Returns the dims, outermost in memory first.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether the order is 0, 1, 2, ….
+    /// Returns `true` if the order is 0, 1, 2, ….
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         self.0.iter().enumerate().all(|(at, &dim)| at == usize::from(dim))
+    }
+
+    /// Returns the strides, in elements, of a dense tensor in this order.
+    pub(crate) fn strides(&self, shape: &Shape) -> Vec<usize> {
+        shape.strides_in(self.0.iter().map(|dim| usize::from(*dim)))
     }
 }
 
@@ -76,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refuses_what_is_no_permutation() {
+    fn rejects_orders_that_are_not_permutations() {
         for order in [&[1][..], &[0, 0], &[0, 2], &[255]] {
             let error = Layout::from_dim_order(order).unwrap_err();
             assert_eq!(error, InvalidTensor::DimOrder { order: order.to_vec() });

@@ -2,76 +2,70 @@ use indexmap::IndexMap;
 
 use super::{Tensor, TensorInfo};
 
-/// Named tensors in the order of the file: what a file holds when no struct describes it.
+/// Named tensors in the order of the file.
 ///
-/// A tensor that has no name in its file is called by its position, `0`, `1`, …. Two maps are equal where they have the
-/// same tensors in the same order.
+/// Holds any file, without a struct that describes it. Tensors of a file without names are named after their position,
+/// `0`, `1`, …. Two maps are equal if they have the same names and tensors in the same order.
 #[derive(Debug, Clone, Default)]
 pub struct TensorMap(IndexMap<String, Tensor>);
 
 impl TensorMap {
-    /// A map without tensors.
+    /// Creates an empty map.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of tensors.
+    /// Returns the number of tensors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is no tensor.
+    /// Returns `true` if the map has no tensors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The tensor of that name.
+    /// Returns the tensor with that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.0.get(name)
     }
 
-    /// The tensor of that name, to be changed.
+    /// Returns the tensor with that name, mutably.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Tensor> {
         self.0.get_mut(name)
     }
 
-    /// Whether there is a tensor of that name.
+    /// Returns `true` if the map has a tensor with that name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// Adds a tensor at the end, or replaces the one of that name where it stands; returns the replaced one.
+    /// Adds a tensor at the end, or replaces the one with that name in place and returns the replaced one.
     pub fn insert(&mut self, name: impl Into<String>, tensor: Tensor) -> Option<Tensor> {
         self.0.insert(name.into(), tensor)
     }
 
-    /// Takes the tensor of that name out, keeping the order of the others.
+    /// Removes and returns the tensor with that name. The others keep their order.
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
         self.0.shift_remove(name)
     }
 
-    /// The name and the tensor at a position.
-    pub(crate) fn at(&self, at: usize) -> (&str, &Tensor) {
-        let (name, tensor) = self.0.get_index(at).expect("the position is below the number of tensors");
-        (name, tensor)
-    }
-
-    /// Names and tensors in order.
+    /// Iterates over names and tensors in order.
     pub fn iter(&self) -> indexmap::map::Iter<'_, String, Tensor> {
         self.0.iter()
     }
 
-    /// The names in order.
+    /// Iterates over the names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Names with dtype, shape and layout, in order.
+    /// Iterates over names with dtype, shape and layout, in order.
     pub fn infos(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         self.0.iter().map(|(name, tensor)| (name.as_str(), tensor.info()))
     }
@@ -90,7 +84,7 @@ impl std::ops::Index<&str> for TensorMap {
 
     /// # Panics
     ///
-    /// Where no tensor has that name.
+    /// If no tensor has that name.
     fn index(&self, name: &str) -> &Tensor {
         &self.0[name]
     }

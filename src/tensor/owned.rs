@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, TensorView, element};
 
-/// A tensor that owns its bytes; its dtype is known when the program runs.
+/// A tensor that owns its bytes, with a dtype known at run time.
 ///
-/// Clones share the bytes, and so do the tensors of a [`TensorMap`](super::TensorMap) that share them in the file in
-/// memory that they were read from.
+/// Clones share the bytes. So do tensors of a [`TensorMap`](super::TensorMap) that shared them in the file they were read
+/// from, if that was in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
     info: TensorInfo,
@@ -13,67 +13,67 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The tensor that `bytes` are: little-endian, in the layout of `info`. Copies them.
+    /// Creates a tensor from little-endian bytes in the layout of `info`. Copies them.
     ///
     /// # Errors
     ///
-    /// As [`TensorView::new`].
+    /// The same as for [`TensorView::new`].
     pub fn new(info: TensorInfo, bytes: &[u8]) -> Result<Self, InvalidTensor> {
         TensorView::new(info, bytes).map(|view| view.to_tensor())
     }
 
-    /// A row-major tensor of the given elements. Copies them.
+    /// Creates a row-major tensor of the given elements. Copies them.
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::Elements`] where `elements` are not as many as the shape takes.
+    /// [`InvalidTensor::Elements`]: the number of elements is not that of the shape.
     pub fn from_slice<A: Element>(elements: &[A], shape: impl Into<Shape>) -> Result<Self, InvalidTensor> {
         let shape = shape.into();
         if shape.elements() != Some(elements.len()) {
             return Err(InvalidTensor::Elements { found: elements.len(), shape });
         }
-        let bytes = Buffer::from_slice(&element::to_le_bytes(elements));
+        let bytes = Buffer::from_slice(size_of::<A>(), &element::to_le_bytes(elements));
         Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes: Arc::new(bytes) })
     }
 
-    /// A tensor of parts that are known to fit each other.
+    /// Creates a tensor from parts that were checked to fit each other.
     pub(crate) fn of_checked(info: TensorInfo, bytes: impl Into<Arc<Buffer>>) -> Self {
         let bytes = bytes.into();
         debug_assert_eq!(info.check_payload(bytes.len() as u64), Ok(()));
         Self { info, bytes }
     }
 
-    /// The same tensor, borrowed.
+    /// Borrows the tensor.
     #[must_use]
     pub fn as_view(&self) -> TensorView<'_> {
         TensorView::of_checked(self.info.clone(), &self.bytes)
     }
 
-    /// Dtype, shape and layout.
+    /// Returns dtype, shape and layout.
     #[must_use]
     pub fn info(&self) -> &TensorInfo {
         &self.info
     }
 
-    /// The element type.
+    /// Returns the element type.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.info.dtype
     }
 
-    /// The logical dims.
+    /// Returns the logical dims.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.info.shape
     }
 
-    /// How the elements lie in the bytes.
+    /// Returns the order of the elements in memory.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.info.layout
     }
 
-    /// The bytes: little-endian, in the tensor's layout, without padding.
+    /// Returns the little-endian bytes, in the tensor's layout and without padding.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

@@ -3,20 +3,20 @@ use std::ops::Deref;
 
 use smallvec::SmallVec;
 
-/// The dims of a tensor, outermost first; of rank 0 when empty.
+/// The dims of a tensor, outermost first. A scalar has none.
 ///
-/// Up to four dims are held without an allocation.
+/// Up to four dims are stored without an allocation.
 #[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(SmallVec<[usize; 4]>);
 
 impl Shape {
-    /// The shape of the given dims.
+    /// Creates a shape from its dims.
     #[must_use]
     pub fn new(dims: &[usize]) -> Self {
         Self(SmallVec::from_slice(dims))
     }
 
-    /// The dims, outermost first.
+    /// Returns the dims, outermost first.
     #[must_use]
     pub fn dims(&self) -> &[usize] {
         &self.0
@@ -27,21 +27,37 @@ impl Shape {
         self.0.push(dim);
     }
 
-    /// The number of dims.
+    /// Returns the number of dims.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.0.len()
     }
 
-    /// The number of elements: 1 at rank 0. `None` on overflow.
+    /// Returns the number of elements: 1 for rank 0. `None` on overflow.
     ///
-    /// A zero dim makes the count 0 whatever the others are, so `[2^40, 2^40, 0]` is a fine shape.
+    /// With a dim of 0 there are 0 elements, so `[2^40, 2^40, 0]` does not overflow.
     #[must_use]
     pub fn elements(&self) -> Option<usize> {
         if self.0.contains(&0) {
             return Some(0);
         }
         self.0.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim))
+    }
+
+    /// Returns the strides, in elements, of a dense tensor in row-major order.
+    pub(crate) fn row_major_strides(&self) -> Vec<usize> {
+        self.strides_in(0..self.rank())
+    }
+
+    /// Returns the strides, in elements, of a dense tensor with its dims in the given order, outermost first.
+    pub(super) fn strides_in(&self, order: impl DoubleEndedIterator<Item = usize>) -> Vec<usize> {
+        let mut strides = vec![0; self.rank()];
+        let mut stride = usize::from(!self.contains(&0));
+        for dim in order.rev() {
+            strides[dim] = stride;
+            stride *= self[dim];
+        }
+        strides
     }
 }
 

@@ -1,6 +1,6 @@
 use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, element};
 
-/// A tensor whose bytes are borrowed, from a file in memory or from an owned tensor.
+/// A tensor that borrows its bytes, such as those of a file in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorView<'a> {
     info: TensorInfo,
@@ -8,18 +8,18 @@ pub struct TensorView<'a> {
 }
 
 impl<'a> TensorView<'a> {
-    /// The tensor that `bytes` are: little-endian, in the layout of `info`.
+    /// Creates a tensor from little-endian bytes in the layout of `info`.
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor`] where the bytes are not as many as `info` takes, or a dim order or coordinate is wrong.
+    /// [`InvalidTensor`]: the payload has another size than `info` takes, or a dim order or coordinate is invalid.
     pub fn new(info: TensorInfo, bytes: &'a [u8]) -> Result<Self, InvalidTensor> {
         info.check_payload(bytes.len() as u64)?;
         super::coo::check(&info, bytes)?;
         Ok(Self { info, bytes })
     }
 
-    /// A row-major tensor over a slice of numbers, without a copy.
+    /// Creates a row-major tensor that borrows a slice of elements.
     ///
     /// ```
     /// use tensorfile::{Dtype, TensorView};
@@ -31,62 +31,62 @@ impl<'a> TensorView<'a> {
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::Elements`] where `elements` are not as many as the shape takes.
+    /// [`InvalidTensor::Elements`]: the number of elements is not that of the shape.
     ///
     /// # Panics
     ///
-    /// On a big-endian host, where numbers would have to be copied: use
-    /// [`Tensor::from_slice`](super::Tensor::from_slice).
+    /// On big-endian hosts, if the elements have more than one byte. Use
+    /// [`Tensor::from_slice`](super::Tensor::from_slice) there.
     pub fn from_slice<A: Element>(elements: &'a [A], shape: impl Into<Shape>) -> Result<Self, InvalidTensor> {
         let shape = shape.into();
         if shape.elements() != Some(elements.len()) {
             return Err(InvalidTensor::Elements { found: elements.len(), shape });
         }
         let std::borrow::Cow::Borrowed(bytes) = element::to_le_bytes(elements) else {
-            panic!("numbers of a big-endian host are no little-endian bytes");
+            panic!("elements of a big-endian host are not little-endian bytes");
         };
         Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes })
     }
 
-    /// A view of parts that are known to fit each other.
+    /// Creates a view of parts that were checked to fit each other.
     pub(crate) fn of_checked(info: TensorInfo, bytes: &'a [u8]) -> Self {
         debug_assert_eq!(info.check_payload(bytes.len() as u64), Ok(()));
         Self { info, bytes }
     }
 
-    /// Dtype, shape and layout.
+    /// Returns dtype, shape and layout.
     #[must_use]
     pub fn info(&self) -> &TensorInfo {
         &self.info
     }
 
-    /// The element type.
+    /// Returns the element type.
     #[must_use]
     pub fn dtype(&self) -> Dtype {
         self.info.dtype
     }
 
-    /// The logical dims.
+    /// Returns the logical dims.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.info.shape
     }
 
-    /// How the elements lie in the bytes.
+    /// Returns the order of the elements in memory.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.info.layout
     }
 
-    /// The bytes: little-endian, in the tensor's layout, without padding.
+    /// Returns the little-endian bytes, in the tensor's layout and without padding.
     #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// A tensor of its own: copies the bytes.
+    /// Copies the tensor.
     #[must_use]
     pub fn to_tensor(&self) -> super::Tensor {
-        super::Tensor::of_checked(self.info.clone(), super::Buffer::from_slice(self.bytes))
+        super::Tensor::of_checked(self.info.clone(), super::Buffer::from_slice(self.info.element_bytes(), self.bytes))
     }
 }

@@ -40,11 +40,11 @@ pub(crate) struct Given<T = ()> {
     pub(crate) value: T,
 }
 
-/// What a field is where the file has nothing for it.
+/// The value of a field that the file does not have.
 pub(crate) enum Fallback {
-    /// What `Default` says.
+    /// The value of `Default`.
     Default,
-    /// What a function without arguments returns.
+    /// The result of a function without arguments.
     Call(Path),
 }
 

@@ -8,7 +8,7 @@ pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// How many letters must be added, removed, replaced or swapped with the next to make one word the other.
+/// The number of letters to add, remove, replace or swap with the next to make one word the other.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     // table[i][j] is the distance between the first i letters and the first j letters.

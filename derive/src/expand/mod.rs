@@ -1,49 +1,64 @@
-//! Prints the impls. Nothing can fail here, and nothing is decided here.
+//! Prints the impls. Nothing can fail here, and no rules are checked here.
 //!
 //! ```text
-//! impl TensorFile for Mlp               fn node: the names and types       schema
-//!                                       fn store: to a serializer          ser
-//! impl<'de> FromTensors<'de> for Mlp    fn load: from a deserializer       de, key
-//! impl Serialize, Deserialize for Mlp   the same, for serde                serde
+//! impl TensorFile for Mlp               const NODE: the names and types    node
+//! impl Store for Mlp                    one call with all fields           value
+//! impl<'de> FromTensors<'de> for Mlp    one closure for all fields         value
+//! impl Serialize, Deserialize for Mlp   one call each                      here
 //! ```
+//!
+//! The code is compiled once for each struct of a user, so it is short. Everything that does not depend on the types of
+//! the fields is a function in `src/private.rs`.
 
-mod de;
 mod env;
-mod key;
-mod layer;
-mod newtype;
-mod schema;
-mod ser;
-mod serde;
-mod slot;
+mod node;
+mod value;
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::model::{Model, Style};
 pub(crate) use env::Env;
-use layer::Layer;
 
-/// The impls of a struct that has no mistakes.
+use crate::model::Model;
+
+/// Returns the impls of a struct without mistakes.
 pub(crate) fn expand(model: &Model<'_>) -> TokenStream {
     let env = Env::of_model(model);
-    let prefix = model.attrs.prefix.as_ref().map(|prefix| prefix.value.value());
-    let impls = match (prefix, model.style) {
-        (None, Style::Newtype) => newtype::impls(&env, model),
-        (None, _) => Layer::of_struct(&env, model).impls(&env),
-        (Some(prefix), Style::Newtype) => Layer::of_newtype(&env, model, &prefix).impls(&env),
-        (Some(prefix), _) => {
-            let definition = layer::body_definition();
-            let around = Layer::around_body(&env, model, &prefix).impls(&env);
-            let body = Layer::body(&env, model).impls(&env);
-            quote!(#definition #around #body)
-        }
-    };
-    let serde = serde::impls(&env);
-    in_const(&quote!(#impls #serde))
+    let node = node::impls(&env, model);
+    let value = value::impls(&env, model);
+    let serde = serde_impls(&env);
+    in_const(&quote!(#node #value #serde))
 }
 
-/// Keeps the helper types to themselves.
+fn serde_impls(env: &Env) -> TokenStream {
+    let Env { private, de, .. } = env;
+    let serialize = env.writing.header(&quote!(#private::serde::Serialize));
+    let deserialize = env.reading.as_ref().map(|reading| {
+        let deserialize = reading.header(&quote!(#private::serde::Deserialize<#de>));
+        quote! {
+            #deserialize {
+                fn deserialize<__D: #private::serde::Deserializer<#de>>(
+                    __deserializer: __D,
+                ) -> ::core::result::Result<Self, __D::Error> {
+                    #private::deserialize_load(__deserializer)
+                }
+            }
+        }
+    });
+    quote! {
+        #serialize {
+            fn serialize<__S: #private::serde::Serializer>(
+                &self,
+                __serializer: __S,
+            ) -> ::core::result::Result<__S::Ok, __S::Error> {
+                #private::serialize_store(self, __serializer)
+            }
+        }
+        #deserialize
+    }
+}
+
+/// Wraps the impls, so that they cause no warnings in the user's crate.
 pub(crate) fn in_const(items: &TokenStream) -> TokenStream {
     quote! {
         #[doc(hidden)]

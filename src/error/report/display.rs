@@ -1,4 +1,4 @@
-//! The report for people: what the items of lists have alike is one line, and long lists are cut.
+//! The report for people. Findings that the items of a list have in common take one line, and long lists are cut.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};
@@ -8,10 +8,10 @@ use indexmap::IndexMap;
 use super::pattern::{common, pattern};
 use super::{Gap, LoadReport, Misfit};
 
-/// The most lines that are shown of each kind of finding.
+/// The most lines for each kind of finding.
 const SHOWN: usize = 20;
 
-/// Names longer than this do not move what others have beside them.
+/// Names longer than this do not widen the column.
 const WIDEST: usize = 48;
 
 impl Display for LoadReport {
@@ -23,7 +23,7 @@ impl Display for LoadReport {
             near: missing.near.first().map(String::as_str),
         });
         section(f, "missing", missing)?;
-        // What a missing tensor's line asks is not asked again.
+        // A suggestion for a missing tensor is not repeated for the unexpected one.
         let asked: HashSet<&str> = self.missing.iter().map(|missing| missing.name.as_str()).collect();
         let unexpected = self.unexpected.iter().map(|unexpected| Finding {
             name: &unexpected.name,
@@ -65,18 +65,18 @@ fn misfits(f: &mut Formatter<'_>, title: &str, misfits: &[Misfit]) -> fmt::Resul
     section(f, title, misfits.iter().map(|misfit| (misfit.name.as_str(), text(misfit)).into()))
 }
 
-/// The first item that is missing, and which one is there.
+/// Returns the name of the first missing item, and the description of the gap.
 fn gap(Gap { list, missing }: &Gap) -> (String, String) {
     let item = |index: usize| if list.is_empty() { index.to_string() } else { format!("{list}.{index}") };
     let more = if missing.len() > 1 { format!("to `{}` ", item(missing.end - 1)) } else { String::new() };
     (item(missing.start), format!("{more}missing, but `{}` is there", item(missing.end)))
 }
 
-/// A line, or a part of one that tells of many.
+/// A finding: a line, or a part of a line for several findings.
 struct Finding<'a> {
     name: &'a str,
     text: String,
-    /// What may be meant.
+    /// A similar name.
     near: Option<&'a str>,
 }
 
@@ -86,7 +86,8 @@ impl<'a> From<(&'a str, String)> for Finding<'a> {
     }
 }
 
-/// The findings of one kind: a title, and a line for each, or for all that are alike but for the numbers in their names.
+/// Writes findings of one kind: a title, and a line for each. Findings that differ only in the numbers of their names take
+/// one line.
 fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: impl Iterator<Item = Finding<'a>>) -> fmt::Result {
     let mut groups: IndexMap<(String, String, Option<String>), Vec<Finding<'a>>> = IndexMap::new();
     for finding in findings {

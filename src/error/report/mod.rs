@@ -1,8 +1,7 @@
-//! What a file and a type have in common, as data; `crate::report` finds it out.
+//! Comparisons of files and types, as data.
 
 mod display;
 mod pattern;
-mod serialize;
 
 use std::ops::Range;
 
@@ -10,11 +9,10 @@ pub(crate) use pattern::{fill, pattern};
 
 use crate::tensor::TensorInfo;
 
-/// What a file and a type have in common, told from the file's index and the type's [`Schema`](crate::Schema): before
-/// any payload is read, and all of it at once.
+/// A comparison of a file's index with a type's [`Schema`](crate::Schema): every mismatch, before any payload is read.
 ///
-/// Printed, it is a text for people, in which what many items of a list have alike is one line. Serialized, it is all
-/// of it for programs.
+/// Displayed, it is a text in which findings that many items of a list have in common take one line. Serialized, it is
+/// complete.
 ///
 /// ```
 /// use ndarray::{Array1, Array2};
@@ -37,47 +35,47 @@ use crate::tensor::TensorInfo;
 /// );
 /// ```
 ///
-/// What only payloads and keys tell is not in it: numbers that the dtype of a `cast` cannot hold, bytes that are no
-/// `bool`, bytes that are not aligned for a view, and keys of a map that its key type refuses.
+/// Some errors depend on payloads and keys, which are not compared: numbers that the dtype of a `cast` cannot hold, bytes
+/// that are not a `bool`, bytes that are not aligned for a view, and keys that the key type of a map does not accept.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct LoadReport {
     /// The number of tensors in the file.
     pub tensors: usize,
-    /// How many of them fit a place in the type.
+    /// The number of tensors that match the type.
     pub loaded: usize,
-    /// The bytes that these take in the file.
+    /// The size of these tensors in the file, in bytes.
     pub loaded_bytes: u64,
-    /// What the type wants and the file does not have, in the order of the type.
+    /// Tensors of the type that the file does not have, in the order of the type.
     pub missing: Vec<MissingTensor>,
-    /// What the file has and the type does not want, in the order of the file.
+    /// Tensors in the file that the type does not have, in the order of the file.
     pub unexpected: Vec<UnexpectedTensor>,
-    /// Tensors of other dtypes, in the order of the file.
+    /// Tensors with another dtype than the type, in the order of the file.
     pub wrong_dtype: Vec<Misfit>,
-    /// Tensors of other ranks or with other dims, in the order of the file.
+    /// Tensors with another rank or other dims than the type, in the order of the file.
     pub wrong_shape: Vec<Misfit>,
-    /// Tensors of other layouts, or where the type has a struct, a map or a list; in the order of the file.
+    /// Tensors with another layout than the type, or in the place of a struct, a map or a list, in the order of the file.
     pub wrong_layout: Vec<Misfit>,
-    /// Items that lists lack before their last.
+    /// Missing items in the middle of lists.
     pub gaps: Vec<Gap>,
-    /// Why the file's tensors could not be told from each other at all: it has no names and they do not fit by
-    /// position, or a name has more parts than can be followed.
+    /// The reason why the file could not be compared: it has no names and its tensors do not match by position, or a name
+    /// has too many parts.
     pub refused: Option<String>,
 }
 
-/// A tensor that a type wants and a file does not have.
+/// A tensor of a type that a file does not have.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MissingTensor {
     /// The name.
     pub name: String,
-    /// What the type wants, such as `f32[_, 4]`.
+    /// The tensor of the type, such as `f32[_, 4]`.
     pub expected: String,
-    /// Unexpected tensors that may be meant, the likeliest first.
+    /// Unexpected tensors with similar names, the most similar first.
     pub near: Vec<String>,
 }
 
-/// A tensor that a file has and a type does not want.
+/// A tensor in a file that a type does not have.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct UnexpectedTensor {
@@ -85,40 +83,40 @@ pub struct UnexpectedTensor {
     pub name: String,
     /// Dtype, shape and layout.
     pub info: TensorInfo,
-    /// Names of the type, missing or optional, that may be meant.
+    /// Similar names of the type, missing or optional.
     pub near: Vec<String>,
 }
 
-/// A tensor that a type wants otherwise.
+/// A tensor in a file that does not match the type.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Misfit {
     /// The name, or the position such as `#3`.
     pub name: String,
-    /// What the file has.
+    /// The tensor in the file.
     pub found: TensorInfo,
-    /// What the type wants, such as `f32`, `[2, _]` or `rank 2`.
+    /// The dtype, shape, rank or layout of the type, such as `f32`, `[2, _]` or `rank 2`.
     pub expected: String,
 }
 
-/// Items that a list lacks, though it has later ones.
+/// Missing items of a list that has later items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gap {
-    /// The name of the list; empty where it is the whole file.
+    /// The name of the list; empty if it is the whole file.
     pub list: String,
-    /// The indices that are not there.
+    /// The indices of the missing items.
     pub missing: Range<usize>,
 }
 
 impl LoadReport {
-    /// Whether the type can be read from the file.
+    /// Returns `true` if the type can be read from the file.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.count() == 0
     }
 
-    /// The number of findings, each of which keeps the type from being read.
+    /// Returns the number of findings. Each one keeps the type from being read.
     #[must_use]
     pub fn count(&self) -> usize {
         let misfits = self.wrong_dtype.len() + self.wrong_shape.len() + self.wrong_layout.len();

@@ -1,11 +1,11 @@
-//! Names with their indices left out: what the items of a list have alike.
+//! Names without indices, which the items of a list have in common.
 
-/// A name with a `*` for each part that is a number.
+/// Replaces each part of a name that is a number by `*`.
 pub(crate) fn pattern(name: &str) -> String {
     name.split('.').map(|part| if is_number(part) { "*" } else { part }).collect::<Vec<_>>().join(".")
 }
 
-/// A pattern with the numbers of `name` in it; nothing where these are too few or too many.
+/// Replaces each `*` of a pattern by a number from `name`. `None` if there are too few or too many.
 pub(crate) fn fill(pattern: &str, name: &str) -> Option<String> {
     let mut numbers = name.split('.').filter(|part| is_number(part));
     let mut parts = Vec::new();
@@ -15,7 +15,7 @@ pub(crate) fn fill(pattern: &str, name: &str) -> Option<String> {
     numbers.next().is_none().then(|| parts.join("."))
 }
 
-/// What names of one pattern have alike: a `*` only for the numbers in which they differ.
+/// Replaces the numbers in which names of one pattern differ by `*`.
 pub(super) fn common<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
     let mut common: Vec<&str> = names.next().unwrap_or_default().split('.').collect();
     for name in names {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_left_out_and_filled_in() {
+    fn numbers_are_replaced_and_filled_in() {
         assert_eq!(pattern("h.10.mlp.c_fc.0"), "h.*.mlp.c_fc.*");
         assert_eq!(fill("layers.*.b", "layers.3.bias").as_deref(), Some("layers.3.b"));
         assert_eq!(fill("layers.*.b", "bias"), None);

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How the name of an index ends, behind the name of the file that is in shards.
+/// The end of an index's file name, after the name of the file that is in shards.
 pub(super) const EXTENSION: &str = ".index.json";
 /// The entry of the metadata that tells how many bytes the tensors take.
 pub(super) const TOTAL: &str = "total_size";
@@ -63,7 +63,7 @@ impl ShardIndex {
     }
 }
 
-/// Whether it names a file in a folder and leads out of it nowhere, here and on other systems.
+/// Returns whether a name is that of a file in the same folder, on this and on other systems.
 fn is_file_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     let is_one = matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));

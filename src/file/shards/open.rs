@@ -7,16 +7,15 @@ use serde_json::value::RawValue;
 use super::index::{EXTENSION, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{File, OpenOptions, Shards};
-use crate::format::FileMetadata;
 use crate::limits::Limits;
-use crate::source::{Joined, Storage};
-use crate::wire::Index;
+use crate::record::{FileMetadata, Index};
+use crate::storage::{FileStorage, Joined};
 
 /// The longest index that is read, in bytes: a hundred thousand tensors take ten million.
 const LONGEST: u64 = 1 << 27;
 
-/// Whether a file is an index of shards: by its name, or else, where no format is given, by what is in it.
-pub(in crate::file) fn is_index(options: &OpenOptions, storage: &Storage, path: &Path) -> Result<bool> {
+/// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
+pub(in crate::file) fn is_index(options: &OpenOptions, storage: &FileStorage, path: &Path) -> Result<bool> {
     let name = path.file_name().unwrap_or_default();
     if name.as_encoded_bytes().ends_with(EXTENSION.as_bytes()) {
         return Ok(true);
@@ -33,7 +32,7 @@ pub(in crate::file) fn is_index(options: &OpenOptions, storage: &Storage, path: 
 }
 
 /// Opens the shards of an index as one file.
-pub(in crate::file) fn open(options: &OpenOptions, storage: &Storage, path: &Path) -> Result<File> {
+pub(in crate::file) fn open(options: &OpenOptions, storage: &FileStorage, path: &Path) -> Result<File> {
     let index = read(storage, &options.limits)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut files = Vec::new();
@@ -51,7 +50,7 @@ pub(in crate::file) fn open(options: &OpenOptions, storage: &Storage, path: &Pat
     join(files, metadata, path.to_owned(), options.limits.clone())
 }
 
-fn read(storage: &Storage, limits: &Limits) -> Result<ShardIndex> {
+fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
     let limit = |what, found, limit| ErrorKind::Limit { what, found, limit };
     if storage.len() > LONGEST {
         return Err(limit("the length of the index of shards", storage.len(), LONGEST).into());
@@ -63,12 +62,9 @@ fn read(storage: &Storage, limits: &Limits) -> Result<ShardIndex> {
     }
 }
 
-fn read_all(storage: &Storage) -> Result<Vec<u8>> {
+fn read_all(storage: &FileStorage) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    storage.pour(0, storage.len(), &mut |piece| {
-        bytes.extend_from_slice(piece);
-        Ok(())
-    })?;
+    storage.write_to(0, storage.len(), &mut bytes)?;
     Ok(bytes)
 }
 
@@ -112,11 +108,11 @@ fn join(files: Vec<File>, metadata: FileMetadata, path: PathBuf, limits: Limits)
         index.append(own, start).map_err(|error| error.in_shard(path, start))?;
     }
     index.complete()?;
-    let (storage, shards) = (Storage::Joined(joined), Shards { paths, metadata });
+    let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata });
     Ok(File { path: Some(path), format, storage, index, limits, shards })
 }
 
-/// What the index says besides the tensors, of which the files have so many bytes.
+/// Returns the metadata of the index. Its sum of bytes is compared with the files.
 fn metadata_of(entries: IndexMap<String, Box<RawValue>>, files: &[File]) -> FileMetadata {
     let bytes = files.iter().flat_map(File::tensors).map(|tensor| tensor.payload_bytes());
     let total = bytes.fold(0, u64::saturating_add);
@@ -132,13 +128,13 @@ fn metadata_of(entries: IndexMap<String, Box<RawValue>>, files: &[File]) -> File
     metadata
 }
 
-/// What a value of JSON is as an entry of metadata.
+/// Converts a JSON value to an entry of metadata.
 fn text(value: &RawValue) -> String {
     serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
 }
 
-/// What the index says, and what each shard says of itself where nobody has said something else.
-pub(in crate::file) fn metadata(file: &File, parts: &[Storage]) -> Result<FileMetadata> {
+/// Merges the metadata of the index and of all shards. The first value of a key counts.
+pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<FileMetadata> {
     let mut metadata = file.shards.metadata.clone();
     for (part, path) in parts.iter().zip(file.shards()) {
         let own = file.metadata_in(part).map_err(|error| error.in_shard(path, 0))?;

@@ -1,84 +1,106 @@
-use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::index::{EXTENSION, ShardIndex, TOTAL};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{Format, WriteOptions};
-use crate::model::Part;
-use crate::wire::{Outline, Staged};
+use crate::model::{TensorRecord, TensorSink, Tensors};
+use crate::record::{Encode, Names, Output, Plan};
+use crate::storage::Staged;
 
-/// Which tensor goes into which shard.
+/// The plan of all tensors, and the shard of each.
 #[derive(Debug)]
 pub(in crate::file) struct Split {
+    plan: Plan,
+    shard_of: Vec<usize>,
     shards: usize,
-    shard_of: HashMap<String, usize>,
-    /// The bytes of all tensors, those that are shared counted once.
+    /// The bytes of all tensors. Those that are shared count once.
     bytes: u64,
 }
 
-/// Splits a value into shards; `None` where one file is enough.
-pub(in crate::file) fn split<T: Serialize + ?Sized>(
-    format: &Format,
-    value: &T,
-    options: &WriteOptions,
-    max_bytes: u64,
-) -> Result<Option<Split>> {
-    let tensors = format.outline(value, options)?;
-    let split = Split::of(tensors, max_bytes);
-    if split.shards > 1 && !options.stores_names(format) {
+/// Splits tensors into shards; `None` if one file is enough.
+pub(in crate::file) fn split(tensors: &dyn Tensors, encode: Arc<dyn Encode>, max_bytes: u64) -> Result<Option<Split>> {
+    let format = encode.format();
+    let stores_names = encode.names() != Names::Omitted;
+    let plan = Plan::without_layout(tensors, encode).map_err(|error| error.in_format(format.name))?;
+    let payloads = (0..plan.len()).map(|at| (plan.payload_bytes(at) as u64, plan.owner(at)));
+    let (shard_of, bytes) = assign(payloads, max_bytes);
+    let shards = shard_of.iter().max().map_or(1, |last| last + 1);
+    if shards > 1 && !stores_names {
         let (what, instead) = (format!("save in shards as {}", format.name), "without names none could be found again");
         let instead = format!("{instead}; `WriteOptions::embed_names` writes names");
         return Err(ErrorKind::Unsupported { what, instead }.into());
     }
-    Ok((split.shards > 1).then_some(split))
+    Ok((shards > 1).then_some(Split { plan, shard_of, shards, bytes }))
 }
 
-impl Split {
-    fn of(tensors: Vec<Outline>, max_bytes: u64) -> Self {
-        let mut split = Self { shards: 1, shard_of: HashMap::with_capacity(tensors.len()), bytes: 0 };
-        let (mut shards, mut filled) = (Vec::with_capacity(tensors.len()), 0_u64);
-        for (at, tensor) in tensors.into_iter().enumerate() {
-            let shard = match tensor.owner == at {
-                false => shards[tensor.owner],
-                true => {
-                    let fits = filled.checked_add(tensor.bytes).is_some_and(|sum| sum <= max_bytes);
-                    if !fits && filled > 0 && tensor.bytes > 0 {
-                        split.shards += 1;
-                        filled = 0;
-                    }
-                    filled = filled.saturating_add(tensor.bytes);
-                    split.bytes = split.bytes.saturating_add(tensor.bytes);
-                    split.shards - 1
-                }
-            };
-            shards.push(shard);
-            split.shard_of.insert(tensor.name, shard);
+/// Returns the shard of each tensor, given by its length and the first tensor with the same bytes, and the bytes of all.
+fn assign(payloads: impl Iterator<Item = (u64, usize)>, max_bytes: u64) -> (Vec<usize>, u64) {
+    let (mut shard_of, mut shard, mut filled, mut all) = (Vec::new(), 0, 0_u64, 0_u64);
+    for (at, (bytes, owner)) in payloads.enumerate() {
+        if owner < at {
+            shard_of.push(shard_of[owner]);
+            continue;
         }
-        split
+        let fits = filled.checked_add(bytes).is_some_and(|sum| sum <= max_bytes);
+        if !fits && filled > 0 && bytes > 0 {
+            shard += 1;
+            filled = 0;
+        }
+        filled = filled.saturating_add(bytes);
+        all = all.saturating_add(bytes);
+        shard_of.push(shard);
+    }
+    (shard_of, all)
+}
+
+/// The tensors of one shard.
+struct Shard<'a> {
+    tensors: &'a dyn Tensors,
+    shard_of: &'a [usize],
+    shard: usize,
+}
+
+impl Tensors for Shard<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        self.tensors.send(&mut Filter { sink, shard: self, next: 0 })
     }
 }
 
-/// Saves the parts of a value to files beside `path`, each written by `write` once `check` has let all of them pass, and
-/// the index of them.
-pub(in crate::file) fn save<T: Serialize + ?Sized>(
-    path: &Path,
-    split: &Split,
-    check: impl Fn(&Part<'_, T>) -> Result<()>,
-    write: impl Fn(&mut fs::File, &Part<'_, T>) -> Result<()>,
-    value: &T,
-) -> Result<()> {
-    let names = (0..split.shards).map(|at| shard_name(path, at, split.shards)).collect::<Result<Vec<_>>>()?;
-    let is_in = |at: usize| move |tensor: &str| split.shard_of.get(tensor) == Some(&at);
-    (0..split.shards).try_for_each(|at| check(&Part { value, has: &is_in(at) }))?;
+struct Filter<'a> {
+    sink: &'a mut dyn TensorSink,
+    shard: &'a Shard<'a>,
+    next: usize,
+}
+
+impl TensorSink for Filter<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let at = self.next;
+        self.next += 1;
+        // A tensor that was not planned goes to every shard, whose writer refuses it.
+        match self.shard.shard_of.get(at) {
+            Some(shard) if *shard != self.shard.shard => Ok(()),
+            _ => self.sink.tensor(tensor),
+        }
+    }
+}
+
+/// Saves tensors to the shards next to `path`, and the index of them.
+pub(in crate::file) fn save(path: &Path, split: &Split, tensors: &dyn Tensors) -> Result<()> {
+    let names = (0..split.shards).map(|shard| shard_name(path, shard, split.shards)).collect::<Result<Vec<_>>>()?;
+    let in_format = |error: Error| error.in_format(split.plan.encode().format().name);
+    let plan = |shard: usize| {
+        let positions: Vec<usize> = (0..split.plan.len()).filter(|at| split.shard_of[*at] == shard).collect();
+        split.plan.subset(&positions).map_err(in_format)
+    };
+    let plans = (0..split.shards).map(plan).collect::<Result<Vec<_>>>()?;
     let mut staged = Vec::with_capacity(names.len());
-    for (at, name) in names.iter().enumerate() {
-        let has = is_in(at);
-        staged.push(Staged::new(&path.with_file_name(name), |file| write(file, &Part { value, has: &has }))?);
+    for (shard, (name, plan)) in names.iter().zip(&plans).enumerate() {
+        let own = Shard { tensors, shard_of: &split.shard_of, shard };
+        let fill = |file: &mut std::fs::File| plan.write(&own, Output::stream(file)).map(drop);
+        staged.push(Staged::new(&path.with_file_name(name), fill)?);
     }
     let index = index(path, split, &names)?;
     if staged.iter().any(Staged::replaces) {
@@ -91,7 +113,8 @@ pub(in crate::file) fn save<T: Serialize + ?Sized>(
 }
 
 fn index(path: &Path, split: &Split, names: &[String]) -> Result<Staged> {
-    let weight_map = split.shard_of.iter().map(|(tensor, &shard)| (tensor.clone(), names[shard].clone())).collect();
+    let entry = |(at, &shard): (usize, &usize)| (split.plan.name(at).to_owned(), names[shard].clone());
+    let weight_map = split.shard_of.iter().enumerate().map(entry).collect();
     let total = RawValue::from_string(split.bytes.to_string()).expect("a number is JSON");
     let metadata = [(TOTAL.to_owned(), total)].into_iter().collect();
     let json = ShardIndex { metadata, weight_map }.to_json();
@@ -118,16 +141,14 @@ mod tests {
 
     /// The shards of tensors that take so many bytes, or share those of an earlier one.
     fn shards(tensors: &[Result<u64, usize>], max_bytes: u64) -> (Vec<usize>, u64) {
-        let outline = |(at, tensor): (usize, &Result<u64, usize>)| {
-            let (bytes, owner) = tensor.map_or_else(|owner| (tensors[owner].unwrap(), owner), |bytes| (bytes, at));
-            Outline { name: at.to_string(), bytes, owner }
+        let payload = |(at, tensor): (usize, &Result<u64, usize>)| {
+            tensor.map_or_else(|owner| (tensors[owner].unwrap(), owner), |bytes| (bytes, at))
         };
-        let split = Split::of(tensors.iter().enumerate().map(outline).collect(), max_bytes);
-        ((0..tensors.len()).map(|at| split.shard_of[&at.to_string()]).collect(), split.bytes)
+        assign(tensors.iter().enumerate().map(payload), max_bytes)
     }
 
     #[test]
-    fn a_shard_ends_where_the_next_tensor_is_too_much() {
+    fn a_shard_ends_before_the_tensor_that_exceeds_it() {
         assert_eq!(shards(&[Ok(4), Ok(4), Ok(1), Ok(0)], 8), (vec![0, 0, 1, 1], 9));
         assert_eq!(shards(&[Ok(0), Ok(20), Ok(0), Ok(1), Ok(20), Ok(20)], 8), (vec![0, 0, 0, 1, 2, 3], 61));
         assert_eq!(shards(&[Ok(4), Ok(8), Err(0), Ok(1)], 8), (vec![0, 1, 0, 2], 13));

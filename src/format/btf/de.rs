@@ -3,24 +3,22 @@ use std::ops::Range;
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::{ByteSource, Ranges, Storage};
-use crate::wire::{Cursor, Entry};
+use crate::record::{Cursor, Entry, IndexReader};
+use crate::storage::ReadAt;
 
-/// Reads the index of a BTF file, which is its offset table and the heads of its records.
+/// Reads the offset table, then the header of each record.
 #[derive(Debug, Default)]
-pub struct Walk {
+pub(super) struct Reader {
     /// The offset table, once it is read.
     offsets: Option<Vec<u64>>,
-    /// The records so far, from their heads to the ends of their payloads.
+    /// The records read so far, from their headers to the ends of their payloads.
     records: Vec<Range<u64>>,
 }
 
-impl crate::wire::Walk for Walk {
-    const FORMAT: &'static str = "btf";
-
-    fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
+impl IndexReader for Reader {
+    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
         if self.offsets.is_none() {
-            self.offsets = Some(read_table(source, limits)?);
+            self.offsets = Some(read_table(file, limits)?);
         }
         let offsets = self.offsets.as_deref().unwrap_or_default();
         let at = self.records.len();
@@ -30,14 +28,14 @@ impl crate::wire::Walk for Walk {
         };
         let record = check_offset(offset, at, offsets.len())
             .and_then(|()| self.check_start(offset))
-            .and_then(|()| read_record(source, offset, limits));
+            .and_then(|()| read_record(file, offset, limits));
         let (entry, record) = record.map_err(|error| error.in_tensor(format!("#{at}")))?;
         self.records.push(record);
         Ok(Some(entry))
     }
 }
 
-impl Walk {
+impl Reader {
     /// Checks that a record does not begin within the one before, which would send a stream backwards.
     fn check_start(&self, offset: u64) -> Result<()> {
         match self.records.last() {
@@ -48,7 +46,7 @@ impl Walk {
         }
     }
 
-    fn check_overlaps(&mut self) -> Result<()> {
+    fn check_overlaps(&self) -> Result<()> {
         let mut order: Vec<usize> = (0..self.records.len()).collect();
         order.sort_by_key(|&at| self.records[at].start);
         for pair in order.windows(2) {
@@ -61,7 +59,7 @@ impl Walk {
     }
 }
 
-/// Two tensors may be one record, but not parts of one.
+/// Returns whether two records share some bytes. Two tensors may also be the same record.
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start != b.start && a.start < b.end && b.start < a.end
 }
@@ -70,8 +68,8 @@ fn overlaps(other: usize, range: Range<u64>, offset: u64) -> Error {
     Error::new(ErrorKind::Overlap { other: format!("#{other}"), range }).at(offset)
 }
 
-fn read_table<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Vec<u64>> {
-    let mut cursor = Cursor::new(source, 0);
+fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<u64>> {
+    let mut cursor = Cursor::new(file, 0);
     let count = cursor.u64()?;
     if let Some(left) = cursor.left()
         && count > left / 8
@@ -86,7 +84,7 @@ fn read_table<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Resul
     }
     let offsets = cursor.u64s(count)?;
     if !offsets.is_sorted_by(|a, b| a < b) {
-        source.keep_rest(limits.payload)?;
+        file.keep_rest(limits.payload)?;
     }
     Ok(offsets)
 }
@@ -104,21 +102,20 @@ fn check_offset(offset: u64, at: usize, tensors: usize) -> Result<()> {
     Err(Error::new(wrong).at(header::table_bytes(at as u64)))
 }
 
-fn read_record<'de, B: ByteSource<'de>>(source: &mut B, offset: u64, limits: &Limits) -> Result<(Entry, Range<u64>)> {
-    let mut cursor = Cursor::new(source, offset);
+fn read_record(file: &mut dyn ReadAt, offset: u64, limits: &Limits) -> Result<(Entry, Range<u64>)> {
+    let mut cursor = Cursor::new(file, offset);
     let info = header::read(&mut cursor, limits)?;
     let payload = cursor.payload(&info)?;
     let record = offset..payload.end;
     Ok((Entry::new(None, info, payload), record))
 }
 
-/// Whether a file has an offset table that could be one: the first record right behind it, all within the file.
+/// Returns whether a file has a plausible offset table: the first record right after it, all within the file.
 ///
-/// TFRT and we write records in order; a file in another order is told by its extension only.
-pub(super) fn looks_like(storage: &Storage) -> bool {
-    let mut source = Ranges::new(storage);
-    let len = storage.len();
-    let Ok(offsets) = read_table(&mut source, &Limits::default()) else { return false };
+/// TFRT and this crate write records in order. A file in another order is recognized by its extension only.
+pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
+    let Some(len) = file.file_len() else { return false };
+    let Ok(offsets) = read_table(file, &Limits::default()) else { return false };
     let table = header::table_bytes(offsets.len() as u64);
     match offsets.first() {
         Some(&first) => {

@@ -1,10 +1,9 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::ByteSource;
+use crate::record::{Cursor, dtypes};
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
-use crate::wire::Cursor;
 
-/// Tags of the dtypes that the format can store; used in both directions, so they cannot drift apart.
+/// The tags of the dtypes that the format can store.
 const TAGS: &[(u8, Dtype)] = &[
     (0, Dtype::I8),
     (1, Dtype::I16),
@@ -19,22 +18,11 @@ const TAGS: &[(u8, Dtype)] = &[
 ];
 
 /// The dtypes that the format can store.
-pub const DTYPES: &[Dtype] = &{
-    let mut dtypes = [Dtype::I8; TAGS.len()];
-    let mut at = 0;
-    while at < TAGS.len() {
-        dtypes[at] = TAGS[at].1;
-        at += 1;
-    }
-    dtypes
-};
+pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
 const ROW_MAJOR: u8 = 0;
 const COO_OF_TFRT: u8 = 1;
 const COO: u8 = 2;
-
-/// The bytes of rank, dtype, layout and reserved space.
-const FIXED: u64 = 16;
 
 /// Each record begins at a multiple of this.
 pub(super) const ALIGNMENT: u64 = 8;
@@ -42,18 +30,13 @@ pub(super) const ALIGNMENT: u64 = 8;
 /// The largest dim: TFRT reads dims as signed numbers.
 pub(super) const MAX_DIM: u64 = i64::MAX as u64;
 
-/// The bytes of the count and the offset table.
+/// Returns the length of the count and the offset table in bytes.
 pub(super) fn table_bytes(tensors: u64) -> u64 {
     8 + 8 * tensors
 }
 
-/// The tag of a dtype that can be stored.
-pub(super) fn tag(dtype: Dtype) -> Option<u8> {
-    TAGS.iter().find(|(_, known)| *known == dtype).map(|(tag, _)| *tag)
-}
-
 /// Reads a record up to its payload.
-pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, limits: &Limits) -> Result<TensorInfo> {
+pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<TensorInfo> {
     let start = cursor.offset();
     let rank = cursor.u64()?;
     let [tag, layout, ..] = cursor.array::<8>()?;
@@ -74,7 +57,7 @@ pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, lim
     Ok(TensorInfo { dtype, shape, layout })
 }
 
-fn read_dim<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<usize> {
+fn read_dim(cursor: &mut Cursor<'_>) -> Result<usize> {
     let offset = cursor.offset();
     let dim = cursor.u64()?;
     usize::try_from(dim).ok().filter(|_| dim <= MAX_DIM).ok_or_else(|| {
@@ -83,8 +66,8 @@ fn read_dim<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<
     })
 }
 
-/// The number of values of a sparse tensor, from the dims of its indices.
-fn read_entries<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, shape: &Shape) -> Result<usize> {
+/// Reads the number of values of a sparse tensor from the dims of its indices.
+fn read_entries(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<usize> {
     let offset = cursor.offset();
     let entries = read_dim(cursor)?;
     let found = cursor.u64()?;
@@ -94,25 +77,16 @@ fn read_entries<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, shape:
     Ok(entries)
 }
 
-/// The bytes that [`write`] writes.
-pub(super) fn bytes(info: &TensorInfo) -> u64 {
-    let dims = 8 * info.shape.rank() as u64;
-    match info.layout {
-        Layout::Coo { .. } => FIXED + dims + 16,
-        _ => FIXED + dims,
-    }
-}
-
 /// Writes a record up to its payload.
 pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
-    let tag = tag(info.dtype).expect("the plan was checked");
+    let (tag, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
     let layout = match info.layout {
         Layout::Coo { .. } if tfrt_coo => COO_OF_TFRT,
         Layout::Coo { .. } => COO,
         _ => ROW_MAJOR,
     };
     out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
-    out.extend_from_slice(&[tag, layout, 0, 0, 0, 0, 0, 0]);
+    out.extend_from_slice(&[*tag, layout, 0, 0, 0, 0, 0, 0]);
     for dim in info.shape.iter() {
         out.extend_from_slice(&(*dim as u64).to_le_bytes());
     }

@@ -1,4 +1,4 @@
-//! Binary Tensor Format (`.btf`): unnamed dense or sparse tensors behind an offset table.
+//! Binary Tensor Format (`.btf`): unnamed dense or sparse tensors after an offset table.
 //!
 //! ```text
 //! count: u64 | offset: u64 × count | record…
@@ -15,59 +15,183 @@
 //!
 //! # Names
 //!
-//! The format has none. A value is written depth first in the order of its fields, and read back by position: dtypes
-//! and shapes are checked at every step, and tell which `Option`s are there and how long lists are. Where they leave a
-//! choice, the answer is [`ErrorKind::Ambiguous`](crate::ErrorKind::Ambiguous), not a guess. [`Options::embed_names`]
-//! adds a last tensor of bytes that holds all names, which every reader of the format can read and ours understands.
+//! The format stores no names. A value is written depth first in the order of its fields, and read back by position:
+//! dtypes and shapes are checked at every step, and decide which `Option`s are present and how long lists are. If they
+//! leave a choice, the result is [`ErrorKind::Ambiguous`](crate::ErrorKind::Ambiguous), not a guess.
+//! [`Options::embed_names`] adds a last tensor of bytes that holds all names. Other readers see it as a tensor, this
+//! crate takes the names from it.
 //!
 //! # Deviations
 //!
-//! - The document lists the dtypes 0 to 5, TFRT's code also 6 to 9, unsigned integers. All ten are read and written.
-//! - The document gives COO the layout number 2, TFRT's code 1. Both are read; 2 is written, or 1 with
+//! - The document lists the dtypes 0 to 5. TFRT's code also has 6 to 9, unsigned integers. All ten are read and written.
+//! - The document gives COO the layout number 2, TFRT's code 1. Both are read. 2 is written, or 1 with
 //!   [`Options::tfrt_coo`].
-//! - The document says nothing about the order of records. They are read in any order, with gaps between them and with
-//!   offsets that two tensors share, as TFRT does; they are written in order and adjacent, the last one padded too, as
+//! - The document does not mention the order of records. They are read in any order, with gaps between them and with
+//!   offsets that two tensors share, as TFRT does. They are written in order and adjacent, the last one padded too, as
 //!   TFRT does.
-//! - Bytes that no record takes, between the records or behind the last one, are ignored, as TFRT does.
-//! - Old writers left garbage in the six reserved bytes. Any are read, zeros are written.
-//! - TFRT crashes on, or misreads, dims that overflow and offsets that point outside of the file. These are errors, and
-//!   so are records that overlap, offsets into the offset table, and dims above 2⁶³ − 1, which TFRT takes for negative.
+//! - Bytes that belong to no record, between the records or after the last one, are ignored, as TFRT does.
+//! - Old writers left garbage in the six reserved bytes. Any value is read, zeros are written.
+//! - TFRT crashes on, or misreads, dims that overflow and offsets outside of the file. These are errors, and so are
+//!   records that overlap, offsets into the offset table, and dims above 2⁶³ − 1, which TFRT reads as negative.
 //! - TFRT's inspector does not compare COO indices with the dims. An index outside is an error.
 
 mod de;
 mod header;
 mod ser;
 
-#[doc(hidden)]
-pub use self::de::Walk;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
 pub use self::header::DTYPES;
-#[doc(hidden)]
-pub use self::ser::Encode;
-use super::{FileMetadata, Format, WriteOptions, face, functions};
 use crate::error::Result;
 use crate::limits::Limits;
+pub use crate::record::Plan;
+use crate::record::{Encode, Format, WriteOptions};
 
-/// The format in [`FORMATS`](crate::FORMATS).
-pub(super) const FORMAT: Format = Format {
-    name: "btf",
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
     extensions: &["btf"],
-    dtypes: DTYPES,
-    max_rank: None,
+    max_dim: Some(header::MAX_DIM),
     max_name: Some(0),
-    max_tensors: None,
     sparse: true,
-    magics: &[],
-    functions: functions!(|_, _| Ok(FileMetadata::default()), |_| false, Some(de::looks_like)),
+    ..Format::new("btf", DTYPES, || Box::new(de::Reader::default()), encode).with_detection(de::looks_like)
 };
 
-face!("BTF", "btf");
-
-pub(super) fn options(options: &WriteOptions) -> Result<Options> {
-    options.without_alignment("btf", "8 bytes")?.only_metadata("btf", FORMAT.functions.keeps_metadata)?;
-    Ok(Options::new().embed_names(options.embed_names))
+fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.without_alignment(&FORMAT, "8 bytes")?.only_metadata(&FORMAT)?;
+    Ok(Options::new().embed_names(options.embed_names).encode())
 }
 
-/// How files are written and read.
+/// The serializer of all formats. A [`Plan`] makes it write a BTF file; [`plan`] has an example.
+pub type Serializer<'s> = crate::Serializer<'s>;
+
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads a BTF file.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Serializes a value into a BTF file in memory.
+///
+/// The file is allocated once, at its length, and each element is copied into it once.
+///
+/// ```
+/// use tensorfile::{TensorView, btf};
+///
+/// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+/// assert_eq!(file.len(), 8 + 8 + (16 + 8) + 8);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
+/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
+///   time.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    Options::new().to_vec(value)
+}
+
+/// Serializes a value to a writer as a BTF file.
+///
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the headers of the records
+/// are held in memory, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// ```
+/// use tensorfile::{TensorView, btf};
+///
+/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
+/// let mut file = Vec::new();
+/// btf::to_writer(&mut file, value)?;
+/// assert_eq!(file, btf::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+/// fails.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    Options::new().to_writer(writer, value)
+}
+
+/// Deserializes a value from a BTF file in memory.
+///
+/// Views in `T` borrow from `file`; owned arrays are copied once. BTF stores no names, so structs are filled by
+/// position. The whole index is checked before the first value is made.
+///
+/// ```
+/// use tensorfile::{TensorView, btf};
+///
+/// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+/// let tensors: Vec<TensorView> = btf::from_slice(&file)?;
+/// assert_eq!(*tensors[0].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the offset table or a record.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): an offset is not a multiple of 8 or points into the offset
+///   table, or a dim is above 2⁶³ − 1.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a record's dtype tag is not in the specification.
+/// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two records share some of their bytes.
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::new().from_slice(file)
+}
+
+/// Deserializes a value from a reader of a BTF file.
+///
+/// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
+/// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.
+///
+/// ```
+/// use tensorfile::{Tensor, TensorView, btf};
+///
+/// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+/// let tensors: Vec<Tensor> = btf::from_reader(&file[..])?;
+/// assert_eq!(*tensors[0].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::new().from_reader(reader)
+}
+
+/// Plans a BTF file: its length, and the offset of everything in it.
+///
+/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+///
+/// ```
+/// use serde::Serialize;
+/// use tensorfile::{TensorView, btf};
+///
+/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
+/// let plan = btf::plan(value)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = btf::Serializer::new(&mut writer);
+/// value.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, btf::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
+    Options::new().plan(value)
+}
+
+/// Options for reading and writing BTF files.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -81,25 +205,111 @@ pub(super) fn options(options: &WriteOptions) -> Result<Options> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: Encode,
+    encode: ser::Encode,
     limits: Limits,
 }
 
 impl Options {
-    /// Whether to write all names into one more tensor at the end.
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Writes all names into one more tensor at the end.
     ///
-    /// It is a vector of `u8` that begins with `tensorfile.names.v1`, NUL; then come the names in the order of the
-    /// tensors, each with a NUL behind it.
+    /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in the order of the tensors, each followed by
+    /// a NUL.
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         self.encode.embed_names = embed;
         self
     }
 
-    /// Whether to write sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2.
+    /// Writes sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2.
     #[must_use]
     pub fn tfrt_coo(mut self, tfrt: bool) -> Self {
         self.encode.tfrt_coo = tfrt;
         self
+    }
+
+    /// As [`plan`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
+        crate::serde::plan(value, self.encode())
+    }
+
+    /// As [`to_vec`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        crate::serde::to_vec(value, self.encode())
+    }
+
+    /// As [`to_writer`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`].
+    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
+        crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use tensorfile::{Limits, TensorMap, TensorView, btf};
+    ///
+    /// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+    /// let options = btf::Options::new().limits(Limits::new().tensors(10));
+    /// let mut deserializer = options.slice_deserializer(&file);
+    /// let map = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+
+    fn encode(&self) -> Arc<dyn Encode> {
+        Arc::new(self.encode.clone())
     }
 }

@@ -8,47 +8,45 @@ use super::schema::{data, executorch_flatbuffer::ScalarType, flat_tensor};
 use super::{Compatibility, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::ByteSource;
-use crate::tensor::{InvalidTensor, Layout, Shape, TensorInfo};
-use crate::wire::Entry;
+use crate::record::{Entry, IndexReader};
+use crate::storage::ReadAt;
+use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
-/// Reads the index of a data file, which is its flatbuffer.
+/// Reads the flatbuffer, then returns its tensors in its order.
 #[derive(Debug, Default)]
-pub struct Walk {
-    /// The tensors that are still to come, and where the file may end, once the flatbuffer is read.
+pub(super) struct Reader {
+    /// The tensors that are still to come, and the first offset at which the file may end, once the flatbuffer is read.
     contents: Option<(std::vec::IntoIter<Entry>, u64)>,
 }
 
-impl crate::wire::Walk for Walk {
-    const FORMAT: &'static str = "ptd";
-
-    fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
+impl IndexReader for Reader {
+    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
         if self.contents.is_none() {
-            let Contents { entries, end, .. } = read(source, limits)?;
+            let Contents { entries, end, .. } = read(file, limits)?;
             if !are_in_order(&entries) {
-                source.keep_rest(limits.payload)?;
+                file.keep_rest(limits.payload)?;
             }
             self.contents = Some((entries.into_iter(), end));
         }
         let (entries, end) = self.contents.as_mut().expect("filled in above");
         let next = entries.next();
         if next.is_none() {
-            check_length(source, *end)?;
+            check_length(file, *end)?;
         }
         Ok(next)
     }
 }
 
-/// Checks that the file goes on to `end`, which a stream shows only now.
-fn check_length<'de, B: ByteSource<'de>>(source: &mut B, end: u64) -> Result<()> {
-    match source.len() {
+/// Checks that the file continues to `end`, which is not known of a stream before.
+fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
+    match file.file_len() {
         Some(len) if len < end => Err(Error::new(ErrorKind::Truncated { needed: end - len, left: 0 }).at(len)),
         Some(_) => Ok(()),
-        None => source.read_at(end, &mut []),
+        None => file.read_at(end, &mut []),
     }
 }
 
-/// Whether a stream can be read tensor by tensor.
+/// Returns whether a stream can be read tensor by tensor.
 fn are_in_order(entries: &[Entry]) -> bool {
     let ranges = entries.iter().map(Entry::range).filter(|range| !range.is_empty());
     let mut end = 0;
@@ -61,7 +59,7 @@ fn are_in_order(entries: &[Entry]) -> bool {
     true
 }
 
-/// What a file holds.
+/// The contents of a flatbuffer.
 pub(super) struct Contents {
     pub(super) metadata: Metadata,
     pub(super) entries: Vec<Entry>,
@@ -69,10 +67,10 @@ pub(super) struct Contents {
     pub(super) end: u64,
 }
 
-pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Contents> {
-    let flatbuffer = Flatbuffer::read(source)?;
+pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
+    let flatbuffer = Flatbuffer::read(file)?;
     let any = flatbuffer.root::<flat_tensor::AnyRoot<'_>>()?;
-    let index = Index::new(&flatbuffer, limits, source.len());
+    let index = Index::new(&flatbuffer, limits, file.file_len());
     match flatbuffer.frame.family {
         Family::FlatTensor => {
             flatbuffer.check_version(&any, &[0], "0")?;
@@ -90,13 +88,13 @@ pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> 
     }
 }
 
-/// The tensors of a file, as its flatbuffer tells them one by one.
+/// Collects the tensors of a flatbuffer of any generation.
 struct Index<'a> {
     flatbuffer: &'a Flatbuffer,
     limits: &'a Limits,
-    /// The length of the file, where it is known.
+    /// The length of the file, if it is known.
     len: Option<u64>,
-    /// Where each segment lies in the file.
+    /// The range of each segment in the file.
     segments: Vec<Range<u64>>,
     names: HashSet<&'a str>,
     entries: Vec<Entry>,
@@ -105,19 +103,19 @@ struct Index<'a> {
 /// A vector of tables.
 type Tables<'a, T> = Option<Vector<'a, ForwardsUOffset<T>>>;
 
-/// A tensor as any generation tells it.
+/// A tensor in a flatbuffer of any generation.
 struct Found<'a> {
     table: Table<'a>,
     name: Option<&'a str>,
     /// The field of the name.
     name_field: VOffsetT,
-    /// The number of the segment, and where that is told.
+    /// The number of the segment, and the offset of that number.
     segment: (u32, u64),
     layout: Option<FoundLayout<'a>>,
     place: Place,
 }
 
-/// What a tensor's dtype, shape and dim order are told as, and the fields that tell them.
+/// The values of a tensor's dtype, shape and dim order, and the fields that they are in.
 struct FoundLayout<'a> {
     table: Table<'a>,
     scalar_type: (ScalarType, VOffsetT),
@@ -125,11 +123,11 @@ struct FoundLayout<'a> {
     dim_order: (Option<Vector<'a, u8>>, VOffsetT),
 }
 
-/// Which bytes of a segment a tensor takes.
+/// The bytes of a segment that a tensor takes.
 enum Place {
     /// All.
     Whole,
-    /// Those from an offset on; how many, and where that is told, if it is.
+    /// Those from an offset on. If the file states how many, also that number and its offset.
     From { offset: u64, size: Option<(u64, u64)>, at: u64 },
 }
 
@@ -182,11 +180,11 @@ impl<'a> Index<'a> {
         self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
         self.read_tensor_segments(root.tensor_segments())?;
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-        let compatibility = root.compatibility_metadata().map(|told| Compatibility {
-            model_name: text(told.model_name()),
-            version: text(told.version()),
-            quantization_scheme: text(told.quantization_scheme()),
-            custom_description: text(told.custom_description()),
+        let compatibility = root.compatibility_metadata().map(|found| Compatibility {
+            model_name: text(found.model_name()),
+            version: text(found.version()),
+            quantization_scheme: text(found.quantization_scheme()),
+            custom_description: text(found.custom_description()),
         });
         self.finish(Version::Dt01V2, 2, Some(root.tensor_alignment()), compatibility)
     }
@@ -225,7 +223,7 @@ impl<'a> Index<'a> {
                     segment: (segment.segment_index(), index_at),
                     layout: Some(FoundLayout {
                         table,
-                        // The number is the same, the type is one of another file.
+                        // The same numbers, but the type is generated from another schema.
                         scalar_type: (ScalarType(tensor.scalar_type().0), T::VT_SCALAR_TYPE),
                         sizes: (tensor.dimensions(), T::VT_DIMENSIONS),
                         dim_order: (tensor.dim_order(), T::VT_DIM_ORDER),
@@ -241,7 +239,7 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
-    /// Reads where the segments are and checks that they lie between the flatbuffer and the end.
+    /// Reads the ranges of the segments and checks that they lie between the flatbuffer and the end.
     fn read_segments<T: flatbuffers::Follow<'a, Inner = T> + 'a>(
         &mut self,
         segments: Tables<'a, T>,
@@ -304,9 +302,8 @@ impl<'a> Index<'a> {
         })?;
         let segment_bytes = segment.end - segment.start;
         let Some(layout) = &found.layout else {
-            let bytes = usize::try_from(segment_bytes).map_err(|_| {
-                Error::from(InvalidTensor::TooLarge { dtype: crate::Dtype::U8, shape: [usize::MAX].into() })
-            })?;
+            let bytes = usize::try_from(segment_bytes)
+                .map_err(|_| Error::from(InvalidTensor::TooLarge { dtype: Dtype::U8, shape: [usize::MAX].into() }))?;
             return Ok(Entry::new(Some(name.to_owned()), TensorInfo::blob(bytes), segment.clone()));
         };
         let info = self.info(layout)?;
@@ -381,7 +378,7 @@ fn too_large(info: &TensorInfo) -> Error {
     InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
 }
 
-/// Checks that tensors have all bytes in common, or none.
+/// Checks that any two tensors have all bytes in common, or none.
 fn check_overlaps(entries: &[Entry]) -> Result<()> {
     let mut order: Vec<usize> = (0..entries.len()).filter(|&at| !entries[at].range().is_empty()).collect();
     order.sort_by_key(|&at| (entries[at].range().start, entries[at].range().end));

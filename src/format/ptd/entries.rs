@@ -1,24 +1,24 @@
-//! What a file says of itself, in the words that all formats share.
+//! Metadata as the entries that all formats share.
 
 use indexmap::IndexMap;
 
-use super::{Compatibility, Options, Version, de};
+use super::{Compatibility, FORMAT, Options, Version, de};
 use crate::error::{ErrorKind, Result};
-use crate::format::{FileMetadata, WriteOptions};
 use crate::limits::Limits;
-use crate::source::{Ranges, Storage};
+use crate::record::{FileMetadata, WriteOptions};
+use crate::storage::ReadAt;
 
-/// The entries of [`Compatibility`], in the order of its fields. A file that is written with any of them is one of the
-/// RFC's version 2, the only generation that has them.
+/// The keys of the fields of [`Compatibility`], in their order. A file written with any of them has the RFC's version 2,
+/// the only generation with such fields.
 const KEYS: [&str; 4] = ["ptd.model_name", "ptd.version", "ptd.quantization_scheme", "ptd.custom_description"];
 
 pub(super) fn keeps(key: &str) -> bool {
     KEYS.contains(&key)
 }
 
-pub(in crate::format) fn options(write: &WriteOptions) -> Result<Options> {
-    write.only_metadata("ptd", keeps)?;
-    // A collection comes in the layouts of its infos, and is to be read back so.
+pub(super) fn options(write: &WriteOptions) -> Result<Options> {
+    write.only_metadata(&FORMAT)?;
+    // Tensors come in the layouts of their infos, and are read back in them.
     let mut options = Options::new().keep_dim_order(true);
     if let Some(bytes) = write.alignment {
         options = options.alignment(u32::try_from(bytes).map_err(|_| ErrorKind::Unsupported {
@@ -35,8 +35,8 @@ pub(in crate::format) fn options(write: &WriteOptions) -> Result<Options> {
     Ok(options)
 }
 
-pub(super) fn metadata(storage: &Storage, limits: &Limits) -> Result<FileMetadata> {
-    let found = de::read(&mut Ranges::new(storage), limits)?.metadata;
+pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
+    let found = de::read(file, limits)?.metadata;
     let version = match found.version {
         Version::Ft01 => "FT01",
         Version::EarlyFt01 => "FT01 of ExecuTorch 0.5 and 0.6",

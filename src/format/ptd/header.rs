@@ -1,12 +1,12 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::ByteSource;
+use crate::record::{Cursor, dtypes};
+use crate::storage::ReadAt;
 use crate::tensor::Dtype;
-use crate::wire::Cursor;
 
 use super::schema::executorch_flatbuffer::ScalarType;
 
-/// Scalar types and dtypes; used in both directions, so they cannot drift apart.
+/// The scalar types of the dtypes that the format can store.
 const SCALAR_TYPES: &[(ScalarType, Dtype)] = &[
     (ScalarType::BYTE, Dtype::U8),
     (ScalarType::CHAR, Dtype::I8),
@@ -34,31 +34,27 @@ const SCALAR_TYPES: &[(ScalarType, Dtype)] = &[
 ];
 
 /// The dtypes that the format can store.
-pub const DTYPES: &[Dtype] = &{
-    let mut dtypes = [Dtype::I8; SCALAR_TYPES.len()];
-    let mut at = 0;
-    while at < SCALAR_TYPES.len() {
-        dtypes[at] = SCALAR_TYPES[at].1;
-        at += 1;
-    }
-    dtypes
-};
+pub const DTYPES: &[Dtype] = &dtypes::<_, { SCALAR_TYPES.len() }>(SCALAR_TYPES);
 
-/// The scalar type of a dtype that can be stored.
-pub(super) fn scalar_type(dtype: Dtype) -> Option<ScalarType> {
-    SCALAR_TYPES.iter().find(|(_, known)| *known == dtype).map(|(scalar_type, _)| *scalar_type)
+/// The largest dim: sizes are signed numbers of 32 bits.
+pub(super) const MAX_DIM: u64 = i32::MAX as u64;
+
+/// Returns the scalar type of a dtype that can be stored.
+pub(super) fn scalar_type(dtype: Dtype) -> ScalarType {
+    let found = SCALAR_TYPES.iter().find(|(_, known)| *known == dtype);
+    found.map(|(scalar_type, _)| *scalar_type).expect("the plan was checked")
 }
 
 pub(super) fn dtype(scalar_type: ScalarType) -> Option<Dtype> {
     SCALAR_TYPES.iter().find(|(known, _)| *known == scalar_type).map(|(_, dtype)| *dtype)
 }
 
-/// What the first bytes of a file say that it is.
+/// The kind of file, by its identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
-    /// `FT01`: what ExecuTorch reads and writes.
+    /// `FT01`, which ExecuTorch reads and writes.
     FlatTensor,
-    /// `DT01`: the RFC before it.
+    /// `DT01`, of the RFC before it.
     Data,
 }
 
@@ -77,7 +73,7 @@ impl Family {
         }
     }
 
-    /// The bytes of the header that we write, padding included.
+    /// Returns the length of the header that we write, padding included.
     pub(super) fn header_bytes(self) -> u64 {
         match self {
             Family::FlatTensor => 48,
@@ -85,7 +81,7 @@ impl Family {
         }
     }
 
-    /// The least that a header's length may be.
+    /// Returns the shortest length of a header.
     fn least_length(self) -> u64 {
         match self {
             Family::FlatTensor => 40,
@@ -94,30 +90,30 @@ impl Family {
     }
 }
 
-/// The bytes of root offset and identifier, behind which the header is injected.
+/// The length of root offset and identifier, after which the header is injected.
 const BEFORE_HEADER: u64 = 8;
 
-/// No file is shorter: ExecuTorch reads so many bytes before it knows what they are.
+/// The length of the shortest file: ExecuTorch reads as many bytes before it looks at them.
 pub(super) const HEAD: usize = 64;
 
-/// The largest flatbuffer: offsets in it are signed numbers of 32 bits.
+/// The length of the longest flatbuffer: offsets in it are signed numbers of 32 bits.
 pub(super) const MAX_FLATBUFFER: u64 = i32::MAX as u64;
 
-/// The frame of a file: where its flatbuffer is, and where its segments are.
+/// The frame of a file: the places of its flatbuffer and of its segments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) family: Family,
-    /// The bytes of the header, padding included, where the file tells: the flatbuffer without them is aligned.
+    /// The length of the injected header, padding included, if the file states it. The flatbuffer is aligned without it.
     pub(super) injected: u64,
     pub(super) flatbuffer_end: u64,
-    /// What the offsets of segments count from.
+    /// The offset from which the offsets of segments count.
     pub(super) base: u64,
-    /// The end of all segments, where the file tells.
+    /// The end of all segments, if the file states it.
     pub(super) end: Option<u64>,
 }
 
 impl Frame {
-    /// Reads the frame from the first bytes of a file, of the length given where that is known.
+    /// Reads the frame from the first bytes of a file of length `len`, if that is known.
     fn parse(head: &[u8; HEAD], len: Option<u64>) -> Result<Self> {
         let identifier = bytes_at(head, 4);
         let family = [Family::FlatTensor, Family::Data]
@@ -189,12 +185,12 @@ impl Frame {
         }
     }
 
-    /// The first byte that a segment can have.
+    /// Returns the offset of the first byte that a segment can have.
     pub(super) fn first_byte(&self) -> u64 {
         self.flatbuffer_end.max(HEAD as u64)
     }
 
-    /// The offset in the file of a position in the [`Flatbuffer`].
+    /// Returns the offset in the file of a position in the [`Flatbuffer`].
     pub(super) fn offset(&self, position: usize) -> u64 {
         let position = position as u64;
         if position < BEFORE_HEADER { position } else { position + self.injected }
@@ -224,8 +220,8 @@ pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: S
 
 /// The index of a file as a flatbuffer, in memory of its own.
 ///
-/// Where the file tells how long the injected header is, it is taken out again: the C++ writer may make it of any
-/// length, and the parts of the flatbuffer are aligned without it only.
+/// If the file states how long the injected header is, the header is removed: the C++ writer may make it of any length,
+/// and the parts of the flatbuffer are aligned only without it.
 #[derive(Debug)]
 pub(super) struct Flatbuffer {
     pub(super) frame: Frame,
@@ -233,9 +229,9 @@ pub(super) struct Flatbuffer {
 }
 
 impl Flatbuffer {
-    pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B) -> Result<Self> {
-        let len = source.len();
-        let mut cursor = Cursor::new(source, 0);
+    pub(super) fn read(file: &mut dyn ReadAt) -> Result<Self> {
+        let len = file.file_len();
+        let mut cursor = Cursor::new(file, 0);
         let head = cursor.array::<HEAD>()?;
         let frame = Frame::parse(&head, len)?;
         let mut bytes = head.to_vec();
@@ -244,7 +240,7 @@ impl Flatbuffer {
         flatbuffer.without_header()
     }
 
-    /// Takes the injected header out.
+    /// Removes the injected header.
     fn without_header(mut self) -> Result<Self> {
         let injected = self.frame.injected;
         let root = u32::from_le_bytes(self.bytes[..4].try_into().expect("the head was read"));
@@ -255,7 +251,6 @@ impl Flatbuffer {
         })?;
         let moved = u32::try_from(moved).expect("less than the root offset was");
         self.bytes[..4].copy_from_slice(&moved.to_le_bytes());
-        // NOTE: both ends fit `usize`, as so many bytes are in memory.
         let end = usize::try_from(self.frame.flatbuffer_end).expect("the flatbuffer was read");
         let header_end = usize::try_from(BEFORE_HEADER + injected).expect("the header was read");
         self.bytes.truncate(end);
@@ -279,7 +274,7 @@ impl Flatbuffer {
     }
 }
 
-/// The start of a file: a finished flatbuffer with the header injected.
+/// Returns the start of a file: a finished flatbuffer with the header injected.
 pub(super) fn write(family: Family, flatbuffer: &[u8], base: u64, segment_bytes: u64) -> Vec<u8> {
     let (header, size) = (family.header_bytes(), flatbuffer.len() as u64);
     let mut out = Vec::with_capacity(flatbuffer.len() + 48);

@@ -2,7 +2,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Version {
-    /// `FT01` as ExecuTorch has it since 0.7. The default.
+    /// `FT01` as ExecuTorch writes it since 0.7. The default.
     #[default]
     Ft01,
     /// `FT01` as ExecuTorch 0.5 and 0.6 wrote it. Read, not written.
@@ -13,31 +13,31 @@ pub enum Version {
     Dt01V2,
 }
 
-/// What the RFC's version 2 says of the model that a file belongs to.
+/// The model that a file belongs to, in the RFC's version 2.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Compatibility {
     /// The model, such as `llama`.
     pub model_name: String,
     /// The model's version.
     pub version: String,
-    /// How the model is quantised.
+    /// The quantization scheme of the model.
     pub quantization_scheme: String,
-    /// Anything else.
+    /// Any other description.
     pub custom_description: String,
 }
 
-/// What a file says of itself, beside its tensors.
+/// Information in a file besides its tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
     /// The generation.
     pub version: Version,
-    /// The number that the file has for its version: 0 in `FT01`, 1 or 2 in `DT01`.
+    /// The version number in the file: 0 in `FT01`, 1 or 2 in `DT01`.
     pub schema_version: u32,
-    /// What tensors are aligned to, where the file says it: not in the current `FT01`.
+    /// The alignment of tensors in bytes, if the file states it. The current `FT01` does not.
     pub tensor_alignment: Option<u32>,
     /// The number of data segments.
     pub segments: usize,
-    /// What the file says of its model.
+    /// The model that the file belongs to, if the file states it.
     pub compatibility: Option<Compatibility>,
 }

@@ -1,60 +1,60 @@
-//! ExecuTorch data files (`.ptd`): named tensors and blobs behind a FlatBuffers index, some of them sharing their
-//! bytes.
+//! ExecuTorch data files (`.ptd`): named tensors and blobs after a FlatBuffers index, some of them sharing their bytes.
 //!
 //! ```text
 //! root offset: u32 | "FT01" | header | rest of the flatbuffer | 0… | segment | 0… | segment…
 //! header = "FH01" | 40: u32 | header and padding: u64 | flatbuffer: u64 | segments begin: u64 | segments: u64 | 0 up to 48
 //! ```
 //!
-//! All numbers are little-endian. The flatbuffer is finished first, then the header is put into it behind the
-//! identifier, and the root offset moved by as much. The index names tensors, with scalar type, sizes and dim order,
-//! and blobs, without; each lies in a segment. Segments lie at multiples of 128, or what [`Options::alignment`] says.
+//! All numbers are little-endian. The flatbuffer is finished first. Then the header is inserted after the identifier,
+//! and the root offset is increased by its length. The index holds tensors, with scalar type, sizes and dim order, and
+//! blobs, without; each has the number of its segment. Segments begin at multiples of 128, or of
+//! [`Options::alignment`].
 //!
 //! # Specification
 //!
 //! ExecuTorch's `extension/flat_tensor/serialize/flat_tensor.fbs`, its `flat_tensor_header.h` and `serialize.py`.
-//! Before it came the RFC "Schema for data-only file", with the identifier `DT01`. There are four generations, all of
-//! which are read; [`Options::version`] chooses the one to write:
+//! Before it came the RFC "Schema for data-only file", with the identifier `DT01`. There are four generations. All are
+//! read, and [`Options::version`] chooses the one to write:
 //!
 //! | [`Version`] | |
 //! | --- | --- |
-//! | `Ft01` | What ExecuTorch writes since 0.7: each tensor is a segment. |
-//! | `EarlyFt01` | What 0.5 and 0.6 wrote: tensors lie at offsets in segments. Read only. It has the same identifier and version number, but a root table with more fields. |
+//! | `Ft01` | Written by ExecuTorch since 0.7: each tensor is a segment. |
+//! | `EarlyFt01` | Written by 0.5 and 0.6: tensors are at offsets in segments. Read only. It has the same identifier and version number, but a root table with more fields. |
 //! | `Dt01V1`, `Dt01V2` | The RFC's two versions. A segment holds any number of tensors; see [`Segments`]. |
 //!
 //! # Sharing
 //!
 //! Several names may have one segment, as tied weights do. A [`TensorMap`](crate::TensorMap) read from memory keeps
 //! that, and so do views. On write, tensors whose bytes are the same memory are stored once, such as clones of an
-//! `ArcArray`; so is one that says `#[tensor(tied = "embed.weight")]`, and, with [`Options::dedup`], any whose
+//! `ArcArray`. So are tensors with `#[tensor(tied = "embed.weight")]`, and, with [`Options::dedup`], all tensors whose
 //! bytes are equal. Bytes are always compared before they are shared.
 //!
 //! # Memory order
 //!
-//! The index tells in which order dims lie in memory. Arrays and views read from a file have the strides that this
-//! makes, without a copy. Arrays are written in row-major order, or with [`Options::keep_dim_order`] in that of their
+//! The index states the order of the dims in memory. Arrays and views read from a file get the strides that follow from
+//! it, without a copy. Arrays are written in row-major order, or with [`Options::keep_dim_order`] in the order of their
 //! memory, such as NHWC.
 //!
 //! # Deviations
 //!
 //! - No released software writes `DT01`, so its frame is ours: that of `.pte` files, to which the RFC refers. Its
-//!   header is `"eh00"`, the length 32, and as u64 the flatbuffer's size with the header, where the segments begin and
-//!   how long they are. A header of 24 bytes, without the last, is read too.
+//!   header is `"eh00"`, the length 32, and as u64 the flatbuffer's size with the header, the offset of the segments and
+//!   their size. A header of 24 bytes, without the last, is read too.
 //! - ExecuTorch compares neither a layout with its segment nor a dim order with the rank. Both are checked, and so are
 //!   segments that leave the file, overlap without being the same, or lie in the index.
-//! - Of two entries of one name ExecuTorch's C++ takes the first, its Python the last. That is an error.
-//! - With a segment alignment of 128, ExecuTorch 0.6 and 0.7 say that the segments begin behind the data. Such a file
-//!   is refused, in these words.
-//! - ExecuTorch crashes where sizes, dim orders or a list is missing. They are always written, and where one is missing
-//!   it is read as empty.
+//! - Of two entries of one name ExecuTorch's C++ takes the first, its Python the last. That is an error here.
+//! - With a segment alignment of 128, ExecuTorch 0.6 and 0.7 write an offset of the segments that is past the data.
+//!   Such a file is refused, and the message says so.
+//! - ExecuTorch crashes if sizes, dim orders or a list is missing. They are always written. If one is missing, it is
+//!   read as empty.
 //! - Flatbuffers that are not aligned in the file, as the C++ writer makes them for odd alignments, are read.
 //!
 //! # Limits
 //!
 //! Dims are below 2³¹, ranks up to 255, the index is below 2³¹ bytes. Sparse tensors cannot be stored, blobs only in
 //! `FT01`. The elements of packed dtypes, such as `quint4x2`, are whole bytes, as ExecuTorch counts them.
-//! [`from_reader`] holds the file in memory where its tensors are not in the order of its index, or share bytes, and
-//! then copies shared ones apart.
+//! [`from_reader`] holds the file in memory if its tensors are not in the order of its index, or share bytes. Shared
+//! tensors then get copies of their own.
 
 mod de;
 mod entries;
@@ -63,35 +63,165 @@ mod metadata;
 mod schema;
 mod ser;
 
-#[doc(hidden)]
-pub use self::de::Walk;
-pub(super) use self::entries::options;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
 pub use self::header::DTYPES;
 pub use self::metadata::{Compatibility, Metadata, Version};
-#[doc(hidden)]
-pub use self::ser::Encode;
-use super::{Format, Magic, face, functions};
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::source::Slice;
-use crate::wire::Walk as _;
+pub use crate::record::Plan;
+use crate::record::{Encode, Format, Magic};
+use crate::storage::Slice;
 
-/// The format in [`FORMATS`](crate::FORMATS).
-pub(super) const FORMAT: Format = Format {
-    name: "ptd",
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
     extensions: &["ptd"],
-    dtypes: DTYPES,
     max_rank: Some(ser::MAX_RANK),
-    max_name: None,
-    max_tensors: None,
-    sparse: false,
+    max_dim: Some(header::MAX_DIM),
+    blobs: true,
     magics: &[Magic { offset: 4, bytes: b"FT01" }, Magic { offset: 4, bytes: b"DT01" }],
-    functions: functions!(entries::metadata, entries::keeps, None),
+    ..Format::new("ptd", DTYPES, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.encode()))
+        .with_metadata(entries::metadata, entries::keeps)
 };
 
-face!("PTD", "ptd");
+/// The serializer of all formats. A [`Plan`] makes it write a PTD file; [`plan`] has an example.
+pub type Serializer<'s> = crate::Serializer<'s>;
 
-/// What a file says of itself, beside its tensors. All of its index is checked.
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads a PTD file.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Serializes a value into a PTD file in memory.
+///
+/// The file is allocated once, at its length, and each element is copied into it once.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, ptd};
+///
+/// let file = ptd::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// assert_eq!(&file[4..8], b"FT01");
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
+///   time.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    Options::new().to_vec(value)
+}
+
+/// Serializes a value to a writer as a PTD file.
+///
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the index are held in
+/// memory, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, ptd};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let mut file = Vec::new();
+/// ptd::to_writer(&mut file, value)?;
+/// assert_eq!(file, ptd::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+/// fails.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    Options::new().to_writer(writer, value)
+}
+
+/// Deserializes a value from a PTD file in memory.
+///
+/// Views in `T` borrow from `file`; owned arrays are copied once. The whole index is checked before the first value is
+/// made.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, ptd};
+///
+/// let file = ptd::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: BTreeMap<String, TensorView> = ptd::from_slice(&file)?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin as `FT01` or `DT01`.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the flatbuffer is broken, or a segment lies outside of the
+///   file.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a scalar type is not in the specification.
+/// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::new().from_slice(file)
+}
+
+/// Deserializes a value from a reader of a PTD file.
+///
+/// Elements are copied from the reader's buffer into their arrays if tensors lie in the order of the index. Otherwise,
+/// and if tensors share bytes, the whole file is held in memory.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorMap, TensorView, ptd};
+///
+/// let file = ptd::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: TensorMap = ptd::from_reader(&file[..])?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::new().from_reader(reader)
+}
+
+/// Plans a PTD file: its length, and the offset of everything in it.
+///
+/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+///
+/// ```
+/// use serde::Serialize;
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, ptd};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let plan = ptd::plan(value)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = ptd::Serializer::new(&mut writer);
+/// value.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, ptd::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
+    Options::new().plan(value)
+}
+
+/// Reads the information in a file besides its tensors. The whole index is checked.
 ///
 /// ```
 /// use tensorfile::{TensorMap, ptd};
@@ -106,28 +236,28 @@ face!("PTD", "ptd");
 ///
 /// # Errors
 ///
-/// As [`from_slice`] where the file is malformed.
+/// As [`from_slice`], if the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<Metadata> {
     let contents = de::read(&mut Slice::new(file), &Limits::default());
-    contents.map(|contents| contents.metadata).map_err(|error| error.in_format(Walk::FORMAT))
+    contents.map(|contents| contents.metadata).map_err(|error| error.in_format(FORMAT.name))
 }
 
-/// Which tensors lie in one segment of a `DT01` file, to be loaded together. In `FT01` each has its own.
+/// The tensors that share a segment of a `DT01` file, to be loaded together. In `FT01` each tensor has its own segment.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub enum Segments {
-    /// Each tensor has its own.
+    /// Each tensor has its own segment.
     #[default]
     PerTensor,
-    /// All lie in one.
+    /// All tensors are in one segment.
     One,
-    /// Those for whose names the function returns the same. A segment ends where a tensor of another group comes, so a
-    /// group that comes again has one more.
+    /// Tensors for whose names the function returns the same are in one segment. A segment ends before the first tensor
+    /// of another group, so a group that comes again gets another segment.
     By(fn(&str) -> String),
 }
 
-/// How files are written and read. The defaults: `FT01` as ExecuTorch writes it, row-major tensors in segments at
-/// multiples of 128 bytes.
+/// Options for reading and writing PTD files. The defaults: `FT01` as ExecuTorch writes it, row-major tensors in
+/// segments at multiples of 128 bytes.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -142,19 +272,32 @@ pub enum Segments {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: Encode,
+    encode: ser::Encode,
     limits: Limits,
 }
 
 impl Options {
-    /// Which generation to write.
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the generation to write.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
         self.encode.version = version;
         self
     }
 
-    /// What segments, and tensors within them, are aligned to, in bytes from the start of the file: a power of two.
+    /// Aligns segments, and tensors within them, to a number of bytes from the start of the file: a power of two.
     /// Default: 128.
     #[must_use]
     pub fn alignment(mut self, alignment: u32) -> Self {
@@ -162,32 +305,105 @@ impl Options {
         self
     }
 
-    /// Which tensors of a `DT01` file lie in one segment.
+    /// Sets which tensors of a `DT01` file share a segment.
     #[must_use]
     pub fn segments(mut self, segments: Segments) -> Self {
         self.encode.segments = segments;
         self
     }
 
-    /// Whether to write tensors in the order of their memory, where that is an order of their dims, and not in
-    /// row-major order.
+    /// Writes tensors in the order of their memory, if that is an order of their dims, instead of in row-major order.
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
         self.encode.keep_dim_order = keep;
         self
     }
 
-    /// Whether to store equal bytes once, wherever they come from. Tensors of equal length are read once more for it.
+    /// Stores equal bytes once, wherever they are in memory. Tensors of equal length are read once more for it.
     #[must_use]
     pub fn dedup(mut self, dedup: bool) -> Self {
         self.encode.dedup = dedup;
         self
     }
 
-    /// What to say of the model, in [`Version::Dt01V2`].
+    /// Describes the model, in [`Version::Dt01V2`].
     #[must_use]
     pub fn compatibility(mut self, compatibility: Compatibility) -> Self {
         self.encode.compatibility = Some(compatibility);
         self
+    }
+
+    /// As [`plan`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
+        crate::serde::plan(value, self.encode())
+    }
+
+    /// As [`to_vec`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        crate::serde::to_vec(value, self.encode())
+    }
+
+    /// As [`to_writer`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`].
+    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
+        crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use std::collections::BTreeMap;
+    /// use tensorfile::{Limits, TensorMap, TensorView, ptd};
+    ///
+    /// let file = ptd::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+    /// let options = ptd::Options::new().limits(Limits::new().tensors(10));
+    /// let mut deserializer = options.slice_deserializer(&file);
+    /// let map = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+
+    fn encode(&self) -> Arc<dyn Encode> {
+        Arc::new(self.encode.clone())
     }
 }

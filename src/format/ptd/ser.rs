@@ -1,17 +1,15 @@
-use std::io::Write;
-
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 
 use super::header::{self, Family};
-use super::schema::{data, executorch_flatbuffer::ScalarType, flat_tensor};
+use super::schema::{data, flat_tensor};
 use super::{Compatibility, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::{self, FileLayout, Format, Names, Plan, Sharing, cannot_store};
 use crate::tensor::{InvalidTensor, Layout, TensorInfo};
-use crate::wire::{self, FileLayout, Names, Plan, Sharing};
 
 /// Writes the index, then the segments in order, each aligned.
 #[derive(Debug, Clone)]
-pub struct Encode {
+pub(super) struct Encode {
     pub(super) version: Version,
     pub(super) alignment: u32,
     pub(super) segments: Segments,
@@ -33,13 +31,13 @@ impl Default for Encode {
     }
 }
 
-/// The most dims that a dim order can tell, whose numbers are bytes.
+/// The highest rank that a dim order can have, whose numbers are bytes.
 pub(super) const MAX_RANK: usize = 255;
 
-impl wire::Encode for Encode {
-    const FORMAT: &'static str = "ptd";
-
-    type Frame<W: Write> = wire::Flat<W>;
+impl record::Encode for Encode {
+    fn format(&self) -> &'static Format {
+        &super::FORMAT
+    }
 
     fn names(&self) -> Names {
         Names::Stored
@@ -54,28 +52,15 @@ impl wire::Encode for Encode {
     }
 
     fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
-        if header::scalar_type(info.dtype).is_none() {
-            return Err(wire::cannot_store_dtype(Self::FORMAT, info.dtype, header::DTYPES));
-        }
         match info.layout {
-            Layout::Coo { .. } => return Err(wire::cannot_store("a sparse tensor", "ptd stores dense tensors")),
             Layout::Blob if self.version != Version::Ft01 => {
-                return Err(wire::cannot_store("a blob", "DT01 stores tensors; FT01 stores blobs too"));
+                Err(cannot_store("a blob", "DT01 stores tensors; FT01 stores blobs too"))
             }
-            Layout::Blob => return Ok(()),
-            _ => {}
-        }
-        if info.shape.rank() > MAX_RANK {
-            let what = format!("rank {}", info.shape.rank());
-            return Err(wire::cannot_store(what, format!("ptd stores ranks up to {MAX_RANK}")));
-        }
-        match info.shape.iter().find(|dim| i32::try_from(**dim).is_err()) {
-            Some(dim) => Err(wire::cannot_store(format!("a dim of {dim}"), "ptd stores dims below 2^31")),
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
-    fn lay_out(&self, plan: &Plan<Self>) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         self.check_options()?;
         let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
         let placed = self.place(plan)?;
@@ -92,11 +77,11 @@ impl wire::Encode for Encode {
         let end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
         let begin = header::write(family, flatbuffer, base, placed.bytes);
         let payloads = placed.tensors.iter().map(|place| base + placed.segments[place.segment].offset + place.offset);
-        Ok(FileLayout { begin, payloads: payloads.collect(), end_offset, end: Vec::new() })
+        Ok(FileLayout { begin, payloads: payloads.collect(), end_offset, ..FileLayout::default() })
     }
 }
 
-/// Where the data goes, in bytes from the first segment on.
+/// The places of the data, in bytes from the start of the first segment.
 struct Placed {
     segments: Vec<Segment>,
     tensors: Vec<Place>,
@@ -123,8 +108,8 @@ impl Encode {
         };
         if self.version == Version::EarlyFt01 {
             return refuse(
-                "write what ExecuTorch 0.5 and 0.6 wrote",
-                "`Version::Ft01` is what ExecuTorch writes since",
+                "write the FT01 of ExecuTorch 0.5 and 0.6",
+                "`Version::Ft01` is what later versions read and write",
             );
         }
         if self.version == Version::Ft01 && !matches!(self.segments, Segments::PerTensor) {
@@ -139,7 +124,7 @@ impl Encode {
         Ok(())
     }
 
-    fn place(&self, plan: &Plan<Self>) -> Result<Placed> {
+    fn place(&self, plan: &Plan) -> Result<Placed> {
         let mut placed = Placed { segments: Vec::new(), tensors: Vec::with_capacity(plan.len()), bytes: 0 };
         let mut group = None;
         for at in 0..plan.len() {
@@ -176,7 +161,7 @@ impl Encode {
         }
     }
 
-    fn write_data_v1(&self, builder: &mut FlatBufferBuilder<'_>, plan: &Plan<Self>, placed: &Placed) {
+    fn write_data_v1(&self, builder: &mut FlatBufferBuilder<'_>, plan: &Plan, placed: &Placed) {
         let tensor_segments = write_tensor_segments(builder, plan, placed);
         let segments: Vec<_> = placed.segments.iter().map(|segment| segment.write_data(builder)).collect();
         let args = data::DataV1Args {
@@ -189,15 +174,15 @@ impl Encode {
         builder.finish(root, Some(Family::Data.identifier()));
     }
 
-    fn write_data_v2(&self, builder: &mut FlatBufferBuilder<'_>, plan: &Plan<Self>, placed: &Placed) {
+    fn write_data_v2(&self, builder: &mut FlatBufferBuilder<'_>, plan: &Plan, placed: &Placed) {
         let tensor_segments = write_tensor_segments(builder, plan, placed);
         let segments: Vec<_> = placed.segments.iter().map(|segment| segment.write_data(builder)).collect();
-        let compatibility_metadata = self.compatibility.as_ref().map(|told| {
+        let compatibility_metadata = self.compatibility.as_ref().map(|found| {
             let args = data::CompatibilityMetadataArgs {
-                model_name: Some(builder.create_string(&told.model_name)),
-                version: Some(builder.create_string(&told.version)),
-                quantization_scheme: Some(builder.create_string(&told.quantization_scheme)),
-                custom_description: Some(builder.create_string(&told.custom_description)),
+                model_name: Some(builder.create_string(&found.model_name)),
+                version: Some(builder.create_string(&found.version)),
+                quantization_scheme: Some(builder.create_string(&found.quantization_scheme)),
+                custom_description: Some(builder.create_string(&found.custom_description)),
             };
             data::CompatibilityMetadata::create(builder, &args)
         });
@@ -214,7 +199,7 @@ impl Encode {
 }
 
 impl Placed {
-    /// Puts a tensor behind the others. `None` where it ends beyond what can be addressed.
+    /// Adds a tensor after the others. Returns `None` if it ends past 2⁶⁴.
     fn add(&mut self, bytes: u64, starts_segment: bool, alignment: u32) -> Option<Place> {
         let start = align(self.bytes, alignment)?;
         if starts_segment {
@@ -233,18 +218,17 @@ fn align(bytes: u64, alignment: u32) -> Option<u64> {
 }
 
 fn beyond() -> Error {
-    wire::cannot_store("so much data", "a file has less than 2^64 bytes and 2^32 segments").into()
+    cannot_store("this much data", "a file has less than 2^64 bytes and 2^32 segments").into()
 }
 
-/// Refuses an index that may pass what a flatbuffer can be, before the builder panics.
-fn check_index_bytes(plan: &Plan<Encode>) -> Result<()> {
-    // More than the tables, vectors, offsets and padding of a tensor come to.
+/// Refuses an index that may be too long for a flatbuffer, before the builder panics.
+fn check_index_bytes(plan: &Plan) -> Result<()> {
+    // More than the tables, vectors, offsets and padding of a tensor take.
     const TABLES: u64 = 192;
     let bytes = |at| TABLES + plan.name(at).len() as u64 + 5 * plan.info(at).shape.rank() as u64;
     match (0..plan.len()).map(bytes).sum::<u64>() {
         bytes if bytes > header::MAX_FLATBUFFER => {
-            Err(wire::cannot_store(format!("an index of {bytes} bytes"), "an index is a flatbuffer, below 2^31 bytes")
-                .into())
+            Err(cannot_store(format!("an index of {bytes} bytes"), "an index is a flatbuffer, below 2^31 bytes").into())
         }
         _ => Ok(()),
     }
@@ -261,13 +245,13 @@ impl Segment {
     }
 }
 
-fn write_flat_tensor(builder: &mut FlatBufferBuilder<'_>, plan: &Plan<Encode>, placed: &Placed) {
+fn write_flat_tensor(builder: &mut FlatBufferBuilder<'_>, plan: &Plan, placed: &Placed) {
     let named = (0..plan.len()).map(|at| {
         let info = plan.info(at);
         let tensor_layout = (info.layout != Layout::Blob).then(|| {
-            // Even empty vectors are written: ExecuTorch crashes where one is missing.
+            // Empty vectors are written too: ExecuTorch crashes if one is missing.
             let (sizes, dim_order) = write_shape(builder, info);
-            let scalar_type = scalar_type(info);
+            let scalar_type = header::scalar_type(info.dtype);
             let args = flat_tensor::TensorLayoutArgs { scalar_type, sizes: Some(sizes), dim_order: Some(dim_order) };
             flat_tensor::TensorLayout::create(builder, &args)
         });
@@ -286,10 +270,10 @@ fn write_flat_tensor(builder: &mut FlatBufferBuilder<'_>, plan: &Plan<Encode>, p
     builder.finish(root, Some(Family::FlatTensor.identifier()));
 }
 
-/// The tensors in order; a list of them for each run that is in one segment.
+/// Writes the tensors in order: one list for each run of tensors in the same segment.
 fn write_tensor_segments<'b>(
     builder: &mut FlatBufferBuilder<'b>,
-    plan: &Plan<Encode>,
+    plan: &Plan,
     placed: &Placed,
 ) -> Vec<WIPOffset<data::TensorSegment<'b>>> {
     let order: Vec<usize> = (0..plan.len()).collect();
@@ -307,7 +291,7 @@ fn write_tensor_segments<'b>(
 
 fn write_tensor<'b>(
     builder: &mut FlatBufferBuilder<'b>,
-    plan: &Plan<Encode>,
+    plan: &Plan,
     placed: &Placed,
     at: usize,
 ) -> WIPOffset<data::TensorMetadata<'b>> {
@@ -315,7 +299,7 @@ fn write_tensor<'b>(
     let (dimensions, dim_order) = write_shape(builder, info);
     let args = data::TensorMetadataArgs {
         fully_qualified_name: Some(builder.create_string(plan.name(at))),
-        scalar_type: data::ScalarType(scalar_type(info).0),
+        scalar_type: data::ScalarType(header::scalar_type(info.dtype).0),
         dimensions: Some(dimensions),
         dim_order: Some(dim_order),
         offset: placed.tensors[at].offset,
@@ -339,10 +323,6 @@ fn write_shape<'b>(builder: &mut FlatBufferBuilder<'b>, info: &TensorInfo) -> (W
     (builder.create_vector(&sizes), builder.create_vector(order))
 }
 
-fn scalar_type(info: &TensorInfo) -> ScalarType {
-    header::scalar_type(info.dtype).expect("the plan was checked")
-}
-
 fn segment_index(placed: &Placed, at: usize) -> u32 {
-    u32::try_from(placed.tensors[at].segment).expect("checked when it was placed")
+    u32::try_from(placed.tensors[at].segment).expect("checked when the tensor was placed")
 }

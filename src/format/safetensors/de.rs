@@ -3,37 +3,38 @@ use indexmap::IndexMap;
 use super::header::{self, METADATA, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::ByteSource;
+use crate::record::{Cursor, Entry, IndexReader};
+use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
-use crate::wire::{Cursor, Entry};
 
-/// Reads the header of a safetensors file, and then goes through its tensors in the order of their data.
+/// Reads the header, then returns its tensors in the order of their data.
 #[derive(Debug, Default)]
-pub struct Walk {
-    /// The tensors that are still to come, and where the file ends, once the header is read.
+pub(super) struct Reader {
+    /// The tensors that are still to come, and the end of the file, once the header is read.
     contents: Option<(std::vec::IntoIter<Entry>, u64)>,
 }
 
-impl crate::wire::Walk for Walk {
-    const FORMAT: &'static str = "safetensors";
-    const IN_FILE_ORDER: bool = true;
-
-    fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
+impl IndexReader for Reader {
+    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
         if self.contents.is_none() {
-            let Contents { entries, end, .. } = read(source, limits)?;
+            let Contents { entries, end, .. } = read(file, limits)?;
             self.contents = Some((entries.into_iter(), end));
         }
         let (entries, end) = self.contents.as_mut().expect("filled in above");
         let next = entries.next();
-        if next.is_none() && !source.ends_at(*end)? {
-            let what = "the file goes on behind the data of its last tensor".to_owned();
+        if next.is_none() && !file.ends_at(*end)? {
+            let what = "the file continues after the data of its last tensor".to_owned();
             return Err(Error::new(ErrorKind::Malformed { what }).at(*end));
         }
         Ok(next)
     }
+
+    fn is_in_file_order(&self) -> bool {
+        true
+    }
 }
 
-/// What a file holds.
+/// The contents of a header.
 pub(super) struct Contents {
     pub(super) metadata: IndexMap<String, String>,
     /// In the order of their data.
@@ -41,8 +42,8 @@ pub(super) struct Contents {
     end: u64,
 }
 
-pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Contents> {
-    let json = header::read(source)?;
+pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
+    let json = header::read(file)?;
     let members =
         Value::whole(&json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })?;
     let mut metadata = IndexMap::new();
@@ -55,14 +56,14 @@ pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> 
             tensors.push((name, tensor));
         }
     }
-    // Those without bytes come before the one that begins in the same place.
+    // Tensors without bytes come before one that begins at the same offset.
     tensors.sort_by_key(|(_, tensor)| tensor.data_offsets);
 
     let data = header::LENGTH + json.len() as u64;
     let mut end = data;
     let mut entries = Vec::with_capacity(tensors.len());
     for (name, tensor) in tensors {
-        let placed = tensor.check(end - data).and_then(|()| Cursor::new(source, end).payload(&tensor.info));
+        let placed = tensor.check(end - data).and_then(|()| Cursor::new(file, end).payload(&tensor.info));
         let range = placed.map_err(|error| error.in_tensor(&name))?;
         end = range.end;
         entries.push(Entry::new(Some(name), tensor.info, range));
@@ -71,15 +72,15 @@ pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> 
 }
 
 fn read_metadata(value: Value<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
-    let twice = |key| ErrorKind::Malformed { what: format!("two entries of the metadata have the key `{key}`") };
+    let duplicate = |key| ErrorKind::Malformed { what: format!("two entries of the metadata have the key `{key}`") };
     value
-        .members("number of entries of metadata", limits.tensors, twice)?
+        .members("number of entries of metadata", limits.tensors, duplicate)?
         .into_iter()
         .map(|(key, value)| Ok((key, value.string()?)))
         .collect()
 }
 
-/// A tensor as the header tells it, and where it does.
+/// A tensor of the header, and the offset of its entry.
 struct Tensor {
     info: TensorInfo,
     data_offsets: (usize, usize),
@@ -93,19 +94,19 @@ impl Tensor {
         if rank > limits.rank {
             return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(offset));
         }
-        // Not of the vector, which has more room than most shapes need.
+        // Not from the vector itself, which has more capacity than most shapes need.
         let info = TensorInfo::new(dtype, &*record.shape);
         Ok(Self { info, data_offsets: record.data_offsets, offset })
     }
 
-    /// Checks that the data begins where what lies before it ends, and has the bytes that the tensor takes.
+    /// Checks that the data begins at `end`, where the tensor before ends, and has the length that the tensor takes.
     fn check(&self, end: u64) -> Result<()> {
         let (start, stop) = self.data_offsets;
         let bad_number = |what, found: usize, expected| {
             Err(Error::new(ErrorKind::BadNumber { what, found: found as i128, expected }).at(self.offset))
         };
         if start as u64 != end {
-            return bad_number("data offset", start, format!("{end}, as tensors lie one behind the other"));
+            return bad_number("data offset", start, format!("{end}, as there are no gaps between tensors"));
         }
         if stop < start {
             return bad_number("end of the data", stop, format!("at least {start}, where it begins"));

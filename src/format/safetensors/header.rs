@@ -1,76 +1,61 @@
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::ops::Range;
 
-pub(super) use ::safetensors::tensor::{Dtype as Tag, TensorInfo as Record};
-use serde::de::value::Error as ValueError;
-use serde::de::{IgnoredAny, IntoDeserializer, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer as _, Serialize, Serializer as _};
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::source::{ByteSource, Ranges, Storage};
-use crate::tensor::Dtype;
-use crate::wire::{self, Cursor};
+use crate::record::{Cursor, cannot_store, dtypes};
+use crate::storage::ReadAt;
+use crate::tensor::{Dtype, TensorInfo};
 
-/// Dtypes there and here; used in both directions, so they cannot drift apart.
-const TAGS: &[(Tag, Dtype)] = &[
-    (Tag::BOOL, Dtype::Bool),
-    (Tag::U8, Dtype::U8),
-    (Tag::I8, Dtype::I8),
-    (Tag::F8_E5M2, Dtype::F8E5M2),
-    (Tag::F8_E4M3, Dtype::F8E4M3Fn),
-    (Tag::F8_E4M3FNUZ, Dtype::F8E4M3Fnuz),
-    (Tag::F8_E5M2FNUZ, Dtype::F8E5M2Fnuz),
-    (Tag::I16, Dtype::I16),
-    (Tag::U16, Dtype::U16),
-    (Tag::F16, Dtype::F16),
-    (Tag::BF16, Dtype::Bf16),
-    (Tag::I32, Dtype::I32),
-    (Tag::U32, Dtype::U32),
-    (Tag::F32, Dtype::F32),
-    (Tag::F64, Dtype::F64),
-    (Tag::I64, Dtype::I64),
-    (Tag::U64, Dtype::U64),
+/// The names of the dtypes that the format can store.
+const TAGS: &[(&str, Dtype)] = &[
+    ("BOOL", Dtype::Bool),
+    ("U8", Dtype::U8),
+    ("I8", Dtype::I8),
+    ("F8_E5M2", Dtype::F8E5M2),
+    ("F8_E4M3", Dtype::F8E4M3Fn),
+    ("F8_E4M3FNUZ", Dtype::F8E4M3Fnuz),
+    ("F8_E5M2FNUZ", Dtype::F8E5M2Fnuz),
+    ("I16", Dtype::I16),
+    ("U16", Dtype::U16),
+    ("F16", Dtype::F16),
+    ("BF16", Dtype::Bf16),
+    ("I32", Dtype::I32),
+    ("U32", Dtype::U32),
+    ("F32", Dtype::F32),
+    ("F64", Dtype::F64),
+    ("I64", Dtype::I64),
+    ("U64", Dtype::U64),
 ];
 
 /// The dtypes that the format can store.
-pub const DTYPES: &[Dtype] = &{
-    let mut dtypes = [Dtype::Bool; TAGS.len()];
-    let mut at = 0;
-    while at < TAGS.len() {
-        dtypes[at] = TAGS[at].1;
-        at += 1;
-    }
-    dtypes
-};
+pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
-/// The key that is no tensor's name.
+/// The key of the metadata, which is not the name of a tensor.
 pub(super) const METADATA: &str = "__metadata__";
 
-/// The bytes of the length in front of the JSON.
+/// The size of the header's length, in bytes.
 pub(super) const LENGTH: u64 = 8;
 
-/// The shortest JSON is `{}`.
+/// The length of the shortest JSON, `{}`.
 const MIN_JSON: u64 = 2;
 
-/// The most bytes of JSON, as the crate has it.
+/// The length of the longest JSON that the crate reads, in bytes.
 const MAX_JSON: u64 = 100_000_000;
 
-/// How the JSON begins.
+/// The first byte of the JSON.
 const OPENING: &[u8] = b"{";
 
 /// Data begins at a multiple of this.
 const ALIGNMENT: usize = 8;
 
-/// The tag of a dtype that can be stored.
-pub(super) fn tag(dtype: Dtype) -> Option<Tag> {
-    TAGS.iter().find(|(_, known)| *known == dtype).map(|(tag, _)| *tag)
-}
-
 /// Reads the header's JSON, which begins at byte 8.
-pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B) -> Result<String> {
-    let mut cursor = Cursor::new(source, 0);
+pub(super) fn read(file: &mut dyn ReadAt) -> Result<String> {
+    let mut cursor = Cursor::new(file, 0);
     let len = cursor.u64()?;
     if !(MIN_JSON..=MAX_JSON).contains(&len) {
         let expected = format!("{MIN_JSON} to {MAX_JSON}");
@@ -90,15 +75,15 @@ pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B) -> Result<String> {
     })
 }
 
-/// Whether a file begins with a length that it has room for, and JSON of an object.
-pub(super) fn looks_like(storage: &Storage) -> bool {
-    let mut source = Ranges::new(storage);
-    let mut cursor = Cursor::new(&mut source, 0);
+/// Returns whether a file begins with a length that fits into it, and the JSON of an object.
+pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
+    let Some(longest) = file.file_len().and_then(|len| len.checked_sub(LENGTH)) else { return false };
+    let mut cursor = Cursor::new(file, 0);
     let (Ok(len), Ok(opening)) = (cursor.u64(), cursor.array::<1>()) else { return false };
-    opening == OPENING && (MIN_JSON..=MAX_JSON.min(storage.len() - LENGTH)).contains(&len)
+    opening == OPENING && (MIN_JSON..=MAX_JSON.min(longest)).contains(&len)
 }
 
-/// A part of the header's JSON, and where it begins in the file.
+/// A part of the header's JSON, and its offset in the file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value<'a> {
     json: &'a str,
@@ -106,18 +91,19 @@ pub(super) struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// All of the header.
+    /// The whole header.
     pub(super) fn whole(json: &'a str) -> Self {
         Self { json, offset: LENGTH }
     }
 
-    /// The members of an object in their order. Of two with one key it makes the error. There may be one more than the
-    /// limit of `what`, as what a file says of itself stands among its tensors.
+    /// Returns the members of an object in their order. `duplicate` makes the error for two members of one key.
+    ///
+    /// There may be one more than `limit`, as the metadata is among the tensors.
     pub(super) fn members(
         self,
         what: &'static str,
         limit: u64,
-        twice: fn(String) -> ErrorKind,
+        duplicate: fn(String) -> ErrorKind,
     ) -> Result<Vec<(String, Value<'a>)>> {
         let mut json = serde_json::Deserializer::from_str(self.json);
         let members = json
@@ -128,12 +114,12 @@ impl<'a> Value<'a> {
         if found > limit {
             return Err(Error::new(ErrorKind::Limit { what, found, limit }).at(self.offset));
         }
-        let place = |value: &RawValue| self.offset + (value.get().as_ptr().addr() - self.json.as_ptr().addr()) as u64;
+        let offset = |value: &RawValue| self.offset + (value.get().as_ptr().addr() - self.json.as_ptr().addr()) as u64;
         let mut keys = HashSet::with_capacity(members.len());
         if let Some((key, value)) = members.iter().find(|(key, _)| !keys.insert(key)) {
-            return Err(Error::new(twice(key.clone())).at(place(value)));
+            return Err(Error::new(duplicate(key.clone())).at(offset(value)));
         }
-        let member = |(key, value)| (key, Value { json: RawValue::get(value), offset: place(value) });
+        let member = |(key, value)| (key, Value { json: RawValue::get(value), offset: offset(value) });
         Ok(members.into_iter().map(member).collect())
     }
 
@@ -141,25 +127,13 @@ impl<'a> Value<'a> {
         self.parse()
     }
 
-    /// A tensor, of a dtype that is known here.
+    /// Parses a tensor.
     pub(super) fn record(self) -> Result<(Dtype, Record)> {
-        let unknown = |tag: String| Error::new(ErrorKind::UnknownDtype { tag }).at(self.offset);
-        let record: Record = self.parse().map_err(|error| self.unknown_tag().map_or(error, unknown))?;
-        let known = TAGS.iter().find(|(tag, _)| *tag == record.dtype);
-        let (_, dtype) = known.ok_or_else(|| unknown(record.dtype.to_string()))?;
-        Ok((*dtype, record))
-    }
-
-    /// The dtype of a tensor, if it is one that the crate does not know. Its own error would tell this in words only.
-    fn unknown_tag(self) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Told<'a> {
-            #[serde(borrow)]
-            dtype: Cow<'a, str>,
+        let record: Record = self.parse()?;
+        match TAGS.iter().find(|(tag, _)| *tag == record.dtype) {
+            Some((_, dtype)) => Ok((*dtype, record)),
+            None => Err(Error::new(ErrorKind::UnknownDtype { tag: record.dtype }).at(self.offset)),
         }
-        let Told { dtype } = self.parse().ok()?;
-        let known: Result<Tag, ValueError> = Tag::deserialize((&*dtype).into_deserializer());
-        known.is_err().then(|| dtype.into_owned())
     }
 
     fn parse<T: Deserialize<'a>>(self) -> Result<T> {
@@ -168,15 +142,15 @@ impl<'a> Value<'a> {
 
     fn malformed(self, error: &serde_json::Error) -> Error {
         let message = error.to_string();
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let what = format!("the header cannot be read: {}", message.strip_suffix(&place).unwrap_or(&message));
+        let position = format!(" at line {} column {}", error.line(), error.column());
+        let what = format!("the header cannot be read: {}", message.strip_suffix(&position).unwrap_or(&message));
         let lines: usize = self.json.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
         let offset = self.offset + (lines + error.column().saturating_sub(1)) as u64;
         Error::new(ErrorKind::Malformed { what }).at(offset)
     }
 }
 
-/// The members of an object as they stand there, those of the same key too, up to one more than there may be.
+/// Visits the members of an object in their order, duplicates included, up to one more than `most`.
 struct Members {
     most: u64,
 }
@@ -195,34 +169,120 @@ impl<'de> Visitor<'de> for Members {
         {
             members.push(member);
         }
-        // What is more is only passed over.
+        // Members beyond the limit are not collected.
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(members)
     }
 }
 
-/// A member of the header.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub(super) enum Member<'a> {
-    Metadata(&'a BTreeMap<String, String>),
-    Tensor(Record),
+/// A tensor in the header.
+#[derive(Debug)]
+pub(super) struct Record {
+    dtype: String,
+    pub(super) shape: Vec<usize>,
+    pub(super) data_offsets: (usize, usize),
 }
 
-/// The bytes before the data.
-pub(super) fn write<'a>(members: impl Iterator<Item = (&'a str, Member<'a>)>) -> Result<Vec<u8>> {
-    let mut json = Vec::new();
-    let written = serde_json::Serializer::new(&mut json).collect_map(members);
-    written.expect("keys are strings, and a vector takes every byte");
-    json.resize(json.len().next_multiple_of(ALIGNMENT), b' ');
-    check_length(json.len() as u64)?;
-    Ok([&(json.len() as u64).to_le_bytes(), &json[..]].concat())
+impl<'de> Deserialize<'de> for Record {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct RecordVisitor;
+
+        impl<'de> Visitor<'de> for RecordVisitor {
+            type Value = Record;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of dtype, shape and data_offsets")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
+                let (mut dtype, mut shape, mut data_offsets) = (None, None, None);
+                while let Some(key) = map.next_key::<String>()? {
+                    match &*key {
+                        "dtype" => set("dtype", &mut dtype, &mut map)?,
+                        "shape" => set("shape", &mut shape, &mut map)?,
+                        "data_offsets" => set("data_offsets", &mut data_offsets, &mut map)?,
+                        // The crate ignores other keys, too.
+                        _ => drop(map.next_value::<IgnoredAny>()?),
+                    }
+                }
+                Ok(Record {
+                    dtype: dtype.ok_or_else(|| A::Error::missing_field("dtype"))?,
+                    shape: shape.ok_or_else(|| A::Error::missing_field("shape"))?,
+                    data_offsets: data_offsets.ok_or_else(|| A::Error::missing_field("data_offsets"))?,
+                })
+            }
+        }
+
+        fn set<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+            key: &'static str,
+            field: &mut Option<T>,
+            map: &mut A,
+        ) -> Result<(), A::Error> {
+            if field.is_some() {
+                return Err(A::Error::duplicate_field(key));
+            }
+            *field = Some(map.next_value()?);
+            Ok(())
+        }
+
+        deserializer.deserialize_map(RecordVisitor)
+    }
+}
+
+/// The header as it is written.
+pub(super) struct Writer {
+    json: Vec<u8>,
+}
+
+impl Writer {
+    pub(super) fn new(metadata: &BTreeMap<String, String>) -> Self {
+        let mut writer = Self { json: b"{".to_vec() };
+        if !metadata.is_empty() {
+            writer.key(METADATA);
+            writer.json.push(b'{');
+            for (key, value) in metadata {
+                writer.key(key);
+                writer.string(value);
+            }
+            writer.json.push(b'}');
+        }
+        writer
+    }
+
+    pub(super) fn tensor(&mut self, name: &str, info: &TensorInfo, data: Range<u64>) {
+        let (dtype, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
+        let shape: Vec<String> = info.shape.iter().map(usize::to_string).collect();
+        self.key(name);
+        let (shape, start, end) = (shape.join(","), data.start, data.end);
+        let record = format!(r#"{{"dtype":"{dtype}","shape":[{shape}],"data_offsets":[{start},{end}]}}"#);
+        self.json.extend_from_slice(record.as_bytes());
+    }
+
+    fn key(&mut self, key: &str) {
+        if !self.json.ends_with(b"{") {
+            self.json.push(b',');
+        }
+        self.string(key);
+        self.json.push(b':');
+    }
+
+    fn string(&mut self, string: &str) {
+        serde_json::to_writer(&mut self.json, string).expect("a vector takes every byte");
+    }
+
+    /// Returns all bytes before the data.
+    pub(super) fn finish(mut self) -> Result<Vec<u8>> {
+        self.json.push(b'}');
+        self.json.resize(self.json.len().next_multiple_of(ALIGNMENT), b' ');
+        check_length(self.json.len() as u64)?;
+        Ok([&(self.json.len() as u64).to_le_bytes(), &self.json[..]].concat())
+    }
 }
 
 fn check_length(bytes: u64) -> Result<(), ErrorKind> {
     if bytes > MAX_JSON {
         let instead = format!("safetensors have headers of up to {MAX_JSON} bytes");
-        return Err(wire::cannot_store(format!("a header of {bytes} bytes"), instead));
+        return Err(cannot_store(format!("a header of {bytes} bytes"), instead));
     }
     Ok(())
 }

@@ -1,36 +1,35 @@
-//! safetensors (`.safetensors`): named tensors behind a header of JSON, as Hugging Face stores models.
+//! safetensors (`.safetensors`): named tensors after a JSON header, as Hugging Face stores models.
 //!
 //! ```text
 //! header: u64 | {"__metadata__":{…},"NAME":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},…} | blank… | data
 //! ```
 //!
 //! All numbers are little-endian, elements are in row-major order, and data offsets count from the end of the header,
-//! which blanks bring to a multiple of 8. The data has no gaps: each tensor begins where another ends, the first at the
-//! beginning, and the last ends with the file.
+//! which blanks bring to a multiple of 8. The data has no gaps: the first tensor begins at its start, each other one
+//! where another ends, and the last ends with the file.
 //!
 //! # Specification
 //!
-//! The README of [safetensors](https://github.com/huggingface/safetensors). Dtypes and entries of the header are those of
-//! its Rust crate, through `serde_json`.
+//! The README of [safetensors](https://github.com/huggingface/safetensors), and its Rust crate, here called the crate.
 //!
 //! # Names
 //!
-//! Any string but `__metadata__`, under which stands what the file says of itself: [`metadata`] and
-//! [`Options::metadata`].
+//! Any string but `__metadata__`, the key of the metadata: [`metadata`] reads it, [`Options::metadata`] writes it.
 //!
 //! # Deviations
 //!
 //! - The crate sorts tensors on write, those of wide dtypes first, so that each is aligned. We write them in the order of
-//!   the value, without a second look at it. As gaps are forbidden, a tensor behind one of narrower elements may begin
+//!   the value, without a second look at it. As gaps are forbidden, a tensor after one of narrower elements may begin
 //!   at any byte. Every reader copies such a tensor into an array, but it cannot be borrowed as one. A value in the
 //!   crate's order is written as the crate writes it.
 //! - The crate writes its metadata in any order. We write it sorted, so that the same value makes the same file.
-//! - The specification forbids two entries of one name. The crate takes the last, and so do its metadata's keys. Both are
-//!   errors.
-//! - The specification lets a header begin with `{` only. The crate also reads blanks before it, we do not.
+//! - The specification forbids two entries of one name. The crate takes the last, also of two metadata entries. Both are
+//!   errors here.
+//! - The specification requires a header to begin with `{`. The crate also reads blanks before it, we do not.
+//! - The specification makes a tensor's entry an object. The crate also reads an array of the three values, we do not.
 //! - The crate counts elements dim by dim, so it refuses a shape such as `[2^40, 2^40, 0]`, which is read here and not
 //!   written.
-//! - Tensors are read in the order of their data, whatever the order of the header. The crate has them in no order.
+//! - Tensors are read in the order of their data, which may not be that of the header. The crate has them in no order.
 //!
 //! # Limits
 //!
@@ -42,47 +41,174 @@ mod de;
 mod header;
 mod ser;
 
-use indexmap::IndexMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
 
-#[doc(hidden)]
-pub use self::de::Walk;
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
 pub use self::header::DTYPES;
-#[doc(hidden)]
-pub use self::ser::Encode;
-use super::{FileMetadata, Format, WriteOptions, face, functions};
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::source::{Ranges, Slice, Storage};
-use crate::wire::Walk as _;
+pub use crate::record::Plan;
+use crate::record::{Encode, FileMetadata, Format, WriteOptions};
+use crate::storage::{ReadAt, Slice};
 
-/// The format in [`FORMATS`](crate::FORMATS).
-pub(super) const FORMAT: Format = Format {
-    name: "safetensors",
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
     extensions: &["safetensors"],
-    dtypes: DTYPES,
-    max_rank: None,
-    max_name: None,
-    max_tensors: None,
-    sparse: false,
-    magics: &[],
-    functions: functions!(file_metadata, |_| true, Some(header::looks_like)),
+    ..Format::new("safetensors", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_metadata(file_metadata, |_| true)
+        .with_detection(header::looks_like)
 };
 
-face!("safetensors", "safetensors");
-
-pub(super) fn options(options: &WriteOptions) -> Result<Options> {
-    options.without_alignment("safetensors", "8 bytes, and packs tensors from there")?;
+fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.without_alignment(&FORMAT, "8 bytes, and packs tensors from there")?;
     let entries = options.metadata.iter();
-    Ok(entries.fold(Options::new(), |options, (key, value)| options.metadata(key, value)))
+    Ok(entries.fold(Options::new(), |options, (key, value)| options.metadata(key, value)).encode())
 }
 
-fn file_metadata(storage: &Storage, limits: &Limits) -> Result<FileMetadata> {
-    let entries = de::read(&mut Ranges::new(storage), limits)?.metadata;
+fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
+    let entries = de::read(file, limits)?.metadata;
     Ok(FileMetadata { entries, ..FileMetadata::default() })
 }
 
-/// What a file says of itself, beside its tensors: its `__metadata__`, in the order of the file. All of its header is
-/// checked.
+/// The serializer of all formats. A [`Plan`] makes it write a safetensors file; [`plan`] has an example.
+pub type Serializer<'s> = crate::Serializer<'s>;
+
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads a safetensors file.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Serializes a value into a safetensors file in memory.
+///
+/// The file is allocated once, at its length, and each element is copied into it once.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, safetensors};
+///
+/// let file = safetensors::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// assert!(file[8..].starts_with(br#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
+///   time.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    Options::new().to_vec(value)
+}
+
+/// Serializes a value to a writer as a safetensors file.
+///
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the header are held in
+/// memory, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, safetensors};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let mut file = Vec::new();
+/// safetensors::to_writer(&mut file, value)?;
+/// assert_eq!(file, safetensors::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+/// fails.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    Options::new().to_writer(writer, value)
+}
+
+/// Deserializes a value from a safetensors file in memory.
+///
+/// Views in `T` borrow from `file`, if their elements are aligned there; owned arrays are copied once. The whole index
+/// is checked before the first value is made.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, safetensors};
+///
+/// let file = safetensors::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: BTreeMap<String, TensorView> = safetensors::from_slice(&file)?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or a tensor.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not JSON of the specified form, or the file
+///   has bytes that belong to no tensor.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a tensor does not begin where the one before it ends.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype has no counterpart in
+///   [`Dtype`](crate::Dtype).
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::new().from_slice(file)
+}
+
+/// Deserializes a value from a reader of a safetensors file.
+///
+/// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
+/// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorMap, TensorView, safetensors};
+///
+/// let file = safetensors::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: TensorMap = safetensors::from_reader(&file[..])?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::new().from_reader(reader)
+}
+
+/// Plans a safetensors file: its length, and the offset of everything in it.
+///
+/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+///
+/// ```
+/// use serde::Serialize;
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, safetensors};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let plan = safetensors::plan(value)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = safetensors::Serializer::new(&mut writer);
+/// value.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, safetensors::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
+    Options::new().plan(value)
+}
+
+/// Reads the metadata of a file in memory, in the order of the file. The whole header is checked.
 ///
 /// ```
 /// use tensorfile::{TensorMap, safetensors};
@@ -94,13 +220,13 @@ fn file_metadata(storage: &Storage, limits: &Limits) -> Result<FileMetadata> {
 ///
 /// # Errors
 ///
-/// As [`from_slice`] where the file is malformed.
+/// As [`from_slice`], if the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<IndexMap<String, String>> {
     let contents = de::read(&mut Slice::new(file), &Limits::default());
-    contents.map(|contents| contents.metadata).map_err(|error| error.in_format(Walk::FORMAT))
+    contents.map(|contents| contents.metadata).map_err(|error| error.in_format(FORMAT.name))
 }
 
-/// How files are written and read.
+/// Options for reading and writing safetensors files.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -114,16 +240,104 @@ pub fn metadata(file: &[u8]) -> Result<IndexMap<String, String>> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: Encode,
+    encode: ser::Encode,
     limits: Limits,
 }
 
 impl Options {
-    /// Adds an entry to the metadata, or replaces the one of that key. Python's libraries put `pt`, `tf`, `np`, … under
-    /// `format`, and some of them refuse files without it.
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Adds an entry to the metadata, or replaces the one of that key.
+    ///
+    /// Python's libraries put `pt`, `tf`, `np`, … under `format`, and some of them refuse files without it.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.encode.metadata.insert(key.into(), value.into());
         self
+    }
+
+    /// As [`plan`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
+        crate::serde::plan(value, self.encode())
+    }
+
+    /// As [`to_vec`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        crate::serde::to_vec(value, self.encode())
+    }
+
+    /// As [`to_writer`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`].
+    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
+        crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use std::collections::BTreeMap;
+    /// use tensorfile::{Limits, TensorMap, TensorView, safetensors};
+    ///
+    /// let file = safetensors::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+    /// let options = safetensors::Options::new().limits(Limits::new().tensors(10));
+    /// let mut deserializer = options.slice_deserializer(&file);
+    /// let map = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+
+    fn encode(&self) -> Arc<dyn Encode> {
+        Arc::new(self.encode.clone())
     }
 }

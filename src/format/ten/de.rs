@@ -3,40 +3,38 @@ use std::ops::Range;
 use super::header::{self, Header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::ByteSource;
+use crate::record::{Cursor, Entry, IndexReader};
+use crate::storage::ReadAt;
 use crate::tensor::InvalidTensor;
-use crate::wire::{Cursor, Entry};
 
 /// Reads the headers of a stream of tensors, one after the other.
 #[derive(Debug, Default)]
-pub struct Walk {
-    /// The tensors so far.
+pub(super) struct Reader {
+    /// The number of tensors so far.
     count: usize,
-    /// Where the next one begins.
+    /// The offset of the next one.
     offset: u64,
 }
 
-impl crate::wire::Walk for Walk {
-    const FORMAT: &'static str = "ten";
-
-    fn next<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Option<Entry>> {
-        // Between tensors the file may end; inside one, its padding included, it may not.
-        if self.ends(source)? {
+impl IndexReader for Reader {
+    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
+        // The file may end between tensors, but not inside one or its padding.
+        if self.ends(file)? {
             return Ok(None);
         }
-        let label = self.count;
+        let number = self.count;
         self.count += 1;
-        self.tensor(source, limits).map(Some).map_err(|error| error.in_tensor(format!("#{label}")))
+        self.tensor(file, limits).map(Some).map_err(|error| error.in_tensor(format!("#{number}")))
     }
 }
 
-impl Walk {
-    fn ends<'de, B: ByteSource<'de>>(&self, source: &mut B) -> Result<bool> {
-        source.ends_at(self.offset).map_err(|error| error.in_tensor(format!("#{}", self.count.saturating_sub(1))))
+impl Reader {
+    fn ends(&self, file: &mut dyn ReadAt) -> Result<bool> {
+        file.ends_at(self.offset).map_err(|error| error.in_tensor(format!("#{}", self.count.saturating_sub(1))))
     }
 
-    fn tensor<'de, B: ByteSource<'de>>(&mut self, source: &mut B, limits: &Limits) -> Result<Entry> {
-        let mut cursor = Cursor::new(source, self.offset);
+    fn tensor(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Entry> {
+        let mut cursor = Cursor::new(file, self.offset);
         let header = header::read(&mut cursor, limits)?;
         let payload = self.payload(cursor, &header).map_err(|error| match &header.name {
             Some(name) => error.in_tensor(name),
@@ -45,12 +43,8 @@ impl Walk {
         Ok(Entry::new(header.name, header.info, payload))
     }
 
-    /// Reads the head of a data chunk and finds the end of the chunk.
-    fn payload<'de, B: ByteSource<'de>>(
-        &mut self,
-        mut cursor: Cursor<'_, 'de, B>,
-        Header { info, padding, .. }: &Header,
-    ) -> Result<Range<u64>> {
+    /// Reads the beginning of a data chunk and finds its end.
+    fn payload(&mut self, mut cursor: Cursor<'_>, Header { info, padding, .. }: &Header) -> Result<Range<u64>> {
         cursor.skip(*padding)?;
         let offset = cursor.offset() + 8;
         let length = header::read_length(&mut cursor)?;
@@ -63,8 +57,8 @@ impl Walk {
     }
 }
 
-/// Where the padding of a payload ends, which begins at the cursor.
-fn payload_end<'de, B: ByteSource<'de>>(cursor: &Cursor<'_, 'de, B>, length: u64) -> Result<u64> {
+/// Returns the end of the padding of a payload that begins at the cursor.
+fn payload_end(cursor: &Cursor<'_>, length: u64) -> Result<u64> {
     let padded = length.checked_next_multiple_of(header::ALIGNMENT);
     let end = padded.and_then(|padded| cursor.offset().checked_add(padded));
     let truncated = |left: u64| {

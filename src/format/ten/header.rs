@@ -1,25 +1,24 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::ByteSource;
+use crate::record::{Cursor, dtypes};
 use crate::tensor::{Dtype, Shape, TensorInfo};
-use crate::wire::Cursor;
 
-/// What every chunk begins with.
+/// The first bytes of every chunk.
 pub(super) const MAGIC: [u8; 8] = *b"~TenBin~";
 
 /// The contents of a chunk are padded to a multiple of this.
 pub(super) const ALIGNMENT: u64 = 64;
 
-/// The bytes of a chunk before its contents.
-pub(super) const CHUNK: u64 = 16;
-
-/// The most bytes of a name.
+/// The length of the longest name in bytes.
 pub(super) const NAME: usize = 8;
 
 /// The highest rank that the reference writers write.
 pub(super) const MAX_RANK: usize = 9;
 
-/// Names of the dtypes that the format can store; used in both directions, so they cannot drift apart.
+/// The largest dim: dims are signed numbers.
+pub(super) const MAX_DIM: u64 = i64::MAX as u64;
+
+/// The names of the dtypes that the format can store.
 const NAMES: &[(&[u8], Dtype)] = &[
     (b"f2", Dtype::F16),
     (b"f4", Dtype::F32),
@@ -35,31 +34,18 @@ const NAMES: &[(&[u8], Dtype)] = &[
 ];
 
 /// The dtypes that the format can store.
-pub const DTYPES: &[Dtype] = &{
-    let mut dtypes = [Dtype::F16; NAMES.len()];
-    let mut at = 0;
-    while at < NAMES.len() {
-        dtypes[at] = NAMES[at].1;
-        at += 1;
-    }
-    dtypes
-};
+pub const DTYPES: &[Dtype] = &dtypes::<_, { NAMES.len() }>(NAMES);
 
-/// The name that the format has for a dtype.
-pub(super) fn dtype_name(dtype: Dtype) -> Option<&'static [u8]> {
-    NAMES.iter().find(|(_, known)| *known == dtype).map(|(name, _)| *name)
-}
-
-/// A header chunk's contents.
+/// The contents of a header chunk.
 pub(super) struct Header {
     pub(super) name: Option<String>,
     pub(super) info: TensorInfo,
-    /// The bytes up to the next chunk.
+    /// The number of bytes up to the next chunk.
     pub(super) padding: u64,
 }
 
 /// Reads the length of the chunk that begins at the cursor.
-pub(super) fn read_length<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<u64> {
+pub(super) fn read_length(cursor: &mut Cursor<'_>) -> Result<u64> {
     let offset = cursor.offset();
     let found = cursor.array()?;
     if found != MAGIC {
@@ -70,7 +56,7 @@ pub(super) fn read_length<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, 
 }
 
 /// Reads a header chunk up to its padding.
-pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, limits: &Limits) -> Result<Header> {
+pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Header> {
     let start = cursor.offset();
     let length = read_length(cursor)?;
     if length < 24 || !length.is_multiple_of(8) {
@@ -95,7 +81,7 @@ pub(super) fn read<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>, lim
     Ok(Header { name, info: TensorInfo::new(dtype, shape), padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
-fn read_dtype<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<Dtype> {
+fn read_dtype(cursor: &mut Cursor<'_>) -> Result<Dtype> {
     let offset = cursor.offset();
     let text = cursor.array::<8>()?;
     let text = trim(&text);
@@ -104,11 +90,11 @@ fn read_dtype<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Resul
     known.ok_or_else(|| Error::new(ErrorKind::UnknownDtype { tag: tag() }).at(offset))
 }
 
-/// The name, or `None` where all bytes are zero.
+/// Reads the name, or `None` if all bytes are zero.
 ///
-/// Go writes any bytes. What is not UTF-8 is read with escapes, `\xff`, so that it can be told apart and does not make
-/// the file unreadable.
-fn read_name<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<Option<String>> {
+/// Go writes any bytes. Bytes that are not UTF-8 are read as escapes, `\xff`, so that the file stays readable and its
+/// names stay different.
+fn read_name(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     let bytes = cursor.array::<NAME>()?;
     Ok(match trim(&bytes) {
         [] => None,
@@ -116,13 +102,13 @@ fn read_name<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result
     })
 }
 
-fn read_dim<'de, B: ByteSource<'de>>(cursor: &mut Cursor<'_, 'de, B>) -> Result<usize> {
+fn read_dim(cursor: &mut Cursor<'_>) -> Result<usize> {
     let offset = cursor.offset();
     let dim = cursor.i64()?;
     usize::try_from(dim).map_err(|_| bad_number("dim", dim, "0 or more").at(offset))
 }
 
-/// The reference readers strip NULs at both ends.
+/// Strips NULs at both ends, as the reference readers do.
 fn trim(mut text: &[u8]) -> &[u8] {
     while let [0, rest @ ..] | [rest @ .., 0] = text {
         text = rest;
@@ -134,22 +120,14 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
     ErrorKind::BadNumber { what, found: found.into(), expected: expected.to_owned() }.into()
 }
 
-/// The bytes of both chunks, without the payload and its padding.
-pub(super) fn bytes(info: &TensorInfo) -> u64 {
-    CHUNK + contents_bytes(info).next_multiple_of(ALIGNMENT) + CHUNK
-}
-
-fn contents_bytes(info: &TensorInfo) -> u64 {
-    8 * (3 + info.shape.rank() as u64)
-}
-
 /// Writes the header chunk and the beginning of the data chunk.
 pub(super) fn write(name: &str, info: &TensorInfo, payload: usize, out: &mut Vec<u8>) {
-    let contents = contents_bytes(info);
+    let contents = 8 * (3 + info.shape.rank() as u64);
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&contents.to_le_bytes());
     let padding = contents.next_multiple_of(ALIGNMENT) - contents;
-    put_text(dtype_name(info.dtype).expect("the plan was checked"), out);
+    let (dtype, _) = NAMES.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
+    put_text(dtype, out);
     put_text(name.as_bytes(), out);
     out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
     for dim in info.shape.iter() {

@@ -6,94 +6,306 @@
 //! header = dtype: u8 × 8 | name: u8 × 8 | rank: i64 | dim: i64 × rank
 //! ```
 //!
-//! All numbers are little-endian and elements are in row-major order. Dtype and name are text with NULs behind it. As a
-//! chunk takes a multiple of 64 bytes and 16, elements lie at multiples of 32 from the start of the stream.
+//! All numbers are little-endian and elements are in row-major order. Dtype and name are text, filled up with NULs. As a
+//! chunk takes a multiple of 64 bytes and 16, elements begin at multiples of 32 from the start of the stream.
 //!
 //! # Specification
 //!
-//! `webdataset.tenbin`, from which the format comes; the Go package `ten` and `tensorcom` read and write it too. In
+//! `webdataset.tenbin`, from which the format comes. The Go package `ten` and `tensorcom` read and write it too. In
 //! WebDataset a member `name.ten` of a tar file holds a list of tensors, mostly without names.
 //!
 //! # Names
 //!
-//! A name takes up to 8 bytes. A tensor whose name is its position, as the items of a list have it, is written without
-//! one. Where no tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names).
+//! A name takes up to 8 bytes. A tensor whose name is its position, as for the items of a list, is written without one.
+//! If no tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names).
 //! [`Options::embed_names`] writes names of any length into one more tensor at the end.
 //!
 //! # Deviations
 //!
-//! - The reference writers refuse rank 10 and above, the readers take it. It is read, not written.
-//! - Python's writer takes ASCII names only, Go's any bytes. UTF-8 is written; what is not UTF-8 is read with escapes,
-//!   `\xff`. NULs inside of a name stay, at its ends they are no part of it.
-//! - Python cannot read or write `u4`, for a slip in its table, Go cannot do `f2`. Both are read and written. Python
-//!   cannot read rank 0.
-//! - A header whose length is not `8 × (3 + rank)`, elements that are more or fewer than the shape says, and a dim of
-//!   −1, which Python takes for a wildcard, are errors.
+//! - The reference writers refuse rank 10 and above, the readers accept it. It is read, not written.
+//! - Python's writer takes ASCII names only, Go's any bytes. UTF-8 is written. Bytes that are not UTF-8 are read as
+//!   escapes, `\xff`. NULs inside of a name stay, those at its ends are stripped.
+//! - Python cannot read or write `u4`, because of an error in its table, and Go cannot do `f2`. Both are read and
+//!   written. Python cannot read rank 0.
+//! - A header whose length is not `8 × (3 + rank)`, more or fewer elements than the shape has, and a dim of −1, which
+//!   is a wildcard in Python, are errors.
 //! - A stream that ends within a tensor is an error, and so is anything but a tensor after the last one. Padding may be
-//!   of any bytes, but it must be there: without it Go drops the last tensor in silence.
-//! - Python writes big-endian arrays as they are, labelled as little-endian. No reader can tell.
+//!   any bytes, but it must be there: without it Go silently drops the last tensor.
+//! - Python writes big-endian arrays as they are, labelled as little-endian. No reader can detect this.
 
 mod de;
 mod header;
 mod ser;
 mod stream;
 
-#[doc(hidden)]
-pub use self::de::Walk;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
 pub use self::header::DTYPES;
-#[doc(hidden)]
-pub use self::ser::Encode;
 pub use self::stream::{Decoder, Encoder};
-use super::{FileMetadata, Format, Magic, WriteOptions, face, functions};
 use crate::error::Result;
 use crate::limits::Limits;
+pub use crate::record::Plan;
+use crate::record::{Encode, Format, Magic, WriteOptions};
 
-/// The format in [`FORMATS`](crate::FORMATS).
-pub(super) const FORMAT: Format = Format {
-    name: "ten",
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
     extensions: &["ten"],
-    dtypes: DTYPES,
     max_rank: Some(header::MAX_RANK),
+    max_dim: Some(header::MAX_DIM),
     max_name: Some(header::NAME),
-    max_tensors: None,
-    sparse: false,
     magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
-    functions: functions!(|_, _| Ok(FileMetadata::default()), |_| false, None),
+    ..Format::new("ten", DTYPES, || Box::new(de::Reader::default()), encode)
 };
 
-face!("ten", "ten");
-
-pub(super) fn options(options: &WriteOptions) -> Result<Options> {
-    options.without_alignment("ten", "32 bytes")?.only_metadata("ten", FORMAT.functions.keeps_metadata)?;
-    Ok(Options::new().embed_names(options.embed_names))
+fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.without_alignment(&FORMAT, "32 bytes")?.only_metadata(&FORMAT)?;
+    Ok(Options::new().embed_names(options.embed_names).encode())
 }
 
-/// How files are written and read.
+/// The serializer of all formats. A [`Plan`] makes it write a ten file; [`plan`] has an example.
+pub type Serializer<'s> = crate::Serializer<'s>;
+
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads a ten file.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Serializes a value into a ten file in memory.
+///
+/// The file is allocated once, at its length, and each element is copied into it once.
+///
+/// ```
+/// use tensorfile::{TensorView, ten};
+///
+/// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+/// assert_eq!(file.len(), (16 + 64) + (16 + 64));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
+///   time.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    Options::new().to_vec(value)
+}
+
+/// Serializes a value to a writer as a ten file.
+///
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the headers of the tensors
+/// are held in memory, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// ```
+/// use tensorfile::{TensorView, ten};
+///
+/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
+/// let mut file = Vec::new();
+/// ten::to_writer(&mut file, value)?;
+/// assert_eq!(file, ten::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+/// fails.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    Options::new().to_writer(writer, value)
+}
+
+/// Deserializes a value from a ten file in memory.
+///
+/// Views in `T` borrow from `file`; owned arrays are copied once. If no tensor has a name, structs are filled by
+/// position. The whole index is checked before the first value is made.
+///
+/// ```
+/// use tensorfile::{TensorView, ten};
+///
+/// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+/// let tensors: Vec<TensorView> = ten::from_slice(&file)?;
+/// assert_eq!(*tensors[0].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a tensor or its padding.
+/// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): a chunk does not begin with `~TenBin~`.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a length, a rank or a dim is negative, or a header's length
+///   does not fit its rank.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a tensor's dtype is not in the specification.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::new().from_slice(file)
+}
+
+/// Deserializes a value from a reader of a ten file.
+///
+/// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
+/// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.
+///
+/// ```
+/// use tensorfile::{Tensor, TensorView, ten};
+///
+/// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+/// let tensors: Vec<Tensor> = ten::from_reader(&file[..])?;
+/// assert_eq!(*tensors[0].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::new().from_reader(reader)
+}
+
+/// Plans a ten file: its length, and the offset of everything in it.
+///
+/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+///
+/// ```
+/// use serde::Serialize;
+/// use tensorfile::{TensorView, ten};
+///
+/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
+/// let plan = ten::plan(value)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = ten::Serializer::new(&mut writer);
+/// value.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, ten::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
+    Options::new().plan(value)
+}
+
+/// Options for reading and writing ten files.
 ///
 /// ```
 /// use std::collections::BTreeMap;
 /// use tensorfile::{TensorMap, TensorView, ten};
 ///
 /// let bias = TensorView::from_slice(&[0.5_f32], [1])?;
-/// let file = ten::Options::new().embed_names(true).to_vec(&BTreeMap::from([("bias", bias)]))?;
+/// let file = ten::Options::new().embed_names(true).to_vec(&BTreeMap::from([("decoder.bias", bias)]))?;
 /// let map: TensorMap = ten::from_slice(&file)?;
-/// assert!(map.get("bias").is_some());
+/// assert!(map.get("decoder.bias").is_some());
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: Encode,
+    encode: ser::Encode,
     limits: Limits,
 }
 
 impl Options {
-    /// Whether to write all names, of any length, into one more tensor at the end; the others are then written without.
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Writes all names, of any length, into one more tensor at the end. The others are then written without names.
     ///
-    /// It is a vector of `u8` that begins with `tensorfile.names.v1`, NUL; then come the names in the order of the
-    /// tensors, each with a NUL behind it.
+    /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in the order of the tensors, each followed by
+    /// a NUL.
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         self.encode.embed_names = embed;
         self
+    }
+
+    /// As [`plan`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
+        crate::serde::plan(value, self.encode())
+    }
+
+    /// As [`to_vec`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        crate::serde::to_vec(value, self.encode())
+    }
+
+    /// As [`to_writer`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`].
+    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
+        crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use tensorfile::{Limits, TensorMap, TensorView, ten};
+    ///
+    /// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+    /// let options = ten::Options::new().limits(Limits::new().tensors(10));
+    /// let mut deserializer = options.slice_deserializer(&file);
+    /// let map = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+
+    fn encode(&self) -> Arc<dyn Encode> {
+        Arc::new(self.encode.clone())
     }
 }

@@ -1,19 +1,19 @@
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::sync::Arc;
 
-use serde::Serialize;
-
-use super::{Encode, Walk};
-use crate::error::{Error, ErrorKind, Result};
+use super::ser::Encode;
+use super::{FORMAT, de};
+use crate::error::{ErrorKind, Result};
+use crate::find::Deserializer;
 use crate::limits::Limits;
-use crate::model::{Adapt, Deserializer, Serializer, Stored, TensorSource};
-use crate::source::Stream;
+use crate::model::{Adapt, FromTensors, Serializer, Store, TensorSink, Tensors};
+use crate::record::{self, Plan};
+use crate::storage::Stream;
 use crate::tensor::{Tensor, TensorInfo};
-use crate::wire::{Encode as _, Plan, Pour, Reader};
-use crate::{FromTensors, TensorFile};
 
-/// Writes tensors to a stream one at a time, as they come.
+/// Writes tensors to a stream one at a time.
 ///
-/// Nothing tells the reader how many there will be: the stream ends where it ends.
+/// The stream does not say how many there will be. It ends where it ends.
 ///
 /// ```
 /// use ndarray::array;
@@ -32,61 +32,106 @@ pub struct Encoder<W> {
 }
 
 impl<W: Write> Encoder<W> {
-    /// An encoder over `writer`. Wrap a file or a socket in a [`BufWriter`](std::io::BufWriter) where tensors are
-    /// small.
+    /// An encoder over `writer`. Wrap a file or a socket in a [`BufWriter`](std::io::BufWriter) if tensors are small.
     pub fn new(writer: W) -> Self {
         Self { writer }
     }
 
-    /// Writes one tensor under a name of up to 8 bytes, or under none where it is empty.
+    /// Writes one tensor under a name of up to 8 bytes. An empty name is no name.
     ///
-    /// Elements of an array in memory order are written from where they are.
+    /// Elements of an array in memory order are not copied before they are written.
+    ///
+    /// ```
+    /// use tensorfile::{TensorView, ten};
+    ///
+    /// let mut encoder = ten::Encoder::new(Vec::new());
+    /// encoder.encode("", &TensorView::from_slice(&[1_u8, 2, 3], [3])?)?;
+    /// let (name, view): (String, Vec<u8>) = ten::Decoder::new(&encoder.into_inner()[..]).decode()?.expect("one tensor");
+    /// assert_eq!((name.as_str(), view), ("", vec![1, 2, 3]));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor. Nothing has been
     ///   written.
-    /// - [`ErrorKind::NotATensor`]: the value is not one tensor.
-    /// - [`ErrorKind::Io`]: the writer failed.
-    pub fn encode<T: TensorFile + ?Sized>(&mut self, name: &str, tensor: &T) -> Result<()> {
-        self.try_encode(name, tensor).map_err(|error| error.in_tensor(name).in_format(Encode::FORMAT))
-    }
-
-    fn try_encode<T: TensorFile + ?Sized>(&mut self, name: &str, tensor: &T) -> Result<()> {
-        let stored = Stored { value: tensor, adapt: &Adapt::NONE };
-        let plan = Plan::under(name, &stored, Encode::default())?;
-        if plan.len() != 1 {
-            let instead = "`Encoder::encode` takes one tensor, `ten::to_writer` any number of them";
-            return Err(ErrorKind::NotATensor { found: "the value", instead }.into());
-        }
-        let mut serializer = Serializer::under(name, Pour::new(&mut self.writer, plan));
-        stored.serialize(&mut serializer)?;
-        serializer.into_sink()?.finish().map(drop)
+    /// - [`ErrorKind::NotATensor`]: the value is not one tensor. Nothing has been written.
+    /// - [`ErrorKind::Io`]: writing failed.
+    pub fn encode(&mut self, name: &str, tensor: &(impl Store + ?Sized)) -> Result<()> {
+        let encoded = encode(&mut self.writer, Named { name, tensor: &tensor });
+        encoded.map_err(|error| error.in_tensor(name).in_format(FORMAT.name))
     }
 
     /// Flushes the writer.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`]: the writer failed.
+    /// [`ErrorKind::Io`]: writing failed.
     pub fn flush(&mut self) -> Result<()> {
         Ok(self.writer.flush()?)
     }
 
-    /// The writer, to look at.
+    /// Returns the writer.
     pub fn get_ref(&self) -> &W {
         &self.writer
     }
 
-    /// The writer.
+    /// Returns the writer.
     pub fn into_inner(self) -> W {
         self.writer
     }
 }
 
-/// Reads tensors from a stream one at a time, as they come.
+fn encode(writer: &mut dyn Write, tensor: Named<'_>) -> Result<()> {
+    let encode = Arc::new(Encode::default());
+    let plan = match tensor.name {
+        "" => Plan::new(&tensor, encode)?,
+        _ => Plan::of_named(&tensor, encode)?,
+    };
+    if plan.len() != 1 {
+        let instead = "`Encoder::encode` takes one tensor, `ten::to_writer` any number of them";
+        return Err(ErrorKind::NotATensor { found: "the value", instead }.into());
+    }
+    let mut writer = Unflushed(writer);
+    let mut file = plan.writer(&mut writer);
+    tensor.send(&mut file)?;
+    file.finish()
+}
+
+/// A value under a name.
+struct Named<'a> {
+    name: &'a str,
+    tensor: &'a dyn Store,
+}
+
+impl Tensors for Named<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        let mut serializer = Serializer::named(sink, self.name);
+        self.tensor.store(&mut serializer, &Adapt::NONE)?;
+        serializer.end()
+    }
+}
+
+/// A writer that is not flushed after each tensor: a buffer around a socket would be of no use.
+struct Unflushed<'w>(&'w mut dyn Write);
+
+impl Write for Unflushed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads tensors from a stream one at a time.
 ///
-/// Memory is bounded by one tensor. Two tensors of one name are no error here, as nothing is looked up by it.
+/// Memory is bounded by one tensor. Two tensors may have the same name, as nothing is looked up by it.
 ///
 /// ```
 /// use ndarray::{Array2, array};
@@ -106,63 +151,67 @@ impl<W: Write> Encoder<W> {
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Decoder<R: Read> {
-    deserializer: Deserializer<Reader<'static, Stream<R>, Walk>>,
+pub struct Decoder<'r> {
+    deserializer: Deserializer<'r>,
 }
 
-impl<R: Read> Decoder<R> {
+impl<'r> Decoder<'r> {
     /// A decoder over `reader`, which is read in pieces of up to 256 KiB.
-    pub fn new(reader: R) -> Self {
+    pub fn new(reader: impl Read + 'r) -> Self {
         Self::with_limits(reader, Limits::default())
     }
 
     /// A decoder that refuses tensors beyond `limits`. Their number is not limited.
-    pub fn with_limits(reader: R, limits: Limits) -> Self {
-        let reader = Reader::new(Stream::new(reader), Walk::default(), limits.tensors(u64::MAX));
-        Self { deserializer: Deserializer::one_by_one(reader.without_embedded_names()) }
+    pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
+        let storage = Box::new(Stream::new(reader));
+        let reader = record::Reader::new(storage, Box::new(de::Reader::default()), limits.tensors(u64::MAX));
+        Self { deserializer: Deserializer::one_by_one(reader.without_embedded_names(), &FORMAT) }
     }
 
-    /// The name, dtype and shape of the next tensor; `None` at the end of the stream.
+    /// Returns the name, dtype and shape of the next tensor; `None` at the end of the stream.
     ///
     /// # Errors
     ///
-    /// Where the stream is malformed or cannot be read.
+    /// If the stream is malformed or cannot be read.
     pub fn peek(&mut self) -> Result<Option<(&str, &TensorInfo)>> {
-        let source = self.deserializer.source();
-        let next = source.peek().map_err(|error| error.in_format(Encode::FORMAT))?;
-        Ok(next.map(|at| (if source.has_name(at) { source.name(at) } else { "" }, source.info(at))))
+        let reader = self.deserializer.reader();
+        let next = reader.peek().map_err(|error| error.in_format(FORMAT.name))?;
+        Ok(next.map(|at| {
+            let name = if reader.index().entry(at).has_name() { reader.name(at) } else { "" };
+            (name, reader.info(at))
+        }))
     }
 
-    /// Reads the next tensor and its name, which is empty where it has none; `None` at the end of the stream.
+    /// Reads the next tensor and its name, which is empty if it has none; `None` at the end of the stream.
     ///
-    /// A tensor that `T` does not want is passed over by the error, and the next call reads the one after it.
+    /// A tensor that does not fit `T` is skipped by the error. The next call reads the one after it.
     ///
     /// # Errors
     ///
-    /// By [`category`](Error::category): `File` where the stream is malformed, `Mismatch` where the tensor is not what
-    /// `T` wants.
+    /// By [`category`](crate::Error::category): `File` if the stream is malformed, `Mismatch` if the tensor does not fit
+    /// `T`.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
         let Some((name, _)) = self.peek()? else { return Ok(None) };
         let name = name.to_owned();
-        let tensor = T::load(&mut self.deserializer, &Adapt::NONE);
-        self.deserializer.source().forget();
-        tensor.map(|tensor| Some((name, tensor))).map_err(|error| error.in_format(Encode::FORMAT))
+        let tensor = self.deserializer.load::<T>();
+        self.deserializer.reader().clear();
+        tensor.map(|tensor| Some((name, tensor))).map_err(|error| error.in_format(FORMAT.name))
     }
 
-    /// Passes over the next tensor; whether there was one.
+    /// Skips the next tensor. Returns whether there was one.
     ///
     /// # Errors
     ///
-    /// Where the stream is malformed or cannot be read.
+    /// If the stream is malformed or cannot be read.
     pub fn skip_tensor(&mut self) -> Result<bool> {
         let found = self.peek()?.is_some();
-        self.deserializer.source().forget();
+        self.deserializer.reader().clear();
         Ok(found)
     }
 }
 
-impl<R: Read> Iterator for Decoder<R> {
-    type Item = Result<(String, Tensor), Error>;
+impl Iterator for Decoder<'_> {
+    type Item = Result<(String, Tensor)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.decode().transpose()

@@ -1,70 +1,49 @@
 //! Adding tensors to a file.
 //!
-//! The metadata is at the end, where new tensors would go: a file that is changed in place is no file until the last
-//! byte is written. So a new file is written beside the old one, whose data is copied as it is, by the kernel where it
-//! can do that; and then the new one takes the old one's name.
+//! The metadata is at the end, where new tensors go, so a file that is changed in place is broken until its last byte is
+//! written. Instead a new file is written next to the old one and then renamed to it. The old data is copied as it is,
+//! by the kernel if it can do that.
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::sync::Arc;
 
-use serde::Serialize;
-
+use super::FORMAT;
 use super::metadata::{self, Record};
 use super::ser::{Before, Encode, OldTensor};
-use super::{Serializer, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::wire;
+use crate::model::Tensors;
+use crate::record;
+use crate::storage::{FileReader, FileStorage, replace};
 
-/// The most that small writes are gathered to.
-const BUFFER: usize = 64 * 1024;
-
-/// Adds the tensors of `value` to the file at `path`.
-pub(super) fn append<T: Serialize + ?Sized>(path: &Path, value: &T, encode: &Encode, limits: &Limits) -> Result<()> {
+/// Adds tensors to the file at `path`.
+pub(super) fn append(path: &Path, tensors: &dyn Tensors, encode: &Encode, limits: &Limits) -> Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let old = File::open(path).map_err(named);
-    let appended = old
-        .map_err(Error::from)
-        .and_then(|old| wire::replace(path, |new| rewrite(&old, new, value, encode.clone(), limits)));
-    appended.map_err(|error| error.in_format("tensorbuffers"))
+    let old = File::open(path).map_err(named).map_err(Error::from);
+    let appended = old.and_then(|old| replace(path, |new| rewrite(&old, new, tensors, encode.clone(), limits)));
+    appended.map_err(|error| error.in_format(FORMAT.name))
 }
 
-/// Writes what `old` holds and `value` to `new`.
-fn rewrite<T: Serialize + ?Sized, W: Write>(
-    old: &File,
-    mut new: W,
-    value: &T,
-    mut encode: Encode,
-    limits: &Limits,
-) -> Result<()> {
+/// Writes the contents of `old` and more tensors to `new`.
+fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: Encode, limits: &Limits) -> Result<()> {
     let before = read(old, &mut encode, limits)?;
     let kept = before.end;
     encode.before = Some(before);
-    // The plan finds what cannot be written, before anything is.
-    let plan = wire::plan(value, encode)?;
+    // Tensors that cannot be written are found by planning, before anything is written.
+    let plan = record::plan(tensors, Arc::new(encode))?;
     copy(old, &mut new, kept)?;
-    let mut serializer = Serializer::new(BufWriter::with_capacity(BUFFER, new), plan);
-    value.serialize(&mut serializer)?;
-    serializer.end().map(drop)
+    let mut writer = plan.writer(&mut new);
+    tensors.send(&mut writer)?;
+    writer.finish()
 }
 
-/// Reads what the file holds; what it says besides its tensors stays, where nothing else is asked for.
-fn read(mut file: &File, encode: &mut Encode, limits: &Limits) -> Result<Before> {
-    let len = file.metadata()?.len();
-    let mut read = |offset, bytes: &mut [u8]| {
-        file.seek(SeekFrom::Start(offset))?;
-        file.read_exact(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => {
-                let needed = bytes.len() as u64;
-                Error::new(ErrorKind::Truncated { needed, left: len.saturating_sub(offset).min(needed) }).at(offset)
-            }
-            _ => error.into(),
-        })
-    };
-    header::read_magic(&mut read)?;
-    metadata::open_rest(len, &mut read, |root, start| {
+/// Reads the contents of the file. Its model and operations are kept, unless `encode` has others.
+fn read(file: &File, encode: &mut Encode, limits: &Limits) -> Result<Before> {
+    let storage = FileStorage::positioned(file.try_clone()?, file.metadata()?.len());
+    metadata::open(&mut FileReader::new(&storage), limits, |root, start| {
         let mut names = HashSet::new();
         let old = |record: Record<'_>| {
             metadata::insert_name(&mut names, &record)?;
@@ -94,7 +73,7 @@ mod tests {
     use crate::format::tensorbuffers;
     use crate::tensor::{Tensor, TensorMap};
 
-    /// A disk that is full after so many bytes.
+    /// A disk that is full after a number of bytes.
     struct Full<'a>(&'a mut Vec<u8>, usize);
 
     impl Write for Full<'_> {
@@ -128,9 +107,9 @@ mod tests {
         for cut in 0.. {
             let mut written = Vec::new();
             let old = File::open(&path).unwrap();
-            let appended = wire::replace(&path, |file| {
+            let appended = replace(&path, |file| {
                 let appended = rewrite(&old, Full(&mut written, cut), &new, Encode::default(), &Limits::default());
-                // What was written before the cut lies beside the file then.
+                // The bytes before the cut are in the temporary file then.
                 file.write_all(&written)?;
                 appended
             });

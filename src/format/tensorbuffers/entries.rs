@@ -1,25 +1,25 @@
-//! What a file says of itself, in the words that all formats share.
+//! Metadata as the entries that all formats share.
 
 use indexmap::IndexMap;
 
-use super::{Metadata, Operation, Options, metadata};
+use super::{FORMAT, Metadata, Operation, Options, metadata};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::{FileMetadata, WriteOptions};
 use crate::limits::Limits;
-use crate::source::{Ranges, Storage};
+use crate::record::{FileMetadata, WriteOptions};
+use crate::storage::ReadAt;
 
-/// The name of the model.
+/// The key of the name of the model.
 const MODEL: &str = "model";
 
-/// The operations: a line for each, with its id, the number of what is computed, the output and the inputs.
+/// The key of the operations: one line each, of its id, the number of its kind, the output and the inputs.
 const OPERATIONS: &str = "tensorbuffers.operations";
 
 pub(super) fn keeps(key: &str) -> bool {
     [MODEL, OPERATIONS].contains(&key)
 }
 
-pub(in crate::format) fn options(write: &WriteOptions) -> Result<Options> {
-    write.only_metadata("tensorbuffers", keeps)?;
+pub(super) fn options(write: &WriteOptions) -> Result<Options> {
+    write.only_metadata(&FORMAT)?;
     let mut options = Options::new();
     if let Some(bytes) = write.alignment {
         options = options.alignment(bytes);
@@ -33,9 +33,8 @@ pub(in crate::format) fn options(write: &WriteOptions) -> Result<Options> {
     Ok(options)
 }
 
-pub(super) fn file_metadata(storage: &Storage, limits: &Limits) -> Result<FileMetadata> {
-    let Metadata { version, model, operations, is_sorted, wrong_ids } =
-        metadata::read(&mut Ranges::new(storage), limits)?;
+pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
+    let Metadata { version, model, operations, is_sorted, wrong_ids } = metadata::read(file, limits)?;
     let mut entries = IndexMap::new();
     entries.extend(model.map(|model| (MODEL.to_owned(), model)));
     if !operations.is_empty() {
@@ -49,7 +48,7 @@ pub(super) fn file_metadata(storage: &Storage, limits: &Limits) -> Result<FileMe
     if let Some(name) = wrong_ids.first() {
         let count = wrong_ids.len();
         warnings.push(format!(
-            "{count} tensors have another id than that of their name, `{name}` first; the reference reader misses them"
+            "{count} tensors, `{name}` first, have ids that are not those of their names; the reference reader misses them"
         ));
     }
     Ok(FileMetadata { version: Some(version), entries, warnings })

@@ -2,9 +2,11 @@ use std::ops::Range;
 
 use super::generated::DataType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::{Cursor, dtypes};
+use crate::storage::ReadAt;
 use crate::tensor::Dtype;
 
-/// Tags of the dtypes that the format can store; used in both directions, so they cannot drift apart.
+/// The tags of the dtypes that the format can store.
 const TAGS: &[(DataType, Dtype)] = &[
     (DataType::Float32, Dtype::F32),
     (DataType::Float64, Dtype::F64),
@@ -19,44 +21,37 @@ const TAGS: &[(DataType, Dtype)] = &[
 ];
 
 /// The dtypes that the format can store.
-pub const DTYPES: &[Dtype] = &{
-    let mut dtypes = [Dtype::F32; TAGS.len()];
-    let mut at = 0;
-    while at < TAGS.len() {
-        dtypes[at] = TAGS[at].1;
-        at += 1;
-    }
-    dtypes
-};
+pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
-/// How files begin and end.
+/// The first and the last bytes of a file.
 pub(super) const MAGIC: [u8; 4] = *b"TBS1";
 
-/// Where tensors may begin.
+/// The first offset of a tensor.
 pub(super) const DATA: u64 = MAGIC.len() as u64;
 
-/// The bytes behind the metadata: their number, and the magic.
+/// The number of bytes after the metadata: its length, and the magic.
 const FOOTER: u64 = 4 + MAGIC.len() as u64;
 
-/// The most bytes that a flatbuffer can be of: some of its offsets are signed.
+/// The length of the longest flatbuffer: some of its offsets are signed.
 pub(super) const MAX_METADATA: u64 = i32::MAX as u64;
 
-/// The longest file that has a use for all its bytes: the last tensor begins below 2³² and is as long, and so is the
-/// metadata.
+/// The length of the longest file without unused bytes: the last tensor begins below 2³² and is as long, and so is
+/// the metadata.
 pub(super) const MAX_FILE: u64 = 3 << 32;
 
-/// The tag of a dtype that can be stored.
-pub(super) fn tag(dtype: Dtype) -> Option<DataType> {
-    TAGS.iter().find(|(_, known)| *known == dtype).map(|(tag, _)| *tag)
+/// Returns the tag of a dtype that can be stored.
+pub(super) fn tag(dtype: Dtype) -> DataType {
+    let found = TAGS.iter().find(|(_, known)| *known == dtype);
+    found.map(|(tag, _)| *tag).expect("the plan was checked")
 }
 
-/// The dtype of a tag.
+/// Returns the dtype of a tag.
 pub(super) fn dtype(tag: DataType) -> Result<Dtype> {
     let dtype = TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype);
     dtype.ok_or_else(|| ErrorKind::UnknownDtype { tag: tag.0.to_string() }.into())
 }
 
-/// The id of the tensor of that name, by which the reference reader looks tensors up and operations refer to them.
+/// Returns the id of the tensor of that name. The reference reader looks tensors up by it, and operations refer to it.
 ///
 /// It is the 64-bit FNV-1a hash of the name's bytes and one byte `0xff`.
 ///
@@ -69,21 +64,18 @@ pub fn id(name: &str) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Checks how a file begins.
-pub(super) fn read_magic(mut read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<()> {
-    let mut magic = [0; MAGIC.len()];
-    read(0, &mut magic)?;
-    check_magic(magic, 0)
+/// Checks the first bytes of a file.
+pub(super) fn read_magic(file: &mut dyn ReadAt) -> Result<()> {
+    check_magic(Cursor::new(file, 0).array()?, 0)
 }
 
-/// Reads how a file of `len` bytes ends: where its metadata lies.
-pub(super) fn read_footer(len: u64, mut read: impl FnMut(u64, &mut [u8]) -> Result<()>) -> Result<Range<u64>> {
+/// Reads the footer of a file of `len` bytes. Returns the range of its metadata.
+pub(super) fn read_footer(file: &mut dyn ReadAt, len: u64) -> Result<Range<u64>> {
     let Some(end) = len.checked_sub(FOOTER).filter(|end| *end >= DATA) else {
         return Err(Error::new(ErrorKind::Truncated { needed: FOOTER, left: len.saturating_sub(DATA) }).at(DATA));
     };
-    let (mut size, mut magic) = ([0; 4], [0; MAGIC.len()]);
-    read(end, &mut size)?;
-    read(end + 4, &mut magic)?;
+    let mut cursor = Cursor::new(file, end);
+    let (size, magic) = (cursor.array()?, cursor.array()?);
     check_magic(magic, end + 4)?;
     let size = u64::from(u32::from_le_bytes(size));
     let most = (end - DATA).min(MAX_METADATA);
@@ -101,9 +93,9 @@ fn check_magic(found: [u8; 4], offset: u64) -> Result<()> {
     Err(Error::new(ErrorKind::BadMagic { found: found.to_vec(), expected: &MAGIC }).at(offset))
 }
 
-/// The end of a file with that metadata.
+/// Returns the bytes at the end of a file, after the tensors.
 pub(super) fn write_end(metadata: &[u8]) -> Vec<u8> {
-    let size = u32::try_from(metadata.len()).expect("the metadata was measured");
+    let size = u32::try_from(metadata.len()).expect("its length was checked");
     [metadata, &size.to_le_bytes(), &MAGIC].concat()
 }
 

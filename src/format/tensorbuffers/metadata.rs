@@ -14,14 +14,14 @@ use super::generated::{
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::source::{ByteSource, Slice};
+use crate::record::cannot_store;
+use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
-use crate::wire;
 
 /// The version that is written.
 const VERSION: &str = "1.0.0";
 
-/// What a file says besides its tensors.
+/// Information in a file besides its tensors.
 ///
 /// ```
 /// use tensorfile::{TensorMap, tensorbuffers};
@@ -40,38 +40,45 @@ pub struct Metadata {
     pub model: Option<String>,
     /// A graph of computations, in the order of the file.
     pub operations: Vec<Operation>,
-    /// Whether the tensors lie in the order of their ids. Where not, the reference reader misses most of them.
+    /// The tensors are sorted by id. If they are not, the reference reader misses most of them.
     pub is_sorted: bool,
-    /// The names of the tensors that have another id than [that of their name](super::id); the reference reader misses
-    /// these too.
+    /// The names of the tensors whose id is not [that of their name](super::id). The reference reader misses these too.
     pub wrong_ids: Vec<String>,
 }
 
-/// A step of the graph of computations that a file may hold: kept, not run.
+/// An operation of the graph that a file may hold. It is kept, not run.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Operation {
     /// The number by which other operations refer to this one.
     pub id: u64,
-    /// What is computed, by a number of the reference: 1 adds, 15 multiplies matrices.
+    /// The kind of the operation, a number of the reference: 1 adds, 15 multiplies matrices.
     pub operation: i8,
-    /// The [id](super::id) of the tensor that results.
+    /// The [id](super::id) of the resulting tensor.
     pub output: u64,
-    /// The ids of the operations whose results go in.
+    /// The ids of the operations whose results are the inputs.
     pub inputs: Vec<u64>,
 }
 
-/// Reads what a file says besides its tensors, all of which are checked.
+/// Reads the information in a file besides its tensors. All tensors are checked.
+///
+/// ```
+/// use tensorfile::{TensorMap, tensorbuffers};
+///
+/// let file = tensorbuffers::to_vec(&TensorMap::new())?;
+/// assert!(tensorbuffers::metadata(&file)?.is_sorted);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 ///
 /// # Errors
 ///
-/// As [`from_slice`](super::from_slice) where the file is malformed.
+/// As [`from_slice`](super::from_slice), if the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<Metadata> {
     read(&mut Slice::new(file), &Limits::default()).map_err(|error| error.in_format("tensorbuffers"))
 }
 
-/// Reads what a file says besides its tensors.
-pub(super) fn read<'de, B: ByteSource<'de>>(source: &mut B, limits: &Limits) -> Result<Metadata> {
-    open(source, |root, start| {
+/// Reads the information in a file besides its tensors.
+pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Metadata> {
+    open(file, limits, |root, start| {
         let mut names = HashSet::new();
         each_tensor(&root, start, limits, |record| insert_name(&mut names, &record))?;
         Ok(root.into())
@@ -94,7 +101,7 @@ impl From<TensorBuffersMetadata<'_>> for Metadata {
     }
 }
 
-/// The operations in the order of the file.
+/// Returns the operations in the order of the file.
 pub(super) fn operations(root: &TensorBuffersMetadata<'_>) -> Vec<Operation> {
     let operation = |found: OperationMetadata<'_>| Operation {
         id: found.id(),
@@ -105,7 +112,7 @@ pub(super) fn operations(root: &TensorBuffersMetadata<'_>) -> Vec<Operation> {
     root.operations().into_iter().flatten().map(operation).collect()
 }
 
-/// A tensor as the metadata has it.
+/// A tensor in the metadata.
 #[derive(Debug)]
 pub(super) struct Record<'a> {
     pub(super) id: u64,
@@ -114,36 +121,28 @@ pub(super) struct Record<'a> {
     pub(super) range: Range<u64>,
 }
 
-/// Reads and verifies the metadata, and calls `take` with it and its place in the file.
-pub(super) fn open<'de, B: ByteSource<'de>, T>(
-    source: &mut B,
+/// Reads and verifies the metadata, and calls `take` with it and its offset in the file.
+pub(super) fn open<T>(
+    file: &mut dyn ReadAt,
+    limits: &Limits,
     take: impl FnOnce(TensorBuffersMetadata<'_>, u64) -> Result<T>,
 ) -> Result<T> {
-    let len = source.len().expect("the file's length is known, or all of it is held");
-    header::read_magic(|offset, bytes| source.read_at(offset, bytes))?;
-    open_rest(len, |offset, bytes| source.read_at(offset, bytes), take)
-}
-
-/// As [`open`], once the magic is read.
-pub(super) fn open_rest<T>(
-    len: u64,
-    mut read: impl FnMut(u64, &mut [u8]) -> Result<()>,
-    take: impl FnOnce(TensorBuffersMetadata<'_>, u64) -> Result<T>,
-) -> Result<T> {
-    let range = header::read_footer(len, &mut read)?;
+    header::read_magic(file)?;
+    file.keep_rest(limits.payload.min(header::MAX_FILE))?;
+    let len = file.file_len().expect("the length is known, or the rest is kept");
+    let range = header::read_footer(file, len)?;
     let len = usize::try_from(range.end - range.start).expect("less than 2 GiB");
-    // The reference begins the metadata at any offset. Its numbers are aligned where its own start is.
+    // The reference puts the metadata at any offset. Its numbers are aligned relative to its own start.
     let mut words = vec![0_u64; len.div_ceil(size_of::<u64>())];
     let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..len];
-    read(range.start, bytes)?;
+    file.read_at(range.start, bytes)?;
     let root =
         root_as_tensor_buffers_metadata_with_opts(&verifier(len), bytes).map_err(|error| invalid(&error, &range))?;
     check_version(root.version()).map_err(|error| error.at(range.start))?;
     take(root, range.start)
 }
 
-/// Parts of a flatbuffer may be shared, even all by all. What a file costs to verify, and to copy out of it, is kept in
-/// proportion to its length.
+/// Bounds the work for a file in proportion to its length: parts of a flatbuffer may be referenced any number of times.
 fn verifier(len: usize) -> VerifierOptions {
     let max_apparent_size = len.saturating_mul(16).saturating_add(1 << 20);
     VerifierOptions { max_tables: len, max_apparent_size, ..VerifierOptions::default() }
@@ -201,7 +200,7 @@ pub(super) fn insert_name(names: &mut HashSet<Box<str>>, tensor: &Record<'_>) ->
 
 type Tensors<'a> = Vector<'a, ForwardsUOffset<TensorMetadata<'a>>>;
 
-/// Checks that no two tensors have the same id, which two entries that are one would have too.
+/// Checks that no two tensors have the same id. Two references to one entry have, too.
 fn check_ids(tensors: &Tensors<'_>, start: u64) -> Result<()> {
     let mut ids: Vec<(u64, usize)> = tensors.iter().map(|tensor| tensor.id()).zip(0..).collect();
     ids.sort_unstable();
@@ -215,7 +214,7 @@ fn check_ids(tensors: &Tensors<'_>, start: u64) -> Result<()> {
     }
 }
 
-/// The error for two tensors of one id.
+/// Returns the error for two tensors of one id.
 fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
     if one == other {
         return ErrorKind::DuplicateName { name: one.to_owned() };
@@ -223,10 +222,10 @@ fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
     ErrorKind::Malformed { what: format!("tensors `{one}` and `{other}` have the same id, {id:016x}") }
 }
 
-/// The tensors in the order in which their data lies.
+/// Returns the tensors in the order of their data.
 ///
-/// Those without elements, and those that are one, may lie at the same place. They come in the order in which their
-/// entries were built, as far as that can be told: flatbuffers grow towards their start.
+/// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
+/// which their entries were built, as far as it shows: flatbuffers grow towards their start.
 fn in_data_order(tensors: &Tensors<'_>) -> impl Iterator<Item = usize> {
     let place = |tensor: TensorMetadata<'_>| (tensor.data_offset(), tensor.data_size(), Reverse(tensor._tab.loc()));
     let mut order: Vec<_> = tensors.iter().map(place).zip(0..).collect();
@@ -253,7 +252,7 @@ fn record<'a>(tensor: TensorMetadata<'a>, metadata: u64, limits: &Limits) -> Res
     Ok(Record { id: tensor.id(), name: tensor.name(), info, range })
 }
 
-/// Checks a tensor against the one before that has elements: two may be one, but not parts of one.
+/// Checks a tensor against the last one with elements: two may share all bytes, but not some of them.
 fn check_overlap(before: Option<&Record<'_>>, record: &Record<'_>) -> Result<()> {
     match before {
         Some(before)
@@ -265,30 +264,30 @@ fn check_overlap(before: Option<&Record<'_>>, record: &Record<'_>) -> Result<()>
     }
 }
 
-/// What the verifier found, as an error of ours.
+/// Converts an error of the verifier.
 fn invalid(error: &InvalidFlatbuffer, metadata: &Range<u64>) -> Error {
     use InvalidFlatbuffer as Invalid;
 
     let (what, trace) = match error {
         Invalid::MissingRequiredField { required, error_trace } => (format!("it has no `{required}`"), error_trace),
-        Invalid::InconsistentUnion { field, error_trace, .. } => (format!("`{field}` is half there"), error_trace),
-        Invalid::Utf8Error { error_trace, .. } => ("a text in it is not UTF-8".to_owned(), error_trace),
+        Invalid::InconsistentUnion { field, error_trace, .. } => (format!("`{field}` is incomplete"), error_trace),
+        Invalid::Utf8Error { error_trace, .. } => ("a string in it is not UTF-8".to_owned(), error_trace),
         Invalid::MissingNullTerminator { error_trace, .. } => {
-            ("a text in it does not end with a NUL".to_owned(), error_trace)
+            ("a string in it does not end with a NUL".to_owned(), error_trace)
         }
         Invalid::Unaligned { error_trace, .. } => ("a part of it is not aligned".to_owned(), error_trace),
         Invalid::RangeOutOfBounds { error_trace, .. } | Invalid::SignedOffsetOutOfBounds { error_trace, .. } => {
-            ("a part of it would lie outside".to_owned(), error_trace)
+            ("a part of it lies outside".to_owned(), error_trace)
         }
         Invalid::TooManyTables | Invalid::ApparentSizeTooLarge | Invalid::DepthLimitReached => {
-            let what = "the metadata is no flatbuffer of its schema: its parts share too much".to_owned();
+            let what = "the metadata is not a flatbuffer of its schema: its parts are referenced too often".to_owned();
             return Error::new(ErrorKind::Malformed { what }).at(metadata.start);
         }
     };
     let error =
-        Error::new(ErrorKind::Malformed { what: format!("the metadata is no flatbuffer of its schema: {what}") });
+        Error::new(ErrorKind::Malformed { what: format!("the metadata is not a flatbuffer of its schema: {what}") });
     let trace = trace.as_ref();
-    // From the innermost part outwards; where that begins outside, the part around it points there.
+    // From the innermost part outwards. If a part begins outside, the part around it references it.
     let places = trace.iter().map(|found| match found {
         ErrorTraceDetail::VectorElement { position, .. }
         | ErrorTraceDetail::TableField { position, .. }
@@ -308,8 +307,8 @@ fn invalid(error: &InvalidFlatbuffer, metadata: &Range<u64>) -> Error {
 
 /// Builds the metadata of a file with these tensors.
 ///
-/// The entries are sorted by id, as the reference looks them up by a binary search; they are built in the order given,
-/// which [`in_data_order`] finds again.
+/// The entries are sorted by id, as the reference looks them up by a binary search. They are built in the order given,
+/// which [`in_data_order`] recovers.
 pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
     let mut builder = FlatBufferBuilder::with_capacity(capacity(tensors, model, operations, header::MAX_METADATA)?);
     let mut entries = Vec::with_capacity(tensors.len());
@@ -320,7 +319,7 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
             id: tensor.id,
             name: Some(name),
             shape: Some(shape),
-            data_type: header::tag(tensor.info.dtype).expect("the dtype was checked"),
+            data_type: header::tag(tensor.info.dtype),
             data_offset: number(tensor.range.start),
             data_size: number(tensor.range.end - tensor.range.start),
         };
@@ -363,18 +362,18 @@ fn number(number: u64) -> u32 {
     u32::try_from(number).expect("the plan was checked")
 }
 
-/// At least as many bytes as the metadata takes, which may be `most`: the builder gives up beyond.
+/// Returns an upper bound of the length of the metadata. It may be `most`, as the builder panics beyond.
 fn capacity(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation], most: u64) -> Result<usize> {
-    // A table with all its fields, the offset to it, and the lengths and the padding of what it points to.
+    // A table with all its fields, the offset to it, and the lengths and the padding of the vectors in it.
     const ENTRY: u64 = 80;
-    let instead = "its metadata is below 2 GiB; write several files";
-    let too_much = || wire::cannot_store("so many names and dims", instead);
+    let instead = "the metadata is below 2 GiB; write several files";
+    let too_much = || cannot_store("more names and dims", instead);
     let mut bytes = 4 * ENTRY + model.map_or(0, str::len) as u64;
     for operation in operations {
         bytes += ENTRY + 8 * operation.inputs.len() as u64;
     }
     if bytes > most {
-        return Err(wire::cannot_store("so many operations", instead).into());
+        return Err(cannot_store("this many operations", instead).into());
     }
     for tensor in tensors {
         bytes += ENTRY + tensor.name.len() as u64 + 4 * tensor.info.shape.rank() as u64;
@@ -397,7 +396,7 @@ mod tests {
         assert_eq!(capacity(&tensors, None, &[], 587).unwrap(), 4 * 80 + 3 * 89);
         assert_eq!(
             capacity(&tensors, None, &[], 586).unwrap_err().to_string(),
-            "tensor `c`: cannot store so many names and dims; its metadata is below 2 GiB; write several files"
+            "tensor `c`: cannot store more names and dims; the metadata is below 2 GiB; write several files"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! TensorBuffers (`.tbs`): named dense tensors, and their metadata behind them as a flatbuffer.
+//! TensorBuffers (`.tbs`): named dense tensors, followed by their metadata as a flatbuffer.
 //!
 //! ```text
 //! "TBS1" | elements… | metadata | length of the metadata: u32 | "TBS1"
@@ -7,41 +7,41 @@
 //! operation = 0 id: u64 (key) | 1 operation: i8 | 2 output: u64 | 3 inputs: [u64]
 //! ```
 //!
-//! The metadata is a FlatBuffers table, of which the numbers above are the fields. All numbers are little-endian,
-//! elements are in row-major order, and offsets count from the start of the file.
+//! The metadata is a FlatBuffers table with the fields numbered above. All numbers are little-endian, elements are in
+//! row-major order, and offsets count from the start of the file.
 //!
 //! # Specification
 //!
 //! `docs/data_format.md` and `schema.fbs` of the `tensorbuffers` project, and its Rust code, here called the reference.
-//! Ours is `schema.fbs` beside this file.
+//! Our schema is `schema.fbs` next to this file.
 //!
 //! # Names
 //!
 //! Any name is stored, so structs are read by name. A tensor's id is [a hash of its name](id). Names are found by
-//! comparing names: ids need not be those of the names, which [`metadata`] tells of, and need not be in order.
+//! comparing names. Ids may be wrong, which [`metadata`] reports, and in any order.
 //!
 //! # Deviations
 //!
 //! - The reference finds a tensor by a binary search for its id, but its writer does not sort: it misses tensors in its
 //!   own files. Tensors and operations are written sorted by id, and read in any order. They come in the order of their
 //!   data.
-//! - The reference packs tensors, so that elements lie at any byte. Each tensor is padded to 64 bytes, and so is what
-//!   lies before the metadata; [`Options::alignment`] of 1 packs. Any place is read, with gaps, and with several
-//!   tensors in one place.
+//! - The reference packs tensors, so that elements begin at any byte. Each tensor is padded to 64 bytes, and so are the
+//!   bytes before the metadata; [`Options::alignment`] of 1 packs. Any offset is read, with gaps, and with several
+//!   tensors at one offset.
 //! - The reference stores offsets past 4 GiB wrapped around. Tensors that end there are refused before anything is
 //!   written.
 //! - The reference ignores the version and the magic at the end. The version must be 1.x, and both magics must be
 //!   there.
 //! - The reference's schema lets the shape be missing, its reader does not. It must be there; it is empty at rank 0.
-//! - Ids that occur twice, tensors that overlap or reach into the metadata, the dtype 0 and a length that is not that
-//!   of dtype and shape are errors.
-//! - The numbers of the operations are passed on, also those that the reference does not have.
+//! - Duplicate ids, tensors that overlap or reach into the metadata, the dtype 0 and a length that does not fit dtype
+//!   and shape are errors.
+//! - Operations of kinds that the reference does not have are kept.
 //!
 //! # Streams
 //!
-//! The metadata is at the end: what comes from a reader is held in memory whole before the first value is made. Then it
-//! is let go of as far as the tensors before are read, so that no more than a tensor is held twice where values ask for
-//! the tensors in the order of the file.
+//! The metadata is at the end: a file from a reader is held in memory whole before the first value is made. It is freed
+//! up to the tensor that is read next, so no more than a tensor is held twice if values ask for tensors in the order of
+//! the file.
 //!
 //! # Limits
 //!
@@ -49,7 +49,7 @@
 //!
 //! # Appending
 //!
-//! [`append`](fn@append) adds tensors to a file, by writing a new one beside it that then takes its name.
+//! [`append`](fn@append) adds tensors to a file, by writing a new one next to it that is then renamed.
 
 mod append;
 mod de;
@@ -63,50 +63,180 @@ mod entries;
     unused_qualifications,
     clippy::all,
     clippy::unwrap_used,
-    reason = "flatc makes it, so it is as it is; it accesses what the verifier has checked"
+    reason = "generated: bytes that it reads without a check were checked by the verifier"
 )]
 mod generated;
 mod header;
 mod metadata;
 mod ser;
 
+use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-#[doc(hidden)]
-pub use self::de::Walk;
-pub(super) use self::entries::options;
 pub use self::header::{DTYPES, id};
 pub use self::metadata::{Metadata, Operation, metadata};
-#[doc(hidden)]
-pub use self::ser::Encode;
-use super::{Format, Magic, face, functions};
 use crate::error::Result;
 use crate::limits::Limits;
+pub use crate::record::Plan;
+use crate::record::{Encode, Format, Magic};
 
-/// The format in [`FORMATS`](crate::FORMATS).
-pub(super) const FORMAT: Format = Format {
-    name: "tensorbuffers",
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
     extensions: &["tbs"],
-    dtypes: DTYPES,
-    max_rank: None,
-    max_name: None,
-    max_tensors: None,
-    sparse: false,
+    max_dim: Some(u32::MAX as u64),
     magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
-    functions: functions!(entries::file_metadata, entries::keeps, None),
+    ..Format::new(
+        "tensorbuffers",
+        DTYPES,
+        || Box::new(de::Reader::default()),
+        |options| Ok(entries::options(options)?.encode()),
+    )
+    .with_metadata(entries::file_metadata, entries::keeps)
 };
 
-face!("TensorBuffers", "tensorbuffers");
+/// The serializer of all formats. A [`Plan`] makes it write a TensorBuffers file; [`plan`] has an example.
+pub type Serializer<'s> = crate::Serializer<'s>;
+
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads a TensorBuffers file.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Serializes a value into a TensorBuffers file in memory.
+///
+/// The file is allocated once, at its length, and each element is copied into it once.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, tensorbuffers};
+///
+/// let file = tensorbuffers::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// assert!(file.starts_with(b"TBS1"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
+///   time.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    Options::new().to_vec(value)
+}
+
+/// Serializes a value to a writer as a TensorBuffers file.
+///
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the metadata are held in
+/// memory, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, tensorbuffers};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let mut file = Vec::new();
+/// tensorbuffers::to_writer(&mut file, value)?;
+/// assert_eq!(file, tensorbuffers::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+/// fails.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    Options::new().to_writer(writer, value)
+}
+
+/// Deserializes a value from a TensorBuffers file in memory.
+///
+/// Views in `T` borrow from `file`; owned arrays are copied once. The whole index is checked before the first value is
+/// made.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, tensorbuffers};
+///
+/// let file = tensorbuffers::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: BTreeMap<String, TensorView> = tensorbuffers::from_slice(&file)?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin and end with `TBS1`.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the metadata is not a flatbuffer of the schema, or a tensor
+///   lies outside of the data.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is not in the specification.
+/// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::new().from_slice(file)
+}
+
+/// Deserializes a value from a reader of a TensorBuffers file.
+///
+/// The metadata is at the end, so the whole file is held in memory before the first value is made. It is freed as far
+/// as tensors are read.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorMap, TensorView, tensorbuffers};
+///
+/// let file = tensorbuffers::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: TensorMap = tensorbuffers::from_reader(&file[..])?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::new().from_reader(reader)
+}
+
+/// Plans a TensorBuffers file: its length, and the offset of everything in it.
+///
+/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+///
+/// ```
+/// use serde::Serialize;
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, tensorbuffers};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let plan = tensorbuffers::plan(value)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = tensorbuffers::Serializer::new(&mut writer);
+/// value.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, tensorbuffers::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
+    Options::new().plan(value)
+}
 
 /// Adds the tensors of a value to an existing file.
 ///
-/// The file is replaced by a new one that is written beside it and reaches the disk first: whatever happens, the path
-/// leads to the old file or to the new one, whole. The tensors that it has are copied as they are, and so are its model
-/// and operations. Permissions are kept, and links followed. A process that is killed can leave its unfinished file
-/// behind, as `.NAME.….tmp`. Two that append to one file at the same time must take turns, or the tensors of one are
-/// lost.
+/// A new file is written next to the old one and flushed to disk before it replaces the old one: at any time the path
+/// leads to one of them, whole. The old tensors are copied as they are, and so are the model and the operations.
+/// Permissions are kept, and links followed. A process that is killed can leave its unfinished file, `.NAME.….tmp`. Two
+/// processes that append to one file at the same time must take turns, or the tensors of one are lost.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -124,14 +254,16 @@ face!("TensorBuffers", "tensorbuffers");
 ///
 /// # Errors
 ///
-/// As [`from_slice`] where the file is malformed, and as [`to_vec`];
-/// [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): the file has a tensor of that
-/// name; [`ErrorKind::Io`](crate::ErrorKind::Io). Then the file is what it was.
+/// - As [`from_slice`], if the file is malformed, and as [`to_vec`].
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): the file already has a tensor of that name.
+/// - [`ErrorKind::Io`](crate::ErrorKind::Io): reading or writing failed.
+///
+/// After any of these, the file is unchanged.
 pub fn append<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()> {
     Options::new().append(path, value)
 }
 
-/// How files are written and read.
+/// Options for reading and writing TensorBuffers files.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -144,29 +276,42 @@ pub fn append<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Resul
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: Encode,
+    encode: ser::Encode,
     limits: Limits,
 }
 
 impl Options {
-    /// Where tensors begin, and the metadata: at multiples of so many bytes, a power of two. Default: 64.
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Aligns tensors and the metadata to a number of bytes, a power of two. Default: 64.
     ///
-    /// With 1 they are packed as the reference packs them. Then most cannot be borrowed from the file, as their
-    /// elements are not aligned.
+    /// With 1 tensors are packed, as the reference packs them. Most of them then cannot be borrowed from the file, as
+    /// their elements are not aligned.
     #[must_use]
     pub fn alignment(mut self, bytes: u64) -> Self {
         self.encode.alignment = bytes;
         self
     }
 
-    /// The name of the model. Default: none, or the one in the file that is appended to.
+    /// Sets the name of the model. Default: none, or that of the file that is appended to.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.encode.model = Some(model.into());
         self
     }
 
-    /// The graph of computations. Default: none, or the one in the file that is appended to.
+    /// Sets the graph of operations. Default: none, or that of the file that is appended to.
     ///
     /// It is written sorted by id, by which the reference looks operations up.
     #[must_use]
@@ -175,8 +320,7 @@ impl Options {
         self
     }
 
-    /// Takes over the model and the operations of another file, so that a file that is read and written again keeps
-    /// them.
+    /// Takes the model and the operations from another file, so that a file that is read and written again keeps them.
     ///
     /// ```
     /// use tensorfile::{TensorMap, tensorbuffers};
@@ -193,12 +337,86 @@ impl Options {
         self.operations(metadata.operations.clone())
     }
 
-    /// As [`append`](fn@append).
+    /// As [`append`](fn@append), with these options.
     ///
     /// # Errors
     ///
     /// As [`append`](fn@append).
     pub fn append<T: Serialize + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<()> {
-        append::append(path.as_ref(), value, &self.encode, &self.limits)
+        append::append(path.as_ref(), &crate::serde::SerdeValue(value), &self.encode, &self.limits)
+    }
+
+    /// As [`plan`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
+        crate::serde::plan(value, self.encode())
+    }
+
+    /// As [`to_vec`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        crate::serde::to_vec(value, self.encode())
+    }
+
+    /// As [`to_writer`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`].
+    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
+        crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use std::collections::BTreeMap;
+    /// use tensorfile::{Limits, TensorMap, TensorView, tensorbuffers};
+    ///
+    /// let file = tensorbuffers::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+    /// let options = tensorbuffers::Options::new().limits(Limits::new().tensors(10));
+    /// let mut deserializer = options.slice_deserializer(&file);
+    /// let map = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+
+    fn encode(&self) -> Arc<dyn Encode> {
+        Arc::new(self.encode.clone())
     }
 }

@@ -1,0 +1,61 @@
+# Prints the table of one profile from the lines that `run` writes: profile, name, seconds, KiB of memory, bytes of code, lines of
+# LLVM IR; `-` for what is not known.
+
+BEGIN {
+    # The most that a program may take, as a multiple of what the one that it is compared with takes.
+    goal["release", "load_save"] = 0.7
+    goal["debug", "load_save"] = 1
+    goal["release", "from_to"] = 1.2
+    goal["release", "from_to_more"] = 1.02
+    goal["release", "wide"] = 0.1
+    goal["release", "many"] = 0.5
+    memory_goal = 1.2
+    # The most KiB of code in addition to a program that only links the crate.
+    code_goal["release", "load_save"] = 250
+
+    row = "%-13s %8s %6s %8s %6s %10s %10s %10s  %s\n"
+    printf "\n" row, profile, "CPU s", "ratio", "peak MiB", "ratio", "code KiB", "over link", "LLVM lines", "goals"
+}
+
+$1 == profile {
+    names[++count] = $2
+    seconds[$2] = $3; memory[$2] = $4; code[$2] = $5; lines[$2] = $6
+}
+
+function ratio(value, other) {
+    return value == "" || value + 0 == 0 || other + 0 == 0 ? "-" : sprintf("%.2f", value / other)
+}
+
+function check(what, value, most, shown) {
+    return value == "-" ? "" : sprintf("%s %s: %s; ", what, shown, value + 0 <= most + 0 ? "met" : "MISSED")
+}
+
+END {
+    for (at = 1; at <= count; at++) {
+        name = names[at]
+        other = name == "wide" || name == "many" ? name "_json" : "serde_json"
+        if (name == "link" || name ~ /_json$/) other = ""
+        stopped = code[name] == "-"
+
+        cpu = ratio(seconds[name], seconds[other])
+        peak = ratio(memory[name], memory[other])
+        over = stopped || name == "link" || name ~ /_json$/ ? "-" : sprintf("%.0f", (code[name] - code["link"]) / 1024)
+
+        goals = ""
+        if ((profile, name) in goal) {
+            most = goal[profile, name]
+            if (name == "from_to_more")
+                goals = goals check("CPU", ratio(seconds[name], seconds["from_to"]), most, "<= " most " of from_to")
+            else
+                goals = goals check("CPU", cpu, most, "<= " most)
+        }
+        if (other != "") goals = goals check("memory", peak, memory_goal, "<= " memory_goal)
+        if ((profile, name) in code_goal)
+            goals = goals check("code", over, code_goal[profile, name], "<= " code_goal[profile, name] " over link")
+        sub(/; $/, "", goals)
+
+        printf row, name, (stopped ? "> " : "") sprintf("%.2f", seconds[name]), cpu,
+            memory[name] + 0 ? sprintf("%.0f", memory[name] / 1024) : "-", peak,
+            stopped ? "-" : sprintf("%.0f", code[name] / 1024), over, lines[name], goals
+    }
+}

@@ -1,0 +1,151 @@
+use std::str::FromStr;
+
+use tensorfile::view::{CastView, TensorCast};
+use tensorfile::{CastReport, Caster, Dtype, Tensors};
+
+use crate::exit::{Failure, Outcome};
+use crate::output::numbers::{count, counted};
+use crate::output::{escape, note};
+
+/// The arguments that cast tensors.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Cast {
+    /// Cast to this dtype, such as `f16`; with `FROM=TO`, only tensors of dtype FROM
+    ///
+    /// Floats are cast to floats and integers to integers; other tensors are not changed. Numbers are rounded to the
+    /// nearest, ties to even. The number of changed elements is printed to standard error.
+    #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',')]
+    dtypes: Vec<Rule>,
+    /// Also cast integers to floats and floats to integers
+    #[arg(long, requires = "dtypes")]
+    cast_integers: bool,
+    /// Print the number of changed elements for each tensor
+    #[arg(long, short, requires = "dtypes")]
+    verbose: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    /// `None` for every dtype.
+    from: Option<Dtype>,
+    to: Dtype,
+}
+
+impl FromStr for Rule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |name: &str| match name.parse::<Dtype>() {
+            Ok(dtype) if is_number(dtype) => Ok(dtype),
+            Ok(dtype) => Err(format!("cannot cast {dtype}; only integers and floats are cast")),
+            Err(_) => {
+                let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+                Err(format!("unknown dtype `{name}`; the dtypes are {}", names.join(", ")))
+            }
+        };
+        match text.split_once('=') {
+            Some((from, to)) => Ok(Self { from: Some(number(from)?), to: number(to)? }),
+            None => Ok(Self { from: None, to: number(text)? }),
+        }
+    }
+}
+
+fn is_number(dtype: Dtype) -> bool {
+    dtype.is_float() || dtype.is_integer()
+}
+
+impl Cast {
+    /// Returns the tensors in their new dtypes.
+    ///
+    /// Fails if a rule casts between integers and floats and that was not allowed.
+    pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors) -> Outcome<CastView<'t>> {
+        let crosses = |rule: &&Rule| rule.from.is_some_and(|from| Caster::new(from, rule.to).is_err());
+        if let Some(Rule { from: Some(from), to }) = self.dtypes.iter().find(crosses)
+            && !self.cast_integers
+        {
+            return Err(Failure::usage(format_args!("casting {from} to {to} needs --cast-integers")));
+        }
+        Ok(CastView::new(tensors, |_, info| self.target(info.dtype)))
+    }
+
+    /// Returns the dtype that tensors of dtype `from` are cast to. A rule for that dtype precedes rules for all.
+    fn target(&self, from: Dtype) -> Dtype {
+        let for_all = |rule: &&Rule| {
+            rule.from.is_none() && is_number(from) && (self.cast_integers || from.is_float() == rule.to.is_float())
+        };
+        let rule = self.dtypes.iter().find(|rule| rule.from == Some(from)).or_else(|| self.dtypes.iter().find(for_all));
+        rule.map_or(from, |rule| rule.to)
+    }
+
+    /// Prints the changes of tensors that were cast.
+    pub fn report(&self, casts: &[TensorCast]) {
+        let mut total = CastReport::default();
+        let mut first_loss = None;
+        for TensorCast { name, from, to, report, .. } in casts {
+            let name = escape(name);
+            if self.verbose {
+                note(format_args!("{name}: {from} to {to}: {}", changes(report)));
+            }
+            total.elements += report.elements;
+            total.rounded += report.rounded;
+            total.overflowed += report.overflowed;
+            total.underflowed += report.underflowed;
+            total.nan_to_zero += report.nan_to_zero;
+            if let Some(loss) = &report.first_loss {
+                first_loss.get_or_insert_with(|| format!("; first loss in {name}: {loss}"));
+            }
+        }
+        if !casts.is_empty() {
+            let first_loss = first_loss.unwrap_or_default();
+            note(format_args!("cast {}: {}{first_loss}", counted(casts.len(), "tensor"), changes(&total)));
+        }
+    }
+}
+
+/// Formats the counts of a report.
+fn changes(report: &CastReport) -> String {
+    let kinds = [
+        (report.rounded, "rounded"),
+        (report.overflowed, "overflowed"),
+        (report.underflowed, "underflowed to zero"),
+        (report.nan_to_zero, "NaN to zero"),
+    ];
+    let changed = kinds.iter().filter(|(changed, _)| *changed > 0);
+    let changed: Vec<String> = changed.map(|(changed, kind)| format!("{} {kind}", count(*changed))).collect();
+    let elements = counted(report.elements, "element");
+    if changed.is_empty() { format!("{elements}, all exact") } else { format!("{elements}, {}", changed.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(rules: &[&str], cast_integers: bool, from: Dtype) -> Dtype {
+        let dtypes = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        Cast { dtypes, cast_integers, verbose: false }.target(from)
+    }
+
+    #[test]
+    fn integers_and_floats_are_mixed_only_on_request() {
+        for (rules, cast_integers, from, to) in [
+            (&["f16"][..], false, Dtype::F32, Dtype::F16),
+            (&["f16"], false, Dtype::I64, Dtype::I64),
+            (&["f16"], true, Dtype::I64, Dtype::F16),
+            (&["f16"], true, Dtype::Bool, Dtype::Bool),
+            (&["i32"], false, Dtype::F32, Dtype::F32),
+            (&["i32"], false, Dtype::I64, Dtype::I32),
+            (&["f32=bf16"], false, Dtype::F64, Dtype::F64),
+            (&["f16", "f32=bf16", "i64=i32"], false, Dtype::F32, Dtype::Bf16),
+            (&["f16", "i32"], false, Dtype::I8, Dtype::I32),
+            (&[], false, Dtype::F32, Dtype::F32),
+        ] {
+            assert_eq!(target(rules, cast_integers, from), to, "{rules:?} {from}");
+        }
+    }
+
+    #[test]
+    fn rejects_dtypes_that_cannot_be_cast() {
+        assert!("f99".parse::<Rule>().unwrap_err().starts_with("unknown dtype `f99`; the dtypes are "));
+        assert_eq!("bool=f32".parse::<Rule>().unwrap_err(), "cannot cast bool; only integers and floats are cast");
+    }
+}

@@ -1,0 +1,15 @@
+//! Arguments that several commands have.
+
+mod cast;
+mod filter;
+mod input;
+mod rename;
+mod slice;
+mod write;
+
+pub use cast::Cast;
+pub use filter::{Filter, parse_glob};
+pub use input::{Input, display_name, format_names, is_stdin, open, read};
+pub use rename::Rename;
+pub use slice::{Axis, Slice};
+pub use write::{Names, Target, WriteArgs, parse_bytes};

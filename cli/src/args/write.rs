@@ -1,0 +1,104 @@
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use tensorfile::{FORMATS, Format};
+
+use crate::exit::{Failure, Outcome};
+use crate::output::numbers::Sizes;
+
+/// The arguments of commands that write files.
+#[derive(Debug, Clone, clap::Args)]
+pub struct WriteArgs {
+    /// Store names in this way; by default, they are embedded if the format cannot store all of them
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub names: Option<Names>,
+    /// Align payloads to this number of bytes
+    #[arg(long, value_name = "BYTES")]
+    pub align: Option<u64>,
+    /// Drop names and metadata that the format cannot store, and print what was dropped
+    #[arg(long)]
+    pub lossy: bool,
+    /// Check and print what would be written, but write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub sizes: Sizes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Names {
+    /// In an additional tensor, which this program and the library `tensorfile` read
+    Embed,
+    /// Not at all: tensors are identified by position
+    Index,
+}
+
+/// A file to write.
+#[derive(Debug)]
+pub struct Target {
+    /// The path; `-` is standard output.
+    pub path: PathBuf,
+    pub format: &'static Format,
+    /// The maximum size of a shard in bytes, if the file may be split into shards.
+    pub max_shard: Option<u64>,
+}
+
+impl Target {
+    /// Returns a file in `format`, or in the format of the extension.
+    pub fn new(path: &Path, format: Option<&'static Format>) -> Outcome<Self> {
+        let extension = path.extension().unwrap_or_default();
+        let has_extension = |format: &&Format| format.extensions.iter().any(|own| extension.eq_ignore_ascii_case(own));
+        let format = format.or_else(|| FORMATS.iter().copied().find(has_extension)).ok_or_else(|| {
+            let extensions: Vec<&str> = FORMATS.iter().flat_map(|format| format.extensions).copied().collect();
+            let extensions = extensions.join(", .");
+            Failure::usage(format_args!("{}: unknown extension; use --to, or one of .{extensions}", path.display()))
+        })?;
+        Ok(Self { path: path.to_owned(), format, max_shard: None })
+    }
+
+    /// Splits the file into shards of at most `max_shard` bytes.
+    pub fn in_shards(self, max_shard: Option<u64>) -> Self {
+        Self { max_shard, ..self }
+    }
+
+    pub fn is_stdout(&self) -> bool {
+        self.path == Path::new("-")
+    }
+}
+
+/// Parses a size: `5GB`, `512MiB` or `1000`.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1000,
+        "mb" => 1000_u64.pow(2),
+        "gb" => 1000_u64.pow(3),
+        "tb" => 1000_u64.pow(4),
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        _ => return Err("expected a size, such as 5GB, 512MiB or 1000".to_owned()),
+    };
+    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    number.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a size of at least 1 byte, such as 5GB".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, expected) in
+            [("1", 1), ("5GB", 5_000_000_000), ("5 gb", 5_000_000_000), ("2MiB", 2 << 20), ("7B", 7)]
+        {
+            assert_eq!(parse_bytes(text), Ok(expected));
+        }
+        for wrong in ["", "0", "-1", "GB", "1.5GB", "5XB", "99999999TB"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

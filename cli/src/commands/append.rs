@@ -1,0 +1,78 @@
+use std::path::{Path, PathBuf};
+
+use tensorfile::File;
+use tensorfile::Tensors;
+use tensorfile::view::Renamed;
+
+use crate::args::{Target, WriteArgs, display_name, open};
+use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::export::{Duplicates, Export, Joined, Source};
+use crate::output::Stdout;
+
+/// Add the tensors of other files to a file.
+///
+/// The file keeps its format and its metadata; the metadata of the other files is ignored. A new file is written and
+/// replaces the old one when it is complete.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Append {
+    /// The file to extend
+    file: PathBuf,
+    /// The files with the tensors to add, in any format; `-` for standard input
+    #[arg(required = true, value_name = "OTHER")]
+    others: Vec<PathBuf>,
+    /// Replace tensors by those with the same name in later files
+    #[arg(long)]
+    replace: bool,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile append model.ptd lora.ptd
+  tensorfile append model.ptd fixed.tbs --replace
+  tensorfile append model.ptd one.ten two.ten --dry-run";
+
+impl Append {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        let file = open(&self.file, None)?;
+        if !file.shards().is_empty() {
+            let path = self.file.display();
+            return Err(Failure::usage(format_args!(
+                "{path}: cannot append to an index of shards; `tensorfile merge` makes one file of them"
+            )));
+        }
+        let others: Vec<(File, &Path)> =
+            self.others.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
+
+        let base = Source::new(&file, &self.file);
+        let sources: Vec<Source<'_>> = others.iter().map(|(other, path)| Source::new(other, path)).collect();
+        let mut count = file.len();
+        let mut renamed = Vec::with_capacity(others.len());
+        for ((other, _), source) in others.iter().zip(&sources) {
+            renamed.push(renumbered(other, source, count));
+            count += other.len();
+        }
+        let mut parts: Vec<(&dyn Tensors, &Path)> = vec![(&base, self.file.as_path())];
+        parts.extend(renamed.iter().zip(&others).map(|(tensors, (_, path))| (tensors as &dyn Tensors, *path)));
+        let duplicates = match self.replace {
+            true => Duplicates::Replace,
+            false => Duplicates::Refuse { hint: "; --replace keeps that of the later file" },
+        };
+        let joined = Joined::new(&parts, duplicates)?;
+
+        let target = Target::new(&self.file, Some(file.format()))?;
+        let metadata = file.metadata().at(&self.file)?.entries;
+        Export::plan(&self.write, &joined, metadata, target)?.run(&self.write, &[], out)?;
+        Ok(Verdict::Pass)
+    }
+}
+
+/// Numbers the tensors without names from `first` on, as they follow that many others.
+fn renumbered<'t>(file: &'t File, source: &'t Source<'_>, first: usize) -> Renamed<'t> {
+    Renamed::new(source, move |name| {
+        let tensor = file.get(name).ok().filter(|tensor| !tensor.has_name())?;
+        Some((first + tensor.position()).to_string())
+    })
+}

@@ -1,0 +1,210 @@
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::struct_names::struct_names;
+use super::structs::{Field, Structs, Type};
+use super::tree::{Kind, Leaf};
+
+/// Options of the generated code.
+#[derive(Debug, Clone, Copy)]
+pub struct Style<'a> {
+    /// The name of the outermost struct.
+    pub root: &'a str,
+    /// Borrow arrays from the file.
+    pub views: bool,
+    /// Require the shapes of this file.
+    pub shapes: bool,
+    /// The documentation of the outermost struct.
+    pub docs: &'a [String],
+}
+
+/// The line width of rustfmt.
+const WIDTH: usize = 100;
+/// The width of the arguments of an attribute from which rustfmt breaks them.
+const ATTRIBUTE_WIDTH: usize = 70;
+
+/// Generates the code that declares the structs.
+pub fn print(structs: &Structs, style: &Style<'_>) -> String {
+    let names = struct_names(structs, style.root);
+    let mut printer =
+        Printer { structs, style, names: vec![""; names.len()], borrows: Vec::new(), imports: BTreeSet::new() };
+    for (at, name) in &names {
+        printer.names[*at] = name;
+    }
+    // A struct comes after the structs of its fields.
+    for known in &structs.structs {
+        let borrows = known.fields.iter().any(|field| printer.borrows(&field.ty));
+        printer.borrows.push(borrows);
+    }
+    let mut text = String::new();
+    for (at, _) in &names {
+        printer.declare(*at, &mut text);
+    }
+    printer.imports() + &text
+}
+
+struct Printer<'a> {
+    structs: &'a Structs,
+    style: &'a Style<'a>,
+    /// The names of the structs.
+    names: Vec<&'a str>,
+    /// A flag for each struct: set if it borrows from the file.
+    borrows: Vec<bool>,
+    /// The types in use, by module.
+    imports: BTreeSet<(&'static str, String)>,
+}
+
+impl Printer<'_> {
+    fn borrows(&self, ty: &Type) -> bool {
+        match ty {
+            Type::Tensor(Kind::Dense(_) | Kind::Any, _) => self.style.views,
+            Type::Tensor(Kind::Sparse(_) | Kind::Blob, _) | Type::TensorMap => false,
+            Type::Struct(at) => self.borrows[*at],
+            Type::List(ty) | Type::Map(ty) | Type::Option(ty) => self.borrows(ty),
+        }
+    }
+
+    fn declare(&mut self, at: usize, text: &mut String) {
+        text.push('\n');
+        if at + 1 == self.structs.structs.len() {
+            self.style.docs.iter().for_each(|line| push(text, format_args!("/// {line}").to_string().trim_end()));
+        }
+        self.import("tensorfile", "TensorFile");
+        let (name, lifetime) = (self.names[at], if self.borrows[at] { "<'a>" } else { "" });
+        push(text, "#[derive(Debug, TensorFile)]");
+        let fields = &self.structs.structs[at].fields;
+        if fields.is_empty() {
+            return push(text, &format!("pub struct {name}{lifetime} {{}}"));
+        }
+        push(text, &format!("pub struct {name}{lifetime} {{"));
+        fields.iter().for_each(|field| self.field(field, text));
+        push(text, "}");
+    }
+
+    fn field(&mut self, field: &Field, text: &mut String) {
+        match &field.leaf {
+            Some(leaf) => push(text, &format!("    /// {leaf}")),
+            None if field.ty == Type::TensorMap => push(text, "    /// Tensors whose names no field can have."),
+            None => {}
+        }
+        let mut attributes = Vec::new();
+        match &field.name {
+            Some(name) if name != field.ident.trim_start_matches("r#") => attributes.push(format!("rename = {name:?}")),
+            Some(_) => {}
+            None => attributes.push("flatten".to_owned()),
+        }
+        if let Some(shape) = field.leaf.as_ref().filter(|_| self.style.shapes).and_then(attribute) {
+            attributes.push(shape);
+        }
+        self.attributes(&attributes, text);
+        let (ident, ty) = (&field.ident, self.ty(&field.ty));
+        let line = format!("    pub {ident}: {ty},");
+        match line.chars().count() <= WIDTH {
+            true => push(text, &line),
+            false => push(text, &format!("    pub {ident}:\n        {ty},")),
+        }
+    }
+
+    fn attributes(&self, attributes: &[String], text: &mut String) {
+        let arguments = attributes.join(", ");
+        if arguments.chars().count() > ATTRIBUTE_WIDTH {
+            push(text, "    #[tensor(");
+            attributes.iter().for_each(|attribute| push(text, &format!("        {attribute}")));
+            push(text, "    )]");
+        } else if !attributes.is_empty() {
+            push(text, &format!("    #[tensor({arguments})]"));
+        }
+    }
+
+    fn ty(&mut self, ty: &Type) -> String {
+        match ty {
+            Type::Tensor(kind, rank) => self.tensor(*kind, *rank),
+            Type::Struct(at) => format!("{}{}", self.names[*at], if self.borrows[*at] { "<'a>" } else { "" }),
+            Type::List(item) => format!("Vec<{}>", self.ty(item)),
+            Type::Map(item) => {
+                self.import("std::collections", "BTreeMap");
+                format!("BTreeMap<usize, {}>", self.ty(item))
+            }
+            Type::Option(ty) => format!("Option<{}>", self.ty(ty)),
+            Type::TensorMap => self.import("tensorfile", "TensorMap"),
+        }
+    }
+
+    fn tensor(&mut self, kind: Kind, rank: Option<usize>) -> String {
+        let (view, lifetime) = if self.style.views { ("View", "'a, ") } else { ("", "") };
+        match kind {
+            Kind::Dense(dtype) => {
+                let Some(element) = element(dtype) else { return self.tensor(Kind::Any, rank) };
+                // `ndarray` has names for ranks up to 6.
+                let rank = rank.filter(|rank| *rank <= 6).map_or("D".to_owned(), |rank| rank.to_string());
+                let array = self.import("ndarray", &format!("Array{view}{rank}"));
+                format!("{array}<{lifetime}{element}>")
+            }
+            Kind::Sparse(dtype) => {
+                let Some(element) = element(dtype) else { return self.tensor(Kind::Any, rank) };
+                format!("{}<{element}>", self.import("tensorfile", "CooTensor"))
+            }
+            Kind::Blob => self.import("tensorfile", "Blob"),
+            Kind::Any if self.style.views => self.import("tensorfile", "TensorView") + "<'a>",
+            Kind::Any => self.import("tensorfile", "Tensor"),
+        }
+    }
+
+    fn import(&mut self, module: &'static str, name: &str) -> String {
+        self.imports.insert((module, name.to_owned()));
+        name.to_owned()
+    }
+
+    fn imports(&self) -> String {
+        let mut text = String::new();
+        let modules: BTreeSet<&str> = self.imports.iter().map(|(module, _)| *module).collect();
+        for module in modules {
+            let names: Vec<&str> =
+                self.imports.iter().filter(|(of, _)| *of == module).map(|(_, name)| name.as_str()).collect();
+            let (line, names) = match names.as_slice() {
+                [name] => (format!("use {module}::{name};"), String::new()),
+                names => (format!("use {module}::{{{}}};", names.join(", ")), names.join(", ")),
+            };
+            match line.len() <= WIDTH {
+                true => push(&mut text, &line),
+                // The names of every module fit on one line.
+                false => push(&mut text, &format!("use {module}::{{\n    {names},\n}};")),
+            }
+        }
+        text
+    }
+}
+
+/// Returns the attribute that requires the known dims of an array.
+fn attribute(leaf: &Leaf) -> Option<String> {
+    let is_known = leaf.dims.as_ref()?.iter().any(Option::is_some);
+    (is_known && matches!(leaf.kind, Kind::Dense(_))).then(|| format!("shape = {}", leaf.shape()))
+}
+
+fn push(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("writing to a `String` does not fail");
+}
+
+/// Returns the Rust type of an element, as a path that needs no import.
+fn element(dtype: tensorfile::Dtype) -> Option<&'static str> {
+    use tensorfile::Dtype;
+
+    Some(match dtype {
+        Dtype::Bool | Dtype::F32 | Dtype::F64 => dtype.name(),
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => dtype.name(),
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => dtype.name(),
+        Dtype::F16 => "half::f16",
+        Dtype::Bf16 => "half::bf16",
+        Dtype::F8E5M2 => "tensorfile::F8E5M2",
+        Dtype::F8E4M3Fn => "tensorfile::F8E4M3Fn",
+        Dtype::F8E5M2Fnuz => "tensorfile::F8E5M2Fnuz",
+        Dtype::F8E4M3Fnuz => "tensorfile::F8E4M3Fnuz",
+        Dtype::QInt8 => "tensorfile::QInt8",
+        Dtype::QUint8 => "tensorfile::QUint8",
+        Dtype::QInt32 => "tensorfile::QInt32",
+        Dtype::QUint4x2 => "tensorfile::QUint4x2",
+        Dtype::QUint2x4 => "tensorfile::QUint2x4",
+        Dtype::Bits16 => "tensorfile::Bits16",
+        _ => return None,
+    })
+}

@@ -1,0 +1,202 @@
+use tensorfile::{Dtype, TensorInfo};
+
+use super::{Style, of_named, of_nameless};
+
+const STYLE: Style<'_> = Style { root: "Model", views: false, shapes: false, docs: &[] };
+
+/// Parses lines of name, dtype and dims, such as `a.weight f32 2,3`.
+fn tensors(lines: &str) -> Vec<(&str, TensorInfo)> {
+    lines
+        .lines()
+        .map(|line| {
+            let mut words = line.trim().splitn(3, ' ');
+            let mut word = || words.next().unwrap_or_default();
+            let (name, dtype, dims) = (word(), word().parse::<Dtype>().unwrap(), word());
+            let dims = dims.split(',').filter(|dim| !dim.is_empty()).map(|dim| dim.parse().unwrap());
+            (name, TensorInfo::new(dtype, dims.collect::<Vec<usize>>()))
+        })
+        .collect()
+}
+
+fn code(lines: &str, style: &Style<'_>) -> String {
+    let tensors = tensors(lines.trim());
+    of_named(tensors.iter().map(|(name, info)| (*name, info)), style)
+}
+
+/// Returns the structs without imports and derives.
+fn structs(lines: &str) -> String {
+    let code = code(lines, &STYLE);
+    let lines =
+        code.lines().filter(|line| !line.starts_with("use ") && !line.starts_with("#[derive") && !line.is_empty());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn generates_readable_code_for_a_real_model() {
+    let expected = include_str!("../../../tests/fixtures/codegen/minilm.rs");
+    let docs = ["The tensors of MiniLM.".to_owned()];
+    let style = Style { root: "Bert", docs: &docs, ..STYLE };
+    let code = code(include_str!("../../../tests/fixtures/codegen/minilm.txt"), &style);
+    assert!(code == expected, "{code}");
+}
+
+#[test]
+fn fields_that_some_items_lack_are_optional() {
+    let structs = structs("l.0.w f32 2\nl.0.x f32 1\nl.1.w f32 3\nl.1.y.z i8 1\nl.2.w f32 2");
+    insta::assert_snapshot!(structs, @r#"
+    pub struct Model {
+        pub l: Vec<L>,
+    }
+    pub struct L {
+        /// `f32[_]`
+        pub w: Array1<f32>,
+        /// `f32[1]`
+        pub x: Option<Array1<f32>>,
+        pub y: Option<Y>,
+    }
+    pub struct Y {
+        /// `i8[1]`
+        pub z: Array1<i8>,
+    }
+    "#);
+}
+
+#[test]
+fn generalizes_the_types_of_different_items() {
+    insta::assert_snapshot!(structs("a.0 f32 2\na.1 f32 2,3\nb.0 f32 2\nb.1 f16 2\nc.0 f32 2\nc.1 f32 3"), @r#"
+    pub struct Model {
+        /// `f32[..]`
+        pub a: Vec<ArrayD<f32>>,
+        /// `any[2]`: dtypes or layouts differ
+        pub b: Vec<Tensor>,
+        /// `f32[_]`
+        pub c: Vec<Array1<f32>>,
+    }
+    "#);
+}
+
+#[test]
+fn numbers_with_gaps_are_map_keys_if_types_are_equal() {
+    insta::assert_snapshot!(structs("a.0.w f32 2\na.3.w f32 2\nb.1 f32 2\nb.3.w f32 2"), @r#"
+    pub struct Model {
+        pub a: BTreeMap<usize, A>,
+        pub b: B,
+    }
+    pub struct A {
+        /// `f32[2]`
+        pub w: Array1<f32>,
+    }
+    pub struct B {
+        /// `f32[2]`
+        #[tensor(rename = "1")]
+        pub _1: Array1<f32>,
+        #[tensor(rename = "3")]
+        pub _3: A,
+    }
+    "#);
+}
+
+#[test]
+fn tensors_below_a_tensor_are_fields_of_its_parent() {
+    insta::assert_snapshot!(structs("a f32 2\na.b f32 2\na.0.c f32 2"), @r#"
+    pub struct Model {
+        /// `f32[2]`
+        pub a: Array1<f32>,
+        /// `f32[2]`
+        #[tensor(rename = "a.b")]
+        pub a_b: Array1<f32>,
+        #[tensor(rename = "a.0")]
+        pub a_0: Item,
+    }
+    pub struct Item {
+        /// `f32[2]`
+        pub c: Array1<f32>,
+    }
+    "#);
+}
+
+#[test]
+fn converts_names_to_identifiers() {
+    insta::assert_snapshot!(structs("type i8 1\nself.Self i8 1\na-b i8 1\na_b i8 1\n7.größe i8 1\nVec.w i8 2\nx..y i8 1"), @r#"
+    pub struct Model {
+        /// `i8[1]`
+        pub r#type: Array1<i8>,
+        #[tensor(rename = "self")]
+        pub self_: ModelSelf,
+        /// `i8[1]`
+        #[tensor(rename = "a-b")]
+        pub a_b: Array1<i8>,
+        /// `i8[1]`
+        #[tensor(rename = "a_b")]
+        pub a_b_2: Array1<i8>,
+        #[tensor(rename = "7")]
+        pub _7: Item,
+        #[tensor(rename = "Vec")]
+        pub vec: ModelVec,
+        pub x: X,
+    }
+    pub struct ModelSelf {
+        /// `i8[1]`
+        #[tensor(rename = "Self")]
+        pub self_: Array1<i8>,
+    }
+    pub struct Item {
+        /// `i8[1]`
+        pub größe: Array1<i8>,
+    }
+    pub struct ModelVec {
+        /// `i8[2]`
+        pub w: Array1<i8>,
+    }
+    pub struct X {
+        /// Tensors whose names no field can have.
+        #[tensor(flatten)]
+        pub others: TensorMap,
+    }
+    "#);
+}
+
+#[test]
+fn views_borrow_and_shapes_are_checked() {
+    let style = Style { views: true, shapes: true, ..STYLE };
+    insta::assert_snapshot!(code("a.0.w f32 2,3\na.1.w f32 2,4\nb.s bf16 ", &style), @r#"
+    use ndarray::{ArrayView0, ArrayView2};
+    use tensorfile::TensorFile;
+
+    #[derive(Debug, TensorFile)]
+    pub struct Model<'a> {
+        pub a: Vec<A<'a>>,
+        pub b: B<'a>,
+    }
+
+    #[derive(Debug, TensorFile)]
+    pub struct A<'a> {
+        /// `f32[2, _]`
+        #[tensor(shape = [2, _])]
+        pub w: ArrayView2<'a, f32>,
+    }
+
+    #[derive(Debug, TensorFile)]
+    pub struct B<'a> {
+        /// `bf16[]`
+        pub s: ArrayView0<'a, half::bf16>,
+    }
+    "#);
+}
+
+#[test]
+fn fields_without_names_are_numbered() {
+    let infos = [TensorInfo::new(Dtype::F32, [2]), TensorInfo::new(Dtype::U8, [])];
+    insta::assert_snapshot!(of_nameless(infos.iter(), &STYLE), @r#"
+    use ndarray::{Array0, Array1};
+    use tensorfile::TensorFile;
+
+    #[derive(Debug, TensorFile)]
+    pub struct Model {
+        /// `f32[2]`
+        pub t0: Array1<f32>,
+        /// `u8[]`
+        pub t1: Array0<u8>,
+    }
+    "#);
+}

@@ -1,0 +1,73 @@
+use std::path::PathBuf;
+
+use tensorfile::Format;
+use tensorfile::view::Subset;
+
+use crate::args::{Cast, Filter, Input, Rename, Target, WriteArgs, format_names, parse_bytes};
+use crate::exit::{At, Outcome, Verdict};
+use crate::export::{Export, Source};
+use crate::output::Stdout;
+
+/// Convert a file to another format, to other dtypes or to other names.
+///
+/// The new file replaces an existing one only when it is complete, so the input and the output can be the same file.
+/// Tensors are read and written in pieces, not held in memory.
+///
+/// Names that the format cannot store are embedded in an additional tensor. Everything else that it cannot store is an
+/// error; --lossy drops names and metadata. The metadata `format` of safetensors files, which names the library that a
+/// file was written for, is always dropped by other formats.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Convert {
+    #[command(flatten)]
+    input: Input,
+    /// The file to write, in the format of its extension; `-` for standard output
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// Write this format instead of that of the extension
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    to: Option<String>,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    rename: Rename,
+    #[command(flatten)]
+    cast: Cast,
+    /// Write shards of at most this size, such as 5GB, and an index of them
+    ///
+    /// A tensor that is larger has a shard of its own. If everything fits into one shard, one file is written.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    max_shard_size: Option<u64>,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile convert model.ptd model.tbs
+  tensorfile convert model.ptd half.ptd --dtype f16
+  tensorfile convert model.ptd mixed.ptd --dtype f32=bf16,i64=i32 -v
+  tensorfile convert model.ptd encoder.ptd --filter 'encoder.*' --rename 'encoder.*=*'
+  tensorfile convert model.ptd model.tbs --max-shard-size 5GB --dry-run
+  tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'";
+
+impl Convert {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        let matcher = self.filter.build()?;
+        let format = self.to.as_deref().and_then(Format::named);
+        let target = Target::new(&self.output, format)?.in_shards(self.max_shard_size);
+        let file = self.input.open()?;
+        let path = self.input.path();
+
+        let source = Source::new(&file, path);
+        let subset = Subset::new(&source, |name| matcher.matches(name));
+        let renamed = self.rename.apply(&subset)?;
+        let cast = self.cast.apply(&renamed)?;
+        let export = Export::plan(&self.write, &cast, file.metadata().at(path)?.entries, target)?;
+        export.run(&self.write, &cast.casts(), out)?;
+        if !self.write.dry_run {
+            self.cast.report(&cast.casts());
+        }
+        Ok(Verdict::Pass)
+    }
+}

@@ -1,0 +1,346 @@
+//! Compares the elements of two tensors: how many differ, where, and by how much.
+
+use std::cmp::Ordering;
+
+use serde::Serialize;
+use tensorfile::view::Scalar;
+use tensorfile::{Dtype, Number, Tensor};
+
+use crate::commands::show::Sparse;
+use crate::output::numbers::count;
+
+/// The arguments that allow small differences.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Tolerance {
+    /// Treat values as equal if they differ by at most X
+    #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = parse, allow_negative_numbers = true)]
+    atol: f64,
+    /// Treat values as equal if they differ by at most Y times the value in B; with --atol, by at most the sum of both, as
+    /// numpy's `allclose`
+    #[arg(long, value_name = "Y", default_value_t = 0.0, value_parser = parse, allow_negative_numbers = true)]
+    rtol: f64,
+}
+
+fn parse(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if number >= 0.0 { Ok(number) } else { Err("must not be negative".to_owned()) }
+}
+
+/// The differences between the values of two tensors.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ValueDiff {
+    /// The number of elements that differ.
+    pub differing: u64,
+    /// The number of elements compared; of sparse tensors, the coordinates that either of them stores.
+    pub of: u64,
+    /// The number of differing elements of which one is NaN or infinite.
+    not_finite: u64,
+    first: Option<Place>,
+    max_abs: Option<Extreme>,
+    max_rel: Option<Extreme>,
+}
+
+/// An element that differs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Place {
+    index: Vec<u64>,
+    /// `None` if a sparse tensor does not store the element.
+    a: Option<Scalar>,
+    b: Option<Scalar>,
+}
+
+/// The element with the largest difference.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Extreme {
+    difference: f64,
+    #[serde(flatten)]
+    place: Place,
+}
+
+/// Compares dense tensors that are read in pieces.
+#[derive(Debug)]
+pub struct Comparison<'a> {
+    dtypes: [Dtype; 2],
+    shape: &'a [usize],
+    tolerance: Tolerance,
+    diff: ValueDiff,
+}
+
+impl<'a> Comparison<'a> {
+    /// Starts to compare tensors of one shape whose dtypes [are comparable](are_comparable).
+    pub fn new(dtypes: [Dtype; 2], shape: &'a [usize], tolerance: Tolerance) -> Self {
+        Self { dtypes, shape, tolerance, diff: ValueDiff::default() }
+    }
+
+    /// Compares the next elements, the same number of both tensors.
+    pub fn update(&mut self, a: &[u8], b: &[u8]) {
+        /// The number of elements that are skipped at once if their bytes are equal.
+        const BLOCK: usize = 256;
+        let [size_a, size_b] = self.dtypes.map(Dtype::block_bytes);
+        let same_dtype = self.dtypes[0] == self.dtypes[1];
+        for (a, b) in a.chunks(BLOCK * size_a).zip(b.chunks(BLOCK * size_b)) {
+            if !(same_dtype && a == b) {
+                for (at, (a, b)) in a.chunks_exact(size_a).zip(b.chunks_exact(size_b)).enumerate() {
+                    let [a, b] = [(self.dtypes[0], a), (self.dtypes[1], b)]
+                        .map(|(dtype, bytes)| Scalar::from_le_bytes(dtype, bytes));
+                    self.compare(at, a, b);
+                }
+            }
+            self.diff.of += (a.len() / size_a) as u64;
+        }
+    }
+
+    /// Compares the elements that are `at` positions after those already counted.
+    fn compare(&mut self, at: usize, a: Scalar, b: Scalar) {
+        let Some(gap) = gap(self.dtypes, a, b, self.tolerance) else { return };
+        let (at, shape) = (self.diff.of + at as u64, self.shape);
+        self.diff.add(gap, || Place { index: index(at, shape), a: Some(a), b: Some(b) });
+    }
+
+    /// Returns whether any elements compared so far differ.
+    pub fn has_differences(&self) -> bool {
+        self.diff.differing > 0
+    }
+
+    pub fn finish(self) -> ValueDiff {
+        self.diff
+    }
+}
+
+/// Compares sparse tensors of one shape by their stored elements. An element that only one of them stores is a difference,
+/// even if it is zero.
+pub fn compare_sparse(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> ValueDiff {
+    let dtypes = [a.dtype(), b.dtype()];
+    let (a, b) = (Sparse::new(a), Sparse::new(b));
+    let (mut a, mut b) = (a.sorted().peekable(), b.sorted().peekable());
+    let mut diff = ValueDiff::default();
+    loop {
+        let order = match (a.peek(), b.peek()) {
+            (None, None) => return diff,
+            (Some((in_a, _)), Some((in_b, _))) => in_a.cmp(in_b),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+        };
+        diff.of += 1;
+        let (a, b) = (a.next_if(|_| order.is_le()), b.next_if(|_| order.is_ge()));
+        let gap = match (&a, &b) {
+            (Some((_, a)), Some((_, b))) => gap(dtypes, *a, *b, tolerance),
+            _ => Some(Gap::Other),
+        };
+        if let Some(gap) = gap {
+            let index = a.iter().chain(&b).map(|(index, _)| index).next().cloned().unwrap_or_default();
+            let value = |element: &Option<(Vec<u64>, Scalar)>| element.as_ref().map(|(_, value)| *value);
+            diff.add(gap, || Place { index: index.clone(), a: value(&a), b: value(&b) });
+        }
+    }
+}
+
+/// Returns whether elements of these dtypes can be compared. Bits that are not numbers compare only with the same dtype.
+pub fn are_comparable(dtypes: [Dtype; 2]) -> bool {
+    dtypes[0] == dtypes[1] || !dtypes.iter().any(|dtype| dtype.is_opaque())
+}
+
+/// The difference between two elements.
+enum Gap {
+    /// A finite number, with the element of B.
+    Number { difference: f64, b: f64 },
+    /// NaN or infinity.
+    NotFinite,
+    /// Different bits or truth values, or a missing element.
+    Other,
+}
+
+/// Returns the difference between two elements, or `None` if they are equal. NaN equals NaN, and 0.0 equals -0.0.
+fn gap(dtypes: [Dtype; 2], a: Scalar, b: Scalar, tolerance: Tolerance) -> Option<Gap> {
+    use Number::{Float, Integer};
+
+    if dtypes[0] == dtypes[1] && (dtypes[0].is_opaque() || dtypes[0] == Dtype::Bool) {
+        return (a != b).then_some(Gap::Other);
+    }
+    let (difference, b) = match (a.into(), b.into()) {
+        (Integer(a), Integer(b)) if a == b => return None,
+        (Integer(a), Integer(b)) => (a.abs_diff(b) as f64, b as f64),
+        (Float(a), Float(b)) if a == b || a.is_nan() && b.is_nan() => return None,
+        (Float(a), Float(b)) => ((a - b).abs(), b),
+        (Integer(a), Float(b)) => (mixed_difference(a, b)?, b),
+        (Float(a), Integer(b)) => (mixed_difference(b, a)?, b as f64),
+    };
+    match difference.is_finite() {
+        true if difference <= tolerance.atol + tolerance.rtol * b.abs() => None,
+        true => Some(Gap::Number { difference, b }),
+        false => Some(Gap::NotFinite),
+    }
+}
+
+/// Returns the difference between an integer and a float, or `None` if they are exactly equal.
+fn mixed_difference(integer: i128, float: f64) -> Option<f64> {
+    /// Larger than the integers of every dtype.
+    const LARGE: f64 = 1e30;
+    if float.fract() != 0.0 || float.abs() > LARGE {
+        return Some((integer as f64 - float).abs());
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is a whole number, and not that large")]
+    let difference = integer.abs_diff(float as i128);
+    (difference > 0).then_some(difference as f64)
+}
+
+/// Converts a position in row-major order to an index for each dim.
+fn index(position: u64, shape: &[usize]) -> Vec<u64> {
+    let mut left = position;
+    let mut index: Vec<u64> = shape
+        .iter()
+        .rev()
+        .map(|&dim| {
+            let dim = (dim as u64).max(1);
+            let at = left % dim;
+            left /= dim;
+            at
+        })
+        .collect();
+    index.reverse();
+    index
+}
+
+impl ValueDiff {
+    /// Adds an element that differs. `place` is only called if the element is kept.
+    fn add(&mut self, gap: Gap, place: impl Fn() -> Place) {
+        self.differing += 1;
+        if self.first.is_none() {
+            self.first = Some(place());
+        }
+        match gap {
+            Gap::Number { difference, b } => {
+                raise(&mut self.max_abs, difference, &place);
+                // Infinite if `b` is zero, which `raise` ignores.
+                raise(&mut self.max_rel, difference / b.abs(), &place);
+            }
+            Gap::NotFinite => self.not_finite += 1,
+            Gap::Other => {}
+        }
+    }
+
+    /// Describes the differences in a line of text.
+    pub fn summary(&self) -> String {
+        let Self { differing, of, not_finite, .. } = *self;
+        let verb = if differing == 1 { "differs" } else { "differ" };
+        let mut parts = vec![format!("{} of {} {verb}", count(differing), count(of))];
+        match (&self.max_abs, &self.max_rel) {
+            (Some(abs), Some(rel)) if abs.place == rel.place => {
+                let (abs, rel, place) = (short(abs.difference), short(rel.difference), abs.place.phrase());
+                parts.push(format!("max abs {abs}, max rel {rel} {place}"));
+            }
+            (abs, rel) => {
+                let extremes = [("abs", abs), ("rel", rel)].into_iter();
+                let extremes = extremes.filter_map(|(kind, extreme)| Some((kind, extreme.as_ref()?)));
+                parts.extend(extremes.map(|(kind, extreme)| {
+                    format!("max {kind} {} {}", short(extreme.difference), extreme.place.phrase())
+                }));
+            }
+        }
+        if not_finite > 0 {
+            parts.push(format!("{} by NaN or infinity", count(not_finite)));
+        }
+        if let Some(first) = self.first.as_ref().filter(|_| self.max_abs.is_none() || not_finite > 0) {
+            parts.push(format!("first {}", first.phrase()));
+        }
+        parts.join("; ")
+    }
+}
+
+/// Replaces the extreme if the difference is finite and larger.
+fn raise(extreme: &mut Option<Extreme>, difference: f64, place: impl Fn() -> Place) {
+    if difference.is_finite() && extreme.as_ref().is_none_or(|extreme| difference > extreme.difference) {
+        *extreme = Some(Extreme { difference, place: place() });
+    }
+}
+
+impl Place {
+    fn phrase(&self) -> String {
+        let value = |value: Option<Scalar>| value.map_or_else(|| "missing".to_owned(), |value| value.to_string());
+        format!("at {:?}: {} -> {}", self.index, value(self.a), value(self.b))
+    }
+}
+
+/// Formats a number with six digits.
+fn short(number: f64) -> String {
+    let rounded = format!("{number:.5e}").parse().unwrap_or(number);
+    Scalar::from(rounded).to_string().trim_end_matches(".0").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use tensorfile::{CooTensor, Element, TensorView};
+
+    use super::*;
+
+    const EXACT: Tolerance = Tolerance { atol: 0.0, rtol: 0.0 };
+
+    fn compared<A: Element, B: Element>(a: &[A], b: &[B], tolerance: Tolerance) -> ValueDiff {
+        let (a, b) = (TensorView::from_slice(a, [a.len()]).unwrap(), TensorView::from_slice(b, [b.len()]).unwrap());
+        let mut comparison = Comparison::new([A::DTYPE, B::DTYPE], a.shape(), tolerance);
+        comparison.update(a.as_bytes(), b.as_bytes());
+        comparison.finish()
+    }
+
+    fn count_of<A: Element, B: Element>(a: &[A], b: &[B]) -> u64 {
+        compared(a, b, EXACT).differing
+    }
+
+    #[test]
+    fn compares_exactly_across_dtypes() {
+        assert_eq!(count_of(&[1.0_f32, -2.0, 0.0], &[1_i8, -2, 0]), 0);
+        assert_eq!(count_of(&[true, false], &[1.0_f64, 0.0]), 0);
+        assert_eq!(count_of(&[u64::MAX], &[u64::MAX as f64]), 1);
+        assert_eq!(count_of(&[(1_i64 << 53) + 1], &[(1_u64 << 53) as f64]), 1);
+        assert_eq!(count_of(&[-1_i64], &[u64::MAX]), 1);
+        assert_eq!(count_of(&[0.1_f32], &[0.1_f64]), 1);
+        assert_eq!(count_of(&[1_i32], &[f32::INFINITY]), 1);
+        assert_eq!(count_of(&[0.5_f32], &[half::bf16::from_f32(0.5)]), 0);
+        assert!(!are_comparable([Dtype::QInt8, Dtype::I8]));
+    }
+
+    #[test]
+    fn nan_equals_nan_and_zeros_are_equal() {
+        assert_eq!(count_of(&[f32::NAN, 0.0], &[-f32::NAN, -0.0]), 0);
+        let found = compared(&[f32::NAN, 1.0, f32::INFINITY], &[1.0, f32::NAN, f32::INFINITY], EXACT);
+        assert_eq!(found.summary(), "2 of 3 differ; 2 by NaN or infinity; first at [0]: nan -> 1.0");
+    }
+
+    #[test]
+    fn tolerances_are_those_of_numpy() {
+        let close = |atol, rtol| compared(&[1.1_f64, 10.5], &[1.0_f64, 10.0], Tolerance { atol, rtol }).differing;
+        assert_eq!((close(0.2, 0.0), close(0.6, 0.0)), (1, 0));
+        assert_eq!((close(0.0, 0.06), close(0.0, 0.11)), (1, 0));
+        assert_eq!(close(0.05, 0.051), 0);
+        let infinite = compared(&[1.0_f32], &[f32::INFINITY], Tolerance { atol: 1.0, rtol: 1.0 });
+        assert_eq!(infinite.differing, 1);
+    }
+
+    #[test]
+    fn reports_where_differences_are_largest() {
+        let mut comparison = Comparison::new([Dtype::U8; 2], &[2, 3], EXACT);
+        comparison.update(&[1, 2, 3], &[1, 2, 13]);
+        comparison.update(&[4, 0, 6], &[4, 1, 6]);
+        let found = comparison.finish();
+        assert_eq!(found.summary(), "2 of 6 differ; max abs 10 at [0, 2]: 3 -> 13; max rel 1 at [1, 1]: 0 -> 1");
+    }
+
+    #[test]
+    fn bools_have_no_size_of_difference() {
+        let found = compared(&[true, false], &[true, true], EXACT);
+        assert_eq!(found.summary(), "1 of 2 differs; first at [1]: False -> True");
+    }
+
+    #[test]
+    fn compares_stored_elements_of_sparse_tensors() {
+        let tensor = |coordinates: &[u64], values: &[f32]| {
+            CooTensor::new([3, 3], coordinates.to_vec(), values.to_vec()).unwrap().to_tensor()
+        };
+        // In another order, and with duplicate coordinates.
+        let a = tensor(&[2, 2, 0, 1, 0, 1], &[5.0, 9.0, 1.0]);
+        let b = tensor(&[0, 1, 2, 2], &[1.0, 5.0]);
+        assert_eq!(compare_sparse(&a, &b, EXACT), ValueDiff { of: 2, ..ValueDiff::default() });
+        let found = compare_sparse(&a, &tensor(&[0, 1, 1, 0], &[1.0, 0.0]), EXACT);
+        assert_eq!(found.summary(), "2 of 3 differ; first at [1, 0]: missing -> 0.0");
+    }
+}

@@ -1,0 +1,299 @@
+mod compare;
+mod read;
+mod report;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::thread::Scope;
+
+use indexmap::IndexSet;
+use tensorfile::{File, FileTensor, Layout, TensorInfo};
+
+use crate::args::{Filter, display_name, format_names, is_stdin, open};
+use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::output::tensors::TensorRow;
+use crate::output::{Progress, Stdout, note};
+
+use compare::{Comparison, Tolerance, ValueDiff, are_comparable, compare_sparse};
+use read::{PIECE, Pieces, read_ahead};
+use report::{Aspect, MetadataDiff, Report, TensorDiff};
+
+/// Compare the names, dtypes, shapes and values of two files in any formats.
+///
+/// A line starts with `-` for a tensor that only A has, `+` for one that only B has, and `~` for one that differs, with A
+/// before an arrow and B after it. For values, it has the number of elements that differ, and the largest absolute and
+/// relative differences, which are relative to B. The order of tensors and the memory order of elements do not matter.
+///
+/// Values are compared as numbers, across dtypes too, and must be equal unless a tolerance is given. NaN equals NaN, and 0.0
+/// equals -0.0. Quantized and packed elements are compared as bits, with the same dtype only. Sparse tensors are equal if
+/// they store the same elements; they are not compared with dense tensors.
+///
+/// Values are read in pieces. A tensor that is sparse or not in row-major order is read into memory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Diff {
+    /// The first file; `-` for standard input
+    a: PathBuf,
+    /// The second file; `-` for standard input
+    b: PathBuf,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    tolerance: Tolerance,
+    /// Compare tensors at the same position instead of those with the same name
+    #[arg(long)]
+    by_position: bool,
+    /// Treat tensors as equal if only their dtypes differ
+    #[arg(long)]
+    ignore_dtype: bool,
+    #[command(flatten)]
+    depth: Depth,
+    /// Also compare metadata
+    #[arg(long)]
+    metadata: bool,
+    /// Print nothing, and stop at the first difference
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Read A as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    from_a: Option<String>,
+    /// Read B as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    from_b: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+struct Depth {
+    /// Compare only names
+    #[arg(long)]
+    names_only: bool,
+    /// Compare only names, dtypes and shapes; payloads are not read
+    #[arg(long)]
+    no_values: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile diff model.safetensors model.ptd
+  tensorfile diff --atol 1e-6 --rtol 1e-5 before.ptd after.ptd
+  tensorfile diff --ignore-dtype --rtol 0.01 --filter '*.weight' model.ptd model-bf16.ptd
+  tensorfile diff --by-position named.ptd nameless.btf
+  tensorfile diff --quiet a.ptd b.ptd || echo they differ";
+
+impl Diff {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        if is_stdin(&self.a) && is_stdin(&self.b) {
+            return Err(Failure::usage("only one of the files can be standard input"));
+        }
+        let matcher = self.filter.build()?;
+        let a = open(&self.a, self.from_a.as_deref())?;
+        let b = open(&self.b, self.from_b.as_deref())?;
+        let mut pairs = if self.by_position { by_position(&a, &b) } else { by_name(&a, &b) };
+        if !pairs.is_empty() && pairs.iter().all(|pair| pair.both().is_none()) {
+            self.suggest_by_position(&a, &b);
+        }
+        pairs.retain(|pair| matcher.matches(pair.name()));
+        matcher.expect_some(pairs.len())?;
+
+        let metadata = if self.metadata { self.metadata_diffs(&a, &b)? } else { Vec::new() };
+        let tensors = match self.quiet && !metadata.is_empty() {
+            true => Vec::new(),
+            false => std::thread::scope(|scope| self.tensor_diffs(scope, &pairs))?,
+        };
+        let report =
+            Report { equal: tensors.is_empty() && metadata.is_empty(), compared: pairs.len(), tensors, metadata };
+        if self.json {
+            out.json(&report)?;
+        } else if !self.quiet {
+            let names = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
+            report.print(self.equal_by(), &names, out)?;
+        }
+        Ok(Verdict::from_pass(report.equal))
+    }
+
+    /// Describes the comparison that equal tensors passed, if it was not a full one.
+    fn equal_by(&self) -> &'static str {
+        match (self.depth.names_only, self.depth.no_values) {
+            (true, _) => " by name",
+            (_, true) => " by name, dtype and shape",
+            _ => "",
+        }
+    }
+
+    /// Suggests `--by-position` for files without names.
+    fn suggest_by_position(&self, a: &File, b: &File) {
+        let has_names = |file: &File| file.tensors().any(|tensor| tensor.has_name());
+        for (file, path) in [(a, &self.a), (b, &self.b)] {
+            if !file.is_empty() && !has_names(file) {
+                let path = display_name(path).display();
+                note(format_args!("{path} has no names; --by-position compares tensors at the same position"));
+            }
+        }
+    }
+
+    fn tensor_diffs<'scope, 'f: 'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        pairs: &[Pair<'f>],
+    ) -> Outcome<Vec<TensorDiff<'f>>> {
+        let [path_a, path_b] = [&self.a, &self.b].map(|path| display_name(path));
+        let (dense_a, dense_b) =
+            pairs.iter().filter(|pair| self.method(pair) == Method::Dense).filter_map(Pair::both).unzip();
+        let compared = pairs.iter().filter(|pair| self.method(pair) != Method::None);
+        let mut reading = Reading {
+            a: read_ahead(scope, path_a, dense_a),
+            b: read_ahead(scope, path_b, dense_b),
+            progress: Progress::bytes(compared.map(Pair::bytes).sum()),
+        };
+        let mut diffs = Vec::new();
+        for pair in pairs {
+            let values = match (pair.both(), self.method(pair)) {
+                (Some((a, b)), Method::Dense) => Some(self.compare_dense(a, b, &mut reading)?),
+                (Some((a, b)), Method::Sparse) => {
+                    reading.progress.advance(usize::try_from(pair.bytes()).unwrap_or(usize::MAX));
+                    Some(compare_sparse(&a.read().at(path_a)?, &b.read().at(path_b)?, self.tolerance))
+                }
+                _ => None,
+            };
+            diffs.extend(self.tensor_diff(pair, values));
+            if self.quiet && !diffs.is_empty() {
+                break;
+            }
+        }
+        Ok(diffs)
+    }
+
+    /// Returns the method that compares the values of a pair.
+    fn method(&self, pair: &Pair<'_>) -> Method {
+        let reads_values = !self.depth.names_only && !self.depth.no_values;
+        let is_comparable = |(a, b): &(FileTensor<'_>, FileTensor<'_>)| {
+            a.shape() == b.shape() && are_comparable([a.dtype(), b.dtype()])
+        };
+        let Some((a, b)) = pair.both().filter(|pair| reads_values && is_comparable(pair)) else { return Method::None };
+        match (Kind::of(a.info()), Kind::of(b.info())) {
+            (Kind::Sparse, Kind::Sparse) => Method::Sparse,
+            (a, b) if a == b => Method::Dense,
+            _ => Method::None,
+        }
+    }
+
+    fn compare_dense(&self, a: FileTensor<'_>, b: FileTensor<'_>, reading: &mut Reading) -> Outcome<ValueDiff> {
+        let mut comparison = Comparison::new([a.dtype(), b.dtype()], a.shape(), self.tolerance);
+        for _ in 0..a.shape().elements().unwrap_or_default().div_ceil(PIECE) {
+            // Each thread sends this number of pieces, or a failure.
+            let (Ok(a), Ok(b)) = (reading.a.recv(), reading.b.recv()) else { break };
+            let (a, b) = (a?, b?);
+            comparison.update(&a, &b);
+            reading.progress.advance(a.len() + b.len());
+            if self.quiet && comparison.has_differences() {
+                break;
+            }
+        }
+        Ok(comparison.finish())
+    }
+
+    /// Returns the differences of a pair, if it has any.
+    fn tensor_diff<'f>(&self, pair: &Pair<'f>, values: Option<ValueDiff>) -> Option<TensorDiff<'f>> {
+        let what = match (pair.a, pair.b) {
+            (Some(_), None) => vec![Aspect::OnlyInA],
+            (None, _) => vec![Aspect::OnlyInB],
+            (Some(_), Some(_)) if self.depth.names_only => vec![],
+            (Some(a), Some(b)) => {
+                let (a, b) = (a.info(), b.info());
+                let same_dtype = a.dtype == b.dtype || self.ignore_dtype && are_comparable([a.dtype, b.dtype]);
+                let differ = [
+                    (Aspect::Dtype, !same_dtype),
+                    (Aspect::Shape, a.shape != b.shape),
+                    (Aspect::Kind, Kind::of(a) != Kind::of(b)),
+                    (Aspect::Values, values.as_ref().is_some_and(|values| values.differing > 0)),
+                ];
+                differ.into_iter().filter(|(_, differs)| *differs).map(|(aspect, _)| aspect).collect()
+            }
+        };
+        let (a, b) = (pair.a.map(TensorRow::from), pair.b.map(TensorRow::from));
+        (!what.is_empty()).then(|| TensorDiff { name: pair.name(), what, a, b, values })
+    }
+
+    fn metadata_diffs(&self, a: &File, b: &File) -> Outcome<Vec<MetadataDiff>> {
+        let a = a.metadata().at(display_name(&self.a))?.entries;
+        let b = b.metadata().at(display_name(&self.b))?.entries;
+        let keys: IndexSet<&String> = a.keys().chain(b.keys()).collect();
+        let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
+        let diff = |key: &String| MetadataDiff { key: key.clone(), a: a.get(key).cloned(), b: b.get(key).cloned() };
+        Ok(differ.map(diff).collect())
+    }
+}
+
+/// A tensor of A and the tensor of B that it is compared with. At least one of them exists.
+#[derive(Debug, Clone, Copy)]
+struct Pair<'f> {
+    a: Option<FileTensor<'f>>,
+    b: Option<FileTensor<'f>>,
+}
+
+fn by_name<'f>(a: &'f File, b: &'f File) -> Vec<Pair<'f>> {
+    let mut left: HashMap<&str, FileTensor<'f>> = b.tensors().map(|tensor| (tensor.name(), tensor)).collect();
+    let in_a = a.tensors().map(|tensor| Pair { a: Some(tensor), b: left.remove(tensor.name()) });
+    let mut pairs: Vec<Pair<'f>> = in_a.collect();
+    let only_in_b = b.tensors().filter(|tensor| left.contains_key(tensor.name()));
+    pairs.extend(only_in_b.map(|tensor| Pair { a: None, b: Some(tensor) }));
+    pairs
+}
+
+fn by_position<'f>(a: &'f File, b: &'f File) -> Vec<Pair<'f>> {
+    let (mut in_a, mut in_b) = (a.tensors(), b.tensors());
+    (0..a.len().max(b.len())).map(|_| Pair { a: in_a.next(), b: in_b.next() }).collect()
+}
+
+impl<'f> Pair<'f> {
+    fn both(&self) -> Option<(FileTensor<'f>, FileTensor<'f>)> {
+        self.a.zip(self.b)
+    }
+
+    /// Returns the name in A, or the name in B if A has none.
+    fn name(&self) -> &'f str {
+        let named = [self.a, self.b].into_iter().flatten().find(FileTensor::has_name);
+        named.or(self.a).or(self.b).map_or("", |tensor| tensor.name())
+    }
+
+    fn bytes(&self) -> u64 {
+        [self.a, self.b].iter().flatten().map(FileTensor::payload_bytes).sum()
+    }
+}
+
+/// A way to compare the values of a pair: element by element, by coordinates, or not at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Dense,
+    Sparse,
+    None,
+}
+
+/// The kind of a tensor. Tensors of different kinds are not compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Dense,
+    Sparse,
+    Blob,
+}
+
+impl Kind {
+    fn of(info: &TensorInfo) -> Self {
+        match info.layout {
+            Layout::Coo { .. } => Self::Sparse,
+            Layout::Blob => Self::Blob,
+            _ => Self::Dense,
+        }
+    }
+}
+
+/// The dense tensors of both files, which threads read ahead.
+struct Reading {
+    a: Pieces,
+    b: Pieces,
+    progress: Progress,
+}

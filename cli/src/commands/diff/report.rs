@@ -1,0 +1,115 @@
+//! The differences between two files, as text and JSON.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::compare::ValueDiff;
+use crate::output::numbers::{count, counted};
+use crate::output::tensors::{TensorRow, type_label};
+use crate::output::{Column, Stdout, Table, escape};
+
+#[derive(Debug, Serialize)]
+pub struct Report<'f> {
+    pub equal: bool,
+    /// The number of names in either file.
+    pub compared: usize,
+    pub tensors: Vec<TensorDiff<'f>>,
+    pub metadata: Vec<MetadataDiff>,
+}
+
+/// The differences between two tensors.
+#[derive(Debug, Serialize)]
+pub struct TensorDiff<'f> {
+    pub name: &'f str,
+    pub what: Vec<Aspect>,
+    pub a: Option<TensorRow<'f>>,
+    pub b: Option<TensorRow<'f>>,
+    /// `None` if the values were not compared.
+    pub values: Option<ValueDiff>,
+}
+
+/// A property in which tensors differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aspect {
+    OnlyInA,
+    OnlyInB,
+    Dtype,
+    Shape,
+    /// Dense, sparse or a blob.
+    Kind,
+    Values,
+}
+
+/// A metadata entry that differs.
+#[derive(Debug, Serialize)]
+pub struct MetadataDiff {
+    pub key: String,
+    pub a: Option<String>,
+    pub b: Option<String>,
+}
+
+impl Report<'_> {
+    /// Prints a line for each difference, and a summary.
+    pub fn print(&self, equal_by: &str, files: &[String; 2], out: &mut Stdout) -> io::Result<()> {
+        let mut table = Table::without_header([Column::Left, Column::Left, Column::Left]);
+        for tensor in &self.tensors {
+            table.row([tensor.mark(), tensor.name, &tensor.text()]);
+        }
+        for MetadataDiff { key, a, b } in &self.metadata {
+            let key = format!("metadata {key}");
+            let quoted = |text: &Option<String>| format!("{:?}", text.as_deref().unwrap_or_default());
+            match (a, b) {
+                (a, None) => table.row(["-", &key, &quoted(a)]),
+                (None, b) => table.row(["+", &key, &quoted(b)]),
+                (a, b) => table.row(["~", &key, &format!("{} -> {}", quoted(a), quoted(b))]),
+            }
+        }
+        table.print(out)?;
+        writeln!(out, "{}", escape(&self.summary(equal_by, files)))
+    }
+
+    fn summary(&self, equal_by: &str, files: &[String; 2]) -> String {
+        let with = |aspect: Aspect| self.tensors.iter().filter(|tensor| tensor.what.contains(&aspect)).count();
+        let [only_a, only_b] = [Aspect::OnlyInA, Aspect::OnlyInB].map(with);
+        let different = self.tensors.len() - only_a - only_b;
+        let equal = counted(self.compared - self.tensors.len(), "tensor");
+        let mut parts = vec![format!("{equal} equal{equal_by}")];
+        let mut part = |number: usize, text: &str| {
+            if number > 0 {
+                parts.push(format!("{} {text}", count(number as u64)));
+            }
+        };
+        part(different, "different");
+        part(only_a, &format!("only in {}", files[0]));
+        part(only_b, &format!("only in {}", files[1]));
+        part(self.metadata.len(), "different in the metadata");
+        parts.join(", ")
+    }
+}
+
+impl TensorDiff<'_> {
+    fn mark(&self) -> &'static str {
+        match (self.a, self.b) {
+            (_, None) => "-",
+            (None, _) => "+",
+            _ => "~",
+        }
+    }
+
+    fn text(&self) -> String {
+        let (Some(a), Some(b)) = (self.a, self.b) else {
+            return [self.a, self.b].iter().flatten().map(|tensor| type_label(tensor.info)).collect();
+        };
+        let mut parts = Vec::new();
+        if self.what != [Aspect::Values] {
+            parts.push(format!("{} -> {}", type_label(a.info), type_label(b.info)));
+        }
+        parts.extend(self.values.as_ref().map(|values| match values.differing {
+            0 => "equal values".to_owned(),
+            _ => values.summary(),
+        }));
+        parts.join("; ")
+    }
+}

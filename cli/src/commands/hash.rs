@@ -1,0 +1,134 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tensorfile::{Digest, File};
+
+use crate::args::{display_name, format_names, open};
+use crate::digests::{self, Manifest, write_line};
+use crate::exit::{Failure, Outcome, Verdict, for_each};
+use crate::output::{Stdout, escape};
+
+/// Print digests of files, which are equal for equal tensors in any format.
+///
+/// A digest covers names, dtypes, shapes and elements. It does not depend on the format, the order of tensors, the memory
+/// order of elements, or metadata. A tensor without a name is identified by its position. Elements are compared as
+/// bytes: 0.0 differs from -0.0.
+///
+/// The output has the lines of b3sum and sha256sum, but the digest is not that of the file's bytes. Tensors are read in
+/// pieces, except those that are sparse or not in row-major order.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Hash {
+    /// The files; `-` for standard input
+    #[arg(value_name = "FILE", required_unless_present = "check")]
+    files: Vec<PathBuf>,
+    /// Read the files as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    from: Option<String>,
+    /// Print a line for each tensor of a single file
+    #[arg(long, short)]
+    tensors: bool,
+    /// Check the files listed in MANIFEST, the output of an earlier run; with --tensors, check the tensors of a file
+    #[arg(long, short, value_name = "MANIFEST")]
+    check: Option<PathBuf>,
+    /// Print JSON, with the digests of files and of their tensors
+    #[arg(long, conflicts_with_all = ["tensors", "check"])]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile hash model.safetensors model.ptd
+  tensorfile hash *.ptd > digests && tensorfile hash --check digests
+  tensorfile hash --tensors model.ptd > tensors && tensorfile hash --tensors --check tensors model.btf
+  tensorfile hash --json model.ptd | jq '.[].tensors[].name'";
+
+impl Hash {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        match (&self.check, &self.files[..]) {
+            (None, [file]) if self.tensors => self.print_tensors(file, out),
+            (Some(manifest), [file]) if self.tensors => self.check_tensors(manifest, file, out),
+            _ if self.tensors => Err(Failure::usage("--tensors takes a single file")),
+            (Some(manifest), []) => self.check_files(manifest, out),
+            (Some(_), _) => {
+                Err(Failure::usage("--check takes the files from the manifest; use --tensors to check a given file"))
+            }
+            (None, _) if self.json => self.print_json(out),
+            (None, files) => for_each(files, |path| {
+                write_line(out, &path.display().to_string(), self.digest(path)?)?;
+                Ok(Verdict::Pass)
+            }),
+        }
+    }
+
+    fn open(&self, path: &Path) -> Outcome<File> {
+        open(path, self.from.as_deref())
+    }
+
+    fn digest(&self, path: &Path) -> Outcome<Digest> {
+        Ok(digests::of_file(&digests::of_tensors(&self.open(path)?, display_name(path))?))
+    }
+
+    fn print_tensors(&self, path: &Path, out: &mut Stdout) -> Outcome {
+        for (name, digest) in digests::of_tensors(&self.open(path)?, display_name(path))? {
+            write_line(out, name, digest)?;
+        }
+        Ok(Verdict::Pass)
+    }
+
+    fn print_json(&self, out: &mut Stdout) -> Outcome {
+        let mut rows = Vec::new();
+        let outcome = for_each(&self.files, |path| {
+            let file = self.open(path)?;
+            let tensors = digests::of_tensors(&file, display_name(path))?;
+            rows.push(FileRow {
+                file: path.display().to_string(),
+                format: file.format().name,
+                digest: digests::of_file(&tensors),
+                tensors: tensors
+                    .iter()
+                    .map(|(name, digest)| TensorRow { name: (*name).to_owned(), digest: *digest })
+                    .collect(),
+            });
+            Ok(Verdict::Pass)
+        });
+        out.json(&rows)?;
+        outcome
+    }
+
+    fn check_files(&self, manifest: &Path, out: &mut Stdout) -> Outcome {
+        for_each(Manifest::read(manifest)?.entries(), |(name, expected)| {
+            let is_equal = self.digest(Path::new(name))? == *expected;
+            writeln!(out, "{}: {}", escape(name), if is_equal { "ok" } else { "differs" })?;
+            Ok(Verdict::from_pass(is_equal))
+        })
+    }
+
+    fn check_tensors(&self, manifest: &Path, path: &Path, out: &mut Stdout) -> Outcome {
+        let manifest = Manifest::read(manifest)?;
+        let differences = manifest.differences(&digests::of_tensors(&self.open(path)?, display_name(path))?);
+        let path = display_name(path).display().to_string();
+        for difference in &differences {
+            writeln!(out, "{}: {}", escape(&path), escape(difference))?;
+        }
+        if differences.is_empty() {
+            writeln!(out, "{}: ok", escape(&path))?;
+        }
+        Ok(Verdict::from_pass(differences.is_empty()))
+    }
+}
+
+#[derive(Serialize)]
+struct FileRow {
+    file: String,
+    format: &'static str,
+    digest: Digest,
+    tensors: Vec<TensorRow>,
+}
+
+#[derive(Serialize)]
+struct TensorRow {
+    name: String,
+    digest: Digest,
+}

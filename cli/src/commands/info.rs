@@ -1,0 +1,166 @@
+use std::io;
+
+use indexmap::IndexMap;
+use serde::Serialize;
+use tensorfile::view::{ByteMap, is_aligned};
+use tensorfile::{File, FileMetadata};
+
+use crate::args::Input;
+use crate::exit::{At, Outcome, Verdict};
+use crate::output::numbers::{Sizes, count, counted};
+use crate::output::tensors::{TensorRow, Total, dtype_label};
+use crate::output::{Column, Stdout, Table};
+
+/// Describe a file: format, size, dtypes, layout, metadata and warnings.
+///
+/// Only the index and the metadata are read. Bytes that are not payload belong to the index, to record headers or to
+/// padding, or are unused.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Info {
+    #[command(flatten)]
+    input: Input,
+    /// Print JSON, with sizes in bytes
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    sizes: Sizes,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile info model.ptd
+  tensorfile info --json model.ptd | jq .storage.alignment
+  curl --silent https://example.org/model.ptd | tensorfile info -";
+
+/// The maximum number of characters of a metadata value that are printed.
+const MAX_VALUE: usize = 200;
+
+impl Info {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        let file = self.input.open()?;
+        let metadata = file.metadata().at(self.input.path())?;
+        let description = Description::of(&file, &metadata);
+        if self.json {
+            out.json(&description)?;
+        } else {
+            self.print(&description, out)?;
+        }
+        Ok(Verdict::Pass)
+    }
+
+    fn print(&self, file: &Description<'_>, out: &mut Stdout) -> io::Result<()> {
+        let mut table = Table::without_header([Column::Left, Column::Left]);
+        let mut section = |title: &str, lines: Vec<String>| {
+            for (at, line) in lines.into_iter().enumerate() {
+                table.row([if at == 0 { title } else { "" }, &line]);
+            }
+        };
+        let version = file.version.map(|version| format!(", version {version}")).unwrap_or_default();
+        section("format", vec![format!("{}{version}", file.format)]);
+        section("size", vec![self.sizes.phrase(file.size)]);
+        section("tensors", vec![tensors(&file.total)]);
+        section("dtypes", self.dtypes(file));
+        section("payload", self.payload(&file.storage));
+        section("other bytes", self.other_bytes(&file.storage));
+        section("alignment", alignment(file));
+        section("metadata", file.metadata.iter().map(|(key, value)| format!("{key} = {}", cut(value))).collect());
+        section("warnings", file.warnings.to_vec());
+        table.print(out)
+    }
+
+    fn dtypes(&self, file: &Description<'_>) -> Vec<String> {
+        let line = |(dtype, total): (&&str, &Total)| {
+            let Total { tensors, parameters, bytes } = *total;
+            let tensors = counted(tensors, "tensor");
+            format!("{dtype}: {tensors}, {}, {}", counted(parameters, "parameter"), self.sizes.phrase(bytes))
+        };
+        file.dtypes.iter().map(line).collect()
+    }
+
+    fn payload(&self, map: &ByteMap) -> Vec<String> {
+        let mut lines = vec![self.sizes.phrase(map.payload)];
+        if map.shared > 0 {
+            lines.push(format!("{} saved by tensors that share their bytes", self.sizes.phrase(map.shared)));
+        }
+        lines
+    }
+
+    fn other_bytes(&self, map: &ByteMap) -> Vec<String> {
+        let ByteMap { before, between, gaps, largest_gap, after, .. } = *map;
+        let size = |bytes| self.sizes.phrase(bytes);
+        let mut lines = Vec::new();
+        if before > 0 {
+            lines.push(format!("{} before the first payload", size(before)));
+        }
+        if between > 0 {
+            let gaps = counted(gaps, "gap");
+            lines.push(format!("{} between payloads, in {gaps} of up to {}", size(between), size(largest_gap)));
+        }
+        if after > 0 {
+            lines.push(format!("{} after the last payload", size(after)));
+        }
+        lines
+    }
+}
+
+fn tensors(total: &Total) -> String {
+    format!("{} with {}", count(total.tensors as u64), counted(total.parameters, "parameter"))
+}
+
+fn alignment(file: &Description<'_>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(alignment) = file.storage.alignment {
+        lines.push(format!("payloads start at multiples of {}", counted(alignment, "byte")));
+    }
+    if file.misaligned > 0 {
+        let tensors = counted(file.misaligned, "tensor");
+        lines.push(format!("{tensors} cannot be borrowed, because the elements are not aligned"));
+    }
+    lines
+}
+
+/// Cuts a long text.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_VALUE) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], count(text.len() as u64)),
+        None => text.to_owned(),
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Description<'f> {
+    format: &'static str,
+    version: Option<&'f str>,
+    /// The length of the file in bytes.
+    size: u64,
+    total: Total,
+    /// The sums for each dtype, in the order of the file.
+    dtypes: IndexMap<&'static str, Total>,
+    storage: ByteMap,
+    /// The number of tensors whose elements are not aligned.
+    misaligned: usize,
+    metadata: &'f IndexMap<String, String>,
+    warnings: &'f [String],
+}
+
+impl<'f> Description<'f> {
+    fn of(file: &File, metadata: &'f FileMetadata) -> Self {
+        let (mut total, mut dtypes) = (Total::default(), IndexMap::<_, Total>::new());
+        for tensor in file.tensors().map(TensorRow::from) {
+            total.add(&tensor);
+            dtypes.entry(dtype_label(tensor.info)).or_default().add(&tensor);
+        }
+        Self {
+            format: file.format().name,
+            version: metadata.version.as_deref(),
+            size: file.file_bytes(),
+            total,
+            dtypes,
+            storage: ByteMap::of_file(file),
+            misaligned: file.tensors().filter(|tensor| !is_aligned(tensor)).count(),
+            metadata: &metadata.entries,
+            warnings: &metadata.warnings,
+        }
+    }
+}

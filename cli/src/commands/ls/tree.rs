@@ -1,0 +1,122 @@
+//! Names as a tree that branches at dots, with the sums of each branch.
+
+use indexmap::IndexMap;
+use tensorfile::TensorInfo;
+
+/// The maximum number of segments; further dots are text. It bounds the depth for hostile names.
+const MAX_DEPTH: usize = 128;
+
+/// A line of a tree.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The lines that draw the tree, before the label.
+    pub branch: String,
+    /// A segment of the names below, or several if nothing branches off between them.
+    pub label: String,
+    /// The tensor with this name.
+    pub info: Option<TensorInfo>,
+    /// The number of tensors here and below.
+    pub tensors: usize,
+    /// The bytes of these tensors.
+    pub bytes: u64,
+}
+
+/// Returns the lines of the tree, in the order of the tensors. The root has no line.
+pub fn tree<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a TensorInfo, u64)>) -> Vec<Line> {
+    let mut root = Node::default();
+    for (name, info, bytes) in tensors {
+        let mut node = &mut root;
+        for segment in name.splitn(MAX_DEPTH, '.') {
+            node = node.below.entry(segment).or_default();
+            node.tensors += 1;
+            node.bytes = node.bytes.saturating_add(bytes);
+        }
+        node.info = Some(info);
+    }
+    let mut lines = Vec::new();
+    root.lines("", true, &mut lines);
+    lines
+}
+
+#[derive(Debug, Default)]
+struct Node<'a> {
+    info: Option<&'a TensorInfo>,
+    tensors: usize,
+    bytes: u64,
+    below: IndexMap<&'a str, Node<'a>>,
+}
+
+impl Node<'_> {
+    fn lines(&self, indent: &str, is_root: bool, lines: &mut Vec<Line>) {
+        let last = self.below.len().saturating_sub(1);
+        for (at, (segment, node)) in self.below.iter().enumerate() {
+            let (node, label) = node.skip_single_children(segment);
+            let (branch, below) = match (is_root, at == last) {
+                (true, _) => ("", ""),
+                (false, false) => ("├── ", "│   "),
+                (false, true) => ("└── ", "    "),
+            };
+            let branch = format!("{indent}{branch}");
+            lines.push(Line { branch, label, info: node.info.cloned(), tensors: node.tensors, bytes: node.bytes });
+            node.lines(&format!("{indent}{below}"), false, lines);
+        }
+    }
+
+    /// Descends to the first node that is a tensor or has several children; returns it with the segments on the way.
+    fn skip_single_children(&self, segment: &str) -> (&Self, String) {
+        let (mut node, mut label) = (self, segment.to_owned());
+        while let (None, 1, Some((segment, only))) = (node.info, node.below.len(), node.below.first()) {
+            label.push('.');
+            label.push_str(segment);
+            node = only;
+        }
+        (node, label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tensorfile::Dtype;
+
+    use super::*;
+
+    fn drawn(names: &[&str]) -> Vec<String> {
+        let info = TensorInfo::new(Dtype::F32, [2]);
+        let lines = tree(names.iter().map(|name| (*name, &info, 8)));
+        let line = |line: &Line| {
+            let info = line.info.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("{}{} {} {} {info}", line.branch, line.label, line.tensors, line.bytes).trim_end().to_owned()
+        };
+        lines.iter().map(line).collect()
+    }
+
+    #[test]
+    fn branches_have_sums() {
+        let names = ["enc.l.0.w", "enc.l.0.b", "enc.l.1.w", "enc.norm", "head.w", "x"];
+        let expected = [
+            "enc 4 32",
+            "├── l 3 24",
+            "│   ├── 0 2 16",
+            "│   │   ├── w 1 8 f32[2]",
+            "│   │   └── b 1 8 f32[2]",
+            "│   └── 1.w 1 8 f32[2]",
+            "└── norm 1 8 f32[2]",
+            "head.w 1 8 f32[2]",
+            "x 1 8 f32[2]",
+        ];
+        assert_eq!(drawn(&names), expected);
+    }
+
+    #[test]
+    fn tensors_can_be_branches() {
+        assert_eq!(drawn(&["a.b", "a", "a.b.c"]), ["a 3 24 f32[2]", "└── b 2 16 f32[2]", "    └── c 1 8 f32[2]"]);
+        assert_eq!(drawn(&["", ".", "a."]), [" 2 16 f32[2]", "└──  1 8 f32[2]", "a. 1 8 f32[2]"]);
+    }
+
+    #[test]
+    fn bounds_the_depth() {
+        let deep = ".a".repeat(100_000);
+        let names: Vec<&str> = (0..deep.len()).step_by(1000).map(|end| &deep[..end]).collect();
+        assert!(drawn(&names).len() <= names.len() + MAX_DEPTH);
+    }
+}

@@ -1,0 +1,83 @@
+//! `completions` and `man`: generated from the definition of the command line.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Command, CommandFactory};
+use clap_complete::Shell;
+
+use crate::Cli;
+use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::output::Stdout;
+
+/// Print a completion script for a shell.
+#[derive(Debug, clap::Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
+pub struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  tensorfile completions bash > ~/.local/share/bash-completion/completions/tensorfile
+  tensorfile completions zsh > ~/.zfunc/_tensorfile
+  tensorfile completions fish > ~/.config/fish/completions/tensorfile.fish";
+
+impl Completions {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        // The generator panics if the output is closed, so it writes to memory.
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut Cli::command(), "tensorfile", &mut script);
+        out.write_all(&script)?;
+        Ok(Verdict::Pass)
+    }
+}
+
+/// Print a manual page, or write all of them to a directory.
+#[derive(Debug, clap::Args)]
+#[command(after_help = MAN_EXAMPLES)]
+pub struct Man {
+    /// The command whose page is printed; by default, the page of `tensorfile` itself
+    #[arg(conflicts_with = "directory")]
+    command: Option<String>,
+    /// Write the pages of `tensorfile` and all its commands to this directory, which is created if necessary
+    #[arg(long = "out", value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  tensorfile man ls | man -l -
+  tensorfile man --out ~/.local/share/man/man1";
+
+impl Man {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        let mut program = Cli::command();
+        // Gives each command the name that `man` looks up: `tensorfile-ls`.
+        program.build();
+        if let Some(directory) = &self.directory {
+            std::fs::create_dir_all(directory).at(directory)?;
+            for command in std::iter::once(&program).chain(program.get_subcommands()) {
+                let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+                let path = directory.join(format!("{name}.1"));
+                std::fs::write(&path, page(command)?).at(&path)?;
+            }
+            return Ok(Verdict::Pass);
+        }
+        let command = match &self.command {
+            None => &program,
+            Some(name) => program.find_subcommand(name).ok_or_else(|| {
+                Failure::usage(format_args!("unknown command `{name}`; `tensorfile --help` lists the commands"))
+            })?,
+        };
+        out.write_all(&page(command)?)?;
+        Ok(Verdict::Pass)
+    }
+}
+
+fn page(command: &Command) -> Outcome<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    Ok(page)
+}

@@ -1,0 +1,255 @@
+mod gather;
+mod sparse;
+
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use clap::ValueEnum;
+use tensorfile::view::{PrintOptions, Scalar, scalars};
+use tensorfile::{Dtype, Error, FileTensor, Format, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
+
+use crate::args::{Axis, Input, Slice};
+use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::output::tensors::type_label;
+use crate::output::{FAINT, Progress, Stdout, escape};
+use crate::pieces::Pieces;
+
+use gather::gather;
+pub use sparse::Sparse;
+
+/// Show the elements of a tensor, or of a slice of it.
+///
+/// Text looks as numpy prints it: tensors with more than 1000 elements are summarized, and only the shown elements are
+/// read. Floats have up to 8 digits after the point. All other formats have every element, with enough digits to
+/// distinguish it from others of its dtype. Quantized and packed elements are shown as integers.
+///
+/// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". CSV is for tensors of up to 2 dims, with a
+/// line for each row, or for each element of a vector. Raw is little-endian bytes in row-major order.
+///
+/// Sparse tensors are shown as their stored elements with coordinates.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Show {
+    #[command(flatten)]
+    input: Input,
+    /// The name of the tensor, or its position in the file, such as `#3`
+    name: String,
+    /// Show only this slice, in numpy's notation: `0:8,:`, `-1`, `::2`, `...,0`
+    #[arg(long, short, value_name = "SLICE", allow_hyphen_values = true)]
+    slice: Option<Slice>,
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t)]
+    format: OutputFormat,
+    /// Show every element as text, without a summary
+    #[arg(long)]
+    full: bool,
+    /// Show at most this number of digits after the point as text
+    #[arg(long, value_name = "DIGITS", default_value_t = 8, value_parser = clap::value_parser!(u8))]
+    precision: u8,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum OutputFormat {
+    /// Rows and columns, as numpy prints them
+    #[default]
+    Text,
+    /// Nested lists
+    Json,
+    /// Comma-separated values
+    Csv,
+    /// A numpy file
+    Npy,
+    /// Little-endian bytes
+    Raw,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile show model.ptd encoder.0.bias
+  tensorfile show model.ptd encoder.0.weight --slice '0:8, -3:'
+  tensorfile show model.ptd '#3' --format csv > table.csv
+  tensorfile show model.ptd encoder.0.bias --format json | jq 'max'
+  tensorfile show model.ptd encoder.0.bias --format raw | xxd | head";
+
+impl Show {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        if matches!(self.format, OutputFormat::Npy | OutputFormat::Raw) && out.is_terminal() {
+            return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
+        }
+        let file = self.input.open()?;
+        let tensor = file.get(&self.name).at(self.input.path())?;
+        if let Layout::Coo { .. } = tensor.layout() {
+            return self.show_sparse(tensor, out);
+        }
+
+        let axes = self.slice.clone().unwrap_or_else(Slice::all).axes(tensor.shape())?;
+        let selection = Selection { path: self.input.path(), tensor, axes };
+        let (dtype, shape) = (tensor.dtype(), selection.shape());
+        match self.format {
+            OutputFormat::Text => self.print_text(&selection, out)?,
+            OutputFormat::Json => print_json(dtype, &shape, &selection.read()?, out)?,
+            OutputFormat::Csv => print_csv(dtype, &shape, &selection.read()?, out)?,
+            OutputFormat::Npy => print_npy(&selection, out)?,
+            OutputFormat::Raw if self.slice.is_none() => print_raw(tensor, self.input.path(), out)?,
+            OutputFormat::Raw => out.write_all(&selection.read()?)?,
+        }
+        Ok(Verdict::Pass)
+    }
+
+    fn print_text(&self, selection: &Selection<'_>, out: &mut Stdout) -> Outcome<()> {
+        let options = self.print_options(out);
+        let summary = options.summary(&selection.shape());
+        // Dims that the slice removes are not in the summary, but are read.
+        let mut shown = summary.ranges();
+        let mut ranges = |axis: &Axis| if axis.drop { full(1) } else { shown.next().unwrap_or_default() };
+        let ranges: Vec<Vec<Range<usize>>> = selection.axes.iter().map(&mut ranges).collect();
+        let elements = selection.gather(&ranges)?;
+        writeln!(out, "{}", out.styled(FAINT, &self.title(selection)).into_owned())?;
+        options.write(out, selection.tensor.dtype(), &summary, &elements)?;
+        writeln!(out)?;
+        Ok(())
+    }
+
+    fn print_options(&self, out: &Stdout) -> PrintOptions {
+        let mut options = PrintOptions::new().precision(self.precision.into());
+        if self.full {
+            options = options.threshold(usize::MAX);
+        }
+        out.width().map_or(options, |width| options.line_width(width))
+    }
+
+    /// Returns the line above the elements.
+    fn title(&self, selection: &Selection<'_>) -> String {
+        let name = escape(selection.tensor.name());
+        let label = type_label(selection.tensor.info());
+        match &self.slice {
+            Some(slice) => {
+                let info = TensorInfo::new(selection.tensor.dtype(), selection.shape());
+                format!("{name}[{slice}]: {info} of {label}")
+            }
+            None => format!("{name}: {label}"),
+        }
+    }
+
+    fn show_sparse(&self, tensor: FileTensor<'_>, out: &mut Stdout) -> Outcome {
+        if self.slice.is_some() {
+            return Err(Failure::usage(format_args!("cannot slice `{}`, which is sparse", tensor.name())));
+        }
+        if self.format == OutputFormat::Raw {
+            print_raw(tensor, self.input.path(), out)?;
+            return Ok(Verdict::Pass);
+        }
+        let read = tensor.read().at(self.input.path())?;
+        let sparse = Sparse::new(&read);
+        match self.format {
+            OutputFormat::Json => sparse.print_json(out)?,
+            OutputFormat::Csv => sparse.print_csv(out)?,
+            OutputFormat::Npy => return Err(Failure::usage("npy cannot store sparse tensors; use json or csv")),
+            OutputFormat::Text | OutputFormat::Raw => {
+                let title = format!("{}: {}", escape(tensor.name()), type_label(tensor.info()));
+                writeln!(out, "{}", out.styled(FAINT, &title).into_owned())?;
+                sparse.print_text(&self.print_options(out), out)?;
+            }
+        }
+        Ok(Verdict::Pass)
+    }
+}
+
+/// The slice of a tensor that is shown.
+struct Selection<'a> {
+    path: &'a Path,
+    tensor: FileTensor<'a>,
+    axes: Vec<Axis>,
+}
+
+impl Selection<'_> {
+    /// Returns the shape of the slice.
+    fn shape(&self) -> Vec<usize> {
+        self.axes.iter().filter(|axis| !axis.drop).map(|axis| axis.count).collect()
+    }
+
+    /// Reads every element, in row-major order.
+    fn read(&self) -> Outcome<Vec<u8>> {
+        let ranges: Vec<Vec<Range<usize>>> = self.axes.iter().map(|axis| full(axis.count)).collect();
+        self.gather(&ranges)
+    }
+
+    /// Reads the elements at these ranges of each axis, in row-major order.
+    fn gather(&self, ranges: &[Vec<Range<usize>>]) -> Outcome<Vec<u8>> {
+        gather(&self.axes, ranges, self.tensor.dtype().block_bytes(), |ranges| {
+            let block = self.tensor.slice(ranges).at(self.path)?;
+            Ok(block.as_bytes().to_vec())
+        })
+    }
+}
+
+/// Returns all indices of a dim, as one range.
+fn full(len: usize) -> Vec<Range<usize>> {
+    std::iter::once(0..len).collect()
+}
+
+/// Writes the whole payload in pieces.
+fn print_raw(tensor: FileTensor<'_>, path: &Path, out: &mut Stdout) -> Outcome<()> {
+    let mut progress = Progress::bytes(tensor.payload_bytes());
+    let mut pieces = Pieces(|piece: &[u8]| {
+        out.write_all(piece)?;
+        progress.advance(piece.len());
+        Ok(())
+    });
+    tensor.write_row_major_to(&mut pieces).map_err(Error::from).at(path)
+}
+
+fn print_npy(selection: &Selection<'_>, out: &mut Stdout) -> Outcome<()> {
+    let npy = Format::named("npy").ok_or_else(|| Failure::usage("this build has no support for npy"))?;
+    let info = TensorInfo::new(selection.tensor.dtype(), selection.shape());
+    let tensor = Tensor::new(info, &selection.read()?).map_err(Error::from).at(selection.path)?;
+    let map: TensorMap = [("0", tensor)].into_iter().collect();
+    npy.to_writer(out, &map, &WriteOptions::new()).at(Path::new("standard output"))
+}
+
+fn print_json(dtype: Dtype, shape: &[usize], bytes: &[u8], out: &mut Stdout) -> io::Result<()> {
+    if shape.contains(&0) {
+        return writeln!(out, "[]");
+    }
+    // An element has an opening bracket for each dim that starts at it, and a closing one for each that ends.
+    let mut index = vec![0; shape.len()];
+    let mut starts = shape.len();
+    for scalar in scalars(dtype, bytes) {
+        write!(out, "{}", "[".repeat(starts))?;
+        write_json(scalar, out)?;
+        let ends = (0..shape.len()).rev().take_while(|&dim| index[dim] + 1 == shape[dim]).count();
+        write!(out, "{}", "]".repeat(ends))?;
+        if let Some(dim) = (shape.len() - ends).checked_sub(1) {
+            index[dim] += 1;
+            index[dim + 1..].fill(0);
+            write!(out, "{}", if ends == 0 { ", " } else { ",\n" })?;
+        }
+        starts = ends;
+    }
+    writeln!(out)
+}
+
+/// Writes an element as JSON, with the digits of its dtype.
+fn write_json(scalar: Scalar, out: &mut Stdout) -> io::Result<()> {
+    match scalar {
+        Scalar::Float(float) if !float.value().is_finite() => Ok(serde_json::to_writer(out, &scalar)?),
+        Scalar::Bool(bool) => write!(out, "{bool}"),
+        Scalar::Integer(_) | Scalar::Float(_) => write!(out, "{scalar}"),
+    }
+}
+
+fn print_csv(dtype: Dtype, shape: &[usize], bytes: &[u8], out: &mut Stdout) -> Outcome<()> {
+    let columns = match shape {
+        [] | [_] => 1,
+        [_, columns] => *columns,
+        _ => {
+            let rank = shape.len();
+            return Err(Failure::usage(format_args!("csv has at most 2 dims, not {rank}; use --slice to remove dims")));
+        }
+    };
+    for (at, scalar) in scalars(dtype, bytes).enumerate() {
+        write!(out, "{scalar}{}", if (at + 1) % columns == 0 { '\n' } else { ',' })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use globset::GlobMatcher;
+use indexmap::IndexMap;
+use tensorfile::File;
+use tensorfile::view::Subset;
+
+use crate::args::{Input, Target, WriteArgs, parse_bytes, parse_glob};
+use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::export::{Export, Source};
+use crate::output::Stdout;
+
+/// Split a file by size, by the prefixes of names, or by patterns.
+///
+/// By size, the new files are shards, `model-00001-of-00003.ptd` and so on, and an index, `model.ptd.index.json`, which all
+/// commands open as one file. Otherwise they are independent files. Each has the metadata of the file, which is not
+/// changed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Split {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    by: By,
+    /// The path from which the names of new files are derived; by default, the path of the file
+    #[arg(long, value_name = "PATH", conflicts_with = "by")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    write: WriteArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct By {
+    /// Write shards of at most this size, such as 5GB, and an index of them
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    max_shard_size: Option<u64>,
+    /// Write a file for each prefix of N segments of names, such as `model-encoder.ptd` and `model-head.ptd`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    by_prefix: Option<u16>,
+    /// Write the tensors whose names match GLOB to OUT, in the format of its extension
+    ///
+    /// If given several times, a tensor goes to the first OUT whose GLOB matches. A tensor that matches none is an error;
+    /// end with `*=OUT` to write all others to OUT.
+    #[arg(long, value_name = "GLOB=OUT")]
+    by: Vec<Pattern>,
+}
+
+#[derive(Debug, Clone)]
+struct Pattern {
+    glob: GlobMatcher,
+    path: PathBuf,
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (glob, path) = text.split_once('=').ok_or("expected GLOB=OUT")?;
+        let glob = parse_glob(glob).map_err(|error| error.to_string())?.compile_matcher();
+        Ok(Self { glob, path: path.into() })
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile split model.ptd --max-shard-size 5GB
+  tensorfile split model.ptd --by-prefix 1
+  tensorfile split model.ptd --by 'encoder.*=encoder.ptd' --by '*=rest.ptd'";
+
+impl Split {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        let file = self.input.open()?;
+        let path = self.input.path();
+        let metadata = file.metadata().at(path)?.entries;
+        // Files that are named after the input have its format; others that of their extension.
+        let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
+        let source = Source::new(&file, path);
+        let groups = self.groups(&file)?;
+        let subsets: Vec<(PathBuf, Subset<'_>)> =
+            groups.into_iter().map(|(path, names)| (path, Subset::of_names(&source, names))).collect();
+        // All files are checked before the first one is written.
+        let mut exports = Vec::with_capacity(subsets.len());
+        for (path, subset) in &subsets {
+            let target = Target::new(path, format)?.in_shards(self.by.max_shard_size);
+            exports.push(Export::plan(&self.write, subset, metadata.clone(), target)?);
+        }
+        exports.iter().try_for_each(|export| export.run(&self.write, &[], out))?;
+        Ok(Verdict::Pass)
+    }
+
+    /// Returns the names of the tensors in each new file.
+    fn groups<'f>(&self, file: &'f File) -> Outcome<IndexMap<PathBuf, Vec<&'f str>>> {
+        let mut groups: IndexMap<PathBuf, Vec<&str>> = IndexMap::new();
+        for tensor in file.tensors() {
+            groups.entry(self.path_for(tensor.name())?).or_default().push(tensor.name());
+        }
+        Ok(groups)
+    }
+
+    /// Returns the path of the new file that a tensor goes to.
+    fn path_for(&self, name: &str) -> Outcome<PathBuf> {
+        if !self.by.by.is_empty() {
+            let pattern = self.by.by.iter().find(|pattern| pattern.glob.is_match(name));
+            let no_match =
+                || Failure::usage(format_args!("`{name}` matches no --by; end with `*=OUT` to match all others"));
+            return pattern.map(|pattern| pattern.path.clone()).ok_or_else(no_match);
+        }
+        let base = self.base()?;
+        let Some(segments) = self.by.by_prefix else { return Ok(base.to_owned()) };
+        let end = name.match_indices('.').nth(usize::from(segments) - 1).map_or(name.len(), |(dot, _)| dot);
+        match &name[..end] {
+            prefix if prefix.contains(['/', '\\', '\0']) => {
+                Err(Failure::usage(format_args!("the prefix of `{name}` cannot be part of a file name")))
+            }
+            prefix => Ok(with_suffix(base, prefix)),
+        }
+    }
+
+    /// Returns the path from which the names of new files are derived.
+    fn base(&self) -> Outcome<&Path> {
+        if self.out.is_none() && self.input.is_stdin() {
+            return Err(Failure::usage("standard input has no name from which to derive those of files; use --out"));
+        }
+        let path = self.out.as_deref().unwrap_or(self.input.path());
+        // New shards of sharded files are named as the old ones.
+        Ok(path.to_str().and_then(|path| path.strip_suffix(".index.json")).map_or(path, Path::new))
+    }
+}
+
+/// Adds `-` and a suffix to the name of a file, before its extension.
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{suffix}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suffixes_precede_the_extension() {
+        assert_eq!(with_suffix(Path::new("a/model.v1.ptd"), "encoder"), Path::new("a/model.v1-encoder.ptd"));
+        assert_eq!(with_suffix(Path::new("model"), "encoder"), Path::new("model-encoder"));
+    }
+}

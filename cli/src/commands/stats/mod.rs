@@ -1,0 +1,240 @@
+mod print;
+mod summary;
+
+use std::cmp::Ordering;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
+use tensorfile::{File, FileTensor, Stats as Statistics};
+
+use crate::args::{Filter, Input};
+use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::output::numbers::{NONE, count, counted, general, to_f64};
+use crate::output::plot::{ChartFormat, MAX_PANELS, Panel, plot};
+use crate::output::tensors::type_label;
+use crate::output::{Progress, Stdout, escape, note};
+
+use print::{Listing, Total, infinities, print_diffable, print_long, print_table};
+use summary::TensorStats;
+
+/// Print statistics of tensors: range, mean, standard deviation, NaN, infinities and zeros.
+///
+/// NaN and infinities are counted; all other statistics are of the finite elements. For a single tensor, or with --long,
+/// quantiles and a histogram are printed too, for which the tensor is read twice.
+///
+/// Minimum and maximum are exact. Quantiles are exact for up to a million elements, for floats of up to 16 bits and for
+/// integers of up to 8 bits. Otherwise they are accurate to 0.2 % of their value, or of their distance from the median if
+/// most elements are close to it.
+///
+/// Quantized elements count as integers. Of sparse tensors, only the stored elements count. Packed dtypes and blobs have no
+/// statistics.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Stats {
+    #[command(flatten)]
+    input: Input,
+    /// The names of tensors, or their positions in the file, such as `#3`; by default, all tensors
+    #[arg(value_name = "NAME", conflicts_with = "filters")]
+    names: Vec<String>,
+    #[command(flatten)]
+    filter: Filter,
+    #[command(flatten)]
+    view: View,
+    /// Sort by this column; by default, tensors are in the order of the file or of the names given
+    #[arg(long, value_name = "KEY", conflicts_with = "diffable")]
+    sort: Option<Key>,
+    /// Reverse the order
+    #[arg(long, short, conflicts_with = "diffable")]
+    reverse: bool,
+    /// The number of bins of histograms; by default, 20, or 50 with --plot
+    #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    bins: Option<usize>,
+    /// Draw the histograms of the first 24 tensors with numbers to this file, .png or .svg
+    #[arg(long, value_name = "PATH")]
+    plot: Option<PathBuf>,
+    /// Exit with code 1 if a tensor has one of these, and print its name to standard error
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    fail_on: Vec<Flaw>,
+}
+
+#[derive(Debug, clap::Args)]
+struct View {
+    /// Print all statistics of each tensor
+    #[arg(long, short)]
+    long: bool,
+    /// Print JSON, with quantiles; with --long or for a single tensor, with histograms
+    #[arg(long, conflicts_with = "diffable")]
+    json: bool,
+    /// Print lines for `diff`: sorted by name, without alignment
+    #[arg(long, conflicts_with = "long")]
+    diffable: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Key {
+    Name,
+    Dtype,
+    Shape,
+    Min,
+    Max,
+    Mean,
+    Std,
+    Nan,
+    Inf,
+    Zeros,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Flaw {
+    /// An element that is NaN
+    Nan,
+    /// An element that is infinite
+    Inf,
+    /// Only elements that are zero
+    Zero,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile stats model.ptd
+  tensorfile stats model.ptd encoder.0.weight
+  tensorfile stats --filter '*.weight' --sort std --reverse model.ptd
+  tensorfile stats --fail-on nan,inf model.ptd > /dev/null && echo fine
+  tensorfile stats --plot weights.png --filter '*.weight' model.ptd
+  tensorfile stats --json model.ptd | jq '.tensors[] | select(.stats.mean > 1) | .name'";
+
+impl Stats {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        // Checked before the tensors are read, which may take long.
+        if let Some(path) = &self.plot {
+            ChartFormat::from_path(path)?;
+        }
+        let file = self.input.open()?;
+        let tensors = self.tensors(&file)?;
+        let is_long = (self.view.long || self.names.len() == 1) && !self.view.diffable;
+        let mut stats = self.read(&tensors, is_long || self.view.json)?;
+        self.sort(&mut stats);
+        self.read_histograms(&mut stats, is_long)?;
+
+        if let Some(path) = &self.plot {
+            self.plot(path, &stats)?;
+        }
+        if self.view.json {
+            out.json(&Listing { format: file.format().name, tensors: &stats, total: Total::of(&stats) })?;
+        } else if self.view.diffable {
+            print_diffable(&stats, out)?;
+        } else if is_long {
+            print_long(&stats, out)?;
+        } else {
+            print_table(&stats, out)?;
+        }
+        out.flush()?;
+        Ok(self.check(&stats))
+    }
+
+    fn tensors<'f>(&self, file: &'f File) -> Outcome<Vec<FileTensor<'f>>> {
+        if self.names.is_empty() {
+            let matcher = self.filter.build()?;
+            let tensors: Vec<_> = file.tensors().filter(|tensor| matcher.matches(tensor.name())).collect();
+            matcher.expect_some(tensors.len())?;
+            return Ok(tensors);
+        }
+        self.names.iter().map(|name| file.get(name).at(self.input.path())).collect()
+    }
+
+    fn read<'f>(&self, tensors: &[FileTensor<'f>], with_quantiles: bool) -> Outcome<Vec<TensorStats<'f>>> {
+        let mut progress = Progress::bytes(tensors.iter().map(FileTensor::payload_bytes).sum());
+        let path = self.input.path();
+        tensors.iter().map(|tensor| TensorStats::read(*tensor, with_quantiles, &mut progress, path)).collect()
+    }
+
+    /// Reads the tensors whose histograms are printed or drawn a second time.
+    fn read_histograms(&self, stats: &mut [TensorStats<'_>], is_long: bool) -> Outcome<()> {
+        let bins = self.bins.unwrap_or(if self.plot.is_some() { 50 } else { 20 });
+        let count = match (is_long, &self.plot) {
+            (true, _) => usize::MAX,
+            (false, Some(_)) => MAX_PANELS,
+            (false, None) => 0,
+        };
+        let with_numbers = stats.iter_mut().filter(|tensor| tensor.has_numbers());
+        let mut chosen: Vec<&mut TensorStats<'_>> = with_numbers.take(count).collect();
+        let mut progress = Progress::bytes(chosen.iter().map(|stats| stats.tensor.payload_bytes()).sum());
+        chosen.iter_mut().try_for_each(|stats| stats.read_histogram(bins, &mut progress, self.input.path()))
+    }
+
+    fn sort(&self, tensors: &mut [TensorStats<'_>]) {
+        let float = |tensor: &TensorStats<'_>, of: fn(&Statistics) -> Option<f64>| {
+            tensor.stats.as_ref().and_then(of).unwrap_or(f64::NEG_INFINITY)
+        };
+        let number = |tensor: &TensorStats<'_>, of: fn(&Statistics) -> u64| tensor.stats.as_ref().map(of);
+        let key = if self.view.diffable { Some(Key::Name) } else { self.sort };
+        // A stable sort keeps the order between equal tensors.
+        tensors.sort_by(|a, b| {
+            let by_float = |of| float(a, of).total_cmp(&float(b, of));
+            let by_number = |of| number(a, of).cmp(&number(b, of));
+            match key {
+                None => Ordering::Equal,
+                Some(Key::Name) => a.tensor.name().cmp(b.tensor.name()),
+                Some(Key::Dtype) => a.tensor.dtype().name().cmp(b.tensor.dtype().name()),
+                Some(Key::Shape) => a.tensor.shape().dims().cmp(b.tensor.shape().dims()),
+                Some(Key::Min) => by_float(|stats| stats.min().map(to_f64)),
+                Some(Key::Max) => by_float(|stats| stats.max().map(to_f64)),
+                Some(Key::Mean) => by_float(Statistics::mean),
+                Some(Key::Std) => by_float(Statistics::std),
+                Some(Key::Nan) => by_number(Statistics::nans),
+                Some(Key::Inf) => by_number(infinities),
+                Some(Key::Zeros) => by_number(Statistics::zeros),
+            }
+        });
+        if self.reverse {
+            tensors.reverse();
+        }
+    }
+
+    fn plot(&self, path: &Path, tensors: &[TensorStats<'_>]) -> Outcome<()> {
+        let panels: Vec<Panel<'_>> = tensors.iter().filter_map(panel).take(MAX_PANELS).collect();
+        if panels.is_empty() {
+            return Err(Failure::usage("--plot: no tensor has numbers to draw"));
+        }
+        let name = self.input.path().file_name().unwrap_or_default().to_string_lossy();
+        let caption = match tensors.len() {
+            1 => name.into_owned(),
+            all if all == panels.len() => format!("{name}: {}", counted(all, "tensor")),
+            all => format!("{name}: {} of {}", panels.len(), counted(all, "tensor")),
+        };
+        plot(path, &escape(&caption), &panels)
+    }
+
+    /// Reports tensors with the flaws of `--fail-on`.
+    fn check(&self, tensors: &[TensorStats<'_>]) -> Verdict {
+        let mut verdict = Verdict::Pass;
+        for tensor in tensors {
+            let Some(stats) = &tensor.stats else { continue };
+            for flaw in &self.fail_on {
+                let found = match flaw {
+                    Flaw::Nan if stats.nans() > 0 => format!("has {} NaN", count(stats.nans())),
+                    Flaw::Inf if infinities(stats) > 0 => format!("has {} Inf", count(infinities(stats))),
+                    Flaw::Zero if stats.count() > 0 && stats.zeros() == stats.count() => "is all zeros".to_owned(),
+                    _ => continue,
+                };
+                verdict = Verdict::Fail;
+                note(format_args!("{}: `{}` {found}", self.input.path().display(), tensor.tensor.name()));
+            }
+        }
+        verdict
+    }
+}
+
+fn panel<'a>(tensor: &'a TensorStats<'_>) -> Option<Panel<'a>> {
+    let (stats, histogram) = (tensor.stats.as_ref()?, tensor.histogram.as_ref()?);
+    let [min, max] = [stats.min(), stats.max()].map(|limit| limit.map(to_f64));
+    let numbers = [("min", min), ("max", max), ("mean", stats.mean()), ("std", stats.std())];
+    // Few digits, as there is little room.
+    let numbers = numbers.map(|(name, number)| {
+        format!("{name} {}", number.map_or_else(|| NONE.to_owned(), |number| general(number, 4)))
+    });
+    let subtitle = format!("{}: {}", type_label(tensor.tensor.info()), numbers.join(", "));
+    Some(Panel { title: escape(tensor.tensor.name()).into_owned(), subtitle, histogram })
+}

@@ -1,0 +1,132 @@
+//! Computes the statistics of a tensor, in one pass over its payload or two.
+
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+use tensorfile::{Dtype, Error, FileTensor, Histogram, Layout, Number, Stats, TensorData};
+
+use crate::exit::{At, Outcome};
+use crate::output::Progress;
+use crate::output::tensors::TensorRow;
+use crate::pieces::Pieces;
+
+/// A tensor with its statistics.
+#[derive(Debug)]
+pub struct TensorStats<'f> {
+    pub tensor: FileTensor<'f>,
+    /// `None` if the elements are not numbers. Has no quantiles, which take memory.
+    pub stats: Option<Stats>,
+    /// The quantiles at [`Stats::PARTS`].
+    pub quantiles: Option<Vec<f64>>,
+    pub histogram: Option<Histogram>,
+}
+
+impl<'f> TensorStats<'f> {
+    /// Reads the tensor and computes everything but the histogram.
+    pub fn read(tensor: FileTensor<'f>, with_quantiles: bool, progress: &mut Progress, path: &Path) -> Outcome<Self> {
+        let mut this = Self { tensor, stats: None, quantiles: None, histogram: None };
+        let Some(mut stats) = Stats::of_tensor(tensor.info()) else { return Ok(this) };
+        if !with_quantiles {
+            stats = stats.without_quantiles();
+        }
+        for_each_piece(tensor, progress, path, |piece| stats.update(piece))?;
+        this.quantiles = stats.quantiles(&Stats::PARTS);
+        this.stats = Some(stats.without_quantiles());
+        Ok(this)
+    }
+
+    /// Reads the tensor again and computes a histogram with at most `bins` bins.
+    ///
+    /// There are no more bins than integers between the smallest and the largest element.
+    pub fn read_histogram(&mut self, bins: usize, progress: &mut Progress, path: &Path) -> Outcome<()> {
+        let Some(stats) = &self.stats else { return Ok(()) };
+        let bins = match (stats.min(), stats.max()) {
+            (Some(Number::Integer(min)), Some(Number::Integer(max))) => {
+                usize::try_from(max - min + 1).map_or(bins, |values| values.min(bins))
+            }
+            _ => bins,
+        };
+        let Some(mut histogram) = stats.histogram(bins) else { return Ok(()) };
+        for_each_piece(self.tensor, progress, path, |piece| histogram.update(piece))?;
+        self.histogram = Some(histogram);
+        Ok(())
+    }
+
+    /// Returns whether any element is a finite number.
+    pub fn has_numbers(&self) -> bool {
+        self.stats.as_ref().is_some_and(|stats| stats.min().is_some())
+    }
+
+    /// Describes the numbers that the statistics are about, if they are not the elements of the tensor.
+    pub fn remark(&self) -> Option<&'static str> {
+        match self.tensor.layout() {
+            _ if self.stats.is_none() => Some("the elements are not numbers"),
+            Layout::Coo { .. } if self.is_quantized() => Some("statistics of the stored elements, as integers"),
+            Layout::Coo { .. } => Some("statistics of the stored elements"),
+            _ if self.is_quantized() => Some("statistics of the stored integers"),
+            _ => None,
+        }
+    }
+
+    pub fn is_quantized(&self) -> bool {
+        matches!(self.tensor.dtype(), Dtype::QInt8 | Dtype::QUint8 | Dtype::QInt32)
+    }
+}
+
+fn for_each_piece(
+    tensor: FileTensor<'_>,
+    progress: &mut Progress,
+    path: &Path,
+    mut take: impl FnMut(&[u8]),
+) -> Outcome<()> {
+    let mut pieces = Pieces(|piece: &[u8]| {
+        take(piece);
+        progress.advance(piece.len());
+        Ok(())
+    });
+    tensor.write_to(&mut pieces).map_err(Error::from).at(path)
+}
+
+impl Serialize for TensorStats<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Row<'a> {
+            #[serde(flatten)]
+            tensor: TensorRow<'a>,
+            stats: Option<StatsRow<'a>>,
+        }
+
+        #[derive(Serialize)]
+        struct StatsRow<'a> {
+            count: u64,
+            min: Option<Number>,
+            max: Option<Number>,
+            mean: Option<f64>,
+            std: Option<f64>,
+            nans: u64,
+            positive_infinities: u64,
+            negative_infinities: u64,
+            zeros: u64,
+            /// Pairs of part and quantile.
+            quantiles: Option<Vec<(f64, f64)>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            histogram: Option<&'a Histogram>,
+        }
+
+        let pairs = |quantiles: &Vec<f64>| Stats::PARTS.into_iter().zip(quantiles.iter().copied()).collect();
+        let row = |stats: &Stats| StatsRow {
+            count: stats.count(),
+            min: stats.min(),
+            max: stats.max(),
+            mean: stats.mean(),
+            std: stats.std(),
+            nans: stats.nans(),
+            positive_infinities: stats.positive_infinities(),
+            negative_infinities: stats.negative_infinities(),
+            zeros: stats.zeros(),
+            quantiles: self.quantiles.as_ref().map(pairs),
+            histogram: self.histogram.as_ref(),
+        };
+        Row { tensor: self.tensor.into(), stats: self.stats.as_ref().map(row) }.serialize(serializer)
+    }
+}

@@ -1,0 +1,200 @@
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tensorfile::view::{ByteMap, SaveReport, is_aligned};
+use tensorfile::{Category, Dtype, Error, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData};
+
+use crate::args::{display_name, format_names, open};
+use crate::digests::{self, Manifest};
+use crate::exit::{At, Failure, Outcome, Verdict, for_each};
+use crate::export::FILE_METADATA;
+use crate::output::numbers::counted;
+use crate::output::{Stdout, escape};
+use crate::pieces::Pieces;
+
+/// Check that files are well-formed, match a manifest, or can be stored in another format.
+///
+/// The structure of a file is always checked, including alignment. A file that exceeds the limits of the library counts as
+/// malformed. Unusual but readable files give warnings: elements that are not aligned, gaps between payloads, and
+/// remarks of the format. NaN is not reported; see `stats --fail-on`.
+///
+/// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if an
+/// optional check failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Verify {
+    /// The files; `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Read the files as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    from: Option<String>,
+    /// Read all payloads and check bools, the coordinates of sparse tensors, and the checksums of compressed data
+    #[arg(long, short)]
+    payload: bool,
+    /// Compare the tensors with MANIFEST, the output of `hash --tensors`; `-` for standard input
+    #[arg(long, value_name = "MANIFEST")]
+    manifest: Option<PathBuf>,
+    /// Report all tensors, names and metadata that this format cannot store
+    #[arg(long = "for", value_name = "FORMAT", value_parser = format_names())]
+    target: Option<String>,
+    /// Treat warnings as problems
+    #[arg(long)]
+    strict: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile verify --payload *.ptd
+  tensorfile verify --for btf model.safetensors
+  tensorfile hash --tensors model.safetensors | tensorfile verify --manifest - model.ptd
+  tensorfile verify --strict --json model.ptd | jq '.[].problems[]'";
+
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    file: String,
+    ok: bool,
+    malformed: bool,
+    problems: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Verify {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        let manifest = self.manifest.as_deref().map(Manifest::read).transpose()?;
+        let mut reports = Vec::new();
+        let outcome = for_each(&self.files, |path| {
+            let report = self.report(path, manifest.as_ref())?;
+            let (ok, malformed) = (report.ok, report.malformed);
+            match self.json {
+                true => reports.push(report),
+                false => print(&report, out)?,
+            }
+            if malformed { Err(Failure::reported_malformed()) } else { Ok(Verdict::from_pass(ok)) }
+        });
+        if self.json {
+            out.json(&reports)?;
+        }
+        outcome
+    }
+
+    fn report(&self, path: &Path, manifest: Option<&Manifest>) -> Outcome<Report> {
+        let mut report = Report { file: display_name(path).display().to_string(), ..Report::default() };
+        if let Err(failure) = self.check(path, manifest, &mut report) {
+            let Some(problem) = failure.malformed_message() else { return Err(failure) };
+            report.malformed = true;
+            // `--payload` may have found the problem already.
+            if !report.problems.iter().any(|known| known == problem) {
+                report.problems.push(problem.to_owned());
+            }
+        }
+        if self.strict {
+            report.problems.append(&mut report.warnings);
+        }
+        report.ok = report.problems.is_empty();
+        Ok(report)
+    }
+
+    fn check(&self, path: &Path, manifest: Option<&Manifest>, report: &mut Report) -> Outcome<()> {
+        let file = open(path, self.from.as_deref())?;
+        let path = display_name(path);
+        let metadata = file.metadata().at(path)?;
+        report.warnings.extend(metadata.warnings);
+        report.warnings.extend(layout_warnings(&file));
+        if let Some(format) = self.target.as_deref().and_then(Format::named) {
+            check_format(&file, format, report).at(path)?;
+            for key in metadata.entries.keys().filter(|key| !format.keeps_metadata(key)) {
+                let problem = format!("{} cannot store the metadata `{key}`", format.name);
+                // `convert` drops this entry without `--lossy`.
+                if key == FILE_METADATA { report.warnings.push(problem) } else { report.problems.push(problem) }
+            }
+        }
+        if self.payload {
+            for tensor in file.tensors() {
+                match check_payload(tensor) {
+                    Ok(()) => {}
+                    Err(error) if error.category() == Category::File => {
+                        report.malformed = true;
+                        report.problems.push(error.to_string());
+                    }
+                    Err(error) => return Err(error).at(path),
+                }
+            }
+        }
+        if let Some(manifest) = manifest {
+            report.problems.extend(manifest.differences(&digests::of_tensors(&file, path)?));
+        }
+        Ok(())
+    }
+}
+
+/// Adds the tensors and names that a format cannot store to the report.
+fn check_format(file: &File, format: &'static Format, report: &mut Report) -> Result<()> {
+    let save = SaveReport::new(file, format)?;
+    report.problems.extend(save.problems());
+    if save.unstored_names > 0 {
+        let names = counted(save.unstored_names, "name");
+        let fate = if save.can_embed_names() { "embedded" } else { "lost" };
+        report.warnings.push(format!("{} cannot store {names}, which would be {fate}", format.name));
+    }
+    Ok(())
+}
+
+/// Returns warnings about the positions of payloads.
+fn layout_warnings(file: &File) -> impl Iterator<Item = String> {
+    /// More than a record header takes.
+    const MAX_HEADER: u64 = 4096;
+    let mut misaligned = file.tensors().filter(|tensor| !is_aligned(tensor));
+    let misaligned = misaligned.next().map(|first| {
+        let (tensors, name) = (counted(1 + misaligned.count(), "tensor"), first.name());
+        format!("{tensors} cannot be borrowed, because the elements are not aligned; the first is `{name}`")
+    });
+    let map = ByteMap::of_file(file);
+    let largest_expected = map.alignment.unwrap_or(1).saturating_add(MAX_HEADER);
+    let gap = (map.largest_gap >= largest_expected)
+        .then(|| format!("there is a gap of {} between payloads", counted(map.largest_gap, "byte")));
+    misaligned.into_iter().chain(gap)
+}
+
+/// Reads a payload and checks its elements.
+fn check_payload(tensor: FileTensor<'_>) -> Result<()> {
+    let mut coordinate_bytes = 0;
+    if let Layout::Coo { entries } = tensor.layout() {
+        // Checks the coordinates.
+        tensor.read()?;
+        let elements = tensor.dtype().bytes_for(*entries).unwrap_or_default() as u64;
+        coordinate_bytes = usize::try_from(tensor.payload_bytes() - elements).unwrap_or(usize::MAX);
+    }
+    let mut checked = 0;
+    let mut pieces = Pieces(|piece: &[u8]| {
+        let elements = piece.get(coordinate_bytes..).unwrap_or_default();
+        coordinate_bytes = coordinate_bytes.saturating_sub(piece.len());
+        if tensor.dtype() == Dtype::Bool
+            && let Some(at) = elements.iter().position(|&byte| byte > 1)
+        {
+            let value = InvalidTensor::Value { dtype: Dtype::Bool, element: checked + at, found: elements[at] };
+            return Err(Error::from(value).into());
+        }
+        checked += elements.len();
+        Ok(())
+    });
+    Ok(tensor.write_to(&mut pieces)?)
+}
+
+fn print(report: &Report, out: &mut Stdout) -> io::Result<()> {
+    let file = escape(&report.file);
+    for problem in &report.problems {
+        writeln!(out, "{file}: {}", escape(problem))?;
+    }
+    for warning in &report.warnings {
+        writeln!(out, "{file}: warning: {}", escape(warning))?;
+    }
+    if report.ok {
+        writeln!(out, "{file}: ok")?;
+    }
+    Ok(())
+}

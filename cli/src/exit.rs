@@ -1,0 +1,205 @@
+//! The end of a run: exit codes and failures.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use tensorfile::{Category, Error, ErrorKind};
+
+use crate::output::note;
+
+/// The answer of a command that ran to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Pass,
+    /// Files differ, a check failed, or a number is one that `--fail-on` names.
+    Fail,
+}
+
+impl Verdict {
+    pub fn from_pass(passes: bool) -> Self {
+        if passes { Self::Pass } else { Self::Fail }
+    }
+}
+
+/// The result of a command.
+pub type Outcome<T = Verdict> = Result<T, Failure>;
+
+/// The reason that a command stopped: an exit code and a message.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    code: u8,
+    /// The file at fault.
+    file: Option<String>,
+    /// `None` if the failure was already reported, or needs no report.
+    message: Option<String>,
+}
+
+impl Failure {
+    /// The exit code of [`Verdict::Fail`], and of a tensor that is not found.
+    pub const FAIL: u8 = 1;
+    pub const USAGE: u8 = 2;
+    const IO: u8 = 3;
+    const MALFORMED: u8 = 4;
+
+    /// A tensor that the command line asks for is missing.
+    pub fn not_found(message: impl fmt::Display) -> Self {
+        Self { code: Self::FAIL, file: None, message: Some(message.to_string()) }
+    }
+
+    /// The command line asks for something impossible.
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self { code: Self::USAGE, file: None, message: Some(message.to_string()) }
+    }
+
+    /// A file is malformed.
+    pub fn malformed(path: &Path, message: impl fmt::Display) -> Self {
+        Self { code: Self::MALFORMED, file: Some(path.display().to_string()), message: Some(message.to_string()) }
+    }
+
+    /// A file is malformed, and the command already printed why.
+    pub fn reported_malformed() -> Self {
+        Self { code: Self::MALFORMED, file: None, message: None }
+    }
+
+    /// The reader of standard output closed it, as `head` does.
+    fn closed_output() -> Self {
+        Self { code: 0, file: None, message: None }
+    }
+
+    /// Returns the message about a malformed file, without the name of the file.
+    pub fn malformed_message(&self) -> Option<&str> {
+        self.message.as_deref().filter(|_| self.code == Self::MALFORMED)
+    }
+
+    /// Prints the message to standard error.
+    pub fn report(self) -> ExitCode {
+        if self.message.is_some() {
+            note(&self);
+        }
+        self.code.into()
+    }
+
+    fn from_io(file: impl fmt::Display, error: &io::Error) -> Self {
+        let inner = error.get_ref();
+        if let Some(failure) = inner.and_then(|inner| inner.downcast_ref::<Self>()) {
+            return failure.clone();
+        }
+        if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<Error>()) {
+            return Self::from_error(file, error);
+        }
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::closed_output();
+        }
+        let (file, message) = (file.to_string(), error.to_string());
+        // The library names a file that it cannot open.
+        let message = message.strip_prefix(&format!("{file}: ")).map(str::to_owned).unwrap_or(message);
+        Self { code: Self::IO, file: Some(file), message: Some(message) }
+    }
+
+    fn from_error(file: impl fmt::Display, error: &Error) -> Self {
+        if let ErrorKind::Io(error) = error.kind() {
+            return Self::from_io(file, error);
+        }
+        let code = match error.category() {
+            Category::File | Category::Limit => Self::MALFORMED,
+            Category::Mismatch => Self::FAIL,
+            Category::Call => Self::USAGE,
+            _ => Self::IO,
+        };
+        Self { code, file: Some(file.to_string()), message: Some(error.to_string()) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message = self.message.as_deref().unwrap_or_default();
+        match &self.file {
+            Some(file) => write!(f, "{file}: {message}"),
+            None => f.write_str(message),
+        }
+    }
+}
+
+/// A failure to read one file can pass through the writer of another.
+impl std::error::Error for Failure {}
+
+impl From<io::Error> for Failure {
+    /// Converts an error of writing to standard output.
+    fn from(error: io::Error) -> Self {
+        Self::from_io("standard output", &error)
+    }
+}
+
+/// Names the file that an error is about.
+pub trait At<T> {
+    fn at(self, path: &Path) -> Outcome<T>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, path: &Path) -> Outcome<T> {
+        self.map_err(|error| Failure::from_io(path.display(), &error))
+    }
+}
+
+impl<T> At<T> for tensorfile::Result<T> {
+    fn at(self, path: &Path) -> Outcome<T> {
+        self.map_err(|error| Failure::from_error(path.display(), &error))
+    }
+}
+
+/// Runs a command on each of several files.
+///
+/// A failure is reported and does not stop the others. The highest exit code is that of the run.
+pub fn for_each<T>(files: impl IntoIterator<Item = T>, mut run: impl FnMut(T) -> Outcome) -> Outcome {
+    let (mut passes, mut worst) = (true, 0);
+    for file in files {
+        match run(file) {
+            Ok(verdict) => passes &= verdict == Verdict::Pass,
+            Err(failure) if failure.code == 0 => return Err(failure),
+            Err(failure) => {
+                worst = worst.max(failure.code);
+                failure.report();
+            }
+        }
+    }
+    match worst {
+        0 => Ok(Verdict::from_pass(passes)),
+        code => Err(Failure { code, file: None, message: None }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tensorfile::{FORMATS, TensorMap};
+
+    use super::*;
+
+    #[test]
+    fn exit_codes_follow_the_category_of_an_error() {
+        let code = |kind: ErrorKind| Failure::from_error("model.x", &kind.into()).code;
+        assert_eq!(code(ErrorKind::Truncated { needed: 2, left: 1 }), 4);
+        assert_eq!(code(ErrorKind::Limit { what: "rank", found: 2, limit: 1 }), 4);
+        assert_eq!(code(ErrorKind::Ambiguous), 1);
+        assert_eq!(code(ErrorKind::Message(String::new())), 2);
+        assert_eq!(code(ErrorKind::Io(io::ErrorKind::PermissionDenied.into())), 3);
+        assert_eq!(code(ErrorKind::Io(io::ErrorKind::BrokenPipe.into())), 0);
+    }
+
+    #[test]
+    fn messages_name_the_file() {
+        let error = FORMATS[0].from_slice(&[1]).unwrap_err();
+        let expected = format!("model.x: {error}");
+        let failure = Err::<TensorMap, _>(error).at(Path::new("model.x")).unwrap_err();
+        assert_eq!(failure.to_string(), expected);
+    }
+
+    #[test]
+    fn failures_pass_through_other_errors() {
+        let inner = Failure::malformed(Path::new("source.x"), "cut short");
+        let outer = Error::from(ErrorKind::Io(io::Error::other(inner)));
+        let failure = Failure::from_error("target.x", &outer);
+        assert_eq!((failure.code, failure.to_string().as_str()), (4, "source.x: cut short"));
+    }
+}

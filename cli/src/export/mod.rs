@@ -1,0 +1,207 @@
+//! Writing tensors of one or more files to another file.
+//!
+//! ```text
+//! Source -> Subset, Renamed, CastView, Joined -> Export::plan -> Export::run
+//! ```
+//!
+//! Everything up to `run` reads the indices of files only.
+
+mod sources;
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+
+use indexmap::IndexMap;
+use tensorfile::view::{Renamed, TensorCast};
+use tensorfile::{Dtype, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions};
+
+use crate::args::{Names, Target, WriteArgs};
+use crate::exit::{At, Failure, Outcome};
+use crate::output::numbers::counted;
+use crate::output::tensors::type_label;
+use crate::output::{Column, HEADER, Stdout, Table, escape, note};
+
+use sources::Watched;
+pub use sources::{Duplicates, Joined, Source};
+
+/// The metadata of safetensors that names the library a file was written for.
+///
+/// Nearly every safetensors file has it, and it means nothing in another format.
+pub const FILE_METADATA: &str = "format";
+
+/// Returns the name and info of every tensor.
+pub fn list(tensors: &dyn Tensors) -> Outcome<Vec<(String, TensorInfo)>> {
+    struct List(Vec<(String, TensorInfo)>);
+
+    impl TensorSink for List {
+        fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+            self.0.push((tensor.name.to_owned(), tensor.info.clone()));
+            Ok(())
+        }
+    }
+
+    let mut list = List(Vec::new());
+    // The tensors of an open file are listed without I/O; an error is one of a cast.
+    tensors.send(&mut list).map_err(Failure::usage)?;
+    Ok(list.0)
+}
+
+/// Tensors that can be written to a file.
+pub struct Export<'t> {
+    tensors: &'t dyn Tensors,
+    list: Vec<(String, TensorInfo)>,
+    target: Target,
+    options: WriteOptions,
+    drops_names: bool,
+    /// The size of the file in bytes, or of a file with the tensors of all shards.
+    bytes: u64,
+}
+
+impl<'t> Export<'t> {
+    /// Decides how names and metadata are stored, and checks that the file can be written.
+    pub fn plan(
+        args: &WriteArgs,
+        tensors: &'t dyn Tensors,
+        mut metadata: IndexMap<String, String>,
+        target: Target,
+    ) -> Outcome<Self> {
+        let list = list(tensors)?;
+        if list.is_empty() {
+            return Err(Failure::not_found(format_args!("{}: no tensors to write", target.path.display())));
+        }
+        drop_metadata(args, &mut metadata, &target)?;
+        let Naming { embeds, drops } = Naming::of(args, &list, &target)?;
+        let mut options = WriteOptions::new().embed_names(embeds).metadata(metadata);
+        if let Some(bytes) = args.align {
+            options = options.alignment(bytes);
+        }
+        let mut export = Self { tensors, list, target, options, drops_names: drops, bytes: 0 };
+        let bytes = export.target.format.file_bytes(&export.named(), &export.options);
+        export.bytes = bytes.at(&export.target.path)?;
+        Ok(export)
+    }
+
+    /// Writes the file, or prints what would be written.
+    pub fn run(&self, args: &WriteArgs, casts: &[TensorCast], out: &mut Stdout) -> Outcome<()> {
+        if args.dry_run { self.print(args, casts, out) } else { self.write(out) }
+    }
+
+    /// Returns the tensors under the names that are stored.
+    fn named(&self) -> Renamed<'t> {
+        match self.drops_names {
+            true => Renamed::by_position(self.tensors),
+            false => Renamed::new(self.tensors, |_| None),
+        }
+    }
+
+    fn write(&self, out: &mut Stdout) -> Outcome<()> {
+        let Self { target, options, .. } = self;
+        let payload = self.list.iter().map(|(_, info)| info.payload_bytes().unwrap_or_default() as u64);
+        let named = self.named();
+        let tensors = &Watched::new(&named, payload.sum());
+        if !target.is_stdout() {
+            let mut save = SaveOptions::new().format(target.format).write(options.clone());
+            if let Some(bytes) = target.max_shard {
+                save = save.max_shard_bytes(bytes);
+            }
+            return save.save(&target.path, tensors).at(&target.path);
+        }
+        if target.max_shard.is_some() {
+            return Err(Failure::usage("shards cannot be written to standard output"));
+        }
+        if out.is_terminal() {
+            return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
+        }
+        target.format.to_writer(out, tensors, options).at(Path::new("standard output"))
+    }
+
+    fn print(&self, args: &WriteArgs, casts: &[TensorCast], out: &mut Stdout) -> Outcome<()> {
+        let sizes = args.sizes;
+        let casts: HashMap<&str, Dtype> = casts.iter().map(|cast| (cast.name.as_str(), cast.from)).collect();
+        let mut table = Table::new([("name", Column::Left), ("tensor", Column::Left), ("bytes", Column::Right)]);
+        for (at, (name, info)) in self.list.iter().enumerate() {
+            let label = type_label(info);
+            let label = casts.get(name.as_str()).map_or_else(|| label.clone(), |from| format!("{from} -> {label}"));
+            let name = if self.drops_names { &at.to_string() } else { name };
+            table.row([name, &label, &sizes.cell(info.payload_bytes().unwrap_or_default() as u64)]);
+        }
+        table.print(out)?;
+        let (path, format) = (self.target.path.display().to_string(), self.target.format.name);
+        let tensors = counted(self.list.len(), "tensor");
+        let line = format!("{}: {format}, {tensors}, {}", escape(&path), sizes.phrase(self.bytes));
+        writeln!(out, "{}", out.styled(HEADER, &line).into_owned())?;
+        Ok(())
+    }
+}
+
+/// The way in which names are stored; as the format stores them, if neither is set.
+struct Naming {
+    embeds: bool,
+    drops: bool,
+}
+
+impl Naming {
+    fn of(args: &WriteArgs, tensors: &[(String, TensorInfo)], target: &Target) -> Outcome<Self> {
+        let (path, format) = (target.path.display(), target.format);
+        // A tensor without a name is named by its position.
+        let has_names = tensors.iter().enumerate().any(|(at, (name, _))| *name != at.to_string());
+        match args.names {
+            Some(Names::Embed) => return Ok(Self { embeds: true, drops: false }),
+            Some(Names::Index) => return Ok(Self { embeds: false, drops: true }),
+            None => {}
+        }
+        if let (Some(0), Some(count)) = (format.max_name, format.max_tensors) {
+            // If there are too many tensors, that is the error to report.
+            if has_names && tensors.len() == count {
+                refuse_or_drop(args, target, "names", "them")?;
+            }
+            return Ok(Self { embeds: false, drops: true });
+        }
+        let embeds = match format.max_name {
+            None => false,
+            // Shards need names, by which their index lists them.
+            Some(0) => has_names || target.max_shard.is_some(),
+            Some(longest) => tensors.iter().any(|(name, _)| !(1..=longest).contains(&name.len())),
+        };
+        if embeds {
+            note(format_args!("{path}: names are embedded, because {} cannot store all of them", format.name));
+        }
+        Ok(Self { embeds, drops: false })
+    }
+}
+
+/// Removes the metadata that the format cannot store, if that is allowed.
+fn drop_metadata(args: &WriteArgs, metadata: &mut IndexMap<String, String>, target: &Target) -> Outcome<()> {
+    let lost: Vec<String> = metadata.keys().filter(|key| !target.format.keeps_metadata(key)).cloned().collect();
+    let (about_file, others): (Vec<String>, Vec<String>) = lost.iter().cloned().partition(|key| key == FILE_METADATA);
+    if !others.is_empty() {
+        let pronoun = if others.len() == 1 { "it" } else { "them" };
+        refuse_or_drop(args, target, &format!("the metadata {}", quoted(&others)), pronoun)?;
+    }
+    for key in about_file {
+        let (path, value) = (target.path.display(), &metadata[&key]);
+        note(format_args!("{path}: dropped the metadata `{key}` = `{value}`, which describes the old file"));
+    }
+    metadata.retain(|key, _| !lost.contains(key));
+    Ok(())
+}
+
+/// Fails if the format cannot store `what`, unless `--lossy` is given.
+fn refuse_or_drop(args: &WriteArgs, target: &Target, what: &str, pronoun: &str) -> Outcome<()> {
+    let (path, format) = (target.path.display(), target.format.name);
+    if !args.lossy {
+        return Err(Failure::usage(format_args!("{path}: {format} cannot store {what}; --lossy drops {pronoun}")));
+    }
+    note(format_args!("{path}: dropped {what}"));
+    Ok(())
+}
+
+/// Lists the first names, and the number of others.
+fn quoted(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = names.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}

@@ -1,0 +1,82 @@
+//! Messages and progress on standard error.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Prints a message to standard error.
+pub fn note(message: impl fmt::Display) {
+    // If standard error is closed, there is no place for an error either.
+    let _ = writeln!(anstream::stderr().lock(), "tensorfile: {}", escape(&message.to_string()));
+}
+
+/// Escapes the characters of a text from a file that would control a terminal or change the direction of its text.
+pub fn escape(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_control) {
+        return text.into();
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match is_control(c) {
+            true => write!(escaped, "{}", c.escape_default()).expect("writing to a `String` does not fail"),
+            false => escaped.push(c),
+        }
+    }
+    escaped.into()
+}
+
+fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// A progress bar, shown if standard error is a terminal and the run takes longer than [`DELAY`].
+///
+/// It checks the clock at every step and redraws a few times a second, so steps may be of any size.
+#[derive(Debug)]
+pub struct Progress {
+    bar: ProgressBar,
+    hidden_since: Option<Instant>,
+}
+
+const DELAY: Duration = Duration::from_millis(400);
+
+impl Progress {
+    /// Starts a run over `total` bytes.
+    pub fn bytes(total: u64) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        let template = "{bar:30} {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar, hidden_since: Some(Instant::now()) }
+    }
+
+    pub fn advance(&mut self, bytes: usize) {
+        self.bar.inc(bytes as u64);
+        if self.hidden_since.is_some_and(|start| start.elapsed() > DELAY) {
+            self.hidden_since = None;
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_what_controls_a_terminal() {
+        assert!(matches!(escape("layers.0.gewicht_ä"), Cow::Borrowed(_)));
+        assert_eq!(escape("a\u{1b}[2J\n\u{202e}b"), "a\\u{1b}[2J\\n\\u{202e}b");
+    }
+}

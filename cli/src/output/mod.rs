@@ -1,0 +1,13 @@
+//! Output: standard output, messages, tables, numbers and charts.
+
+mod messages;
+pub mod numbers;
+mod pixels;
+pub mod plot;
+mod stdout;
+mod table;
+pub mod tensors;
+
+pub use messages::{Progress, escape, note};
+pub use stdout::{FAINT, HEADER, Stdout};
+pub use table::{Column, Table};

@@ -1,0 +1,107 @@
+//! Tensors in listings: labels, JSON rows and sums.
+
+use serde::{Serialize, Serializer};
+use tensorfile::{FileTensor, Layout, TensorInfo};
+
+/// Returns the text of a dtype column.
+pub fn dtype_label(info: &TensorInfo) -> &'static str {
+    match info.layout {
+        Layout::Blob => "blob",
+        _ => info.dtype.name(),
+    }
+}
+
+/// Returns the text of a shape column, with the layout if that is not row-major.
+pub fn shape_label(info: &TensorInfo) -> String {
+    match &info.layout {
+        Layout::DimOrder(order) => format!("{} in dim order {:?}", info.shape, order.as_slice()),
+        Layout::Coo { entries } => format!("{} sparse, nnz {entries}", info.shape),
+        _ => info.shape.to_string(),
+    }
+}
+
+/// Returns dtype and shape: `f32[2, 3]`.
+pub fn type_label(info: &TensorInfo) -> String {
+    format!("{}{}", dtype_label(info), shape_label(info))
+}
+
+/// A tensor as a row of a listing.
+#[derive(Debug, Clone, Copy)]
+pub struct TensorRow<'f> {
+    pub name: &'f str,
+    pub info: &'f TensorInfo,
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+impl<'f> From<FileTensor<'f>> for TensorRow<'f> {
+    fn from(tensor: FileTensor<'f>) -> Self {
+        let range = tensor.range();
+        Self { name: tensor.name(), info: tensor.info(), offset: range.start, bytes: range.end - range.start }
+    }
+}
+
+impl Serialize for TensorRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Row<'a> {
+            name: &'a str,
+            dtype: &'static str,
+            shape: &'a [usize],
+            #[serde(flatten)]
+            layout: LayoutRow<'a>,
+            bytes: u64,
+            offset: u64,
+        }
+
+        #[derive(Serialize)]
+        #[serde(tag = "layout", rename_all = "snake_case")]
+        enum LayoutRow<'a> {
+            RowMajor,
+            DimOrder { dim_order: &'a [u8] },
+            Coo { entries: usize },
+            Blob,
+            Other,
+        }
+
+        let Self { name, info, offset, bytes } = *self;
+        let layout = match &info.layout {
+            Layout::RowMajor => LayoutRow::RowMajor,
+            Layout::DimOrder(order) => LayoutRow::DimOrder { dim_order: order.as_slice() },
+            Layout::Coo { entries } => LayoutRow::Coo { entries: *entries },
+            Layout::Blob => LayoutRow::Blob,
+            _ => LayoutRow::Other,
+        };
+        Row { name, dtype: info.dtype.name(), shape: &info.shape, layout, bytes, offset }.serialize(serializer)
+    }
+}
+
+/// The sums over several tensors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Total {
+    pub tensors: usize,
+    /// Stored elements; those of blobs do not count.
+    pub parameters: u64,
+    pub bytes: u64,
+}
+
+impl Total {
+    /// Returns the sums over `tensors`.
+    pub fn of<'f>(tensors: impl IntoIterator<Item = &'f TensorRow<'f>>) -> Self {
+        let mut total = Self::default();
+        tensors.into_iter().for_each(|tensor| total.add(tensor));
+        total
+    }
+
+    /// Adds a tensor.
+    pub fn add(&mut self, tensor: &TensorRow<'_>) {
+        let parameters = match tensor.info.layout {
+            Layout::Blob => 0,
+            Layout::Coo { entries } => entries,
+            _ => tensor.info.shape.elements().unwrap_or(usize::MAX),
+        };
+        self.tensors += 1;
+        self.parameters = self.parameters.saturating_add(parameters as u64);
+        self.bytes = self.bytes.saturating_add(tensor.bytes);
+    }
+}

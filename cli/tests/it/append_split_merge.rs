@@ -1,0 +1,77 @@
+use tensorfile::{FORMATS, File, Tensor, TensorMap, WriteOptions};
+
+use super::{Session, model, weights};
+
+fn map(session: &Session, name: &str) -> TensorMap {
+    File::open(session.path(name)).unwrap().load().unwrap()
+}
+
+fn session() -> Session {
+    let session = Session::new();
+    let bias = |number: f32| Tensor::from_slice(&[number], [1]).unwrap();
+    session.write("more.ten", &[("extra", bias(1.0)), ("more", bias(2.0))].into_iter().collect());
+    session.write("again.ptd", &[("head.weight", weights(&[2, 2])), ("new", bias(3.0))].into_iter().collect());
+    session
+}
+
+#[test]
+fn appends_tensors() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "append model.ptd more.ten again.ptd",
+        "append model.ptd more.ten --dry-run --bytes",
+        "append model.ptd more.ten",
+        "append model.ptd again.ptd --replace",
+        "ls --bytes --filter {head*,extra,more,new} model.ptd",
+        "append sparse.btf more.ten",
+        "ls sparse.btf",
+        "append sparse.btf sparse.btf",
+        "append missing.ptd more.ten",
+    ]));
+    assert_eq!(map(&session, "model.ptd")["embed.weight"], model()["embed.weight"]);
+}
+
+#[test]
+fn splits_and_merges() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "split model.ptd --max-shard-size 5KB",
+        "ls --patterns model.ptd.index.json",
+        "info model.ptd.index.json",
+        "merge whole.ptd model.ptd.index.json",
+        "split again.ptd --by-prefix 1",
+        "ls again-head.ptd",
+        "merge both.ten again-head.ptd again-new.ptd more.ten",
+        "ls both.ten",
+        "split again.ptd --by head.*=head.tbs",
+        "split again.ptd --by head.*=head.tbs --by *=rest.ten",
+        "ls rest.ten",
+        "merge twice.ptd again.ptd again-new.ptd",
+        "split again.ptd",
+        "split sparse.btf --max-shard-size 24 --out parts/sparse.btf",
+    ]));
+    assert_eq!(map(&session, "whole.ptd"), model());
+    assert_eq!(map(&session, "model.ptd.index.json"), model());
+    assert_eq!(map(&session, "head.tbs")["head.weight"], weights(&[2, 2]));
+}
+
+#[test]
+fn splits_and_merges_every_format() {
+    let session = Session::new();
+    let tensors: TensorMap = (0..6).map(|at| (format!("layers.{at}.weight"), weights(&[3, 4]))).collect();
+    let options = WriteOptions::new().embed_names(true);
+    for format in FORMATS.iter().filter(|format| format.to_vec(&tensors, &options).is_ok()) {
+        let extension = format.extensions[0];
+        let [file, index, again] = ["", ".index.json", ".again"].map(|end| match end {
+            ".again" => format!("again.{extension}"),
+            end => format!("layers.{extension}{end}"),
+        });
+        session.write(&file, &tensors);
+        let output = session.run(&["split", &file, "--max-shard-size", "100"]);
+        assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
+        assert_eq!(File::open(session.path(&index)).unwrap().shards().len(), 3, "{}", format.name);
+        let output = session.run(&["merge", &again, &index]);
+        assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
+        assert_eq!(map(&session, &again), tensors, "{}", format.name);
+    }
+}

@@ -1,0 +1,200 @@
+use std::io::Read;
+use std::process::Stdio;
+
+use tensorfile::{Dtype, FORMATS, File, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
+
+use super::{Session, weights};
+
+/// Adds `small.ptd`, which has a number that overflows as `f16`.
+fn session() -> Session {
+    let session = Session::new();
+    let mut small = TensorMap::new();
+    small.insert("encoder.weight", Tensor::from_slice(&[1.0_f32, 0.1, 70000.0, 1e-9], [2, 2]).unwrap());
+    small.insert("encoder.bias", Tensor::from_slice(&[0.5_f32, -0.5], [2]).unwrap());
+    small.insert("head.weight", Tensor::from_slice(&[1.0_f64, 2.0], [2]).unwrap());
+    small.insert("positions", Tensor::from_slice(&[0_i64, 1, 1 << 40], [3]).unwrap());
+    session.write("small.ptd", &small);
+    session
+}
+
+fn map(session: &Session, name: &str) -> TensorMap {
+    File::open(session.path(name)).unwrap().load().unwrap()
+}
+
+#[test]
+fn reports_conversions() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "convert small.ptd half.ptd --dtype f16 --dry-run",
+        "convert small.ptd half.ptd --dtype f16 --verbose",
+        "ls half.ptd",
+        "convert small.ptd mixed.ptd --dtype f32=bf16,i64=i32 -v",
+        "convert small.ptd floats.ptd --dtype f32 --cast-integers",
+        "convert small.ptd encoder.tbs --filter encoder.* --rename encoder.bias=b --rename encoder.*=*",
+        "ls encoder.tbs",
+        "convert small.ptd plain.btf",
+        "convert small.ptd plain.btf --names index",
+        "convert small.ptd plain.btf --names index --lossy",
+        "ls plain.btf",
+        "convert small.ptd positions.npy --filter positions --lossy",
+        "ls positions.npy",
+    ]));
+}
+
+#[test]
+fn rejects_impossible_conversions() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "convert small.ptd small.xyz",
+        "convert small.ptd x.ptd --dtype f99",
+        "convert small.ptd x.ptd --dtype i64=f32",
+        "convert small.ptd x.ptd --rename a=b",
+        "convert small.ptd x.ptd --rename a.*=b",
+        "convert small.ptd x.ptd --rename encoder.*=* --rename head.*=*",
+        "convert small.ptd x.ptd --filter nothing",
+        "convert model.ptd x.btf",
+        "convert sparse.btf x.ptd",
+        "convert small.ptd x.ten --align 64",
+        "convert small.ptd - --to ptd --max-shard-size 1GB",
+        "convert small.ptd x.ptd --max-shard-size 1.5GB",
+        "convert small.ptd x.npy",
+        "convert small.ptd x.npy --lossy",
+        "convert small.ptd x.npy --filter positions",
+    ]));
+    assert!(!session.path("x.ptd").exists() && !session.path("x.btf").exists());
+}
+
+#[test]
+fn converts_between_all_formats() {
+    let session = Session::new();
+    let two: TensorMap =
+        [("layers.0.weight", weights(&[3, 4])), ("layers.1.weight", weights(&[5]))].into_iter().collect();
+    let one: TensorMap = [("0", weights(&[2, 3]))].into_iter().collect();
+    let options = WriteOptions::new().embed_names(true);
+    let holds_two = |format: &Format| format.to_vec(&two, &options).is_ok();
+    for from in FORMATS {
+        let [source, made] = ["source", "made"].map(|name| format!("{name}.{}", from.extensions[0]));
+        let map_from = if holds_two(from) { &two } else { &one };
+        session.write(&source, map_from);
+        for to in FORMATS {
+            let target = format!("target.{}", to.extensions[0]);
+            let output = session.run(&["convert", &source, &target]);
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            if map_from.len() > 1 && !holds_two(to) {
+                assert_eq!(output.status.code(), Some(2), "{} to {}: {message}", from.name, to.name);
+                continue;
+            }
+            assert_eq!(output.status.code(), Some(0), "{} to {}: {message}", from.name, to.name);
+            let tensors = |map: &TensorMap| map.iter().map(|(_, tensor)| tensor.clone()).collect::<Vec<_>>();
+            assert_eq!(tensors(&map(&session, &target)), tensors(map_from), "{} to {}", from.name, to.name);
+            // And back, replacing a file.
+            let output = session.run(&["convert", &target, &made]);
+            assert_eq!(output.status.code(), Some(0), "{} to {}", to.name, from.name);
+            if map_from.len() > 1 {
+                assert_eq!(&map(&session, &target), map_from, "{} to {}", from.name, to.name);
+                assert_eq!(&map(&session, &made), map_from, "{} to {} and back", from.name, to.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn input_can_be_the_output() {
+    let session = session();
+    let output = session.run(&["convert", "small.ptd", "small.ptd", "--dtype", "f32", "--rename", "head.weight=head"]);
+    assert!(output.status.success());
+    let map = map(&session, "small.ptd");
+    assert_eq!(map["head"].dtype(), Dtype::F32);
+    assert_eq!(map["positions"].dtype(), Dtype::I64);
+}
+
+#[test]
+fn reads_and_writes_pipes() {
+    let session = session();
+    let bytes = std::fs::read(session.path("small.ptd")).unwrap();
+    let output = session.run_with_input(&["convert", "-", "-", "--to", "ptd", "--dtype", "f64=f32"], &bytes);
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "tensorfile: cast 1 tensor: 2 elements, all exact\n");
+    std::fs::write(session.path("piped.ptd"), output.stdout).unwrap();
+    assert_eq!(map(&session, "piped.ptd")["encoder.weight"], map(&session, "small.ptd")["encoder.weight"]);
+
+    session.write("long.ptd", &[("a", weights(&[1 << 20]))].into_iter().collect());
+    let mut command = session.command(&["convert", "long.ptd", "-", "--to", "ten"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut message = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+    assert_eq!((child.wait().unwrap().code(), message.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn casts_the_values_of_sparse_tensors() {
+    let session = Session::new();
+    let output = session.run(&["convert", "sparse.btf", "double.btf", "--dtype", "f64", "-v"]);
+    assert_eq!(String::from_utf8_lossy(&output.stderr).matches("all exact").count(), 3);
+    let file = File::open(session.path("double.btf")).unwrap();
+    let read: tensorfile::CooTensor<f64> = file.get("#0").unwrap().load().unwrap();
+    assert_eq!(read.values(), [1.5, -2.0, 0.25]);
+    assert_eq!(read.coordinates(), [0, 1, 2, 299, 1, 0]);
+}
+
+#[test]
+fn tied_tensors_stay_tied() {
+    let session = Session::new();
+    let tensor = weights(&[50]);
+    let tied: TensorMap = [("a", tensor.clone()), ("b", tensor)].into_iter().collect();
+    let bytes = tensorfile::ptd::Options::new().dedup(true).to_vec(&tied).unwrap();
+    std::fs::write(session.path("tied.ptd"), bytes).unwrap();
+    for dtype in ["f32", "f16"] {
+        assert!(session.run(&["convert", "tied.ptd", "copy.ptd", "--dtype", dtype]).status.success());
+        let copy = File::open(session.path("copy.ptd")).unwrap();
+        assert_eq!(copy.get("a").unwrap().range(), copy.get("b").unwrap().range(), "{dtype}");
+    }
+}
+
+#[test]
+fn converts_dim_order_to_row_major() {
+    let session = Session::new();
+    let layout = tensorfile::Layout::from_dim_order(&[1, 0]).unwrap();
+    let columns = TensorInfo { layout, ..TensorInfo::new(Dtype::U8, [2, 3]) };
+    let columns = Tensor::new(columns, &[1, 4, 2, 5, 3, 6]).unwrap();
+    session.write("columns.ptd", &[("a", columns)].into_iter().collect());
+    assert!(session.run(&["convert", "columns.ptd", "rows.ten"]).status.success());
+    assert_eq!(map(&session, "rows.ten")["a"].as_bytes(), [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn drops_metadata_only_with_lossy() {
+    let session = session();
+    // A format that keeps any key, and one that keeps none.
+    let keeps_all = FORMATS.iter().find(|format| format.keeps_metadata("license"));
+    let Some(rich) = keeps_all else { return };
+    let rich_file = format!("rich.{}", rich.extensions[0]);
+    let entries = [("license".to_owned(), "MIT".to_owned())].into_iter().collect();
+    let options = WriteOptions::new().embed_names(true).metadata(entries);
+    std::fs::write(session.path(&rich_file), rich.to_vec(&map(&session, "small.ptd"), &options).unwrap()).unwrap();
+    let refused = session.run(&["convert", &rich_file, "poor.ten"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(message, "tensorfile: poor.ten: ten cannot store the metadata `license`; --lossy drops it\n");
+    let dropped = session.run(&["convert", &rich_file, "poor.ten", "--lossy"]);
+    assert!(dropped.status.success());
+    let message = String::from_utf8(dropped.stderr).unwrap();
+    assert!(message.starts_with("tensorfile: poor.ten: dropped the metadata `license`\n"), "{message}");
+}
+
+#[test]
+fn read_errors_name_the_input() {
+    let session = session();
+    let mut bytes = std::fs::read(session.path("sparse.btf")).unwrap();
+    // The first coordinate of the sparse tensor is out of bounds.
+    let file = File::open(session.path("sparse.btf")).unwrap();
+    let start = usize::try_from(file.get("#0").unwrap().range().start).unwrap();
+    bytes[start..start + 8].copy_from_slice(&u64::MAX.to_le_bytes());
+    std::fs::write(session.path("wrong.btf"), bytes).unwrap();
+    let output = session.run(&["convert", "wrong.btf", "copy.btf"]);
+    assert_eq!(output.status.code(), Some(4));
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.starts_with("tensorfile: wrong.btf: btf: tensor `#0`: "), "{message}");
+    assert!(!session.path("copy.btf").exists());
+}

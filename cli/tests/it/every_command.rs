@@ -1,0 +1,147 @@
+//! Exit codes, messages and pipes, which are the same for every command.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use super::Session;
+
+/// Returns the exit code and the message of a command that fails.
+fn failure(session: &Session, arguments: &[&str]) -> (i32, String) {
+    let output = session.run(arguments);
+    assert!(output.stdout.is_empty(), "{arguments:?}: output despite a failure");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn exit_codes_follow_the_cause() {
+    let session = Session::new();
+    std::fs::write(session.path("empty.ptd"), []).unwrap();
+    std::fs::write(session.path("text.txt"), "hello, hello, hello, hello").unwrap();
+    std::fs::create_dir(session.path("folder")).unwrap();
+    for command in [&["ls"][..], &["info"], &["show"], &["stats"], &["diff", "model.ptd"], &["hash"]] {
+        let name: &[&str] = if command == ["show"] { &["a"] } else { &[] };
+        for (file, expected_code, start) in [
+            ("missing.ptd", 3, "tensorfile: missing.ptd: "),
+            ("folder", 3, "tensorfile: folder: is a directory\n"),
+            ("empty.ptd", 4, "tensorfile: empty.ptd: ptd: needs "),
+            ("text.txt", 4, "tensorfile: text.txt: the file's format was not recognized: it begins with "),
+            ("--nonsense", 2, "error: unexpected argument '--nonsense'"),
+        ] {
+            let (code, message) = failure(&session, &[command, &[file], name].concat());
+            assert_eq!(code, expected_code, "{command:?} {file}: {message}");
+            assert!(message.starts_with(start), "{command:?} {file}: {message}");
+        }
+    }
+    let (code, message) = failure(&session, &["show", "model.ptd", "head.wieght"]);
+    assert_eq!(code, 1, "{message}");
+    assert!(
+        message.starts_with("tensorfile: model.ptd: ptd: missing tensor `head.wieght`; the file has "),
+        "{message}"
+    );
+}
+
+#[test]
+fn prints_help_without_arguments() {
+    let session = Session::new();
+    let (code, message) = failure(&session, &[]);
+    assert_eq!(code, 2);
+    assert!(message.contains("Usage: tensorfile [OPTIONS] <COMMAND>"), "{message}");
+}
+
+#[test]
+fn help_goes_to_standard_output() {
+    let session = Session::new();
+    let reading = ["ls", "info", "show", "stats", "diff", "verify", "hash"];
+    let writing = ["convert", "append", "split", "merge", "completions", "man"];
+    for command in reading.into_iter().chain(writing) {
+        let output = session.run(&[command, "--help"]);
+        assert!(output.status.success() && output.stderr.is_empty(), "{command}");
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(help.contains("\nExamples:\n  tensorfile "), "{help}");
+        let widest = help.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 100, "{command}: {widest}");
+    }
+}
+
+#[test]
+fn from_overrides_detection() {
+    let session = Session::new();
+    std::fs::copy(session.path("sparse.btf"), session.path("unknown")).unwrap();
+    let output = session.run(&["ls", "--from", "btf", "unknown"]);
+    assert_eq!(output.stdout, session.run(&["ls", "sparse.btf"]).stdout);
+    let (code, message) = failure(&session, &["ls", "--from", "ten", "sparse.btf"]);
+    assert_eq!(code, 4);
+    assert!(message.starts_with("tensorfile: sparse.btf: ten: "), "{message}");
+}
+
+/// As in `tensorfile … | head -c 1`.
+#[test]
+fn closed_pipes_are_not_errors() {
+    let session = Session::new();
+    session.write("large.ptd", &[("large", super::weights(&[1000, 300]))].into_iter().collect());
+    for format in ["text", "json", "csv", "raw"] {
+        let mut command = session.command(&["show", "large.ptd", "large", "--full", "--format", format]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{format}");
+        assert!(output.stderr.is_empty(), "{format}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn reports_a_full_device() {
+    let session = Session::new();
+    for arguments in
+        [&["ls", "model.ptd"][..], &["show", "model.ptd", "embed.weight", "--format", "raw"], &["stats", "model.ptd"]]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = session.command(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.starts_with("tensorfile: ") && message.contains("No space left on device"), "{message}");
+    }
+}
+
+#[test]
+fn writes_completions_and_manual_pages() {
+    let session = Session::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = session.run(&["completions", shell]);
+        assert!(output.status.success() && !output.stdout.is_empty(), "{shell}");
+    }
+    assert!(session.run(&["man", "--out", "pages"]).status.success());
+    for page in ["tensorfile.1", "tensorfile-ls.1", "tensorfile-show.1"] {
+        let written = std::fs::read_to_string(session.path("pages").join(page)).unwrap();
+        assert!(written.contains(".SH DESCRIPTION"), "{page}");
+    }
+    let page = std::fs::read(session.path("pages/tensorfile-ls.1")).unwrap();
+    assert_eq!(session.run(&["man", "ls"]).stdout, page);
+    assert_eq!(failure(&session, &["man", "nothing"]).0, 2);
+}
+
+#[test]
+fn help_is_plain_english() {
+    let session = Session::new();
+    let commands = [
+        "ls",
+        "info",
+        "show",
+        "stats",
+        "diff",
+        "verify",
+        "hash",
+        "codegen",
+        "convert",
+        "append",
+        "split",
+        "merge",
+        "completions",
+        "man",
+    ];
+    let lines: Vec<String> = commands.iter().map(|command| format!("{command} --help")).collect();
+    let lines: Vec<&str> = std::iter::once("--help").chain(lines.iter().map(String::as_str)).collect();
+    insta::assert_snapshot!(session.transcript(&lines));
+}

@@ -1,0 +1,36 @@
+//! Files of 20 GiB, most of which is a hole, listed and sliced in 1 GiB of addresses.
+
+#[path = "../../../tests/it/support/huge.rs"]
+mod file;
+
+use std::process::Command;
+
+use tensorfile::FORMATS;
+
+#[test]
+fn lists_and_slices_in_bounded_memory() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    for &format in FORMATS {
+        let path = folder.path().join("huge").with_extension(format.extensions[0]);
+        let Some(huge) = file::write(format, &path) else {
+            println!("NOTE: this file system has no holes, so no huge files are tried");
+            return;
+        };
+        let last = huge.0.last().unwrap().0.clone();
+        for (arguments, expected) in [
+            (&["ls", "--json"][..], format!("\"bytes\": {}", huge.bytes())),
+            (&["show", "--format", "json", "--slice", "-1,-2:"], "[0.0, 1.5]".to_owned()),
+        ] {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "ulimit -v 1048576; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_tensorfile")]);
+            shell.args(arguments).arg(&path);
+            if arguments[0] == "show" {
+                shell.arg(&last);
+            }
+            let output = shell.output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            assert!(text.contains(&expected), "{arguments:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

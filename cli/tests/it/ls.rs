@@ -1,0 +1,79 @@
+use tensorfile::{Tensor, TensorMap};
+
+use super::{Session, file_of};
+
+#[test]
+fn lists_tensors() {
+    let session = Session::new();
+    insta::assert_snapshot!(session.transcript(&[
+        "ls model.ptd",
+        "ls sparse.btf",
+        "ls --bytes --sort bytes --reverse --filter *.weight --filter !embed.* model.ptd",
+        "ls --sort shape --filter e* model.ptd",
+        "ls --filter nothing model.ptd",
+    ]));
+}
+
+#[test]
+fn prints_patterns_and_trees() {
+    let session = Session::new();
+    insta::assert_snapshot!(session.transcript(&[
+        "ls --patterns model.ptd",
+        "ls --patterns --sort bytes model.ptd",
+        "ls --tree model.ptd",
+        "ls -p sparse.btf",
+    ]));
+}
+
+#[test]
+fn prints_json_and_diffable_lines() {
+    let session = Session::new();
+    insta::assert_snapshot!(session.transcript(&[
+        "ls --diffable model.ptd",
+        "ls --json --filter h* model.ptd",
+        "ls --json sparse.btf",
+        "ls --json --filter nothing sparse.btf",
+    ]));
+}
+
+#[test]
+fn prints_colors_on_request() {
+    let session = Session::new();
+    insta::assert_snapshot!(session.transcript(&["ls --color always sparse.btf"]).escape_debug().to_string());
+}
+
+#[test]
+fn diffable_lines_do_not_depend_on_order_and_format() {
+    let session = Session::new();
+    let tensors = |names: &[&str]| -> TensorMap {
+        names.iter().map(|name| (*name, Tensor::from_slice(&[1_u8, 2], [2]).unwrap())).collect()
+    };
+    session.write("one.ptd", &tensors(&["b", "a", "long.name"]));
+    session.write("other.btf", &tensors(&["a", "long.name", "b"]));
+    let one = session.run(&["ls", "--diffable", "one.ptd"]);
+    let other = session.run(&["ls", "--diffable", "other.btf"]);
+    assert_eq!(String::from_utf8(one.stdout).unwrap(), "a u8[2] 2\nb u8[2] 2\nlong.name u8[2] 2\n");
+    assert_eq!(String::from_utf8(other.stdout).unwrap(), "a u8[2] 2\nb u8[2] 2\nlong.name u8[2] 2\n");
+}
+
+#[test]
+fn escapes_control_characters_in_names() {
+    let session = Session::new();
+    let map: TensorMap = [("a\u{1b}[31m\nb", Tensor::from_slice(&[1_u8], []).unwrap())].into_iter().collect();
+    session.write("names.ptd", &map);
+    for arguments in [&["ls"][..], &["ls", "--tree"], &["ls", "--patterns"], &["ls", "--diffable"], &["ls", "--json"]] {
+        let output = session.run(&[arguments, &["names.ptd"]].concat());
+        assert!(!output.stdout.contains(&0x1b), "{arguments:?}");
+    }
+    let output = session.run(&["show", "names.ptd", "a\u{1b}[31mb"]);
+    assert!(!output.stderr.contains(&0x1b), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn reads_standard_input() {
+    let session = Session::new();
+    let format = tensorfile::FORMATS[0];
+    let input = file_of(format, &super::sparse());
+    let output = session.run_with_input(&["ls", "-"], &input);
+    assert_eq!(output.stdout, session.run(&["ls", "sparse.btf"]).stdout);
+}

@@ -1,0 +1,100 @@
+use super::Session;
+
+#[test]
+fn prints_as_numpy_does() {
+    let session = Session::new();
+    insta::assert_snapshot!(session.transcript(&[
+        "show model.ptd embed.weight",
+        "show model.ptd head.weight",
+        "show model.ptd steps",
+        "show model.ptd mask",
+        "show model.ptd halves",
+        "show model.ptd none",
+        "show model.ptd packed",
+        "show model.ptd #2 --precision 2",
+        "show sparse.btf 0",
+        "show sparse.btf 1",
+    ]));
+}
+
+#[test]
+fn prints_slices() {
+    let session = Session::new();
+    insta::assert_snapshot!(session.transcript(&[
+        "show model.ptd embed.weight --slice 0:2,-3:",
+        "show model.ptd embed.weight --slice ...,0",
+        "show model.ptd embed.weight -s ::-50,::20",
+        "show model.ptd embed.weight -s -1,5",
+        "show model.ptd embed.weight -s 5:5",
+        "show model.ptd embed.weight -s 100",
+        "show model.ptd embed.weight -s 0,0,0",
+        "show model.ptd embed.weight -s 0:x",
+        "show sparse.btf 0 -s 0",
+    ]));
+}
+
+#[test]
+fn prints_json_and_csv() {
+    let session = Session::new();
+    insta::assert_snapshot!(session.transcript(&[
+        "show model.ptd head.weight --format json -s :2,:3",
+        "show model.ptd halves --format json",
+        "show model.ptd mask --format json",
+        "show model.ptd steps --format json",
+        "show model.ptd none --format json",
+        "show model.ptd head.weight --format csv -s :2,:3",
+        "show model.ptd halves --format csv",
+        "show model.ptd steps --format csv",
+        "show sparse.btf 0 --format json",
+        "show sparse.btf 0 --format csv",
+    ]));
+}
+
+#[test]
+fn json_numbers_are_exact() {
+    let session = Session::new();
+    let output = session.run(&["show", "model.ptd", "embed.weight", "--format", "json"]);
+    let numbers: Vec<Vec<f32>> = serde_json::from_slice(&output.stdout).unwrap();
+    let bytes: Vec<u8> = numbers.concat().into_iter().flat_map(f32::to_le_bytes).collect();
+    assert_eq!(bytes, super::model()["embed.weight"].as_bytes());
+    assert_eq!((numbers.len(), numbers[0].len()), (100, 30));
+}
+
+#[test]
+fn raw_is_the_payload() {
+    let session = Session::new();
+    let output = session.run(&["show", "model.ptd", "embed.weight", "--format", "raw"]);
+    assert_eq!(output.stdout, super::model()["embed.weight"].as_bytes());
+    let output = session.run(&["show", "model.ptd", "packed", "--format", "raw", "--slice", "1:"]);
+    assert_eq!(output.stdout, [0x43, 0xff]);
+}
+
+#[test]
+fn full_prints_every_element() {
+    let session = Session::new();
+    let output = session.run(&["show", "model.ptd", "embed.weight", "--full"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("..."));
+    let numbers = text.lines().skip(1).flat_map(|line| line.split(['[', ']', ' '])).filter(|word| !word.is_empty());
+    assert_eq!(numbers.count(), 3000);
+}
+
+#[test]
+fn rejects_csv_of_rank_3() {
+    let session = Session::new();
+    session.write("cube.ptd", &[("cube", super::weights(&[2, 2, 2]))].into_iter().collect());
+    insta::assert_snapshot!(session.transcript(&[
+        "show cube.ptd cube --format csv",
+        "show cube.ptd cube --format csv --slice :,:,0",
+        "show cube.ptd cubes",
+    ]));
+}
+
+#[test]
+fn npy_is_a_numpy_file() {
+    let session = Session::new();
+    let output = session.run(&["show", "model.ptd", "embed.weight", "--format", "npy"]);
+    let npy = tensorfile::FORMATS.iter().find(|format| format.name == "npy").unwrap();
+    let map = npy.from_slice(&output.stdout).unwrap();
+    assert_eq!(map.iter().next().unwrap().1, &super::model()["embed.weight"]);
+}

@@ -1,0 +1,147 @@
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::env::Env;
+use crate::model::{Field, Model, Style};
+
+/// Returns `impl TensorFile`: the names and types of the tensors as one constant.
+///
+/// References in it live as long as the program because the compiler extends the operands of `&` in fields of braces.
+/// Those in arguments of functions it would not, and `Some(...)` is one. Hence `Some { 0: ... }`.
+pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
+    let Env { krate, private, .. } = env;
+    let header = env.writing.header(&quote!(#krate::TensorFile));
+    let questions = questions(env, model);
+    let adapted = model.stored().filter(|field| field.is_adapted()).map(|field| field.ty);
+    let node = node(env, model);
+    quote! {
+        #header {
+            const NODE: #private::Node = {
+                #questions
+                #(#private::check_adaptable::<#adapted>();)*
+                #node
+            };
+        }
+    }
+}
+
+/// Returns statements that fail to compile if a field cannot be in the struct.
+///
+/// The compiler checks each function on its own and would report a field in each. Two messages that are the same to the
+/// letter are printed once, so all functions begin with the same questions. Types with parameters are in the bounds of
+/// the impls and need none.
+pub(super) fn questions(env: &Env, model: &Model<'_>) -> TokenStream {
+    let krate = &env.krate;
+    let question = |field: &Field<'_>| {
+        let ty = field.ty;
+        match env.reading {
+            Some(_) => quote!(let _ = <#ty as #krate::FromTensors<'_>>::load;),
+            None => quote!(let _ = <#ty as #krate::TensorFile>::NODE;),
+        }
+    };
+    model.stored().filter(|field| !field.is_generic).map(question).collect()
+}
+
+fn node(env: &Env, model: &Model<'_>) -> TokenStream {
+    let Env { krate, private, .. } = env;
+    let prefix = model.attrs.prefix.as_ref().map(|prefix| prefix.value.value());
+    let this = quote!(Self);
+    match (prefix, model.style) {
+        (None, Style::Newtype) => {
+            let field = &model.fields[0];
+            let ty = field.ty;
+            match adapt(env, field) {
+                Some(adapt) => quote!(#private::Node::Newtype { 0: #private::node_of::<#ty>, 1: &#adapt }),
+                None => quote!(<#ty as #krate::TensorFile>::NODE),
+            }
+        }
+        (Some(prefix), Style::Newtype) => {
+            let field = field_def(env, &model.fields[0], &prefix);
+            struct_node(env, model, &this, &[field], &[prefix])
+        }
+        (None, _) => all_fields(env, model, &this),
+        (Some(prefix), _) => {
+            // Any type that is not used otherwise tells the inner struct from the outer one.
+            let body = all_fields(env, model, &quote!(::core::marker::PhantomData<Self>));
+            let field = quote! {
+                #private::FieldDef {
+                    name: #prefix,
+                    aliases: &[],
+                    optional: false,
+                    flatten: false,
+                    adapt: #private::Adapt::NONE,
+                    node: || const { #body },
+                }
+            };
+            struct_node(env, model, &this, &[field], &[prefix])
+        }
+    }
+}
+
+/// Returns a struct of the fields that the file has.
+fn all_fields(env: &Env, model: &Model<'_>, id: &TokenStream) -> TokenStream {
+    let fields: Vec<_> = model.stored().map(|field| field_def(env, field, &field.name)).collect();
+    let specs: Vec<_> = model.stored().map(Field::spec).collect();
+    struct_node(env, model, id, &fields, &specs)
+}
+
+fn struct_node(
+    env: &Env,
+    model: &Model<'_>,
+    id: &TokenStream,
+    fields: &[TokenStream],
+    specs: &[String],
+) -> TokenStream {
+    let private = &env.private;
+    let (name, allow_unknown) = (model.name(), model.attrs.allow_unknown.is_some());
+    quote! {
+        #private::Node::Struct {
+            0: &#private::StructDef {
+                id: #private::id::<#id>,
+                name: #name,
+                fields: &[#(#fields),*],
+                specs: &[#(#specs),*],
+                allow_unknown: #allow_unknown,
+            },
+        }
+    }
+}
+
+fn field_def(env: &Env, field: &Field<'_>, name: &str) -> TokenStream {
+    let private = &env.private;
+    let (ty, aliases) = (field.ty, field.aliases());
+    let (optional, flatten) = (field.is_optional(), field.is_flattened());
+    let adapt = adapt(env, field).unwrap_or_else(|| quote!(#private::Adapt::NONE));
+    quote! {
+        #private::FieldDef {
+            name: #name,
+            aliases: &[#(#aliases),*],
+            optional: #optional,
+            flatten: #flatten,
+            adapt: #adapt,
+            node: #private::node_of::<#ty>,
+        }
+    }
+}
+
+/// Returns the attributes of a field for `Adapt`, if there are any.
+pub(super) fn adapt(env: &Env, field: &Field<'_>) -> Option<TokenStream> {
+    let private = &env.private;
+    if !field.is_adapted() && field.attrs.tied.is_none() {
+        return None;
+    }
+    let (cast, transpose) = (field.attrs.cast.is_some(), field.attrs.transpose.is_some());
+    let (some, none) = (quote!(::core::option::Option::Some), quote!(::core::option::Option::None));
+    let shape = field.attrs.shape.as_ref().map_or(none.clone(), |shape| {
+        let dims = shape.value.iter().map(|dim| match dim {
+            Some(dim) => quote!({ let __dim: usize = #dim; #some(__dim) }),
+            None => none.clone(),
+        });
+        quote!(#some { 0: &[#(#dims),*] })
+    });
+    let tied = field.attrs.tied.as_ref().map_or(none.clone(), |tied| {
+        let name = &tied.value;
+        quote!(#some(#name))
+    });
+    Some(quote!(#private::Adapt { cast: #cast, transpose: #transpose, shape: #shape, tied: #tied }))
+}

@@ -1,0 +1,121 @@
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::Index;
+use syn::spanned::Spanned;
+
+use super::env::Env;
+use super::node::{adapt, questions};
+use crate::attr::Fallback;
+use crate::model::{Field, Model, Style};
+
+/// Returns `impl Store` and `impl FromTensors`.
+pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
+    let Env { krate, private, de, .. } = env;
+    let questions = questions(env, model);
+    let is_newtype = model.style == Style::Newtype && model.attrs.prefix.is_none();
+    let (store, load) = match is_newtype {
+        true => newtype(env, &model.fields[0]),
+        false => (store_fields(env, model), load_fields(env, model)),
+    };
+    let header = env.writing.header(&quote!(#krate::Store));
+    let reading = env.reading.as_ref().map(|reading| {
+        let header = reading.header(&quote!(#krate::FromTensors<#de>));
+        quote! {
+            #header {
+                fn load(
+                    __source: &mut dyn #private::Source<#de>,
+                    __adapt: &#private::Adapt,
+                ) -> ::core::result::Result<Self, #krate::Error> {
+                    #questions
+                    #load
+                }
+            }
+        }
+    });
+    quote! {
+        #header {
+            fn store(
+                &self,
+                __sink: &mut dyn #private::Sink,
+                __adapt: &#private::Adapt,
+            ) -> ::core::result::Result<(), #krate::Error> {
+                #questions
+                #store
+            }
+        }
+        #reading
+    }
+}
+
+/// The bodies of `store` and `load` for a struct that has the tensors of its only field.
+fn newtype(env: &Env, field: &Field<'_>) -> (TokenStream, TokenStream) {
+    let (krate, ty) = (&env.krate, field.ty);
+    let adapt = adapt(env, field).map_or(quote!(__adapt), |adapt| quote!(const { &#adapt }));
+    let store = quote!(<#ty as #krate::Store>::store(&self.0, __sink, #adapt));
+    let load = quote!(<#ty as #krate::FromTensors<'_>>::load(__source, #adapt).map(Self));
+    (store, load)
+}
+
+fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
+    let Env { krate, private, .. } = env;
+    let store = if has_body(model) { quote!(store_body) } else { quote!(store_fields) };
+    let values = model.stored().map(|Field { ty, member, .. }| quote!(#private::field::<#ty>(&self.#member)));
+    quote! {
+        #private::#store(__sink, &<Self as #krate::TensorFile>::NODE, &[#(#values),*])
+    }
+}
+
+/// The body of `load`.
+///
+/// There is no `?` between the fields, and one variable holds them all. With a `?` for each, every one of them would have
+/// to drop the fields before it, and the time to compile a struct would grow with the square of its fields.
+fn load_fields(env: &Env, model: &Model<'_>) -> TokenStream {
+    let Env { krate, private, .. } = env;
+    let fields: Vec<_> = model.stored().collect();
+    let at: Vec<_> = (0..fields.len()).collect();
+    let places: Vec<_> = at.iter().copied().map(Index::from).collect();
+    let locals: Vec<_> = at.iter().map(|at| format_ident!("__field{at}")).collect();
+    let members = fields.iter().map(|field| &field.member);
+    let types: Vec<_> = fields.iter().map(|field| field.ty).collect();
+    let (some, none) = (quote!(::core::option::Option::Some), quote!(::core::option::Option::None));
+    let defaults = fields.iter().zip(&places).filter_map(|(field, place)| {
+        let value = fallback(field)?;
+        Some(quote!(if let #none = __fields.#place { __fields.#place = #some(#value); }))
+    });
+    let skipped = model.fields.iter().filter(|field| field.is_skipped()).map(|field| {
+        let (member, value) = (&field.member, fallback(field));
+        quote!(#member: #value,)
+    });
+    let load = if has_body(model) { quote!(load_body) } else { quote!(load_fields) };
+    quote! {
+        let mut __fields = (#(#none::<#types>,)*);
+        #private::#load(__source, &<Self as #krate::TensorFile>::NODE, &mut |__at, __source, __adapt| match __at {
+            #(#at => #private::put::<#types>(&mut __fields.#places, __source, __adapt),)*
+            _ => ::core::result::Result::Ok(()),
+        })?;
+        #(#defaults)*
+        match __fields {
+            (#(#some(#locals),)*) => ::core::result::Result::Ok(Self { #(#members: #locals,)* #(#skipped)* }),
+            _ => ::core::result::Result::Err(#private::incomplete(&<Self as #krate::TensorFile>::NODE)),
+        }
+    }
+}
+
+/// Returns whether the fields are those of a second struct under the prefix.
+fn has_body(model: &Model<'_>) -> bool {
+    model.attrs.prefix.is_some() && model.style != Style::Newtype
+}
+
+/// Returns an expression for the value of a field that the file does not have, if it has one.
+fn fallback(field: &Field<'_>) -> Option<TokenStream> {
+    let ty = field.ty;
+    field.fallback().map(|fallback| match fallback {
+        Fallback::Default => quote!(<#ty as ::core::default::Default>::default()),
+        // With the type of the variable and this span, the compiler shows both the function and the field if their types
+        // are not the same.
+        Fallback::Call(function) => {
+            let call = quote_spanned!(Span::call_site().located_at(function.span())=> #function());
+            quote!({ let __fallback: #ty = #call; __fallback })
+        }
+    })
+}

@@ -1,0 +1,63 @@
+use ndarray::{ArcArray, Array, ArrayView, CowArray, Dimension};
+
+use super::{array_too_large, strided};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Adapt, FromTensors, Loaded, Source, TensorSpec};
+use crate::tensor::{Element, TensorInfo};
+
+impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
+    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+        let array = owned_of(read::<A, D>(source, adapt)?)?;
+        Ok(if adapt.transpose { array.reversed_axes() } else { array })
+    }
+}
+
+impl<'de, A: Element, D: Dimension> FromTensors<'de> for ArcArray<A, D> {
+    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+        Array::load(source, adapt).map(Array::into_shared)
+    }
+}
+
+impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for ArrayView<'a, A, D> {
+    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+        let tensor = read::<A, D>(source, adapt)?;
+        let array = view(tensor.info(), tensor.as_slice_of_file()?)?;
+        Ok(if adapt.transpose { array.reversed_axes() } else { array })
+    }
+}
+
+impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for CowArray<'a, A, D> {
+    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+        let tensor = read::<A, D>(source, adapt)?;
+        let array = if tensor.can_be_borrowed_as::<A>() {
+            Self::from(view(tensor.info(), tensor.as_slice_of_file()?)?)
+        } else {
+            Self::from(owned_of(tensor)?)
+        };
+        Ok(if adapt.transpose { array.reversed_axes() } else { array })
+    }
+}
+
+fn read<'de, A: Element, D: Dimension>(source: &mut (dyn Source<'de> + '_), adapt: &Adapt) -> Result<Loaded<'de>> {
+    source.tensor(&TensorSpec::of_rank(A::DTYPE, D::NDIM).adapted(adapt))
+}
+
+fn owned_of<A: Element, D: Dimension>(tensor: Loaded<'_>) -> Result<Array<A, D>> {
+    let info = tensor.info().clone();
+    owned(&info, tensor.into_vec()?)
+}
+
+/// An array of elements that it owns.
+pub(super) fn owned<A: Element, D: Dimension>(info: &TensorInfo, elements: Vec<A>) -> Result<Array<A, D>> {
+    Array::from_shape_vec(strided(info), elements).map_err(|_| array_too_large(info))
+}
+
+/// An array of elements that it borrows.
+pub(super) fn view<'a, A: Element, D: Dimension>(info: &TensorInfo, elements: &'a [A]) -> Result<ArrayView<'a, A, D>> {
+    ArrayView::from_shape(strided(info), elements).map_err(|_| array_too_large(info))
+}
+
+#[cold]
+pub(super) fn misaligned<A: Element>() -> Error {
+    ErrorKind::Misaligned { dtype: A::DTYPE, alignment: align_of::<A>() }.into()
+}

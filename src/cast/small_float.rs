@@ -1,0 +1,46 @@
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
+
+use super::number::Numeric;
+
+/// A float type whose numbers are all numbers of `f32`.
+pub(super) trait SmallFloat: Numeric {
+    /// Converts to `f32`, exactly. The slices have the same length.
+    fn widen(from: &[Self], to: &mut [f32]);
+
+    /// Converts to the nearest number, ties to even; out of range, to infinity, or NaN if there is none.
+    fn narrow(from: &[f32], to: &mut [Self]);
+}
+
+impl SmallFloat for f16 {
+    // `half` uses the processor's instructions for this if there are any.
+    fn widen(from: &[Self], to: &mut [f32]) {
+        from.convert_to_f32_slice(to);
+    }
+
+    fn narrow(from: &[f32], to: &mut [Self]) {
+        to.convert_from_f32_slice(from);
+    }
+}
+
+impl SmallFloat for bf16 {
+    fn widen(from: &[Self], to: &mut [f32]) {
+        from.iter().zip(to).for_each(|(from, to)| *to = f32::from_bits(u32::from(from.to_bits()) << 16));
+    }
+
+    // As `half` does it, but without branches, so that many are done at once.
+    fn narrow(from: &[f32], to: &mut [Self]) {
+        for (from, to) in from.iter().zip(to) {
+            let bits = from.to_bits();
+            let last = (bits >> 16) & 1;
+            let nearest = if from.is_nan() { bits | 0x40_0000 } else { bits.wrapping_add(0x7fff + last) };
+            *to = Self::from_bits(upper_half(nearest));
+        }
+    }
+}
+
+/// Returns the upper 16 bits. Shifted with their sign, they fit the instructions that pack 32 bits into 16.
+#[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "bits, not a number")]
+fn upper_half(bits: u32) -> u16 {
+    ((bits as i32) >> 16) as i16 as u16
+}

@@ -1,0 +1,100 @@
+//! Casts that only round floats, and change no number otherwise.
+
+use super::CHUNK;
+use super::kernels::{Changes, Kernel};
+use crate::error::InvalidCast;
+use crate::tensor::{Buffer, Dtype, Element};
+
+/// Elements that are cast before they are checked.
+const PIECE: usize = 8 * CHUNK;
+
+/// Returns `true` if elements of one dtype can be read as another by [`cast`]: both are numeric.
+pub(crate) fn can_cast(from: Dtype, to: Dtype) -> bool {
+    Kernel::between(from, to).is_some()
+}
+
+/// Casts the elements in little-endian `bytes`; [`can_cast`] must be `true` for the dtypes.
+///
+/// Floats are rounded to the nearest number, ties to even.
+///
+/// # Errors
+///
+/// [`InvalidCast`] names the first number that would change otherwise: an integer out of range, a fraction or NaN that
+/// would become an integer, and a finite number that would become infinite.
+pub(crate) fn cast<A: Element>(from: Dtype, bytes: &[u8]) -> Result<Vec<A>, InvalidCast> {
+    let elements = cast_bytes(from, A::DTYPE, bytes)?;
+    Ok(elements.into_elements().expect("a numeric dtype has no invalid elements"))
+}
+
+fn cast_bytes(from: Dtype, to: Dtype, bytes: &[u8]) -> Result<Buffer, InvalidCast> {
+    let kernel = Kernel::between(from, to).expect("`can_cast` was asked first");
+    let is_invalid = |changes: Changes| match to.is_integer() {
+        true => changes.changed + changes.nan_to_zero > 0,
+        false => changes.overflowed > 0,
+    };
+    let expected = bytes.len() / from.block_bytes() * to.block_bytes();
+    let mut elements = Buffer::with_capacity(to.block_bytes(), expected);
+    let mut out = Vec::new();
+    for (piece, bytes) in bytes.chunks(PIECE * from.block_bytes()).enumerate() {
+        out.clear();
+        if is_invalid(kernel.cast(bytes, &mut out)) {
+            let (element, value, _) = kernel.first(bytes, is_invalid).expect("the kernel has counted one");
+            return Err(InvalidCast { element: piece * PIECE + element, value: value.to_string(), to });
+        }
+        elements.append(&out, expected);
+    }
+    Ok(elements)
+}
+
+#[cfg(test)]
+mod tests {
+    use half::{bf16, f16};
+
+    use super::*;
+    use crate::tensor::{F8E4M3Fn, F8E5M2, to_le_bytes};
+
+    fn one<A: Element, F: Element>(value: F) -> Option<A> {
+        cast(F::DTYPE, &to_le_bytes(&[value])).ok().map(|all| all[0])
+    }
+
+    #[test]
+    fn rounds_once_and_to_even() {
+        assert_eq!(one::<f32, f64>(16_777_217.0), Some(16_777_216.0));
+        assert_eq!(one::<f32, i64>(16_777_219), Some(16_777_220.0));
+        // Rounded to `f32` first, these would become ties.
+        assert_eq!(one::<f16, f64>(1.0 + 2.0_f64.powi(-11) + 2.0_f64.powi(-40)), Some(f16::from_bits(0x3c01)));
+        let above_a_tie = (1_i64 << 60) + (1 << 52) + 1;
+        assert_eq!(one::<bf16, i64>(above_a_tie).map(bf16::to_f32), Some(2.0_f32.powi(60) + 2.0_f32.powi(53)));
+        assert_eq!(one::<bf16, i64>(-above_a_tie).map(bf16::to_f32), Some(-2.0_f32.powi(60) - 2.0_f32.powi(53)));
+    }
+
+    #[test]
+    fn refuses_numbers_that_do_not_fit() {
+        assert_eq!(one::<u8, i16>(256), None);
+        assert_eq!(one::<u8, i16>(-1), None);
+        assert_eq!(one::<i32, f32>(0.5), None);
+        assert_eq!(one::<i32, f32>(f32::NAN), None);
+        assert_eq!(one::<f16, f32>(65520.0), None);
+        assert_eq!(one::<F8E4M3Fn, f32>(f32::INFINITY), None);
+        assert_eq!(one::<f32, f64>(1e39), None);
+    }
+
+    #[test]
+    fn keeps_numbers_that_fit() {
+        assert_eq!(one::<f16, f32>(f32::INFINITY), Some(f16::INFINITY));
+        assert_eq!(one::<F8E5M2, f32>(f32::INFINITY), Some(F8E5M2(0x7c)));
+        assert_eq!(one::<i64, f64>(-3.0), Some(-3));
+        assert_eq!(one::<u8, f32>(-0.0), Some(0));
+        assert_eq!(one::<f32, f64>(1e-50), Some(0.0));
+        assert!(one::<f32, f64>(f64::NAN).is_some_and(f32::is_nan));
+    }
+
+    #[test]
+    fn names_the_first_number_that_does_not_fit() {
+        let mut numbers = vec![1.0_f32; 3 * PIECE];
+        (numbers[2 * PIECE + 5], numbers[2 * PIECE + 7]) = (0.5, 1e10);
+        let error = cast::<i32>(Dtype::F32, &to_le_bytes(&numbers)).unwrap_err();
+        assert_eq!(error, InvalidCast { element: 2 * PIECE + 5, value: "0.5".to_owned(), to: Dtype::I32 });
+        assert_eq!(error.to_string(), "element 16389 is 0.5, which i32 cannot hold");
+    }
+}

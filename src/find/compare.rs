@@ -1,0 +1,124 @@
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::findings::Findings;
+use super::{At, Deserializer};
+use crate::error::{LoadReport, Result};
+use crate::model::{Adapt, Node, Schema, Source};
+use crate::record::{Entry, Index, Reader};
+use crate::storage::Slice;
+use crate::tensor::TensorInfo;
+
+/// A [`LoadReport`], and the tensors of the file that the type has a place for, whether they fit or not.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    pub(crate) report: LoadReport,
+    pub(crate) taken: Vec<bool>,
+    /// The payloads that loading reads, in the order of reading.
+    pub(crate) payloads: Vec<Range<u64>>,
+}
+
+/// Compares a type with the tensors of a file. No payload is read.
+pub(crate) fn compare(schema: &Schema, index: &Index) -> Comparison {
+    let reader = Reader::with_index(Box::new(Slice::new(&[])), Cow::Borrowed(index));
+    let mut deserializer = Deserializer::over(reader, "");
+    deserializer.findings = Some(Box::new(Findings::of(index.len())));
+    let compared = deserializer.compare_value(schema.node());
+    let mut findings = deserializer.findings.take().unwrap_or_default();
+    if let Err(error) = compared {
+        findings.refuse(&error);
+    }
+    let payloads = findings.loaded.iter().map(|&at| index.entry(at).range()).collect();
+    let taken = std::mem::take(&mut findings.taken);
+    Comparison { report: findings.report(index.len()), taken, payloads }
+}
+
+impl Deserializer<'_> {
+    /// Asks for everything that a type asks for, and for the tensors that are left then.
+    fn compare_value(&mut self, node: Node) -> Result<()> {
+        self.begin(node)?;
+        self.at = At::Here;
+        visit(node, &Adapt::NONE, self)?;
+        while let Some(left) = self.reader.peek()? {
+            if self.positional {
+                return Err(self.wrong_count());
+            }
+            self.unexpected(left)?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks `source` for everything that a type of this node asks for, without making a value.
+fn visit<'de>(node: Node, adapt: &Adapt, source: &mut (dyn Source<'de> + '_)) -> Result<()> {
+    match node {
+        Node::Tensor(spec) => source.tensor(&spec.adapted(adapt)).map(drop),
+        Node::Newtype(node, own) => visit(node(), own, source),
+        Node::Option(node) => source.option(&mut |_, source| visit(node(), adapt, source)),
+        Node::List(node) => source.list(&mut |_, source| visit(node(), adapt, source)),
+        Node::Array(node, len) => source.tuple(len, &mut |_, source| visit(node(), adapt, source)),
+        Node::Tuple(parts) => source.tuple(parts.len(), &mut |at, source| visit(parts[at](), adapt, source)),
+        Node::Map(node) => {
+            let node = node();
+            source.map(node.key_part(), &mut |_, source| visit(node, adapt, source))
+        }
+        Node::Struct(def) => source.fields(def, &mut |at, source| {
+            let field = &def.fields[at];
+            visit((field.node)(), &field.adapt, source)
+        }),
+    }
+}
+
+impl LoadReport {
+    /// Compares a type with tensors in file order. A tensor has no name if its file has none.
+    #[must_use]
+    pub fn of<'a>(schema: &Schema, tensors: impl IntoIterator<Item = (Option<&'a str>, &'a TensorInfo)>) -> Self {
+        let mut index = Index::default();
+        for (name, info) in tensors {
+            if let Err(error) = index.push(Entry::new(name.map(str::to_owned), info.clone(), 0..0)) {
+                let mut findings = Findings::of(index.len());
+                findings.refuse(&error);
+                return findings.report(index.len());
+            }
+        }
+        compare(schema, &index).report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TensorFile;
+    use crate::tensor::Dtype;
+    use ndarray::{Array1, Array2};
+
+    fn compare<T: TensorFile>(file: &[(&str, &[usize])], embedded: bool) -> Comparison {
+        let mut index = Index::default();
+        for (name, shape) in file {
+            let name = (!embedded).then(|| (*name).to_owned());
+            index.push(Entry::new(name, TensorInfo::new(Dtype::F32, *shape), 0..0)).unwrap();
+        }
+        if embedded {
+            index.embed(file.iter().map(|(name, _)| (*name).to_owned()).collect()).unwrap();
+        }
+        super::compare(&T::schema(), &index)
+    }
+
+    #[test]
+    fn lists_the_tensors_that_the_type_takes() {
+        type Parts = (Array1<f32>, Option<Array2<f32>>);
+        let comparison = compare::<Parts>(&[("1", &[2]), ("x", &[2]), ("0", &[2])], false);
+        assert_eq!(comparison.taken, [true, false, true]);
+        let expected = "1 unexpected, 1 wrong shape; 1 of 3 tensors fit\n\
+            unexpected:\n  `x`  f32[2]\nwrong shape:\n  `1`  f32[2], but expected rank 2";
+        assert_eq!(comparison.report.to_string(), expected);
+    }
+
+    #[test]
+    fn embedded_names_do_not_make_a_list_one_by_name() {
+        let file: &[(&str, &[usize])] = &[("2", &[1]), ("0", &[1])];
+        assert!(compare::<Vec<Array1<f32>>>(file, true).report.is_ok());
+        let expected = "1 gap in a list; 2 of 2 tensors fit\ngaps in lists:\n  `1`  missing, but `2` is there";
+        assert_eq!(compare::<Vec<Array1<f32>>>(file, false).report.to_string(), expected);
+    }
+}

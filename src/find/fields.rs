@@ -1,0 +1,344 @@
+use super::{At, Deserializer};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{EachPart, Mark, Node, StructDef, strip};
+
+/// The fields of a struct.
+#[derive(Clone, Copy)]
+pub(crate) enum Fields {
+    /// Fields of a type that maps to tensors.
+    Def(&'static StructDef),
+    /// Names as serde has them, and whether they are those of a [`StructDef`]; see `serde::token`.
+    Names(&'static [&'static str], bool),
+}
+
+/// The names of one field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldSpec {
+    pub(crate) name: &'static str,
+    pub(crate) aliases: Aliases,
+    pub(crate) optional: bool,
+    pub(crate) flatten: bool,
+}
+
+/// The other names of a field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Aliases {
+    List(&'static [&'static str]),
+    /// Notes after the name, each with a NUL before it; aliases begin with `=`.
+    Notes(&'static str),
+}
+
+impl FieldSpec {
+    /// Returns the names that the field may have in a file. The name that it is written by comes first.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let (list, notes) = match self.aliases {
+            Aliases::List(list) => (list, ""),
+            Aliases::Notes(notes) => (&[][..], notes),
+        };
+        let notes = notes.split('\0').filter_map(|note| note.strip_prefix('='));
+        std::iter::once(self.name).chain(list.iter().copied()).chain(notes)
+    }
+
+    /// Returns the longest name of the field that `rest` is, or is below.
+    fn fit(self, rest: &str) -> Option<&'static str> {
+        self.names().filter(|name| strip(rest, name).is_some()).max_by_key(|name| name.len())
+    }
+}
+
+impl Fields {
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Def(def) => def.fields.len(),
+            Self::Names(names, _) => names.len(),
+        }
+    }
+
+    pub(crate) fn get(self, at: usize) -> FieldSpec {
+        match self {
+            Self::Def(def) => {
+                let field = &def.fields[at];
+                let aliases = Aliases::List(field.aliases);
+                FieldSpec { name: field.name, aliases, optional: field.optional, flatten: field.flatten }
+            }
+            Self::Names(names, _) => {
+                let (name, notes) = names[at].split_at(names[at].find('\0').unwrap_or(names[at].len()));
+                let has = |wanted: &str| !notes.is_empty() && notes.split('\0').any(|note| note == wanted);
+                FieldSpec { name, aliases: Aliases::Notes(notes), optional: has("?"), flatten: has("*") }
+            }
+        }
+    }
+
+    /// Returns whether absent fields are given too.
+    fn are_tensors(self) -> bool {
+        match self {
+            Self::Def(_) => true,
+            Self::Names(_, are_tensors) => are_tensors,
+        }
+    }
+}
+
+/// Goes through the fields of a struct: those that the file has, in the file's order if possible, then the others.
+pub(crate) struct FieldsWalk {
+    fields: Fields,
+    given: Vec<bool>,
+    /// The fields that were given as absent.
+    absent: Vec<usize>,
+    /// The place of the struct.
+    at: At,
+    place: Mark,
+    stage: Stage,
+    /// The next value.
+    value: Value,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Each next tensor of the file identifies its field. The field of this number is likely.
+    InOrder(usize),
+    /// The fields are searched one by one.
+    Remaining(usize),
+    /// Flattened fields take the tensors that the others left.
+    Flattened(usize),
+    /// The tensors that no field took.
+    Unknown,
+}
+
+enum Value {
+    /// A field under one of its names.
+    Named(&'static str, At),
+    Flattened,
+    /// A name below the struct that is not a field's.
+    Unknown(String),
+}
+
+/// A field, or a name that is not a field's.
+pub(crate) enum FieldKey {
+    Field(usize),
+    Unknown(String),
+}
+
+impl FieldsWalk {
+    pub(crate) fn new(de: &Deserializer<'_>, fields: Fields, at: At) -> Self {
+        let shares = (0..fields.len()).any(|field| fields.get(field).flatten);
+        // A flattened field must not see the tensors of others, nor an absent struct those of nobody.
+        let stage = if shares || at == At::Absent { Stage::Remaining(0) } else { Stage::InOrder(0) };
+        Self {
+            fields,
+            given: vec![false; fields.len()],
+            absent: Vec::new(),
+            at,
+            place: de.path.mark(),
+            stage,
+            value: Value::Flattened,
+        }
+    }
+
+    /// Returns the name of a field.
+    pub(crate) fn name(&self, field: usize) -> &'static str {
+        self.fields.get(field).name
+    }
+
+    /// Returns the next field, or name that is not a field's; `None` at the end.
+    pub(crate) fn advance(&mut self, de: &mut Deserializer<'_>) -> Result<Option<FieldKey>> {
+        loop {
+            match self.stage {
+                Stage::InOrder(likely) => match self.next_in_order(de, likely)? {
+                    Some((field, name)) => {
+                        self.stage = Stage::InOrder(field + 1);
+                        return Ok(Some(self.give(field, Value::Named(name, At::Here))));
+                    }
+                    None => self.stage = Stage::Remaining(0),
+                },
+                Stage::Remaining(field) if field < self.fields.len() => {
+                    self.stage = Stage::Remaining(field + 1);
+                    if let Some(value) = self.search(de, field)? {
+                        return Ok(Some(self.give(field, value)));
+                    }
+                }
+                Stage::Remaining(_) => self.stage = Stage::Flattened(0),
+                Stage::Flattened(field) if field < self.fields.len() => {
+                    self.stage = Stage::Flattened(field + 1);
+                    if self.fields.get(field).flatten {
+                        return Ok(Some(self.give(field, Value::Flattened)));
+                    }
+                }
+                Stage::Flattened(_) => self.stage = Stage::Unknown,
+                Stage::Unknown => return self.next_unknown(de),
+            }
+        }
+    }
+
+    /// Goes to the value of the key that was returned last.
+    pub(crate) fn enter(&self, de: &mut Deserializer<'_>) {
+        match &self.value {
+            Value::Named(name, at) => {
+                de.path.push(name);
+                de.at = *at;
+            }
+            Value::Unknown(name) => {
+                // A tensor with the name of the struct is here and not below.
+                if self.place.is_root() || !name.is_empty() {
+                    de.path.push(name);
+                }
+                de.at = At::Here;
+            }
+            Value::Flattened => de.at = if self.at == At::Absent { At::Absent } else { At::Shared },
+        }
+    }
+
+    /// Returns to the struct.
+    pub(crate) fn leave(&self, de: &mut Deserializer<'_>) {
+        de.path.back_to(self.place);
+    }
+
+    fn give(&mut self, field: usize, value: Value) -> FieldKey {
+        self.given[field] = true;
+        if matches!(value, Value::Named(_, At::Absent)) {
+            self.absent.push(field);
+        }
+        self.value = value;
+        FieldKey::Field(field)
+    }
+
+    /// Returns the field of the file's next tensor, and its name there. If two fit, the longer name is meant.
+    fn next_in_order(&self, de: &mut Deserializer<'_>, likely: usize) -> Result<Option<(usize, &'static str)>> {
+        let Some(next) = de.reader.peek()? else { return Ok(None) };
+        let Some(rest) = de.path.strip(de.reader.name(next)) else { return Ok(None) };
+        if likely < self.fields.len() && !self.given[likely] && self.fields.get(likely).name == rest {
+            return Ok(Some((likely, self.fields.get(likely).name)));
+        }
+        let open = (0..self.fields.len()).filter(|field| !self.given[*field]);
+        let fit = open.filter_map(|field| Some((field, self.fields.get(field).fit(rest)?)));
+        Ok(fit.max_by_key(|(_, name)| name.len()))
+    }
+
+    /// Searches a field in the file. Returns the value to give for it.
+    fn search(&self, de: &mut Deserializer<'_>, field: usize) -> Result<Option<Value>> {
+        let spec = self.fields.get(field);
+        if self.given[field] || spec.flatten {
+            return Ok(None);
+        }
+        if self.at != At::Absent {
+            for name in spec.names() {
+                de.path.push(name);
+                let found = de.next_here();
+                de.path.back_to(self.place);
+                if found?.is_some() {
+                    return Ok(Some(Value::Named(name, At::Here)));
+                }
+            }
+        }
+        Ok((self.fields.are_tensors() && !spec.optional).then_some(Value::Named(spec.name, At::Absent)))
+    }
+
+    /// Returns the name of a tensor below the struct that no field took.
+    ///
+    /// The struct around a flattened one reports the tensors that both leave. In a stream only the next tensor is looked
+    /// at: one that comes out of order later is reported by the struct around, or at the end.
+    fn next_unknown(&mut self, de: &mut Deserializer<'_>) -> Result<Option<FieldKey>> {
+        if self.at != At::Here {
+            return Ok(None);
+        }
+        let unknown =
+            if de.reader.is_drained() || self.place.is_root() { de.next_here()? } else { de.reader.peek()? };
+        let name = unknown.and_then(|at| de.path.strip(de.reader.name(at)));
+        Ok(name.map(|name| {
+            self.value = Value::Unknown(name.to_owned());
+            FieldKey::Unknown(name.to_owned())
+        }))
+    }
+}
+
+impl<'de> Deserializer<'de> {
+    /// Enters a struct. One that is flattened into itself would be followed until the stack overflows, because its names
+    /// do not get longer.
+    pub(crate) fn enter_struct(&mut self) -> Result<()> {
+        const LIMIT: usize = 128;
+        self.path.check_depth()?;
+        (self.opens_list, self.takes_item) = (false, false);
+        self.flattened = if self.at == At::Shared { self.flattened + 1 } else { 0 };
+        if self.flattened > LIMIT {
+            let (what, found, limit) = ("number of structs flattened into each other", LIMIT as u64 + 1, LIMIT as u64);
+            return Err(ErrorKind::Limit { what, found, limit }.into());
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the fields of a struct.
+    pub(super) fn struct_fields(&mut self, def: &'static StructDef, mut each: EachPart<'_, 'de>) -> Result<()> {
+        let outer = self.flattened;
+        self.enter_struct()?;
+        let at = std::mem::take(&mut self.at);
+        if self.positional {
+            for field in 0..def.fields.len() {
+                let place = self.path.push("");
+                self.part(field, &mut each)?;
+                self.path.back_to(place);
+            }
+            return Ok(());
+        }
+        self.check_has_parts(at, "a struct")?;
+        let mut walk = FieldsWalk::new(self, Fields::Def(def), at);
+        while let Some(key) = walk.advance(self)? {
+            match key {
+                FieldKey::Field(field) => {
+                    walk.enter(self);
+                    self.part(field, &mut each)?;
+                }
+                FieldKey::Unknown(rest) => self.unknown(def, &walk, &rest)?,
+            }
+            walk.leave(self);
+        }
+        self.note_absent(def, &walk);
+        self.flattened = outer;
+        Ok(())
+    }
+
+    /// Skips a tensor that is not a field's, or refuses it.
+    fn unknown(&mut self, def: &'static StructDef, walk: &FieldsWalk, rest: &str) -> Result<()> {
+        // A tensor with a name of a field that was found under another of its names is not unknown.
+        let other = def.fields.iter().find(|field| field.name == rest || field.aliases.contains(&rest));
+        walk.enter(self);
+        if def.allow_unknown && other.is_none() {
+            while let Some(tensor) = self.next_here()? {
+                self.reader.skip(tensor);
+            }
+            return Ok(());
+        }
+        if let Some(findings) = &mut self.findings {
+            if let Some(tensor) = self.reader.first_under(self.path.prefix()) {
+                findings.unexpected(tensor, self.reader.index().label(tensor), self.reader.info(tensor));
+                self.reader.skip(tensor);
+            }
+            return Ok(());
+        }
+        Err(match other {
+            Some(field) => ErrorKind::DuplicateName { name: field.name.to_owned() }.into(),
+            None => {
+                let expected = def.fields.iter().map(|field| field.name.to_owned()).collect();
+                Error::new(ErrorKind::Unexpected { name: self.path.name().to_owned(), expected, complete: true })
+            }
+        })
+    }
+
+    /// Notes the optional tensors that the file does not have: unexpected ones may be meant for them.
+    fn note_absent(&mut self, def: &'static StructDef, walk: &FieldsWalk) {
+        if self.findings.is_none() {
+            return;
+        }
+        for (at, field) in def.fields.iter().enumerate() {
+            let node = (field.node)();
+            let is_absent = !walk.given[at] || walk.absent.contains(&at);
+            if is_absent
+                && (field.optional || matches!(node, Node::Option(_)))
+                && let Node::Tensor(spec) = node.inner()
+            {
+                let place = self.path.push(field.name);
+                if let Some(findings) = &mut self.findings {
+                    findings.absent(self.path.name(), spec.adapted(&field.adapt));
+                }
+                self.path.back_to(place);
+            }
+        }
+    }
+}

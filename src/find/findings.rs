@@ -1,0 +1,114 @@
+use std::ops::Range;
+
+use super::near;
+use crate::error::{Error, ErrorKind, Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
+use crate::model::TensorSpec;
+use crate::tensor::TensorInfo;
+
+/// Everything that was found while comparing a type with a file, with the keys that put it into order.
+#[derive(Default)]
+pub(super) struct Findings {
+    /// The numbers of the fields and items around the current one.
+    pub(super) trail: Vec<usize>,
+    /// For each tensor of the file, whether the type has a place for it.
+    pub(super) taken: Vec<bool>,
+    /// Ordered by the place in the type.
+    missing: Vec<(Vec<usize>, MissingTensor, TensorSpec)>,
+    /// Optional tensors that the file does not have.
+    absent: Vec<(String, TensorSpec)>,
+    gaps: Vec<(Vec<usize>, Gap)>,
+    /// Ordered by the place in the file.
+    unexpected: Vec<(usize, UnexpectedTensor)>,
+    misfits: Vec<(usize, Kind, Misfit)>,
+    refused: Option<String>,
+    /// The tensors that fit, in the order of reading.
+    pub(super) loaded: Vec<usize>,
+    loaded_bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Dtype,
+    Shape,
+    Layout,
+}
+
+impl Findings {
+    /// Nothing was found in a file of `tensors` tensors yet.
+    pub(super) fn of(tensors: usize) -> Self {
+        Self { taken: vec![false; tensors], ..Self::default() }
+    }
+
+    /// Adds a tensor that the type has a place for.
+    pub(super) fn take(&mut self, at: usize) {
+        self.taken[at] = true;
+    }
+
+    /// Adds a tensor that fits its place.
+    pub(super) fn fits(&mut self, at: usize, info: &TensorInfo) {
+        self.loaded.push(at);
+        self.loaded_bytes =
+            self.loaded_bytes.saturating_add(info.payload_bytes().map_or(u64::MAX, |bytes| bytes as u64));
+    }
+
+    pub(super) fn missing(&mut self, name: &str, spec: &TensorSpec) {
+        let missing = MissingTensor::new(name.to_owned(), spec.to_string());
+        self.missing.push((self.trail.clone(), missing, *spec));
+    }
+
+    pub(super) fn absent(&mut self, name: &str, spec: TensorSpec) {
+        self.absent.push((name.to_owned(), spec));
+    }
+
+    pub(super) fn gap(&mut self, list: &str, missing: Range<usize>) {
+        self.gaps.push((self.trail.clone(), Gap::new(list.to_owned(), missing)));
+    }
+
+    pub(super) fn unexpected(&mut self, at: usize, name: String, info: &TensorInfo) {
+        self.unexpected.push((at, UnexpectedTensor::new(name, info.clone())));
+    }
+
+    /// Adds a tensor that does not have the dtype, shape or layout of its place.
+    pub(super) fn misfit(&mut self, at: usize, name: String, why: ErrorKind) {
+        let (kind, found, expected) = match why {
+            ErrorKind::WrongDtype { found, expected } => (Kind::Dtype, found, expected.to_string()),
+            ErrorKind::WrongShape { found, expected } => (Kind::Shape, found, expected),
+            ErrorKind::WrongLayout { found, expected } => (Kind::Layout, found, expected.to_owned()),
+            other => return self.refuse(&Error::new(other).in_tensor(name)),
+        };
+        self.misfits.push((at, kind, Misfit::new(name, found, expected)));
+    }
+
+    /// Adds the reason why the tensors cannot be matched with the type. The first one counts.
+    pub(super) fn refuse(&mut self, why: &Error) {
+        self.refused.get_or_insert_with(|| why.to_string());
+    }
+
+    pub(super) fn report(mut self, tensors: usize) -> LoadReport {
+        self.missing.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        self.gaps.sort_by(|(one, _), (other, _)| one.cmp(other));
+        self.unexpected.sort_by_key(|(at, _)| *at);
+        self.misfits.sort_by_key(|(at, ..)| *at);
+        let mut misfits = [Vec::new(), Vec::new(), Vec::new()];
+        for (_, kind, misfit) in self.misfits {
+            misfits[kind as usize].push(misfit);
+        }
+        let [wrong_dtype, wrong_shape, wrong_layout] = misfits;
+        let missing = self.missing.iter().map(|(_, missing, spec)| (missing.name.clone(), *spec));
+        let wanted: Vec<(String, TensorSpec)> = missing.chain(self.absent).collect();
+        let mut report = LoadReport {
+            tensors,
+            loaded: self.loaded.len(),
+            loaded_bytes: self.loaded_bytes,
+            missing: self.missing.into_iter().map(|(_, missing, _)| missing).collect(),
+            unexpected: self.unexpected.into_iter().map(|(_, unexpected)| unexpected).collect(),
+            wrong_dtype,
+            wrong_shape,
+            wrong_layout,
+            gaps: self.gaps.into_iter().map(|(_, gap)| gap).collect(),
+            refused: self.refused,
+        };
+        near::find(&mut report, &wanted);
+        report
+    }
+}

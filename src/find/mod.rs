@@ -1,0 +1,368 @@
+//! Finds the tensors that a type asks for, by name or by position.
+//!
+//! There are two ways through a file. By *name*, each segment of the path under which a type asks narrows the names that
+//! can be meant. By *position*, for files without names and for lists of all tensors of a file, each tensor that is asked
+//! for is the next one. The type at the root decides which way it is.
+//!
+//! From a stream, tensors are taken as they come as long as the file's order is the type's. Tensors that are passed on the
+//! way are kept until they are asked for.
+//!
+//! [`Deserializer`] is all of it. Types drive it through [`Source`] while they load, serde's visitors through
+//! `serde::Deserializer`, and a [`LoadReport`](crate::LoadReport) is made by driving it with the type's schema: it then
+//! reads no payload, and collects what does not fit instead of stopping there.
+
+mod compare;
+mod fields;
+mod findings;
+mod near;
+mod parts;
+mod root;
+
+use std::fmt;
+use std::io::Read;
+
+pub(crate) use compare::{Comparison, compare};
+pub(crate) use fields::{FieldKey, Fields, FieldsWalk};
+pub(crate) use root::RootKind;
+
+use self::findings::Findings;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::model::{
+    Adapt, EachEntry, EachPart, FromTensors, KeyPart, Loaded, Node, Path, Source, StructDef, TensorSpec,
+};
+use crate::record::{Format, Reader};
+use crate::storage::{Slice, Storage, Stream};
+
+/// Reads a value from a tensor file.
+///
+/// It is the one deserializer of all formats and storages: a [`Source`] for types that map to tensors, and a
+/// `serde::Deserializer` for any other type. Call [`end`](Self::end) after the value.
+///
+/// ```
+/// use serde::Deserialize;
+/// use tensorfile::{Deserializer, TensorMap, TensorView, ten};
+///
+/// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+/// let mut deserializer = Deserializer::from_slice(&ten::FORMAT, &file);
+/// let map = TensorMap::deserialize(&mut deserializer)?;
+/// deserializer.end()?;
+/// assert_eq!(map.len(), 1);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+pub struct Deserializer<'de> {
+    pub(crate) reader: Reader<'de>,
+    /// The format for messages; `""` if it is added by the caller.
+    format: &'static str,
+    pub(crate) path: Path,
+    pub(crate) at: At,
+    /// Tensors are found by position.
+    pub(crate) positional: bool,
+    /// The type at the root is known, and with it the way to find tensors.
+    settled: bool,
+    /// The tensor that was found last, for errors of the type that reads it.
+    pub(crate) last: Option<usize>,
+    /// The number of structs around the current one that are flattened into each other.
+    pub(crate) flattened: usize,
+    /// The first item of a list found by position comes next. A number then opens a list that is one tensor. Only types
+    /// that know nothing of tensors need it.
+    pub(crate) opens_list: bool,
+    /// An item of a list of any length, found by position, comes next.
+    pub(crate) takes_item: bool,
+    /// The tensor that such a list is.
+    pub(crate) opened: Option<Loaded<'de>>,
+    /// Everything that does not fit, while a report is made.
+    findings: Option<Box<Findings>>,
+}
+
+/// The place in a file that is asked about next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum At {
+    /// Something has the name of the path, or is below it.
+    #[default]
+    Here,
+    /// Nothing has.
+    Absent,
+    /// The place of the struct around, whose tensors a flattened field shares.
+    Shared,
+    /// An entry of a map, of which this is the first tensor. The type that is asked for decides whether its key is the
+    /// whole name or one segment of it. Only maps that know nothing of tensors need it.
+    Entry(usize),
+}
+
+impl<'de> Deserializer<'de> {
+    /// A deserializer of a file in memory.
+    #[must_use]
+    pub fn from_slice(format: &Format, file: &'de [u8]) -> Self {
+        Self::of_slice(format, file, Limits::default())
+    }
+
+    /// A deserializer of a stream.
+    pub fn from_reader(format: &Format, reader: impl Read + 'de) -> Self {
+        Self::of_reader(format, reader, Limits::default())
+    }
+
+    pub(crate) fn of_slice(format: &Format, file: &'de [u8], limits: Limits) -> Self {
+        Self::of_storage(format, Box::new(Slice::new(file)), limits)
+    }
+
+    pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
+        Self::of_storage(format, Box::new(Stream::new(reader)), limits)
+    }
+
+    fn of_storage(format: &Format, storage: Box<dyn Storage<'de> + 'de>, limits: Limits) -> Self {
+        Self::over(Reader::new(storage, (format.index_reader)(), limits), format.name)
+    }
+
+    pub(crate) fn over(reader: Reader<'de>, format: &'static str) -> Self {
+        Self {
+            reader,
+            format,
+            path: Path::default(),
+            at: At::Here,
+            positional: false,
+            settled: false,
+            last: None,
+            flattened: 0,
+            opens_list: false,
+            takes_item: false,
+            opened: None,
+            findings: None,
+        }
+    }
+
+    /// A deserializer of which each value is the next tensor, and nothing is searched by name.
+    pub(crate) fn one_by_one(reader: Reader<'de>, format: &Format) -> Self {
+        Self { positional: true, settled: true, ..Self::over(reader, format.name) }
+    }
+
+    pub(crate) fn reader(&mut self) -> &mut Reader<'de> {
+        &mut self.reader
+    }
+
+    /// Loads the next value.
+    pub(crate) fn load<T: FromTensors<'de>>(&mut self) -> Result<T> {
+        self.begin(T::NODE).and_then(|()| T::load(self, &Adapt::NONE)).map_err(|error| self.blame(error))
+    }
+
+    /// Checks that no tensor is left.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Unexpected`], [`ErrorKind::WrongCount`]: the file has tensors that the type does not have.
+    /// - By [`category`](Error::category): `File` or `Io` if the rest of a stream is malformed or cannot be read.
+    pub fn end(mut self) -> Result<()> {
+        self.check_end().map_err(|error| if self.format.is_empty() { error } else { error.in_format(self.format) })
+    }
+
+    fn check_end(&mut self) -> Result<()> {
+        self.reader.drain()?;
+        let Some(left) = self.reader.peek()? else { return Ok(()) };
+        if self.positional {
+            return Err(self.wrong_count());
+        }
+        let name = self.reader.index().label(left);
+        let kind = ErrorKind::Unexpected { name, expected: Vec::new(), complete: true };
+        Err(self.about(left, kind.into()))
+    }
+
+    fn wrong_count(&self) -> Error {
+        let found = self.reader.index().len();
+        let read = found - self.reader.unread_count();
+        ErrorKind::WrongCount { found: found as u64, expected: read.to_string() }.into()
+    }
+
+    /// Returns the tensor that is asked for here.
+    pub(crate) fn locate(&mut self) -> Result<usize> {
+        match std::mem::take(&mut self.at) {
+            At::Absent => return Err(self.missing()),
+            At::Entry(at) => {
+                self.enter_entry(at, KeyPart::Whole);
+                return Ok(at);
+            }
+            At::Here | At::Shared => {}
+        }
+        let next = self.reader.peek()?;
+        if self.positional {
+            return next.ok_or_else(|| {
+                let found = self.reader.index().len();
+                ErrorKind::WrongCount { found: found as u64, expected: format!("at least {}", found + 1) }.into()
+            });
+        }
+        // A value that is one tensor takes the only one that there is, whatever its name.
+        let is_next = |at: &usize| self.path.is_root() || self.path.is(self.reader.name(*at));
+        if let Some(at) = next.filter(is_next) {
+            return Ok(at);
+        }
+        self.reader.drain()?;
+        self.reader.find(self.path.name()).ok_or_else(|| self.missing())
+    }
+
+    /// Returns the next unread tensor that has the name of the path or is below it: in file order if possible.
+    pub(crate) fn next_here(&mut self) -> Result<Option<usize>> {
+        let next = self.reader.peek()?;
+        if next.is_some_and(|next| self.path.strip(self.reader.name(next)).is_some()) {
+            return Ok(next);
+        }
+        self.reader.drain()?;
+        Ok(self.reader.first_under(self.path.prefix()))
+    }
+
+    /// Returns the unread tensor whose name is that of the path.
+    pub(crate) fn exactly_here(&mut self) -> Result<Option<usize>> {
+        if self.path.is_root() {
+            return Ok(None);
+        }
+        let next = self.reader.peek()?.filter(|next| self.path.is(self.reader.name(*next)));
+        Ok(next.or_else(|| self.reader.find(self.path.name())))
+    }
+
+    /// Goes down to the value of a map's entry, whose first tensor is `at`. Returns the key.
+    pub(crate) fn enter_entry(&mut self, at: usize, key: KeyPart) -> String {
+        let name = self.reader.name(at);
+        let key = key.of(self.path.strip(name).unwrap_or(name)).to_owned();
+        self.path.push(&key);
+        key
+    }
+
+    /// Refuses a tensor with the very name under which parts are asked for.
+    pub(crate) fn check_has_parts(&mut self, at: At, expected: &'static str) -> Result<()> {
+        if at != At::Here {
+            return Ok(());
+        }
+        match self.exactly_here()? {
+            Some(tensor) => self.wrong_layout(tensor, expected),
+            None => Ok(()),
+        }
+    }
+
+    /// Reports a tensor that is found instead of something else.
+    fn wrong_layout(&mut self, tensor: usize, expected: &'static str) -> Result<()> {
+        let kind = ErrorKind::WrongLayout { found: self.reader.info(tensor).clone(), expected };
+        match &mut self.findings {
+            Some(findings) => {
+                findings.take(tensor);
+                findings.misfit(tensor, self.reader.index().label(tensor), kind);
+                self.reader.skip(tensor);
+                Ok(())
+            }
+            None => Err(self.about(tensor, kind.into())),
+        }
+    }
+
+    /// Returns whether an optional value is here.
+    pub(crate) fn is_some(&mut self) -> Result<bool> {
+        match self.at {
+            At::Absent => Ok(false),
+            At::Entry(_) => Ok(true),
+            // A file without tensors is no value. A flattened field has no name of its own to look for.
+            At::Here | At::Shared if self.path.is_root() => Ok(self.reader.peek()?.is_some()),
+            // An item of a list is there, or the list would be shorter.
+            At::Here | At::Shared if self.positional && self.takes_item => Ok(true),
+            At::Here | At::Shared if self.positional => Err(crate::model::needs_names("an `Option`")),
+            At::Here => Ok(true),
+            At::Shared => Ok(self.next_here()?.is_some()),
+        }
+    }
+
+    /// Adds the tensor that an error is about, and its offset, unless they are known.
+    pub(crate) fn about(&self, at: usize, error: Error) -> Error {
+        error.in_tensor(self.reader.index().label(at)).at(self.reader.offset(at))
+    }
+
+    /// Adds the tensor that was read last to an error of the type that reads it.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        match self.last {
+            Some(at) if error.kind().is_about_one_tensor() => self.about(at, error),
+            _ => error,
+        }
+    }
+
+    /// Calls `each` with a part.
+    fn part(&mut self, number: usize, each: &mut EachPart<'_, 'de>) -> Result<()> {
+        self.last = None;
+        if let Some(findings) = &mut self.findings {
+            findings.trail.push(number);
+        }
+        each(number, self).map_err(|error| self.blame(error))?;
+        if let Some(findings) = &mut self.findings {
+            findings.trail.pop();
+        }
+        self.last = None;
+        Ok(())
+    }
+
+    fn missing(&self) -> Error {
+        let name = self.path.name().to_owned();
+        ErrorKind::Missing { name, found: self.reader.labels(), complete: true }.into()
+    }
+
+    /// Compares the tensor here with `spec`, for a report.
+    fn compare_tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
+        let at = match self.locate() {
+            Ok(at) => at,
+            Err(error) if matches!(error.kind(), ErrorKind::Missing { .. }) => {
+                if let Some(findings) = &mut self.findings {
+                    findings.missing(self.path.name(), spec);
+                }
+                return Ok(Loaded::without_payload(spec.example()));
+            }
+            Err(error) => return Err(error),
+        };
+        let info = self.reader.info(at).clone();
+        self.reader.skip(at);
+        if let Some(findings) = &mut self.findings {
+            findings.take(at);
+            match spec.check(&info) {
+                Ok(()) => findings.fits(at, &info),
+                Err(kind) => findings.misfit(at, self.reader.index().label(at), kind),
+            }
+        }
+        Ok(Loaded::without_payload(info))
+    }
+}
+
+impl<'de> Source<'de> for Deserializer<'de> {
+    fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
+        if self.findings.is_some() {
+            return self.compare_tensor(spec);
+        }
+        let at = self.locate()?;
+        self.last = Some(at);
+        let info = self.reader.info(at).clone();
+        let loaded = spec.check(&info).map_err(Error::from);
+        let loaded = loaded.and_then(|()| self.reader.payload(at)).and_then(|payload| Loaded::new(info, payload));
+        loaded.map_err(|error| self.about(at, error))
+    }
+
+    fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
+        self.begin(Node::Struct(def))?;
+        self.struct_fields(def, each)
+    }
+
+    fn list(&mut self, each: EachPart<'_, 'de>) -> Result<()> {
+        self.items(None, each)
+    }
+
+    fn tuple(&mut self, len: usize, each: EachPart<'_, 'de>) -> Result<()> {
+        self.items(Some(len), each)
+    }
+
+    fn map(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()> {
+        self.entries(key, each)
+    }
+
+    fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()> {
+        if self.is_some()? {
+            return some(0, self);
+        }
+        self.at = At::Here;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Deserializer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deserializer").field("format", &self.format).field("path", &self.path).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! Lists, tuples and maps.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::root::RootKind;
+use super::{At, Deserializer};
+use crate::error::{ErrorKind, Result};
+use crate::model::{EachEntry, EachPart, KeyPart, first_segment, is_index, needs_names};
+use crate::tensor::Layout;
+
+impl<'de> Deserializer<'de> {
+    /// Calls `each` with the items of a list, or of a tuple of `len` items.
+    pub(super) fn items(&mut self, len: Option<usize>, mut each: EachPart<'_, 'de>) -> Result<()> {
+        self.settle(RootKind::List, None)?;
+        self.path.check_depth()?;
+        (self.opens_list, self.takes_item) = (false, false);
+        let at = std::mem::take(&mut self.at);
+        if self.positional {
+            return self.items_by_position(len, &mut each);
+        }
+        if at != At::Absent && self.is_one_tensor(len)? {
+            return Ok(());
+        }
+        let mut index = 0;
+        while len != Some(index) {
+            let place = self.path.push_index(index);
+            let is_present = at != At::Absent && self.next_here()?.is_some();
+            if !is_present && len.is_none() {
+                self.path.back_to(place);
+                break;
+            }
+            self.at = if is_present { At::Here } else { At::Absent };
+            self.part(index, &mut each)?;
+            self.path.back_to(place);
+            index += 1;
+        }
+        if len.is_none() && at != At::Absent { self.later_items(index, &mut each) } else { Ok(()) }
+    }
+
+    fn items_by_position(&mut self, len: Option<usize>, each: &mut EachPart<'_, 'de>) -> Result<()> {
+        // The tensor after the list could as well be its next item.
+        if len.is_none() && !self.path.is_root() && self.reader.peek()?.is_some() {
+            return Err(needs_names("a list inside of another value"));
+        }
+        let mut index = 0;
+        while len.map_or(self.reader.peek()?.is_some(), |len| index < len) {
+            let place = self.path.push_index(index);
+            self.takes_item = len.is_none();
+            self.part(index, each)?;
+            self.takes_item = false;
+            self.path.back_to(place);
+            index += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns whether one tensor has the name of the list. That is an error unless both are empty: the items of the list
+    /// are not the elements of a tensor.
+    fn is_one_tensor(&mut self, len: Option<usize>) -> Result<bool> {
+        let here = self.next_here()?;
+        let Some(here) = here.filter(|here| self.path.is(self.reader.name(*here))) else { return Ok(false) };
+        let info = self.reader.info(here);
+        let is_empty = info.layout == Layout::RowMajor && info.shape.rank() == 1 && info.shape.elements() == Some(0);
+        if !is_empty || len.is_some_and(|len| len > 0) {
+            return self.wrong_layout(here, "a list of tensors").map(|()| true);
+        }
+        if let Some(findings) = &mut self.findings {
+            findings.take(here);
+            findings.fits(here, self.reader.info(here));
+        }
+        self.reader.skip(here);
+        Ok(true)
+    }
+
+    /// Looks for items after the end of a list: one means that an item before it is missing.
+    fn later_items(&mut self, len: usize, each: &mut EachPart<'_, 'de>) -> Result<()> {
+        let mut later = BTreeSet::new();
+        while let Some(left) = self.reader.first_under(self.path.prefix()) {
+            let name = self.reader.name(left);
+            let segment = first_segment(self.path.strip(name).unwrap_or(name));
+            if !is_index(segment) {
+                break;
+            }
+            let Some(findings) = &mut self.findings else {
+                let found = vec![name.to_owned()];
+                self.path.push_index(len);
+                return Err(ErrorKind::Missing { name: self.path.name().to_owned(), found, complete: true }.into());
+            };
+            match segment.parse() {
+                Ok(index) if index > len && later.insert(index) => {
+                    let place = self.path.push_index(index);
+                    self.part(index, each)?;
+                    self.path.back_to(place);
+                }
+                // A tensor that the items themselves left.
+                _ => {
+                    findings.unexpected(left, self.reader.index().label(left), self.reader.info(left));
+                    self.reader.skip(left);
+                }
+            }
+        }
+        let mut next = len;
+        for index in later {
+            if let Some(findings) = &mut self.findings
+                && index > next
+            {
+                findings.gap(self.path.prefix().unwrap_or_default(), next..index);
+            }
+            next = index + 1;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the entries of a map.
+    pub(super) fn entries(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()> {
+        self.settle(RootKind::Map, None)?;
+        self.path.check_depth()?;
+        let at = std::mem::take(&mut self.at);
+        if self.positional {
+            return Err(needs_names("a map"));
+        }
+        if at == At::Absent {
+            return Ok(());
+        }
+        self.check_has_parts(at, "a map")?;
+        let place = self.path.mark();
+        let mut keys = HashSet::new();
+        let mut number = 0;
+        // A tensor with the name of the map is not an entry of it.
+        while let Some(next) = self.next_here()?
+            && !self.path.is(self.reader.name(next))
+        {
+            let key = self.enter_entry(next, key);
+            let is_new = self.findings.is_none() || keys.insert(key.clone());
+            self.last = None;
+            if let Some(findings) = &mut self.findings {
+                findings.trail.push(number);
+            }
+            each(key, self).map_err(|error| self.blame(error))?;
+            if let Some(findings) = &mut self.findings {
+                findings.trail.pop();
+            }
+            self.last = None;
+            // An entry that does not read its own tensors, or one with the key of another, must not come again.
+            if !is_new || !self.reader.is_read(next) {
+                self.unexpected(next)?;
+            }
+            self.path.back_to(place);
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Reports a tensor that the type has no place for.
+    pub(crate) fn unexpected(&mut self, tensor: usize) -> Result<()> {
+        let name = self.reader.index().label(tensor);
+        match &mut self.findings {
+            Some(findings) => {
+                findings.unexpected(tensor, name, self.reader.info(tensor));
+                self.reader.skip(tensor);
+                Ok(())
+            }
+            None => {
+                let kind = ErrorKind::Unexpected { name, expected: Vec::new(), complete: true };
+                Err(self.about(tensor, kind.into()))
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The header of an array as numpy saves it: the beginning of `.npy` files and of the members of `.npz` archives.
+//!
+//! ```text
+//! "\x93NUMPY" | major: u8 | minor: u8 | length: u16, or u32 from version 2 on | dict… | 0x20… | "\n"
+//! dict = {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+//! ```
+
+use super::dict::{self, Descr, Dict};
+use crate::error::{ErrorKind, Result};
+use crate::limits::Limits;
+use crate::record::{cannot_store, dtypes};
+use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
+
+/// The type codes of the dtypes that can be stored.
+const CODES: &[(&str, Dtype)] = &[
+    ("b1", Dtype::Bool),
+    ("i1", Dtype::I8),
+    ("u1", Dtype::U8),
+    ("i2", Dtype::I16),
+    ("u2", Dtype::U16),
+    ("i4", Dtype::I32),
+    ("u4", Dtype::U32),
+    ("i8", Dtype::I64),
+    ("u8", Dtype::U64),
+    ("f2", Dtype::F16),
+    ("f4", Dtype::F32),
+    ("f8", Dtype::F64),
+];
+
+/// The dtypes that can be stored.
+pub(super) const DTYPES: &[Dtype] = &dtypes::<_, { CODES.len() }>(CODES);
+
+/// The highest rank that numpy supports.
+pub(super) const MAX_RANK: usize = 64;
+
+/// The first bytes of an array.
+pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// The length of the longest dict that numpy reads, in bytes.
+const MAX_TEXT: u32 = 10_000;
+
+/// Elements begin at a multiple of this from the magic on.
+const ALIGNMENT: usize = 64;
+
+/// A header that was read.
+#[derive(Debug)]
+pub(super) struct Header {
+    pub(super) info: TensorInfo,
+    /// The size of the elements in bytes, if they are big-endian.
+    pub(super) big_endian: Option<usize>,
+    /// The length of the header in bytes.
+    pub(super) len: u64,
+}
+
+/// Reads the header of an array. `read` fills its argument with the next bytes. Errors lack the offset.
+pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limits) -> Result<Header> {
+    let mut start = [0; MAGIC.len() + 2];
+    read(&mut start)?;
+    let (magic, version) = start.split_at(MAGIC.len());
+    if magic != MAGIC {
+        return Err(ErrorKind::BadMagic { found: magic.to_vec(), expected: MAGIC }.into());
+    }
+    let size = match version {
+        [1, 0] => 2,
+        [2 | 3, 0] => 4,
+        _ => {
+            let (found, expected) = (version[0].into(), "1, 2 or 3, of which the minor version is 0".to_owned());
+            return Err(ErrorKind::BadNumber { what: "version", found, expected }.into());
+        }
+    };
+    let mut length = [0; 4];
+    read(&mut length[..size])?;
+    let length = u32::from_le_bytes(length);
+    if length > MAX_TEXT {
+        let expected = format!("at most {MAX_TEXT}");
+        return Err(ErrorKind::BadNumber { what: "header length", found: length.into(), expected }.into());
+    }
+    let mut text = vec![0; length as usize];
+    read(&mut text)?;
+    let len = (start.len() + size + text.len()) as u64;
+    header(dict::parse(&text)?, len, limits)
+}
+
+fn header(dict: Dict, len: u64, limits: &Limits) -> Result<Header> {
+    let rank = dict.shape.len();
+    // Dim orders have one byte for each dim.
+    let limit = limits.rank.min(255);
+    if rank as u64 > limit {
+        return Err(ErrorKind::Limit { what: "rank", found: rank as u64, limit }.into());
+    }
+    let (dtype, big_endian) = dtype(&dict.descr)?;
+    let layout = if dict.fortran_order { column_major(rank) } else { Layout::RowMajor };
+    let info = TensorInfo { dtype, shape: Shape::new(&dict.shape), layout };
+    Ok(Header { info, big_endian, len })
+}
+
+/// Returns the layout of an array whose first dim varies fastest.
+fn column_major(rank: usize) -> Layout {
+    let order: Vec<u8> = (0..rank).rev().map(|dim| u8::try_from(dim).expect("the rank was checked")).collect();
+    Layout::from_dim_order(&order).expect("each dim is there once")
+}
+
+/// Returns the dtype, and the size of the elements if they are big-endian.
+fn dtype(descr: &Descr) -> Result<(Dtype, Option<usize>)> {
+    let text = if let Descr::Text(text) = descr { text } else { "" };
+    let (order, code) = text.split_at_checked(1).unwrap_or_default();
+    let dtype = CODES.iter().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype);
+    match (order, dtype) {
+        // Elements of one byte have no byte order.
+        ("<" | "=" | "|" | ">", Some(dtype)) if dtype.block_bytes() == 1 => Ok((dtype, None)),
+        ("<" | "=" | "|", Some(dtype)) => Ok((dtype, None)),
+        (">", Some(dtype)) => Ok((dtype, Some(dtype.block_bytes()))),
+        _ => {
+            let found: String = descr.to_string().chars().take(100).collect();
+            let why = match code.starts_with('V') {
+                true => " (raw bytes, as numpy saves bfloat16 and 8-bit floats)",
+                false => "",
+            };
+            Err(ErrorKind::UnknownDtype { tag: format!("{found}{why}") }.into())
+        }
+    }
+}
+
+/// Refuses a dim order that numpy does not have.
+pub(super) fn check(info: &TensorInfo) -> Result<(), ErrorKind> {
+    match &info.layout {
+        Layout::DimOrder(order) if info.layout != column_major(info.shape.rank()) => {
+            let instead = "numpy saves row-major and column-major arrays; without `Options::keep_dim_order` all are \
+                           written row-major";
+            Err(cannot_store(format!("dim order {:?}", order.as_slice()), instead))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes the header of an array, byte for byte as numpy does.
+pub(super) fn write(info: &TensorInfo, out: &mut Vec<u8>) {
+    const BEFORE_TEXT: usize = MAGIC.len() + 4;
+    let mut text = text(info);
+    let len = (BEFORE_TEXT + text.len() + 1).next_multiple_of(ALIGNMENT) - BEFORE_TEXT;
+    text.extend(std::iter::repeat_n(' ', len - 1 - text.len()));
+    text.push('\n');
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&[1, 0]);
+    out.extend_from_slice(&u16::try_from(len).expect("64 dims of 20 digits each").to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn text(info: &TensorInfo) -> String {
+    /// The number of digits with room in the header, so that an array can grow in place.
+    const DIGITS: usize = 21;
+    let (code, _) = CODES.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
+    let order = if info.dtype.block_bytes() == 1 { '|' } else { '<' };
+    let (fortran, dims) = (info.layout != Layout::RowMajor, info.shape.dims());
+    let mut shape: Vec<String> = dims.iter().map(usize::to_string).collect();
+    let growing = if fortran { dims.last() } else { dims.first() };
+    let room = growing.map_or(0, |dim| DIGITS - dim.to_string().len());
+    if dims.len() == 1 {
+        // In Python a tuple of one item ends with a comma.
+        shape.push(String::new());
+    }
+    let (fortran, shape) = (if fortran { "True" } else { "False" }, shape.join(", "));
+    let shape = shape.trim_end();
+    let blanks = " ".repeat(room);
+    format!("{{'descr': '{order}{code}', 'fortran_order': {fortran}, 'shape': ({shape}), }}{blanks}")
+}

@@ -1,0 +1,8 @@
+//! The formats of numpy, which share the header of an array.
+
+mod dict;
+mod header;
+
+pub mod npy;
+#[cfg(feature = "npz")]
+pub mod npz;

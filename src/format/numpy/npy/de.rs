@@ -1,0 +1,47 @@
+use super::header;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::record::{Codec, Cursor, Entry, IndexReader};
+use crate::storage::ReadAt;
+
+/// Reads the header of the only array.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    /// The end of the array, once its header is read.
+    end: Option<u64>,
+}
+
+impl IndexReader for Reader {
+    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
+        match self.end {
+            None => self.array(file, limits).map(Some).map_err(|error| error.in_tensor("#0")),
+            Some(end) if file.ends_at(end)? => Ok(None),
+            Some(end) => {
+                let what = "the file continues after its array, but npy stores one".to_owned();
+                Err(Error::new(ErrorKind::Malformed { what }).at(end))
+            }
+        }
+    }
+
+    fn embeds_names(&self) -> bool {
+        false
+    }
+}
+
+impl Reader {
+    fn array(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Entry> {
+        let mut offset = 0;
+        let mut read = |bytes: &mut [u8]| {
+            file.read_at(offset, bytes)?;
+            offset += bytes.len() as u64;
+            Ok(())
+        };
+        let header = header::read(&mut read, limits).map_err(|error| error.at(0))?;
+        if header.big_endian.is_some() {
+            file.keep_rest(limits.payload)?;
+        }
+        let payload = Cursor::new(file, header.len).payload(&header.info)?;
+        self.end = Some(payload.end);
+        Ok(Entry::new(None, header.info, payload).with_codec(header.big_endian.map(Codec::big_endian)))
+    }
+}

@@ -1,0 +1,309 @@
+//! An array of numpy (`.npy`): one dense tensor in a file, without a name.
+//!
+//! ```text
+//! "\x93NUMPY" | major: u8 | minor: u8 | length: u16, or u32 from version 2 on | dict… | 0x20… | "\n" | elements
+//! dict = {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
+//! ```
+//!
+//! The dict is a Python literal, padded so that the elements begin at a multiple of 64.
+//!
+//! # Specification
+//!
+//! `numpy.lib.format`. Versions 1.0, 2.0 and 3.0 are read, 1.0 is written, byte for byte as numpy does.
+//!
+//! # Names
+//!
+//! The format stores none: a file holds the tensor `0`. A struct of one array is read and written by position.
+//!
+//! # Memory order
+//!
+//! Arrays in Fortran order are read without a copy, as strides. Arrays are written in row-major order, or with
+//! [`Options::keep_dim_order`] in Fortran order if that is their order in memory.
+//!
+//! # Deviations
+//!
+//! - Big-endian elements (`>f4`) are byte-swapped as they are read. From a stream such a file is held in memory. Files
+//!   are written little-endian.
+//! - numpy has no bfloat16 and no 8-bit floats. Those that `ml_dtypes` adds are saved as raw bytes (`<V2`), which are
+//!   refused, and so are complex numbers, text, dates, records and objects.
+//! - Bytes after the array are an error. numpy leaves them unread.
+//! - The dict has each of its three keys once. numpy lets Python parse it, which takes the last of duplicates, and
+//!   strings with escapes.
+//! - Headers have up to 10,000 bytes, numpy's default limit.
+
+mod de;
+mod ser;
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::header;
+use crate::error::Result;
+use crate::limits::Limits;
+pub use crate::record::Plan;
+use crate::record::{Encode, Format, Magic, WriteOptions};
+use crate::tensor::Dtype;
+
+/// The dtypes that the format can store.
+pub const DTYPES: &[Dtype] = header::DTYPES;
+
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
+    extensions: &["npy"],
+    max_rank: Some(header::MAX_RANK),
+    max_name: Some(0),
+    max_tensors: Some(1),
+    magics: &[Magic { offset: 0, bytes: header::MAGIC }],
+    ..Format::new("npy", DTYPES, || Box::new(de::Reader::default()), encode)
+};
+
+fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.without_alignment(&FORMAT, "64 bytes")?.only_metadata(&FORMAT)?;
+    let mut npy = Options::new();
+    npy.encode.refuse_names = options.embed_names;
+    Ok(npy.encode())
+}
+
+/// The serializer of all formats. A [`Plan`] makes it write an npy file; [`plan`] has an example.
+pub type Serializer<'s> = crate::Serializer<'s>;
+
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads an npy file.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Serializes a value into an npy file in memory.
+///
+/// The file is allocated once, at its length, and each element is copied into it once.
+///
+/// ```
+/// use tensorfile::{TensorView, npy};
+///
+/// let file = npy::to_vec(&TensorView::from_slice(&[1.0_f32, 2.0], [2])?)?;
+/// assert!(file.starts_with(b"\x93NUMPY"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the value has no tensor or several, or one that the
+///   format cannot store.
+/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
+///   time.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    Options::new().to_vec(value)
+}
+
+/// Serializes a value to a writer as an npy file.
+///
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the header are held in
+/// memory, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// ```
+/// use tensorfile::{TensorView, npy};
+///
+/// let value = &TensorView::from_slice(&[1.0_f32, 2.0], [2])?;
+/// let mut file = Vec::new();
+/// npy::to_writer(&mut file, value)?;
+/// assert_eq!(file, npy::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+/// fails.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    Options::new().to_writer(writer, value)
+}
+
+/// Deserializes a value from an npy file in memory.
+///
+/// A view borrows from `file`, if the elements are little-endian; an owned array is copied once. The whole index is
+/// checked before the first value is made.
+///
+/// ```
+/// use tensorfile::{TensorView, npy};
+///
+/// let file = npy::to_vec(&TensorView::from_slice(&[1.0_f32, 2.0], [2])?)?;
+/// let tensor: TensorView = npy::from_slice(&file)?;
+/// assert_eq!(*tensor.shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or the array.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not a dict of `descr`, `fortran_order` and
+///   `shape`, or the file continues after the array.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): `descr` has no counterpart in
+///   [`Dtype`](crate::Dtype).
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::new().from_slice(file)
+}
+
+/// Deserializes a value from a reader of an npy file.
+///
+/// Elements are copied from the reader's buffer into their array. A file with big-endian elements is held in memory.
+///
+/// ```
+/// use tensorfile::{Tensor, TensorView, npy};
+///
+/// let file = npy::to_vec(&TensorView::from_slice(&[1.0_f32, 2.0], [2])?)?;
+/// let tensor: Tensor = npy::from_reader(&file[..])?;
+/// assert_eq!(*tensor.shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::new().from_reader(reader)
+}
+
+/// Plans an npy file: its length, and the offset of everything in it.
+///
+/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+///
+/// ```
+/// use serde::Serialize;
+/// use tensorfile::{TensorView, npy};
+///
+/// let value = &TensorView::from_slice(&[1.0_f32, 2.0], [2])?;
+/// let plan = npy::plan(value)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = npy::Serializer::new(&mut writer);
+/// value.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, npy::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
+    Options::new().plan(value)
+}
+
+/// Options for reading and writing npy files.
+///
+/// ```
+/// use ndarray::{ArrayView2, ShapeBuilder};
+/// use tensorfile::{Arrays, npy};
+///
+/// let columns = ArrayView2::from_shape((2, 3).f(), &[1_u8, 2, 3, 4, 5, 6])?;
+/// let file = npy::Options::new().keep_dim_order(true).to_vec(&Arrays(columns))?;
+/// let Arrays(read): Arrays<ArrayView2<u8>> = npy::from_slice(&file)?;
+/// assert_eq!((read, read.strides()), (columns, &[1, 2][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    encode: ser::Encode,
+    limits: Limits,
+}
+
+impl Options {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Writes an array in Fortran order, if that is its order in memory, instead of in row-major order.
+    ///
+    /// Arrays in any other order of their dims are then refused.
+    #[must_use]
+    pub fn keep_dim_order(mut self, keep: bool) -> Self {
+        self.encode.keep_dim_order = keep;
+        self
+    }
+
+    /// As [`plan`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
+        crate::serde::plan(value, self.encode())
+    }
+
+    /// As [`to_vec`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        crate::serde::to_vec(value, self.encode())
+    }
+
+    /// As [`to_writer`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`].
+    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
+        crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use tensorfile::{Limits, TensorMap, TensorView, npy};
+    ///
+    /// let file = npy::to_vec(&TensorView::from_slice(&[1.0_f32, 2.0], [2])?)?;
+    /// let options = npy::Options::new().limits(Limits::new().tensors(10));
+    /// let mut deserializer = options.slice_deserializer(&file);
+    /// let map = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+
+    fn encode(&self) -> Arc<dyn Encode> {
+        Arc::new(self.encode.clone())
+    }
+}

@@ -1,0 +1,43 @@
+use super::header;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
+use crate::tensor::TensorInfo;
+
+/// Writes one array after its header.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Encode {
+    pub(super) keep_dim_order: bool,
+    /// Refuse a tensor with a name, which would be left out.
+    pub(super) refuse_names: bool,
+}
+
+impl record::Encode for Encode {
+    fn format(&self) -> &'static Format {
+        &super::FORMAT
+    }
+
+    fn names(&self) -> Names {
+        Names::Omitted
+    }
+
+    fn keeps_dim_order(&self) -> bool {
+        self.keep_dim_order
+    }
+
+    fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+        header::check(info)
+    }
+
+    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+        if plan.len() != 1 {
+            let what = format!("{} tensors", plan.len());
+            return Err(cannot_store(what, "npy stores exactly one; npz stores several").into());
+        }
+        if self.refuse_names && !plan.implies_name(0) {
+            let name = plan.name(0);
+            let refused = cannot_store(format!("the name `{name}`"), "npy stores no names; npz does");
+            return Err(Error::new(refused).in_tensor(name));
+        }
+        plan.stack(0, 1, &mut |at, out| header::write(plan.info(at), out))
+    }
+}

@@ -1,0 +1,83 @@
+//! Names and alignment of members.
+
+use crate::error::ErrorKind;
+use crate::record::cannot_store;
+use crate::tensor::{Layout, TensorInfo};
+
+/// The end of the names of members that are arrays.
+const ENDING: &str = ".npy";
+
+/// The contents of members, and so the elements, begin at multiples of this.
+const ALIGNMENT: u16 = 64;
+
+/// The id of the extra field that holds the alignment and the padding for it.
+pub(super) const ALIGNMENT_FIELD: u16 = 0xa11e;
+
+/// The length of the longest name of a member.
+const MAX_NAME: usize = u16::MAX as usize;
+
+/// A kind of member, by its name.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Member {
+    /// An array of the name.
+    Array(String),
+    /// Bytes of the name.
+    Blob(String),
+}
+
+impl Member {
+    pub(super) fn of(name: &[u8]) -> Self {
+        let name = str::from_utf8(name).map_or_else(|_| name.escape_ascii().to_string(), str::to_owned);
+        match name.strip_suffix(ENDING) {
+            Some(array) => Self::Array(array.to_owned()),
+            None => Self::Blob(name),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Array(name) | Self::Blob(name) => name,
+        }
+    }
+}
+
+/// Returns the name of the member that a tensor is written as.
+pub(super) fn member_name(name: &str, info: &TensorInfo) -> String {
+    match info.layout {
+        Layout::Blob => name.to_owned(),
+        _ => format!("{name}{ENDING}"),
+    }
+}
+
+/// Returns the contents of the extra field that aligns a member of that name, whose local header is at `offset`; `None`
+/// if the member is aligned without it.
+pub(super) fn alignment(offset: u64, name: &str) -> Option<Vec<u8>> {
+    const LOCAL_HEADER: u64 = 30;
+    const FIELD_HEADER: u64 = 4;
+    let alignment = u64::from(ALIGNMENT);
+    let contents = offset + LOCAL_HEADER + name.len() as u64;
+    if contents.is_multiple_of(alignment) {
+        return None;
+    }
+    let least = contents + FIELD_HEADER + size_of_val(&ALIGNMENT) as u64;
+    let padding = usize::try_from(least.next_multiple_of(alignment) - least).expect("less than the alignment");
+    let mut field = ALIGNMENT.to_le_bytes().to_vec();
+    field.resize(field.len() + padding, 0);
+    Some(field)
+}
+
+/// Refuses a name that would be read as another one.
+pub(super) fn check_name(name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+    let member = member_name(name, info);
+    if member.contains('\0') {
+        return Err(cannot_store("a name with NUL in it", "readers of zip archives end the name there"));
+    }
+    if member.len() > MAX_NAME {
+        let what = format!("a name of {} bytes", name.len());
+        return Err(cannot_store(what, format!("npz stores names of up to {}", MAX_NAME - ENDING.len())));
+    }
+    match info.layout == Layout::Blob && Member::of(name.as_bytes()) != Member::Blob(name.to_owned()) {
+        true => Err(cannot_store("a blob of this name", "members of npz that end in .npy are arrays")),
+        false => Ok(()),
+    }
+}

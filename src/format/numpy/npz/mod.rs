@@ -1,0 +1,336 @@
+//! An archive of numpy's arrays (`.npz`): named dense tensors, each an `.npy` file in a zip archive.
+//!
+//! ```text
+//! member… | directory
+//! member  = local header | name | extra fields | array, or its deflate stream | data descriptor
+//! ```
+//!
+//! [`npy`](crate::npy) describes the arrays. The directory at the end has the offsets of the members.
+//!
+//! # Specification
+//!
+//! `numpy.lib.format` and `numpy.savez`; PKWARE's APPNOTE.TXT for zip, with its 64-bit extensions.
+//!
+//! # Names
+//!
+//! Any name without NUL is stored. The name of the member is followed by `.npy`. Slashes and all other characters stay
+//! as they are. Names of members that are not UTF-8 are read with escapes, `\xff`.
+//!
+//! # Compression
+//!
+//! Members are stored as they are, with their elements at multiples of 64 bytes, or deflated with
+//! [`Options::compress`]. Stored members are read without a copy. Deflated ones are decoded piece by piece as they are
+//! read, and their checksums are compared. Those of stored members are not, as that would read them once more.
+//!
+//! # Memory order
+//!
+//! As in [`npy`](crate::npy#memory-order).
+//!
+//! # Deviations
+//!
+//! - A member whose name does not end in `.npy` is a blob of that name, as numpy returns its bytes. So is a folder, of
+//!   no bytes. Blobs are written as such members.
+//! - Members of one name, members that share bytes, encrypted ones, compression methods other than deflate, and sizes
+//!   that are not those of the array are errors.
+//! - Sizes and checksums are after the members and in the directory, not before the members, as the writer need not
+//!   seek.
+//! - A name that is not ASCII and not a plain relative path, such as `/ä`, is written without the flag for UTF-8. Names
+//!   are always read as UTF-8 if they can be.
+//!
+//! # Streams
+//!
+//! The directory is at the end: a file from a reader is held in memory whole before the first value is made.
+//!
+//! # Limits
+//!
+//! A deflated tensor can be a thousand times larger than in the file. [`Limits::shared`] bounds by how much all of them
+//! may be larger than the file. Tensors to be written have up to 2⁴⁸ bytes.
+
+mod de;
+mod header;
+mod ser;
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::limits::Limits;
+pub use crate::record::Plan;
+use crate::record::{Encode, Format, Magic, WriteOptions};
+use crate::tensor::Dtype;
+
+/// The dtypes that the format can store.
+pub const DTYPES: &[Dtype] = super::header::DTYPES;
+
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
+    extensions: &["npz"],
+    max_rank: Some(super::header::MAX_RANK),
+    blobs: true,
+    magics: &[Magic { offset: 0, bytes: b"PK\x03\x04" }, Magic { offset: 0, bytes: b"PK\x05\x06" }],
+    ..Format::new("npz", DTYPES, || Box::new(de::Reader::default()), encode)
+};
+
+fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.without_alignment(&FORMAT, "64 bytes")?.only_metadata(&FORMAT)?;
+    Ok(Options::new().encode())
+}
+
+/// The serializer of all formats. A [`Plan`] makes it write an npz file; [`plan`] has an example.
+pub type Serializer<'s> = crate::Serializer<'s>;
+
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads an npz file.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Serializes a value into an npz file in memory.
+///
+/// The file is allocated once, at its length without compression, and each element is copied into it once.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, npz};
+///
+/// let file = npz::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// assert!(file.starts_with(b"PK\x03\x04"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
+///   time.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    Options::new().to_vec(value)
+}
+
+/// Serializes a value to a writer as an npz file.
+///
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the names and the directory
+/// are held in memory, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, npz};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let mut file = Vec::new();
+/// npz::to_writer(&mut file, value)?;
+/// assert_eq!(file, npz::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+/// fails.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    Options::new().to_writer(writer, value)
+}
+
+/// Deserializes a value from an npz file in memory.
+///
+/// Views in `T` borrow from `file`, if their members are stored and little-endian; owned arrays are copied once. The
+/// whole index is checked before the first value is made.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, npz};
+///
+/// let file = npz::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: BTreeMap<String, TensorView> = npz::from_slice(&file)?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the zip archive is damaged, or a member is encrypted or not
+///   an array.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a `descr` has no counterpart in
+///   [`Dtype`](crate::Dtype).
+/// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two members share some of their bytes.
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a compressed tensor is larger than the default
+///   [`Limits`](crate::Limits) allow.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::new().from_slice(file)
+}
+
+/// Deserializes a value from a reader of an npz file.
+///
+/// The directory is at the end, so the whole file is held in memory before the first value is made.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorMap, TensorView, npz};
+///
+/// let file = npz::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: TensorMap = npz::from_reader(&file[..])?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::new().from_reader(reader)
+}
+
+/// Plans an npz file: its length, and the offset of everything in it.
+///
+/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+///
+/// ```
+/// use serde::Serialize;
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, npz};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let plan = npz::plan(value)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = npz::Serializer::new(&mut writer);
+/// value.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, npz::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
+    Options::new().plan(value)
+}
+
+/// Options for reading and writing npz files.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, npz};
+///
+/// let zeros = BTreeMap::from([("bias", TensorView::from_slice(&[0.0_f32; 1000], [1000])?)]);
+/// let file = npz::Options::new().compress(true).to_vec(&zeros)?;
+/// assert!(file.len() < 400);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    encode: ser::Encode,
+    limits: Limits,
+}
+
+impl Options {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Compresses the members with deflate. The length of the file is then not known in advance: a [`Plan`] has the
+    /// length without compression.
+    #[must_use]
+    pub fn compress(mut self, compress: bool) -> Self {
+        self.encode.compress = compress;
+        self
+    }
+
+    /// Writes an array in Fortran order, if that is its order in memory, instead of in row-major order.
+    ///
+    /// Arrays in any other order of their dims are then refused.
+    #[must_use]
+    pub fn keep_dim_order(mut self, keep: bool) -> Self {
+        self.encode.keep_dim_order = keep;
+        self
+    }
+
+    /// As [`plan`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
+        crate::serde::plan(value, self.encode())
+    }
+
+    /// As [`to_vec`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        crate::serde::to_vec(value, self.encode())
+    }
+
+    /// As [`to_writer`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`].
+    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
+        crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use std::collections::BTreeMap;
+    /// use tensorfile::{Limits, TensorMap, TensorView, npz};
+    ///
+    /// let file = npz::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+    /// let options = npz::Options::new().limits(Limits::new().tensors(10));
+    /// let mut deserializer = options.slice_deserializer(&file);
+    /// let map = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+
+    fn encode(&self) -> Arc<dyn Encode> {
+        Arc::new(self.encode.clone())
+    }
+}

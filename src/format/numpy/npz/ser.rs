@@ -1,0 +1,184 @@
+use std::io::{self, Write};
+
+use flate2::write::DeflateEncoder;
+use flate2::{Compression, Crc};
+use rawzip::extra_fields::ExtraFieldId;
+use rawzip::path::{EntryPath, ZipFilePath};
+use rawzip::{CompressionMethod, DataDescriptorOutput, Header, ZipArchiveWriter, ZipEntryWriter};
+
+use super::header;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::numpy;
+use crate::model::TensorData;
+use crate::record::{self, FileLayout, FileWriter, Format, Names, Output, Plan, cannot_store};
+use crate::tensor::{Layout, TensorInfo};
+
+/// Writes arrays as members of an archive.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Encode {
+    pub(super) compress: bool,
+    pub(super) keep_dim_order: bool,
+}
+
+/// The length of the longest tensor in bytes: planning counts them, a mebibyte at a time.
+const MAX_BYTES: usize = 1 << 48;
+
+impl record::Encode for Encode {
+    fn format(&self) -> &'static Format {
+        &super::FORMAT
+    }
+
+    fn names(&self) -> Names {
+        Names::Stored
+    }
+
+    fn keeps_dim_order(&self) -> bool {
+        self.keep_dim_order
+    }
+
+    fn check(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+        numpy::header::check(info)?;
+        if let Some(bytes) = info.payload_bytes().filter(|bytes| *bytes > MAX_BYTES) {
+            return Err(cannot_store(format!("{bytes} bytes"), "npz stores tensors of up to 2^48"));
+        }
+        header::check_name(name, info)
+    }
+
+    /// Writes the archive to nowhere, with zeros for the elements, to learn its length.
+    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+        static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+        let mut archive = ZipArchiveWriter::new(Count(0));
+        for at in 0..plan.len() {
+            let mut member = start(&mut archive, plan.name(at), plan.info(at), CompressionMethod::STORE)?;
+            member.write_all(&array_header(plan.info(at)))?;
+            let mut left = plan.payload_bytes(at);
+            while left > 0 {
+                let now = left.min(ZEROS.len());
+                member.write_all(&ZEROS[..now])?;
+                left -= now;
+            }
+            let bytes = member.compressed_bytes();
+            member.finish(DataDescriptorOutput::new(0, bytes)).map_err(write_error)?;
+        }
+        let Count(end_offset) = archive.finish().map_err(write_error)?;
+        Ok(FileLayout { end_offset, ..FileLayout::default() })
+    }
+
+    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
+        Box::new(Archive { plan, compress: self.compress, zip: ZipArchiveWriter::new(out) })
+    }
+}
+
+/// A writer to nowhere.
+struct Count(u64);
+
+impl Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A zip archive that is being written.
+struct Archive<'w> {
+    plan: &'w Plan,
+    compress: bool,
+    zip: ZipArchiveWriter<Output<'w>>,
+}
+
+impl<'w> FileWriter<'w> for Archive<'w> {
+    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
+        let (name, info) = (self.plan.name(at), self.plan.info(at));
+        let written = if self.compress {
+            let mut member = start(&mut self.zip, name, info, CompressionMethod::DEFLATE)?;
+            let mut encoder = DeflateEncoder::new(&mut member, Compression::default());
+            let contents = fill(&mut encoder, info, data)?;
+            encoder.finish()?;
+            member.finish(contents)
+        } else {
+            let mut member = start(&mut self.zip, name, info, CompressionMethod::STORE)?;
+            let contents = fill(&mut member, info, data)?;
+            member.finish(contents)
+        };
+        written.map(drop).map_err(write_error)
+    }
+
+    fn finish(self: Box<Self>) -> Result<Output<'w>> {
+        self.zip.finish().map_err(write_error)
+    }
+}
+
+/// Begins a member whose contents are at a multiple of [`header::ALIGNMENT`].
+fn start<'a, W: Write>(
+    archive: &'a mut ZipArchiveWriter<W>,
+    name: &str,
+    info: &TensorInfo,
+    method: CompressionMethod,
+) -> Result<ZipEntryWriter<'a, W>> {
+    let name = header::member_name(name, info);
+    let alignment = header::alignment(archive.stream_offset(), &name);
+    // The flag for UTF-8 is available only for names that the writer would not change.
+    let is_kept = ZipFilePath::from_str(&name).as_str() == name && !name.ends_with('/');
+    let path = match is_kept {
+        true => EntryPath::conformant(name.as_str()),
+        false => EntryPath::verbatim(name.as_bytes()),
+    };
+    let mut file = archive.new_file(path).compression_method(method);
+    if let Some(contents) = alignment {
+        let id = ExtraFieldId::new(header::ALIGNMENT_FIELD);
+        file = file.extra_field(id, &contents, Header::LOCAL).map_err(write_error)?;
+    }
+    file.start().map(|(member, _)| member).map_err(write_error)
+}
+
+/// Returns the bytes before the elements of an array. Blobs have none.
+fn array_header(info: &TensorInfo) -> Vec<u8> {
+    let mut header = Vec::new();
+    if info.layout != Layout::Blob {
+        numpy::header::write(info, &mut header);
+    }
+    header
+}
+
+/// Writes the contents of a member. Returns their checksum and length.
+fn fill(out: &mut dyn Write, info: &TensorInfo, data: &dyn TensorData) -> Result<DataDescriptorOutput> {
+    let mut contents = Contents { out, crc: Crc::new(), bytes: 0 };
+    contents.write_all(&array_header(info))?;
+    data.write_to(&mut contents)?;
+    Ok(DataDescriptorOutput::new(contents.crc.sum(), contents.bytes))
+}
+
+/// Passes on the contents of a member, with their checksum and length.
+struct Contents<'a> {
+    out: &'a mut dyn Write,
+    crc: Crc,
+    bytes: u64,
+}
+
+impl Write for Contents<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.crc.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn write_error(error: rawzip::Error) -> Error {
+    match error.into_kind() {
+        rawzip::ErrorKind::IO(error) => error.into(),
+        other => ErrorKind::Unsupported { what: "write the archive".to_owned(), instead: other.to_string() }.into(),
+    }
+}

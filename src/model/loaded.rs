@@ -1,0 +1,110 @@
+use std::fmt;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::{Buffer, Element, TensorInfo, check_coo, from_le_bytes, view_le_bytes};
+
+/// A tensor on its way from a [`Source`](super::Source) into a value. Its header has been checked.
+pub struct Loaded<'de> {
+    info: TensorInfo,
+    payload: Payload<'de>,
+}
+
+/// The bytes of a tensor that is read.
+pub(crate) enum Payload<'de> {
+    /// Bytes that live as long as the file.
+    Borrowed(&'de [u8]),
+    /// Bytes in memory of their own, which an array takes over.
+    Owned(Buffer),
+}
+
+impl Payload<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Owned(buffer) => buffer,
+        }
+    }
+}
+
+impl<'de> Loaded<'de> {
+    /// Checks that the payload is that of the tensor.
+    pub(crate) fn new(info: TensorInfo, payload: Payload<'de>) -> Result<Self> {
+        info.check_payload(payload.bytes().len() as u64)?;
+        check_coo(&info, payload.bytes())?;
+        Ok(Self { info, payload })
+    }
+
+    /// A tensor whose payload nobody looks at.
+    pub(crate) fn without_payload(info: TensorInfo) -> Self {
+        Self { info, payload: Payload::Borrowed(&[]) }
+    }
+
+    /// Returns dtype, shape and layout.
+    #[must_use]
+    pub fn info(&self) -> &TensorInfo {
+        &self.info
+    }
+
+    /// Returns the payload: little-endian, in the layout of [`info`](Self::info).
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.payload.bytes()
+    }
+
+    /// Returns the elements in memory of their own, in the order of their bytes: one copy at most. Elements of another
+    /// numeric dtype are cast.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Cast`]: a number that `A` cannot hold.
+    /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
+    pub fn into_vec<A: Element>(self) -> Result<Vec<A>> {
+        if self.info.dtype != A::DTYPE {
+            return Ok(crate::cast::cast(self.info.dtype, self.payload.bytes())?);
+        }
+        match self.payload {
+            Payload::Borrowed(bytes) => Ok(from_le_bytes(bytes)?),
+            Payload::Owned(buffer) => Ok(buffer.into_elements()?),
+        }
+    }
+
+    /// Returns whether [`as_slice_of_file`](Self::as_slice_of_file) gives elements, except for invalid ones.
+    #[must_use]
+    pub fn can_be_borrowed_as<A: Element>(&self) -> bool {
+        let is_aligned =
+            |bytes: &[u8]| cfg!(target_endian = "little") && bytes.as_ptr().addr().is_multiple_of(align_of::<A>());
+        self.info.dtype == A::DTYPE && matches!(self.payload, Payload::Borrowed(bytes) if is_aligned(bytes))
+    }
+
+    /// Returns the elements without a copy, in the order of their bytes.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Unsupported`]: the file is a stream, so nothing can be borrowed.
+    /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment.
+    /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
+    pub fn as_slice_of_file<A: Element>(&self) -> Result<&'de [A]> {
+        let Payload::Borrowed(bytes) = self.payload else { return Err(cannot_borrow("an owned array")) };
+        let misaligned = ErrorKind::Misaligned { dtype: A::DTYPE, alignment: align_of::<A>() };
+        Ok(view_le_bytes(bytes).ok_or(misaligned)??)
+    }
+
+    pub(crate) fn into_parts(self) -> (TensorInfo, Payload<'de>) {
+        (self.info, self.payload)
+    }
+}
+
+impl fmt::Debug for Loaded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loaded").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+/// The error for a borrowed tensor if there is nothing to borrow from.
+pub(crate) fn cannot_borrow(owned: &str) -> Error {
+    ErrorKind::Unsupported {
+        what: "borrow from a stream".to_owned(),
+        instead: format!("read the file into memory, or use {owned}"),
+    }
+    .into()
+}

@@ -1,0 +1,130 @@
+use std::any::TypeId;
+
+use super::path::{first_segment, list_key};
+use super::{Adapt, TensorSpec};
+
+/// The names and types of the tensors that a type maps to, as static data.
+///
+/// Nothing is allocated, and functions lead from one node to the next. So a type that contains itself needs no special
+/// case.
+#[derive(Debug, Clone, Copy)]
+pub enum Node {
+    /// One tensor.
+    Tensor(TensorSpec),
+    /// Named parts.
+    Struct(&'static StructDef),
+    /// A part that may be absent.
+    Option(fn() -> Node),
+    /// Any number of items, numbered from 0.
+    List(fn() -> Node),
+    /// A fixed number of items, numbered from 0.
+    Array(fn() -> Node, usize),
+    /// Parts of different types, numbered from 0.
+    Tuple(&'static [fn() -> Node]),
+    /// Any number of entries under names that the type does not tell.
+    Map(fn() -> Node),
+    /// The field of a newtype struct, with its attributes.
+    Newtype(fn() -> Node, &'static Adapt),
+}
+
+/// A struct with named parts.
+#[derive(Debug)]
+pub struct StructDef {
+    /// Returns the identity of the type. The address of a constant is not the same everywhere.
+    pub id: fn() -> TypeId,
+    /// The name of the type.
+    pub name: &'static str,
+    /// The parts.
+    pub fields: &'static [FieldDef],
+    /// The names of the parts for serde's `deserialize_struct`; see `serde/token.rs`.
+    pub specs: &'static [&'static str],
+    /// Skip tensors that are none of the parts, instead of refusing the file.
+    pub allow_unknown: bool,
+}
+
+/// A part of a [`StructDef`].
+#[derive(Debug)]
+pub struct FieldDef {
+    /// The name.
+    pub name: &'static str,
+    /// Other names to read the part by.
+    pub aliases: &'static [&'static str],
+    /// The part has a default if the file does not have it.
+    pub optional: bool,
+    /// The tensors of the part are named as if they were parts of the struct.
+    pub flatten: bool,
+    /// The attributes of the part.
+    pub adapt: Adapt,
+    /// The type of the part.
+    pub node: fn() -> Node,
+}
+
+/// The part of a tensor's name that is the key of a map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyPart {
+    /// All of it: the values are tensors.
+    Whole,
+    /// The first segment: the values are structs or maps.
+    First,
+    /// The segment before a number, or all of it: the values are lists.
+    BeforeIndex,
+}
+
+impl KeyPart {
+    /// Returns the key in what follows the name of the map.
+    pub(crate) fn of(self, rest: &str) -> &str {
+        match self {
+            Self::Whole => rest,
+            Self::First => first_segment(rest),
+            Self::BeforeIndex => list_key(rest),
+        }
+    }
+}
+
+impl Node {
+    /// Returns how much of a name is the key of a map with values of this type.
+    #[must_use]
+    pub fn key_part(&self) -> KeyPart {
+        match self {
+            Self::Tensor(_) => KeyPart::Whole,
+            Self::Option(node) | Self::Newtype(node, _) => node().key_part(),
+            Self::List(_) | Self::Array(..) | Self::Tuple(_) => KeyPart::BeforeIndex,
+            Self::Struct(_) | Self::Map(_) => KeyPart::First,
+        }
+    }
+
+    /// Returns the node without `Option`s and newtypes around it.
+    pub(crate) fn inner(self) -> Self {
+        match self {
+            Self::Option(node) | Self::Newtype(node, _) => node().inner(),
+            node => node,
+        }
+    }
+
+    /// Returns whether this is a list of tensors only, of any length.
+    pub(crate) fn is_tensor_list(self) -> bool {
+        match self {
+            Self::List(item) => matches!(item().without_newtypes(), Self::Tensor(_)),
+            Self::Newtype(node, _) => node().is_tensor_list(),
+            _ => false,
+        }
+    }
+
+    fn without_newtypes(self) -> Self {
+        match self {
+            Self::Newtype(node, _) => node().without_newtypes(),
+            node => node,
+        }
+    }
+
+    /// Returns whether the first item of a list is a struct, so that the list is read by name.
+    pub(crate) fn begins_with_struct(self) -> bool {
+        let first = match self.inner() {
+            Self::List(item) => Some(item()),
+            Self::Array(item, len) => (len > 0).then(item),
+            Self::Tuple(parts) => parts.first().map(|part| part()),
+            _ => None,
+        };
+        first.is_some_and(|first| matches!(first.inner(), Self::Struct(_)))
+    }
+}

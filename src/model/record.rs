@@ -1,0 +1,148 @@
+use std::borrow::Cow;
+use std::io;
+
+use crate::error::Result;
+use crate::tensor::TensorInfo;
+
+/// The bytes of one tensor, for a writer to ask for.
+///
+/// Bytes are little-endian, in the layout of the tensor's [`TensorInfo`].
+pub trait TensorData {
+    /// Returns the bytes if they are in memory in one run.
+    fn as_bytes(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Writes all bytes to `out`.
+    ///
+    /// # Errors
+    ///
+    /// An error of `out`, or an [`Error`](crate::Error) as [`io::Error`] if the bytes cannot be read.
+    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()>;
+
+    /// Returns a number that is equal for tensors that share their bytes, if sharing can be known.
+    ///
+    /// Formats that store shared bytes once compare the bytes too, so two tensors may have the same number by chance.
+    fn storage_id(&self) -> Option<u64> {
+        self.as_bytes().map(|bytes| bytes.as_ptr().addr() as u64)
+    }
+}
+
+impl TensorData for &[u8] {
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+
+    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(self)
+    }
+}
+
+impl TensorData for Cow<'_, [u8]> {
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+
+    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(self)
+    }
+}
+
+/// A named tensor on its way to a [`TensorSink`].
+#[derive(Clone, Copy)]
+pub struct TensorRecord<'a> {
+    /// The name; the position in decimal if the tensor has none.
+    pub name: &'a str,
+    /// Dtype, shape and layout.
+    pub info: &'a TensorInfo,
+    /// The bytes.
+    pub data: &'a dyn TensorData,
+    /// The full name of the tensor that this one is declared equal to, by `#[tensor(tied = "…")]`.
+    pub tied: Option<&'a str>,
+}
+
+impl std::fmt::Debug for TensorRecord<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TensorRecord")
+            .field("name", &self.name)
+            .field("info", self.info)
+            .field("tied", &self.tied)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Receives named tensors, one after the other: a file writer, a digest, statistics.
+///
+/// ```
+/// use tensorfile::{Result, Tensor, TensorMap, TensorRecord, TensorSink, Tensors};
+///
+/// /// Counts bytes.
+/// struct Count(usize);
+///
+/// impl TensorSink for Count {
+///     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+///         self.0 += tensor.info.payload_bytes().unwrap_or(0);
+///         Ok(())
+///     }
+/// }
+///
+/// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32, 2.0], [2])?)].into_iter().collect();
+/// let mut count = Count(0);
+/// map.send(&mut count)?;
+/// assert_eq!(count.0, 8);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+pub trait TensorSink {
+    /// Takes the next tensor.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the sink. The sender stops at the first one.
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
+}
+
+/// Named tensors in a fixed order, to be sent as often as asked: a value, an open [`File`](crate::File), or a view of
+/// other tensors.
+///
+/// Everything that writes a file takes `Tensors`. Nothing is held in memory on the way from one file to another.
+///
+/// ```
+/// use tensorfile::{Result, Tensor, TensorMap, TensorRecord, TensorSink, Tensors, ten};
+///
+/// /// The tensors whose names begin with a prefix.
+/// struct Under<'a>(&'a dyn Tensors, &'a str);
+///
+/// impl Tensors for Under<'_> {
+///     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+///         struct Filter<'a>(&'a mut dyn TensorSink, &'a str);
+///
+///         impl TensorSink for Filter<'_> {
+///             fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+///                 if tensor.name.starts_with(self.1) { self.0.tensor(tensor) } else { Ok(()) }
+///             }
+///         }
+///
+///         self.0.send(&mut Filter(sink, self.1))
+///     }
+/// }
+///
+/// let map: TensorMap = [("a.w", Tensor::from_slice(&[1_u8], [1])?), ("b.w", Tensor::from_slice(&[2_u8], [1])?)]
+///     .into_iter()
+///     .collect();
+/// let file = ten::to_vec(&Under(&map, "b.") as &dyn Tensors)?;
+/// assert_eq!(ten::from_slice::<TensorMap>(&file)?.names().collect::<Vec<_>>(), ["b.w"]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not known to be made of tensors",
+    label = "not known to be made of tensors",
+    note = "`#[derive(TensorFile)]` makes a struct of tensors, and `SerdeValue(&value)` takes any value that implements `Serialize`"
+)]
+pub trait Tensors {
+    /// Sends each tensor to `sink`. The tensors are the same every time.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the sink, and of reading the tensors.
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()>;
+}

@@ -1,0 +1,229 @@
+use std::io;
+
+use super::path::{Mark, Path};
+use super::{Adapt, Entries, List, Sink, Store, StructDef, TensorData, TensorRecord, TensorSink};
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::{Dtype, Shape, TensorInfo};
+
+/// Turns a value into named tensors for a [`TensorSink`].
+///
+/// It is the one serializer of all formats: a [`Sink`] for types that map to tensors, and a `serde::Serializer` for any
+/// other type. Call [`end`](Self::end) after the value.
+///
+/// ```
+/// use serde::Serialize;
+/// use tensorfile::{Serializer, TensorView, btf};
+///
+/// let tensors = [TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
+/// let plan = btf::plan(&tensors)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = Serializer::new(&mut writer);
+/// tensors.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, btf::to_vec(&tensors)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+pub struct Serializer<'s> {
+    pub(crate) target: Target<'s>,
+    pub(crate) path: Path,
+    /// A tensor was refused, so the result cannot be used.
+    failed: bool,
+    /// The number of tensors sent.
+    pub(crate) sent: usize,
+    /// The path of the last one.
+    pub(crate) last: Mark,
+    /// The name of the tensor that the value here is equal to.
+    pub(crate) tied: Option<&'static str>,
+    /// State between serde's calls.
+    pub(crate) serde: SerdeState,
+}
+
+/// The destination of a [`Serializer`].
+pub(crate) enum Target<'s> {
+    /// Named tensors.
+    Sink(&'s mut dyn TensorSink),
+    /// The bytes of a payload that serializes itself.
+    Bytes(&'s mut dyn io::Write),
+    /// The storage id of a payload that serializes itself.
+    StorageId(&'s mut Option<u64>),
+}
+
+/// State between serde's calls.
+#[derive(Debug, Default)]
+pub(crate) struct SerdeState {
+    /// The path of the value around, for a flattened field.
+    pub(crate) parent: Mark,
+    /// The numbers of the list that the next value may be an item of.
+    pub(crate) numbers: Option<Numbers>,
+    /// The dims of the list that comes next, which ndarray's own representation sends first.
+    pub(crate) dims: Option<Shape>,
+    /// The header of a tensor that is being received field by field.
+    pub(crate) header: Option<Header>,
+    /// The header of a tensor whose payload comes next.
+    pub(crate) payload: Option<TensorInfo>,
+}
+
+/// The numbers of a list that came one by one, as a tensor's payload.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    pub(crate) dtype: Option<Dtype>,
+    pub(crate) len: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A field of a tensor's header.
+#[derive(Debug, Default)]
+pub(crate) struct Header {
+    pub(crate) info: Option<TensorInfo>,
+    pub(crate) dtype: Option<Dtype>,
+    pub(crate) numbers: Shape,
+    pub(crate) variant: Option<&'static str>,
+}
+
+impl<'s> Serializer<'s> {
+    /// A serializer that sends to `sink`.
+    pub fn new(sink: &'s mut dyn TensorSink) -> Self {
+        Self::over(Target::Sink(sink), "")
+    }
+
+    /// A serializer of a value that is named `name`.
+    pub(crate) fn named(sink: &'s mut dyn TensorSink, name: &str) -> Self {
+        Self::over(Target::Sink(sink), name)
+    }
+
+    pub(crate) fn over(target: Target<'s>, name: &str) -> Self {
+        let mut path = Path::default();
+        if !name.is_empty() {
+            path.push(name);
+        }
+        Self { target, path, failed: false, sent: 0, last: Mark::default(), tied: None, serde: SerdeState::default() }
+    }
+
+    /// Checks that no tensor was refused.
+    ///
+    /// # Errors
+    ///
+    /// If a value went on after an error.
+    pub fn end(self) -> Result<()> {
+        if self.failed {
+            let what = "a tensor was refused, and the value passed over it".to_owned();
+            return Err(ErrorKind::Message(what).into());
+        }
+        Ok(())
+    }
+
+    /// Serializes a part of the value. An error that it raises is about the path where it was raised.
+    fn part(&mut self, value: &dyn Store, adapt: &Adapt) -> Result<()> {
+        value.store(self, adapt).map_err(|error| error.in_tensor(self.path.name()))
+    }
+
+    /// Checks the entry of a map whose value was just serialized: names must tell it from a map in a map.
+    pub(crate) fn check_entry(&self, map: Mark, sent_before: usize) -> Result<()> {
+        let is_tensor = self.last == self.path.mark();
+        let key = self.path.since(map);
+        if self.sent > sent_before && !is_tensor && (key.is_empty() || key.contains('.')) {
+            let what = format!("store a map with the key `{key}` for more than one tensor");
+            let instead = "names could not tell it from a map in a map".to_owned();
+            return Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(self.path.name()));
+        }
+        Ok(())
+    }
+
+    /// Checks the item of a list that was just serialized: without a tensor, the length of the list would be lost.
+    pub(crate) fn check_item(&self, sent_before: usize) -> Result<()> {
+        if self.sent > sent_before {
+            return Ok(());
+        }
+        let what = "store a list with an item that holds no tensor".to_owned();
+        let instead = "its length could not be told".to_owned();
+        Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(self.path.name()))
+    }
+
+    fn items(&mut self, items: &dyn List, adapt: &Adapt, has_fixed_len: bool) -> Result<()> {
+        for index in 0..items.len() {
+            let mark = self.path.push_index(index);
+            let sent = self.sent;
+            self.part(items.item(index), adapt)?;
+            if !has_fixed_len {
+                self.check_item(sent)?;
+            }
+            self.path.back_to(mark);
+        }
+        Ok(())
+    }
+}
+
+impl Sink for Serializer<'_> {
+    fn takes_dim_order(&self) -> bool {
+        true
+    }
+
+    fn tensor(&mut self, info: &TensorInfo, data: &dyn TensorData) -> Result<()> {
+        let name = self.path.name();
+        let Target::Sink(sink) = &mut self.target else { return Err(not_bytes()) };
+        self.sent += 1;
+        self.last = self.path.mark();
+        let sent = sink.tensor(&TensorRecord { name, info, data, tied: self.tied });
+        self.failed |= sent.is_err();
+        sent.map_err(|error| error.in_tensor(name))
+    }
+
+    fn fields(&mut self, def: &'static StructDef, values: &[&dyn Store]) -> Result<()> {
+        for (field, value) in def.fields.iter().zip(values) {
+            let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
+            let outer = self.tied;
+            self.tied = field.adapt.tied.or(outer);
+            self.part(*value, &field.adapt)?;
+            self.tied = outer;
+            self.path.back_to(mark);
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
+        self.items(items, adapt, false)
+    }
+
+    fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
+        self.items(items, adapt, true)
+    }
+
+    fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()> {
+        let map = self.path.mark();
+        let stored = entries.for_each(&mut |key, value| {
+            self.path.push(key);
+            let sent = self.sent;
+            self.part(value, adapt)?;
+            self.check_entry(map, sent)?;
+            self.path.back_to(map);
+            Ok(())
+        });
+        stored.map_err(|error| error.in_tensor(self.path.name()))
+    }
+
+    fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
+        value.map_or(Ok(()), |value| value.store(self, adapt))
+    }
+}
+
+/// The error for a payload that is not bytes.
+pub(crate) fn not_bytes() -> Error {
+    ErrorKind::NotATensor { found: "a payload that is not bytes", instead: "expected bytes or a list of bytes" }.into()
+}
+
+impl std::fmt::Debug for Serializer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serializer").field("path", &self.path).field("sent", &self.sent).finish_non_exhaustive()
+    }
+}
+
+/// A value of a type that maps to tensors.
+impl<T: Store + ?Sized> super::Tensors for T {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        let mut serializer = Serializer::new(sink);
+        self.store(&mut serializer, &Adapt::NONE)?;
+        serializer.end()
+    }
+}

@@ -1,0 +1,208 @@
+use std::fmt;
+
+use crate::cast::can_cast;
+use crate::error::ErrorKind;
+use crate::tensor::{Dtype, Layout, TensorInfo};
+
+/// Field attributes that change how an array is read or written: `cast`, `transpose`, `shape` and `tied`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Adapt {
+    /// Read other numeric dtypes by casting their elements.
+    pub cast: bool,
+    /// The file holds the array with its dims reversed.
+    pub transpose: bool,
+    /// The dims of the field, as far as they are known.
+    pub shape: Option<&'static [Option<usize>]>,
+    /// The full name of the tensor that the field is equal to.
+    pub tied: Option<&'static str>,
+}
+
+impl Adapt {
+    /// No attributes.
+    pub const NONE: Self = Self { cast: false, transpose: false, shape: None, tied: None };
+}
+
+/// An array, or an `Option`, list or pointer of arrays: types that the field attributes `cast`, `transpose` and `shape`
+/// can be used on.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an array",
+    label = "`cast`, `transpose` and `shape` need an array, or an `Option` or `Vec` of arrays"
+)]
+pub trait Adaptable {}
+
+/// The dtype, dims and layout that a type requires of a tensor.
+///
+/// ```
+/// use tensorfile::{Dtype, TensorFile, TensorInfo, TensorSpec};
+///
+/// let spec = TensorSpec::dense(Dtype::F32, Some(&[Some(3), None]));
+/// assert_eq!(spec.to_string(), "f32[3, _]");
+/// assert!(spec.accepts(&TensorInfo::new(Dtype::F32, [3, 5])));
+/// assert!(!spec.accepts(&TensorInfo::new(Dtype::F64, [3, 5])));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorSpec {
+    dtype: Option<Dtype>,
+    dims: Option<&'static [Option<usize>]>,
+    layout: LayoutSpec,
+    adapt: Adapt,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LayoutSpec {
+    Any,
+    Dense,
+    Coo,
+    Blob,
+}
+
+/// Dims of any size: as many as an array of static rank can have.
+const ANY_DIMS: [Option<usize>; 6] = [None; 6];
+
+impl TensorSpec {
+    /// Any tensor.
+    pub const ANY: Self = Self { dtype: None, dims: None, layout: LayoutSpec::Any, adapt: Adapt::NONE };
+
+    /// A blob.
+    pub const BLOB: Self =
+        Self { dtype: Some(Dtype::U8), dims: Some(&[None]), layout: LayoutSpec::Blob, adapt: Adapt::NONE };
+
+    /// A dense tensor with the given dims; `None` for any rank, or for a dim of any size.
+    #[must_use]
+    pub const fn dense(dtype: Dtype, dims: Option<&'static [Option<usize>]>) -> Self {
+        Self { dtype: Some(dtype), dims, layout: LayoutSpec::Dense, adapt: Adapt::NONE }
+    }
+
+    /// A dense tensor of the given rank; `None` for any rank.
+    ///
+    /// # Panics
+    ///
+    /// If the rank is above 6, the highest static rank of `ndarray`.
+    #[must_use]
+    pub const fn of_rank(dtype: Dtype, rank: Option<usize>) -> Self {
+        match rank {
+            Some(rank) => Self::dense(dtype, Some(ANY_DIMS.split_at(rank).0)),
+            None => Self::dense(dtype, None),
+        }
+    }
+
+    /// A sparse tensor in COO layout.
+    #[must_use]
+    pub const fn coo(dtype: Dtype) -> Self {
+        Self { dtype: Some(dtype), dims: None, layout: LayoutSpec::Coo, adapt: Adapt::NONE }
+    }
+
+    /// Returns the spec for a field with the given attributes.
+    #[must_use]
+    pub const fn adapted(self, adapt: &Adapt) -> Self {
+        Self { adapt: *adapt, ..self }
+    }
+
+    /// Returns the dtype that the file must have; `None` for any.
+    #[must_use]
+    pub fn dtype(&self) -> Option<Dtype> {
+        if self.adapt.cast { None } else { self.dtype }
+    }
+
+    /// Returns the dims that the file must have; `None` for any rank, or for a dim of any size.
+    #[must_use]
+    pub fn dims(&self) -> Option<Vec<Option<usize>>> {
+        let mut dims = self.adapt.shape.or(self.dims)?.to_vec();
+        if self.adapt.transpose {
+            dims.reverse();
+        }
+        Some(dims)
+    }
+
+    /// Returns a header that stands for a missing tensor.
+    pub(crate) fn example(&self) -> TensorInfo {
+        TensorInfo::new(self.dtype.unwrap_or(Dtype::U8), [0])
+    }
+
+    /// Returns whether a tensor fits, as far as dtype and dims tell.
+    #[must_use]
+    pub fn accepts(&self, info: &TensorInfo) -> bool {
+        self.dtype().is_none_or(|dtype| dtype == info.dtype)
+            && [self.dims, self.adapt.shape].into_iter().flatten().all(|dims| self.fits(dims, info))
+    }
+
+    /// Checks a tensor's header before its payload is read.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongLayout`](ErrorKind::WrongLayout), [`WrongDtype`](ErrorKind::WrongDtype),
+    /// [`WrongShape`](ErrorKind::WrongShape).
+    pub fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
+        let wrong_layout = |expected| Err(ErrorKind::WrongLayout { found: info.clone(), expected });
+        match (self.layout, &info.layout) {
+            (LayoutSpec::Any, _) | (LayoutSpec::Blob, Layout::Blob) => return Ok(()),
+            (LayoutSpec::Blob, _) => return wrong_layout("a blob"),
+            (LayoutSpec::Dense, Layout::Coo { .. }) => {
+                return wrong_layout("a dense tensor (`CooTensor` reads this one)");
+            }
+            (LayoutSpec::Dense, Layout::Blob) => return wrong_layout("a tensor (`Blob` reads this)"),
+            (LayoutSpec::Dense | LayoutSpec::Coo, _) => {}
+        }
+        if let Some(expected) = self.dtype
+            && info.dtype != expected
+            && !(self.adapt.cast && can_cast(info.dtype, expected))
+        {
+            return Err(ErrorKind::WrongDtype { found: info.clone(), expected });
+        }
+        if self.layout == LayoutSpec::Coo && !matches!(info.layout, Layout::Coo { .. }) {
+            return wrong_layout("COO layout");
+        }
+        for dims in [self.dims, self.adapt.shape].into_iter().flatten() {
+            if !self.fits(dims, info) {
+                return Err(ErrorKind::WrongShape { found: info.clone(), expected: self.expected(dims) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is expected, for a message of serde.
+    pub(crate) fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.layout, self.dtype, self.dims) {
+            (LayoutSpec::Blob, ..) => f.write_str("a blob"),
+            (LayoutSpec::Coo, Some(dtype), _) => write!(f, "a sparse {dtype} tensor"),
+            (LayoutSpec::Dense, Some(dtype), Some(dims)) => write!(f, "an array of {dtype} and rank {}", dims.len()),
+            (LayoutSpec::Dense, Some(dtype), None) => write!(f, "an array of {dtype}"),
+            _ => f.write_str("a tensor"),
+        }
+    }
+
+    /// Returns whether a tensor has the dims of the field, which the file may have in reverse.
+    fn fits(&self, dims: &[Option<usize>], info: &TensorInfo) -> bool {
+        let rank = info.shape.rank();
+        let dim_of = |axis: usize| dims[if self.adapt.transpose { rank - 1 - axis } else { axis }];
+        rank == dims.len() && (0..rank).all(|axis| dim_of(axis).is_none_or(|dim| dim == info.shape[axis]))
+    }
+
+    /// Returns the dims that the file should have, for a message.
+    fn expected(&self, dims: &[Option<usize>]) -> String {
+        if dims.iter().all(Option::is_none) {
+            return format!("rank {}", dims.len());
+        }
+        let mut dims = dims.to_vec();
+        if self.adapt.transpose {
+            dims.reverse();
+        }
+        dims_text(&dims)
+    }
+}
+
+impl fmt::Display for TensorSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.dtype().map_or("any", Dtype::name))?;
+        match self.dims() {
+            Some(dims) => f.write_str(&dims_text(&dims)),
+            None => f.write_str("[..]"),
+        }
+    }
+}
+
+/// Formats dims as an attribute spells them: `[64, _]`.
+pub(crate) fn dims_text(dims: &[Option<usize>]) -> String {
+    let dims: Vec<String> = dims.iter().map(|dim| dim.map_or("_".to_owned(), |dim| dim.to_string())).collect();
+    format!("[{}]", dims.join(", "))
+}

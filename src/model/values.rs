@@ -1,0 +1,199 @@
+//! Tensors, collections of them and numbers as values.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::loaded::{Payload, cannot_borrow};
+use super::{Adapt, Adaptable, Entries, FromTensors, Node, Sink, Source, Store, TensorFile, TensorSpec};
+use crate::error::{ErrorKind, Result};
+use crate::tensor::{
+    Blob, Buffer, CooTensor, Element, Tensor, TensorInfo, TensorMap, TensorView, for_each_dtype, to_le_bytes,
+};
+
+impl TensorFile for TensorView<'_> {
+    const NODE: Node = Node::Tensor(TensorSpec::ANY);
+}
+
+impl Store for TensorView<'_> {
+    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+        sink.tensor(self.info(), &self.as_bytes())
+    }
+}
+
+impl<'de: 'a, 'a> FromTensors<'de> for TensorView<'a> {
+    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+        match source.tensor(&TensorSpec::ANY)?.into_parts() {
+            (info, Payload::Borrowed(bytes)) => Ok(TensorView::of_checked(info, bytes)),
+            (_, Payload::Owned(_)) => Err(cannot_borrow("a `Tensor`")),
+        }
+    }
+}
+
+impl TensorFile for Tensor {
+    const NODE: Node = Node::Tensor(TensorSpec::ANY);
+}
+
+impl Store for Tensor {
+    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+        sink.tensor(self.info(), &self.as_bytes())
+    }
+}
+
+impl<'de> FromTensors<'de> for Tensor {
+    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+        load_tensor(source, &mut |bytes, info| Arc::new(copy(info, bytes)))
+    }
+}
+
+/// Loads a tensor. `share` makes or finds the memory for bytes that are borrowed from the file.
+fn load_tensor<'de>(
+    source: &mut (dyn Source<'de> + '_),
+    share: &mut dyn FnMut(&'de [u8], &TensorInfo) -> Arc<Buffer>,
+) -> Result<Tensor> {
+    let (info, payload) = source.tensor(&TensorSpec::ANY)?.into_parts();
+    let bytes = match payload {
+        Payload::Borrowed(bytes) => share(bytes, &info),
+        Payload::Owned(buffer) => Arc::new(buffer),
+    };
+    Ok(Tensor::of_checked(info, bytes))
+}
+
+fn copy(info: &TensorInfo, bytes: &[u8]) -> Buffer {
+    Buffer::from_slice(info.element_bytes(), bytes)
+}
+
+impl TensorFile for TensorMap {
+    const NODE: Node = Node::Map(super::node_of::<Tensor>);
+}
+
+impl Store for TensorMap {
+    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+        sink.map(self, adapt)
+    }
+}
+
+impl Entries for TensorMap {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn for_each(&self, visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>) -> Result<()> {
+        self.iter().try_for_each(|(name, tensor)| visit(name, tensor))
+    }
+}
+
+impl<'de> FromTensors<'de> for TensorMap {
+    /// Tensors that share bytes in a file in memory share them in the map too.
+    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+        let mut map = Self::new();
+        let mut shared: HashMap<(usize, usize), Arc<Buffer>> = HashMap::new();
+        source.map(Tensor::NODE.key_part(), &mut |name, source| {
+            let tensor = load_tensor(source, &mut |bytes, info| {
+                // Bytes that live as long as the file are the same bytes if they have the same address.
+                let place = (bytes.as_ptr().addr(), bytes.len());
+                Arc::clone(shared.entry(place).or_insert_with(|| Arc::new(copy(info, bytes))))
+            })?;
+            if map.get(&name).is_some() {
+                return Err(ErrorKind::DuplicateName { name }.into());
+            }
+            map.insert(name, tensor);
+            Ok(())
+        })?;
+        Ok(map)
+    }
+}
+
+impl TensorFile for Blob {
+    const NODE: Node = Node::Tensor(TensorSpec::BLOB);
+}
+
+impl Store for Blob {
+    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+        sink.tensor(&TensorInfo::blob(self.0.len()), &&*self.0)
+    }
+}
+
+impl<'de> FromTensors<'de> for Blob {
+    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+        match source.tensor(&TensorSpec::BLOB)?.into_parts() {
+            (_, Payload::Borrowed(bytes)) => Ok(Blob(bytes.to_vec())),
+            (_, Payload::Owned(buffer)) => Ok(Blob(buffer.into_vec_u8())),
+        }
+    }
+}
+
+impl<A: Element> TensorFile for CooTensor<A> {
+    const NODE: Node = Node::Tensor(TensorSpec::coo(A::DTYPE));
+}
+
+impl<A: Element> Store for CooTensor<A> {
+    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+        struct Parts<'a>([std::borrow::Cow<'a, [u8]>; 3]);
+
+        impl super::TensorData for Parts<'_> {
+            fn write_to(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+                self.0.iter().try_for_each(|part| out.write_all(part))
+            }
+        }
+
+        sink.tensor(&self.info(), &Parts(self.parts()))
+    }
+}
+
+impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
+    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+        let loaded = source.tensor(&TensorSpec::coo(A::DTYPE))?;
+        Ok(CooTensor::from_view(&TensorView::of_checked(loaded.info().clone(), loaded.as_bytes()))?)
+    }
+}
+
+/// Implements the traits for numbers, which are tensors of rank 0. Lists of numbers are tensors of rank 1.
+macro_rules! numbers {
+    ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {$(
+        impl TensorFile for $scalar {
+            const NODE: Node = Node::Tensor(TensorSpec::dense(<$scalar>::DTYPE, Some(&[])));
+            const NUMBER: Option<crate::tensor::Dtype> = Some(<$scalar>::DTYPE);
+        }
+
+        impl Store for $scalar {
+            fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+                store_numbers(std::slice::from_ref(self), &[], sink)
+            }
+
+            fn store_list(list: &[Self], sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+                store_numbers(list, &[list.len()], sink)
+            }
+
+            fn store_array(array: &[Self], sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+                store_numbers(array, &[array.len()], sink)
+            }
+        }
+
+        impl<'de> FromTensors<'de> for $scalar {
+            fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+                load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[])).adapted(adapt)).map(|numbers| numbers[0])
+            }
+
+            fn load_list(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Vec<Self>> {
+                load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[None])).adapted(adapt))
+            }
+
+            fn load_array(source: &mut dyn Source<'de>, node: Node, _: usize, adapt: &Adapt) -> Result<Vec<Self>> {
+                let Node::Tensor(spec) = node else { unreachable!("an array of numbers is one tensor") };
+                load_numbers(source, &spec.adapted(adapt))
+            }
+        }
+
+        impl Adaptable for $scalar {}
+    )*};
+}
+
+for_each_dtype!(numbers);
+
+fn store_numbers<A: Element>(numbers: &[A], shape: &[usize], sink: &mut (dyn Sink + '_)) -> Result<()> {
+    sink.tensor(&TensorInfo::new(A::DTYPE, shape), &to_le_bytes(numbers))
+}
+
+fn load_numbers<'de, A: Element>(source: &mut (dyn Source<'de> + '_), spec: &TensorSpec) -> Result<Vec<A>> {
+    source.tensor(spec)?.into_vec()
+}

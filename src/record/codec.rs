@@ -1,0 +1,205 @@
+//! Payloads that have to be decoded: byte-swapped or compressed ones.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+#[cfg(feature = "npz")]
+use crate::error::ErrorKind;
+use crate::error::{Error, Result};
+use crate::storage::Storage;
+
+/// The encoding of a payload in its range of the file.
+#[derive(Debug, Clone)]
+pub(crate) struct Codec {
+    /// The size of big-endian elements, in bytes.
+    pub(crate) big_endian: Option<usize>,
+    /// The range is a deflate stream.
+    #[cfg(feature = "npz")]
+    pub(crate) deflated: Option<Deflated>,
+}
+
+impl Codec {
+    /// Big-endian elements of `bytes` bytes.
+    pub(crate) fn big_endian(bytes: usize) -> Self {
+        Self {
+            big_endian: Some(bytes),
+            #[cfg(feature = "npz")]
+            deflated: None,
+        }
+    }
+}
+
+/// A deflate stream that ends with a payload.
+#[cfg(feature = "npz")]
+#[derive(Debug, Clone)]
+pub(crate) struct Deflated {
+    /// The length of the stream in the file, in bytes.
+    pub(crate) len: u64,
+    /// The number of decoded bytes before the payload.
+    pub(crate) head: u64,
+    /// The CRC-32 of all decoded bytes.
+    pub(crate) crc32: u32,
+}
+
+/// The size of a decoded piece. Every element size divides it.
+const PIECE: usize = 32 * 1024;
+
+/// Decodes a payload piece by piece.
+///
+/// It holds one piece in memory, whatever sizes the file claims.
+pub(crate) struct Decoder<R> {
+    bytes: Bytes<R>,
+    big_endian: Option<usize>,
+    /// The number of payload bytes that are not decoded yet.
+    left: u64,
+    /// The range was checked to its end.
+    is_checked: bool,
+    piece: Vec<u8>,
+}
+
+enum Bytes<R> {
+    Plain(R),
+    #[cfg(feature = "npz")]
+    Deflated {
+        stream: Inflate<R>,
+        is_at_payload: bool,
+        expected: Deflated,
+        crc: flate2::Crc,
+    },
+}
+
+impl<R: Read> Decoder<R> {
+    /// Decodes a payload of `payload` bytes from its range of the file.
+    pub(crate) fn new(reader: R, codec: &Codec, payload: u64) -> Self {
+        let bytes = match codec {
+            #[cfg(feature = "npz")]
+            Codec { deflated: Some(deflated), .. } => Bytes::Deflated {
+                stream: inflate(reader),
+                is_at_payload: false,
+                expected: deflated.clone(),
+                crc: flate2::Crc::new(),
+            },
+            _ => Bytes::Plain(reader),
+        };
+        Self { bytes, big_endian: codec.big_endian, left: payload, is_checked: false, piece: Vec::new() }
+    }
+
+    /// Returns the next piece, or `None` after the last one. The whole range is checked before the last piece is returned.
+    pub(crate) fn piece(&mut self) -> Result<Option<&[u8]>> {
+        if self.left == 0 {
+            if !std::mem::replace(&mut self.is_checked, true) {
+                self.bytes.read(&mut [])?;
+                self.bytes.end()?;
+            }
+            return Ok(None);
+        }
+        let now = usize::try_from(self.left).unwrap_or(usize::MAX).min(PIECE);
+        self.piece.resize(now, 0);
+        self.bytes.read(&mut self.piece)?;
+        self.left -= now as u64;
+        if self.left == 0 {
+            self.is_checked = true;
+            self.bytes.end()?;
+        }
+        match self.big_endian {
+            Some(2) => reverse::<2>(&mut self.piece),
+            Some(4) => reverse::<4>(&mut self.piece),
+            Some(8) => reverse::<8>(&mut self.piece),
+            _ => {}
+        }
+        Ok(Some(&self.piece))
+    }
+}
+
+fn reverse<const SIZE: usize>(bytes: &mut [u8]) {
+    bytes.as_chunks_mut::<SIZE>().0.iter_mut().for_each(|element| element.reverse());
+}
+
+impl<R: Read> Bytes<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Plain(reader) => reader.read_exact(bytes).map_err(Error::from),
+            #[cfg(feature = "npz")]
+            Self::Deflated { stream, is_at_payload, expected, crc } => {
+                if !std::mem::replace(is_at_payload, true) {
+                    let mut head = Vec::new();
+                    stream.take(expected.head).read_to_end(&mut head).map_err(not_deflated)?;
+                    crc.update(&head);
+                }
+                stream.read_exact(bytes).map_err(not_deflated)?;
+                crc.update(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks that the stream ends here, and its checksum.
+    fn end(&mut self) -> Result<()> {
+        match self {
+            Self::Plain(_) => Ok(()),
+            #[cfg(feature = "npz")]
+            Self::Deflated { stream, expected, crc, .. } => {
+                if stream.read(&mut [0]).map_err(not_deflated)? > 0 {
+                    return Err(malformed("the deflate stream goes on after the tensor".to_owned()));
+                }
+                if stream.total_in() != expected.len {
+                    let (found, len) = (stream.total_in(), expected.len);
+                    return Err(malformed(format!("the deflate stream takes {found} bytes, but the file has {len}")));
+                }
+                let (found, expected) = (crc.sum(), expected.crc32);
+                match found == expected {
+                    true => Ok(()),
+                    false => Err(malformed(format!("the CRC-32 is {found:08x}, but the file has {expected:08x}"))),
+                }
+            }
+        }
+    }
+}
+
+/// A decoder of a deflate stream with small buffers.
+#[cfg(feature = "npz")]
+pub(crate) type Inflate<R> = flate2::bufread::DeflateDecoder<io::BufReader<R>>;
+
+#[cfg(feature = "npz")]
+pub(crate) fn inflate<R: Read>(reader: R) -> Inflate<R> {
+    flate2::bufread::DeflateDecoder::new(io::BufReader::with_capacity(4096, reader))
+}
+
+/// Tells a damaged deflate stream from one that cannot be read.
+#[cfg(feature = "npz")]
+pub(crate) fn not_deflated(error: io::Error) -> Error {
+    let is_ours = error.get_ref().is_some_and(|inner| inner.is::<Error>());
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof if !is_ours => malformed("the member ends before its tensor does".to_owned()),
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if !is_ours => {
+            malformed("the deflate stream is damaged".to_owned())
+        }
+        _ => Error::from(error),
+    }
+}
+
+#[cfg(feature = "npz")]
+fn malformed(what: String) -> Error {
+    ErrorKind::Malformed { what }.into()
+}
+
+/// A range of a file, as a reader.
+pub(crate) struct RangeReader<'a, 'de> {
+    storage: &'a mut (dyn Storage<'de> + 'de),
+    range: Range<u64>,
+}
+
+impl<'a, 'de> RangeReader<'a, 'de> {
+    pub(crate) fn new(storage: &'a mut (dyn Storage<'de> + 'de), range: Range<u64>) -> Self {
+        Self { storage, range }
+    }
+}
+
+impl Read for RangeReader<'_, '_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let now = usize::try_from(self.range.end - self.range.start).unwrap_or(usize::MAX).min(bytes.len());
+        self.storage.read_at(self.range.start, &mut bytes[..now])?;
+        self.range.start += now as u64;
+        Ok(now)
+    }
+}

@@ -1,0 +1,121 @@
+use std::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::storage::ReadAt;
+use crate::tensor::{InvalidTensor, TensorInfo};
+
+/// Reads numbers of a file one after the other. Errors carry the offset.
+pub struct Cursor<'a> {
+    file: &'a mut dyn ReadAt,
+    offset: u64,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor at an offset, in bytes from the start of the file.
+    pub fn new(file: &'a mut dyn ReadAt, offset: u64) -> Self {
+        Self { file, offset }
+    }
+
+    /// Returns the offset of the next byte.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Reads `N` bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReadAt::read_at`]. This holds for all methods.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.file.read_at(self.offset, &mut bytes)?;
+        self.offset += N as u64;
+        Ok(bytes)
+    }
+
+    /// Appends `len` bytes to `bytes`. Memory is allocated as they arrive.
+    pub fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
+        const AT_ONCE: usize = 1 << 20;
+        let mut left = usize::try_from(len).unwrap_or(usize::MAX);
+        while left > 0 {
+            let now = left.min(AT_ONCE);
+            let start = bytes.len();
+            bytes.resize(start + now, 0);
+            self.file.read_at(self.offset, &mut bytes[start..])?;
+            self.offset += now as u64;
+            left -= now;
+        }
+        Ok(())
+    }
+
+    /// Skips up to 64 bytes, which must be there.
+    ///
+    /// # Panics
+    ///
+    /// If `len` is more.
+    pub fn skip(&mut self, len: u64) -> Result<()> {
+        let mut bytes = [0; 64];
+        let bytes = usize::try_from(len).ok().and_then(|len| bytes.get_mut(..len)).expect("padding is short");
+        self.file.read_at(self.offset, bytes)?;
+        self.offset += len;
+        Ok(())
+    }
+
+    /// Reads a little-endian number.
+    pub fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// Reads a little-endian number.
+    pub fn i64(&mut self) -> Result<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    /// Reads `count` little-endian numbers. Memory is allocated as they arrive.
+    pub fn u64s(&mut self, count: u64) -> Result<Vec<u64>> {
+        const AT_ONCE: usize = 512;
+        let mut numbers = Vec::new();
+        let mut buffer = [0; AT_ONCE * size_of::<u64>()];
+        let mut left = usize::try_from(count).unwrap_or(usize::MAX);
+        while left > 0 {
+            let now = left.min(AT_ONCE);
+            let bytes = &mut buffer[..now * size_of::<u64>()];
+            self.file.read_at(self.offset, bytes)?;
+            self.offset += bytes.len() as u64;
+            let chunks = bytes.chunks_exact(size_of::<u64>());
+            numbers.extend(chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))));
+            left -= now;
+        }
+        Ok(numbers)
+    }
+
+    /// Returns the range of a payload that begins here.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Truncated`] if the file ends first, [`InvalidTensor::TooLarge`].
+    pub fn payload(&self, info: &TensorInfo) -> Result<Range<u64>> {
+        let too_large = || InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() };
+        let needed = info.payload_bytes().ok_or_else(|| Error::from(too_large()).at(self.offset))? as u64;
+        match self.left() {
+            Some(left) if left < needed => Err(Error::new(ErrorKind::Truncated { needed, left }).at(self.offset)),
+            _ => {
+                let end = self.offset.checked_add(needed).ok_or_else(|| Error::from(too_large()).at(self.offset))?;
+                Ok(self.offset..end)
+            }
+        }
+    }
+
+    /// Returns the number of bytes to the end of the file, if its length is known.
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
+        self.file.file_len().map(|len| len.saturating_sub(self.offset))
+    }
+}
+
+impl std::fmt::Debug for Cursor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cursor").field("offset", &self.offset).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,189 @@
+use std::fmt;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::{Encode, IndexReader, Names, WriteOptions, cannot_store};
+use crate::error::{ErrorKind, Result};
+use crate::limits::Limits;
+use crate::storage::ReadAt;
+use crate::tensor::{Dtype, Layout, TensorInfo};
+
+/// A file format: its name, what it can store, and how to read and write it.
+///
+/// The formats of this crate are in [`FORMATS`](crate::FORMATS). A format of your own is a `static` made with
+/// [`Format::new`], to be passed to [`OpenOptions::format`](crate::OpenOptions::format) and
+/// [`SaveOptions::format`](crate::SaveOptions::format); `examples/own_format.rs` is one.
+pub struct Format {
+    /// The name. For formats of this crate it is that of the module.
+    pub name: &'static str,
+    /// File name extensions, without the dot.
+    pub extensions: &'static [&'static str],
+    /// The dtypes that it can store.
+    pub dtypes: &'static [Dtype],
+    /// The highest rank that it can store, if there is one.
+    pub max_rank: Option<usize>,
+    /// The largest dim that it can store, if there is one.
+    pub max_dim: Option<u64>,
+    /// The longest name in bytes: 0 if it stores no names, `None` if names may have any length.
+    ///
+    /// Longer names can be embedded; see [`WriteOptions::embed_names`].
+    pub max_name: Option<usize>,
+    /// The number of tensors in a file, if it is fixed.
+    pub max_tensors: Option<usize>,
+    /// Sparse tensors can be stored.
+    pub sparse: bool,
+    /// Blobs can be stored.
+    pub blobs: bool,
+    /// The bytes that files begin with, if they do; any one of them.
+    pub magics: &'static [Magic],
+    pub(crate) index_reader: fn() -> Box<dyn IndexReader>,
+    pub(crate) encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>,
+    pub(crate) metadata: fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>,
+    pub(crate) keeps_metadata: fn(&str) -> bool,
+    pub(crate) looks_like: Option<fn(&mut dyn ReadAt) -> bool>,
+}
+
+/// Bytes that identify a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Magic {
+    /// The offset in the file.
+    pub offset: usize,
+    /// The bytes.
+    pub bytes: &'static [u8],
+}
+
+impl Format {
+    /// A format that stores the given dtypes in dense tensors with names of any length. Set the fields of the result to
+    /// change that.
+    ///
+    /// `index_reader` makes a reader of a file's index. `encode` makes a writer with the given options, and refuses
+    /// those that the format does not have.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        dtypes: &'static [Dtype],
+        index_reader: fn() -> Box<dyn IndexReader>,
+        encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>,
+    ) -> Self {
+        Self {
+            name,
+            extensions: &[],
+            dtypes,
+            max_rank: None,
+            max_dim: None,
+            max_name: None,
+            max_tensors: None,
+            sparse: false,
+            blobs: false,
+            magics: &[],
+            index_reader,
+            encode,
+            metadata: |_, _| Ok(FileMetadata { version: None, entries: IndexMap::new(), warnings: Vec::new() }),
+            keeps_metadata: |_| false,
+            looks_like: None,
+        }
+    }
+
+    /// The same format with metadata: a function that reads it, and one that returns whether a key can be stored.
+    #[must_use]
+    pub const fn with_metadata(
+        mut self,
+        read: fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>,
+        keeps: fn(&str) -> bool,
+    ) -> Self {
+        self.metadata = read;
+        self.keeps_metadata = keeps;
+        self
+    }
+
+    /// The same format with a function that recognizes files without a magic, or with a weak one.
+    #[must_use]
+    pub const fn with_detection(mut self, looks_like: fn(&mut dyn ReadAt) -> bool) -> Self {
+        self.looks_like = Some(looks_like);
+        self
+    }
+
+    /// Returns whether a file can store a metadata entry of that key; see [`FileMetadata`].
+    #[must_use]
+    pub fn keeps_metadata(&self, key: &str) -> bool {
+        (self.keeps_metadata)(key)
+    }
+
+    /// Returns whether a tensor's name can be stored, if it is not just a position.
+    #[must_use]
+    pub fn stores_name(&self, name: &str) -> bool {
+        self.max_name.is_none_or(|most| name.len() <= most && !name.is_empty())
+    }
+
+    /// Refuses a tensor that the format cannot store.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`].
+    pub(crate) fn check(&self, name: &str, info: &TensorInfo, names: Names) -> Result<(), ErrorKind> {
+        let format = self.name;
+        match info.layout {
+            Layout::Blob if self.blobs => {}
+            _ if !self.dtypes.contains(&info.dtype) => {
+                let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();
+                return Err(cannot_store(info.dtype.name(), format!("{format} stores {}", dtypes.join(", "))));
+            }
+            Layout::Coo { .. } if !self.sparse => {
+                return Err(cannot_store("a sparse tensor", format!("{format} stores dense tensors")));
+            }
+            Layout::Blob => return Err(cannot_store("a blob", format!("{format} stores tensors"))),
+            _ => {}
+        }
+        let rank = info.shape.rank();
+        if let Some(most) = self.max_rank.filter(|most| rank > *most) {
+            return Err(cannot_store(format!("rank {rank}"), format!("{format} stores ranks up to {most}")));
+        }
+        if let Some(most) = self.max_dim
+            && info.layout != Layout::Blob
+            && let Some(dim) = info.shape.iter().find(|dim| **dim as u64 > most)
+        {
+            let bits = 64 - most.leading_zeros();
+            return Err(cannot_store(format!("a dim of {dim}"), format!("{format} stores dims below 2^{bits}")));
+        }
+        if let Some(most) = self.max_name
+            && names == Names::Stored
+            && name.len() > most
+        {
+            let instead = "`#[tensor(rename)]` shortens a name, `Options::embed_names` keeps it";
+            let instead = format!("{format} stores up to {most}; {instead}");
+            return Err(cannot_store(format!("a name of {} bytes", name.len()), instead));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the dtypes of a format's table of tags. `N` is the length of the table.
+pub(crate) const fn dtypes<T, const N: usize>(tags: &[(T, Dtype)]) -> [Dtype; N] {
+    let mut dtypes = [Dtype::U8; N];
+    let mut at = 0;
+    while at < N {
+        dtypes[at] = tags[at].1;
+        at += 1;
+    }
+    dtypes
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Information in a file besides its tensors, in any format.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct FileMetadata {
+    /// The version of the format, if the file states one.
+    pub version: Option<String>,
+    /// Entries about the tensors as a whole, such as `model`. They can be written to another file with
+    /// [`WriteOptions::metadata`].
+    pub entries: IndexMap<String, String>,
+    /// Oddities of a file that can be read: each a sentence.
+    pub warnings: Vec<String>,
+}

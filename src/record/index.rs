@@ -1,0 +1,431 @@
+use std::hash::BuildHasher;
+use std::io;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+#[cfg(feature = "npy")]
+use super::{Codec, Decoder, RangeReader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::is_index;
+#[cfg(feature = "npy")]
+use crate::storage::FileReader;
+use crate::storage::FileStorage;
+use crate::tensor::TensorInfo;
+
+/// A tensor of a file: its header, and the range of its payload.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The name in the file, or the position once it was asked for.
+    name: OnceLock<Box<str>>,
+    has_name: bool,
+    info: TensorInfo,
+    range: Range<u64>,
+    #[cfg(feature = "npy")]
+    codec: Option<Box<Codec>>,
+}
+
+impl Entry {
+    /// A tensor whose payload is a range of the file, in bytes from its start.
+    ///
+    /// A tensor without a name is called by its position.
+    #[must_use]
+    pub fn new(name: Option<String>, info: TensorInfo, range: Range<u64>) -> Self {
+        let has_name = name.is_some();
+        let name = name.map(|name| OnceLock::from(name.into_boxed_str())).unwrap_or_default();
+        Self {
+            name,
+            has_name,
+            info,
+            range,
+            #[cfg(feature = "npy")]
+            codec: None,
+        }
+    }
+
+    /// The same tensor with a payload that has to be decoded.
+    #[cfg(feature = "npy")]
+    pub(crate) fn with_codec(self, codec: Option<Codec>) -> Self {
+        Self { codec: codec.map(Box::new), ..self }
+    }
+
+    /// Returns how to decode the range to the payload; `None` if they are the same.
+    #[cfg(feature = "npy")]
+    pub(crate) fn codec(&self) -> Option<&Codec> {
+        self.codec.as_deref()
+    }
+
+    /// Returns whether the range has to be decoded to the payload.
+    pub(crate) fn has_codec(&self) -> bool {
+        #[cfg(feature = "npy")]
+        return self.codec.is_some();
+        #[cfg(not(feature = "npy"))]
+        false
+    }
+
+    /// Returns the length of the payload in bytes, decoded.
+    pub(crate) fn payload_bytes(&self) -> u64 {
+        #[cfg(feature = "npy")]
+        if self.codec.is_some() {
+            return self.info.payload_bytes().unwrap_or(usize::MAX) as u64;
+        }
+        self.range.end - self.range.start
+    }
+
+    pub(crate) fn has_name(&self) -> bool {
+        self.has_name
+    }
+
+    /// Returns the name for messages of the tensor at position `number`: `#3` if it has none.
+    pub(crate) fn label(&self, number: usize) -> String {
+        match self.name.get() {
+            Some(name) if self.has_name => name.to_string(),
+            _ => format!("#{number}"),
+        }
+    }
+
+    /// Writes the payload to `out`: in one call if it is stored as it is and in memory.
+    pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
+        #[cfg(feature = "npy")]
+        if let Some(codec) = self.codec() {
+            let mut file = FileReader::new(storage);
+            let range = RangeReader::new(&mut file, self.range());
+            let mut decoder = Decoder::new(range, codec, self.payload_bytes());
+            while let Some(piece) = decoder.piece()? {
+                out.write_all(piece)?;
+            }
+            return Ok(());
+        }
+        let range = self.range();
+        storage.write_to(range.start, range.end - range.start, out)
+    }
+
+    /// Returns dtype, shape and layout.
+    #[must_use]
+    pub fn info(&self) -> &TensorInfo {
+        &self.info
+    }
+
+    /// Returns the range of the payload, in bytes from the start of the file.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+}
+
+/// The tensors of a file.
+#[derive(Debug, Clone, Default)]
+pub struct Index {
+    entries: Vec<Entry>,
+    /// The number of the first entry: the entries before it were dropped.
+    start: usize,
+    /// The number of entries that begin before the one before them.
+    backwards: usize,
+    by_name: HashTable<usize>,
+    /// The names are those of one more tensor, not the format's own.
+    embedded_names: bool,
+    hasher: DefaultHashBuilder,
+    /// The entries by name, made when a part of a name is first searched.
+    sorted: OnceLock<Sorted>,
+}
+
+/// The entries in the order of their names.
+#[derive(Debug, Clone)]
+struct Sorted {
+    order: Vec<usize>,
+    /// The place of each entry in `order`.
+    rank: Vec<usize>,
+}
+
+impl Index {
+    /// Adds the tensors of another file, which begins `start` bytes later, with their names there.
+    #[cfg(feature = "shards")]
+    pub(crate) fn append(&mut self, other: Self, start: u64) -> Result<()> {
+        for (at, mut entry) in other.entries.into_iter().enumerate() {
+            let name = entry.name.into_inner().unwrap_or_else(|| at.to_string().into_boxed_str());
+            // As in one file, a name that is only the position is none.
+            entry.has_name = *name != *self.len().to_string();
+            entry.name = OnceLock::from(name);
+            entry.range = start.saturating_add(entry.range.start)..start.saturating_add(entry.range.end);
+            self.push(entry)?;
+        }
+        self.embedded_names |= other.embedded_names;
+        Ok(())
+    }
+
+    /// An index whose first tensor is called `start` in messages.
+    pub(crate) fn starting_at(start: usize) -> Self {
+        Self { start, ..Self::default() }
+    }
+
+    /// Adds a tensor.
+    pub(crate) fn push(&mut self, entry: Entry) -> Result<()> {
+        let at = self.entries.len();
+        let offset = entry.range.start;
+        self.backwards += usize::from(self.entries.last().is_some_and(|before| before.range.start > offset));
+        self.entries.push(entry);
+        self.sorted = OnceLock::new();
+        if self.entries[at].has_name {
+            self.add_name(at).map_err(|error| error.at(offset))?;
+        }
+        Ok(())
+    }
+
+    fn add_name(&mut self, at: usize) -> Result<()> {
+        let hash = |at: &usize| self.hasher.hash_one(name_of(&self.entries, *at));
+        let name = name_of(&self.entries, at);
+        let same = |other: &usize| name_of(&self.entries, *other) == name;
+        match self.by_name.entry(hash(&at), same, hash) {
+            hashbrown::hash_table::Entry::Occupied(_) => {
+                Err(Error::new(ErrorKind::DuplicateName { name: name.to_owned() }))
+            }
+            hashbrown::hash_table::Entry::Vacant(vacant) => {
+                vacant.insert(at);
+                Ok(())
+            }
+        }
+    }
+
+    /// Checks that no tensor is named like the position of a tensor without a name.
+    pub(crate) fn complete(&self) -> Result<()> {
+        let is_mixed = !self.by_name.is_empty() && self.by_name.len() < self.entries.len();
+        let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.entries[at].has_name);
+        match unnamed.map(|at| self.name(at)).find(|name| self.find_named(name).is_some()) {
+            Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Drops all tensors. Later ones are numbered on.
+    pub(crate) fn clear(&mut self) {
+        self.start += self.entries.len();
+        self.entries.clear();
+        self.by_name.clear();
+        self.sorted = OnceLock::new();
+    }
+
+    /// Names the tensors by the list that one more tensor holds.
+    pub(crate) fn embed(&mut self, names: Vec<String>) -> Result<()> {
+        self.embedded_names = true;
+        self.rename(names)
+    }
+
+    pub(crate) fn has_embedded_names(&self) -> bool {
+        self.embedded_names
+    }
+
+    /// Gives every tensor another name.
+    pub(crate) fn rename(&mut self, names: Vec<String>) -> Result<()> {
+        self.by_name.clear();
+        self.sorted = OnceLock::new();
+        for (at, name) in names.into_iter().enumerate() {
+            self.entries[at].name = OnceLock::from(name.into_boxed_str());
+            self.entries[at].has_name = true;
+            self.add_name(at)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the payloads are in the order of the tensors.
+    pub(crate) fn is_in_file_order(&self) -> bool {
+        self.backwards == 0
+    }
+
+    /// Returns whether any tensor so far has a name.
+    pub(crate) fn has_names(&self) -> bool {
+        !self.by_name.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn entry(&self, at: usize) -> &Entry {
+        &self.entries[at]
+    }
+
+    /// Returns the name, or the position if there is none.
+    pub(crate) fn name(&self, at: usize) -> &str {
+        name_of(&self.entries, at)
+    }
+
+    /// Returns the name for messages.
+    pub(crate) fn label(&self, at: usize) -> String {
+        self.entries[at].label(self.start + at)
+    }
+
+    /// Returns the number of the entry that is added next.
+    pub(crate) fn next_number(&self) -> usize {
+        self.start + self.entries.len()
+    }
+
+    /// Returns the position of the tensor of that name.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.find_named(name).or_else(|| self.find_unnamed(name))
+    }
+
+    fn find_named(&self, name: &str) -> Option<usize> {
+        self.by_name.find(self.hasher.hash_one(name), |&at| self.name(at) == name).copied()
+    }
+
+    /// A tensor without a name is called by its position.
+    fn find_unnamed(&self, name: &str) -> Option<usize> {
+        let at: usize = name.parse().ok().filter(|_| is_index(name))?;
+        self.entries.get(at).filter(|entry| !entry.has_name).map(|_| at)
+    }
+
+    fn sorted(&self) -> &Sorted {
+        self.sorted.get_or_init(|| {
+            let mut order: Vec<usize> = (0..self.entries.len()).collect();
+            order.sort_unstable_by(|&a, &b| self.name(a).cmp(self.name(b)));
+            let mut rank = vec![0; order.len()];
+            order.iter().enumerate().for_each(|(place, &at)| rank[at] = place);
+            Sorted { order, rank }
+        })
+    }
+}
+
+fn name_of(entries: &[Entry], at: usize) -> &str {
+    entries[at].name.get_or_init(|| at.to_string().into_boxed_str())
+}
+
+/// The tensors of an [`Index`] that have not been read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unread {
+    read: Vec<bool>,
+    /// All tensors before this one are read.
+    first: usize,
+    /// For each place in the order of names, the place itself or a later one such that all in between are read. Made
+    /// when a part of a name is first searched.
+    next: Vec<usize>,
+}
+
+impl Unread {
+    /// Nothing of an index has been read.
+    pub(crate) fn of(index: &Index) -> Self {
+        Self { read: vec![false; index.len()], ..Self::default() }
+    }
+
+    /// A tensor was added to the index.
+    pub(crate) fn push(&mut self) {
+        self.read.push(false);
+        self.next.clear();
+    }
+
+    /// The names of the tensors have changed.
+    pub(crate) fn renamed(&mut self) {
+        self.next.clear();
+    }
+
+    pub(crate) fn mark_read(&mut self, index: &Index, at: usize) {
+        self.read[at] = true;
+        if !self.next.is_empty() {
+            let place = index.sorted().rank[at];
+            self.next[place] = place + 1;
+        }
+    }
+
+    pub(crate) fn is_read(&self, at: usize) -> bool {
+        self.read[at]
+    }
+
+    /// Returns the first tensor in file order that is not read.
+    pub(crate) fn first(&mut self) -> Option<usize> {
+        while self.read.get(self.first) == Some(&true) {
+            self.first += 1;
+        }
+        (self.first < self.read.len()).then_some(self.first)
+    }
+
+    /// Returns the number of tensors that are not read.
+    pub(crate) fn count(&self) -> usize {
+        self.read.iter().filter(|read| !**read).count()
+    }
+
+    /// Returns the tensor of that name.
+    pub(crate) fn find(&self, index: &Index, name: &str) -> Option<usize> {
+        index.position(name).filter(|at| !self.read[*at])
+    }
+
+    /// Returns the first tensor by name that is `prefix` or is below it; of all tensors if there is no prefix.
+    pub(crate) fn first_under(&mut self, index: &Index, prefix: Option<&str>) -> Option<usize> {
+        let Some(prefix) = prefix else { return self.first() };
+        if let Some(found) = self.find(index, prefix) {
+            return Some(found);
+        }
+        let sorted = index.sorted();
+        if self.next.is_empty() {
+            let next = sorted.order.iter().enumerate().map(|(place, &at)| place + usize::from(self.read[at]));
+            self.next = next.collect();
+        }
+        let start = sorted.order.partition_point(|&at| sorts_before(index.name(at), prefix));
+        let place = self.next_place(start);
+        let at = *sorted.order.get(place)?;
+        index.name(at).strip_prefix(prefix)?.starts_with('.').then_some(at)
+    }
+
+    /// Returns the first unread place from `place` on, or the number of places.
+    ///
+    /// The links that were followed are shortened, so a long run of read tensors is walked only once.
+    fn next_place(&mut self, place: usize) -> usize {
+        let mut end = place;
+        while end < self.next.len() && self.next[end] != end {
+            end = self.next[end];
+        }
+        let mut at = place;
+        while at < end {
+            at = std::mem::replace(&mut self.next[at], end);
+        }
+        end
+    }
+
+    /// Returns names for a message: of the unread tensors, or of all if there are none.
+    pub(crate) fn labels(&self, index: &Index) -> Vec<String> {
+        const ENOUGH: usize = 1000;
+        let any = self.count() > 0;
+        let shown = (0..index.len()).filter(|&at| !any || !self.read[at]);
+        shown.take(ENOUGH).map(|at| index.label(at)).collect()
+    }
+}
+
+/// Returns whether a name sorts before all names below `prefix`, which begin with it and a dot.
+fn sorts_before(name: &str, prefix: &str) -> bool {
+    match name.strip_prefix(prefix) {
+        Some(rest) => rest.as_bytes() < b".".as_slice(),
+        None => name < prefix,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Dtype;
+
+    fn index(names: &[&str]) -> Index {
+        let mut index = Index::default();
+        for name in names {
+            index.push(Entry::new(Some((*name).to_owned()), TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
+        }
+        index
+    }
+
+    #[test]
+    fn finds_tensors_under_a_prefix_until_they_are_read() {
+        let index = index(&["b.x", "a-1", "a.y", "ab", "a.x"]);
+        let mut unread = Unread::of(&index);
+        assert_eq!(unread.first_under(&index, Some("a")), Some(4));
+        unread.mark_read(&index, 4);
+        assert_eq!(unread.first_under(&index, Some("a")), Some(2));
+        unread.mark_read(&index, 2);
+        assert_eq!(unread.first_under(&index, Some("a")), None);
+        assert_eq!(unread.first_under(&index, Some("b")), Some(0));
+    }
+
+    #[test]
+    fn refuses_two_tensors_of_one_name() {
+        let mut index = index(&["a"]);
+        let again = Entry::new(Some("a".to_owned()), TensorInfo::new(Dtype::U8, []), 8..9);
+        assert_eq!(index.push(again).unwrap_err().to_string(), "two tensors are named `a` (at byte 8)");
+    }
+}

@@ -1,0 +1,40 @@
+//! Names embedded in a file of a format that has none: one more tensor at the end, which other readers see as bytes.
+
+use super::cannot_store;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The beginning of the list. The names follow, each with a NUL after it.
+pub(crate) const MAGIC: [u8; 20] = *b"tensorfile.names.v1\0";
+
+/// Returns the payload that holds `names`.
+pub(crate) fn payload<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8>> {
+    let mut bytes = MAGIC.to_vec();
+    for name in names {
+        if name.contains('\0') {
+            let kind = cannot_store(format!("the name `{}`", name.escape_default()), "embedded names end with a NUL");
+            return Err(Error::new(kind).in_tensor(name));
+        }
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.push(0);
+    }
+    Ok(bytes)
+}
+
+/// The longest list that is read, in bytes: names of 64 bytes for as many tensors as the default limits allow.
+pub(crate) const LONGEST: u64 = 1 << 28;
+
+/// Parses the names of `count` tensors.
+pub(crate) fn parse(payload: &[u8], count: usize) -> Result<Vec<String>> {
+    let malformed = |what: String| ErrorKind::Malformed { what };
+    let text = std::str::from_utf8(&payload[MAGIC.len()..])
+        .map_err(|_| malformed("the list of names is not UTF-8".to_owned()))?;
+    if !text.is_empty() && !text.ends_with('\0') {
+        return Err(malformed("the list of names does not end with a NUL".to_owned()).into());
+    }
+    // Counted before they are copied, as a name takes more memory than a NUL.
+    let found = text.bytes().filter(|byte| *byte == 0).count();
+    if found != count {
+        return Err(malformed(format!("the list of names has {found}, but the file has {count} tensors")).into());
+    }
+    Ok(text.split_terminator('\0').map(str::to_owned).collect())
+}

@@ -1,0 +1,298 @@
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::share::{Candidates, Digest, Digester, Shared};
+use super::write::{Output, PlanWriter, in_stored_order};
+use super::{Encode, FileLayout, Names, Sharing, names};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{TensorRecord, TensorSink, Tensors, is_index};
+use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
+
+/// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
+///
+/// Tensors are sent twice. The first time makes the plan, without a look at any payload. The second time writes by it, and
+/// tensors that are not the same then are an error.
+pub struct Plan {
+    encode: Arc<dyn Encode>,
+    /// All names, one after the other.
+    names: String,
+    tensors: Vec<Planned>,
+    /// The value has a name that was given, so it is no position.
+    is_named: bool,
+    /// The payload of the last tensor, if that is the list of names.
+    embedded: Option<Vec<u8>>,
+    shared: Shared,
+    layout: FileLayout,
+}
+
+/// A tensor of a [`Plan`].
+#[derive(Debug, Clone)]
+struct Planned {
+    name_end: usize,
+    info: TensorInfo,
+    payload: usize,
+}
+
+impl Plan {
+    /// Plans the file of some tensors.
+    pub(crate) fn new(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
+        Self::with_names(tensors, encode, false).and_then(Self::laid_out)
+    }
+
+    /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
+    pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
+        Self::with_names(tensors, encode, true).and_then(Self::laid_out)
+    }
+
+    /// Plans the tensors of a checkpoint, which may be more than one file can address.
+    #[cfg(feature = "shards")]
+    pub(crate) fn without_layout(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
+        Self::with_names(tensors, encode, false)
+    }
+
+    fn with_names(tensors: &dyn Tensors, encode: Arc<dyn Encode>, is_named: bool) -> Result<Self> {
+        let empty = Self::empty(encode, is_named);
+        let candidates = (empty.encode.sharing() != Sharing::Never).then(|| Candidates::new(empty.encode.sharing()));
+        let mut planner = Planner { plan: empty, candidates };
+        tensors.send(&mut planner)?;
+        let Planner { mut plan, candidates } = planner;
+        if plan.tensors.len() > 1 && plan.encode.names() != Names::Omitted {
+            plan.check_names()?;
+        }
+        if let Some(candidates) = candidates {
+            plan.shared = candidates.compare(&plan, tensors)?;
+        }
+        Ok(plan)
+    }
+
+    fn empty(encode: Arc<dyn Encode>, is_named: bool) -> Self {
+        Self {
+            encode,
+            names: String::new(),
+            tensors: Vec::new(),
+            is_named,
+            embedded: None,
+            shared: Shared::default(),
+            layout: FileLayout::default(),
+        }
+    }
+
+    fn laid_out(mut self) -> Result<Self> {
+        if self.encode.names() == Names::Embedded {
+            self.embed_names()?;
+        }
+        let encode = Arc::clone(&self.encode);
+        self.layout = encode.lay_out(&self)?;
+        Ok(self)
+    }
+
+    /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
+    #[cfg(feature = "shards")]
+    pub(crate) fn subset(&self, positions: &[usize]) -> Result<Self> {
+        let mut plan = Self::empty(Arc::clone(&self.encode), self.is_named);
+        for &at in positions {
+            plan.names.push_str(self.name(at));
+            plan.tensors.push(Planned { name_end: plan.names.len(), ..self.tensors[at].clone() });
+        }
+        plan.shared = self.shared.subset(positions);
+        plan.laid_out()
+    }
+
+    /// Returns the length of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.layout.end_offset + self.layout.end.len() as u64
+    }
+
+    /// Returns the number of tensors. A list of embedded names counts as one more.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Returns whether there is no tensor.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
+    /// Returns the name of the tensor at a position.
+    ///
+    /// # Panics
+    ///
+    /// If `at` is not below [`len`](Self::len). This holds for all methods that take a position.
+    #[must_use]
+    pub fn name(&self, at: usize) -> &str {
+        let start = at.checked_sub(1).map_or(0, |before| self.tensors[before].name_end);
+        &self.names[start..self.tensors[at].name_end]
+    }
+
+    /// Returns the name to store: `""` if the format or the options leave it out, or if it is only the position.
+    #[must_use]
+    pub fn stored_name(&self, at: usize) -> &str {
+        if self.encode.names() == Names::Stored && !self.implies_name(at) { self.name(at) } else { "" }
+    }
+
+    /// Returns dtype, shape and layout of the tensor at a position.
+    #[must_use]
+    pub fn info(&self, at: usize) -> &TensorInfo {
+        &self.tensors[at].info
+    }
+
+    /// Returns the length of a payload in bytes.
+    #[must_use]
+    pub fn payload_bytes(&self, at: usize) -> usize {
+        self.tensors[at].payload
+    }
+
+    /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor itself.
+    #[must_use]
+    pub fn owner(&self, at: usize) -> usize {
+        self.shared.owner(at)
+    }
+
+    /// Returns a writer of the file.
+    ///
+    /// ```
+    /// use tensorfile::{Tensor, TensorMap, Tensors, ten};
+    ///
+    /// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32], [1])?)].into_iter().collect();
+    /// let plan = ten::plan(&map)?;
+    /// let mut file = Vec::new();
+    /// let mut writer = plan.writer(&mut file);
+    /// map.send(&mut writer)?;
+    /// writer.finish()?;
+    /// assert_eq!(file.len() as u64, plan.file_bytes());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    pub fn writer<'w>(&'w self, out: &'w mut dyn std::io::Write) -> PlanWriter<'w> {
+        PlanWriter::new(self, Output::stream(out))
+    }
+
+    /// Stacks the tensors: each header is followed by its payload, and each payload is padded to a multiple of
+    /// `alignment` bytes of its length.
+    ///
+    /// `header` appends the header of the tensor at a position. The result lacks `begin` and `end`.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::TooLarge`] for the tensor that ends past 2⁶⁴.
+    pub fn stack(&self, start: u64, alignment: u64, header: &mut dyn FnMut(usize, &mut Vec<u8>)) -> Result<FileLayout> {
+        let mut layout = FileLayout { payloads: Vec::with_capacity(self.len()), ..FileLayout::default() };
+        let mut end = start;
+        for (at, tensor) in self.tensors.iter().enumerate() {
+            let before = layout.headers.len();
+            header(at, &mut layout.headers);
+            if layout.headers.len() > before && layout.header_ends.capacity() == 0 {
+                layout.header_ends.reserve(self.len());
+                layout.headers.reserve((layout.headers.len() - before) * (self.len() - 1));
+            }
+            if !layout.headers.is_empty() {
+                layout.header_ends.push(layout.headers.len());
+            }
+            let place = || {
+                let payload = end.checked_add((layout.headers.len() - before) as u64)?;
+                let next = payload.checked_add((tensor.payload as u64).checked_next_multiple_of(alignment)?)?;
+                Some((payload, next))
+            };
+            let (payload, next) = place().ok_or_else(|| too_large(&tensor.info).in_tensor(self.name(at)))?;
+            layout.payloads.push(payload);
+            end = next;
+        }
+        layout.end_offset = end;
+        Ok(layout)
+    }
+
+    pub(crate) fn encode(&self) -> &dyn Encode {
+        &*self.encode
+    }
+
+    pub(crate) fn layout(&self) -> &FileLayout {
+        &self.layout
+    }
+
+    /// Returns whether the name of a tensor is only its position, which is not worth storing.
+    pub(crate) fn implies_name(&self, at: usize) -> bool {
+        !self.is_named && is_index(self.name(at)) && self.name(at).parse() == Ok(at)
+    }
+
+    /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
+    pub(super) fn digest(&self, at: usize) -> Option<(Digest, Digester)> {
+        self.shared.digest(at)
+    }
+
+    /// Returns the payload of the last tensor, if that is the list of names.
+    pub(crate) fn embedded(&self) -> Option<&[u8]> {
+        self.embedded.as_deref()
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let hasher = DefaultHashBuilder::default();
+        let hash = |at: &usize| hasher.hash_one(self.name(*at));
+        let mut seen = HashTable::with_capacity(self.tensors.len());
+        for at in 0..self.tensors.len() {
+            let same = |other: &usize| self.name(*other) == self.name(at);
+            match seen.entry(hash(&at), same, hash) {
+                hashbrown::hash_table::Entry::Vacant(vacant) => drop(vacant.insert(at)),
+                hashbrown::hash_table::Entry::Occupied(_) => {
+                    return Err(ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn embed_names(&mut self) -> Result<()> {
+        let payload = names::payload((0..self.tensors.len()).map(|at| self.name(at)))?;
+        let info = TensorInfo::new(Dtype::U8, [payload.len()]);
+        self.tensors.push(Planned { name_end: self.names.len(), info, payload: payload.len() });
+        self.embedded = Some(payload);
+        Ok(())
+    }
+}
+
+fn too_large(info: &TensorInfo) -> Error {
+    InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("encode", &self.encode)
+            .field("tensors", &self.tensors.len())
+            .field("file_bytes", &self.file_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes a plan of the tensors that are sent to it.
+struct Planner {
+    plan: Plan,
+    /// The tensors that may share their bytes, for a format that stores those once.
+    candidates: Option<Candidates>,
+}
+
+impl TensorSink for Planner {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let encode = Arc::clone(&self.plan.encode);
+        in_stored_order(tensor, &*encode, &mut |tensor| self.add(tensor)).map_err(|error| error.in_tensor(tensor.name))
+    }
+}
+
+impl Planner {
+    fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let plan = &mut self.plan;
+        plan.encode.format().check(tensor.name, tensor.info, plan.encode.names())?;
+        plan.encode.check(tensor.name, tensor.info)?;
+        let payload = tensor.info.payload_bytes().ok_or_else(|| too_large(tensor.info))?;
+        if let Some(candidates) = &mut self.candidates {
+            candidates.add(plan.tensors.len(), payload, tensor);
+        }
+        plan.names.push_str(tensor.name);
+        plan.tensors.push(Planned { name_end: plan.names.len(), info: tensor.info.clone(), payload });
+        Ok(())
+    }
+}

@@ -1,0 +1,438 @@
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use super::names;
+#[cfg(feature = "npy")]
+use super::{Decoder, RangeReader};
+use super::{Entry, Index, Unread};
+use crate::error::{Category, Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::model::Payload;
+use crate::storage::{ReadAt, Storage};
+use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
+
+/// Reads the index of a file: one tensor after the other, wherever the bytes come from.
+pub trait IndexReader {
+    /// Returns the next tensor, or `None` at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// If the file is malformed, passes a limit or cannot be read.
+    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>>;
+
+    /// Returns whether tensors come in the order of their payloads, so that a stream need not hold what was read.
+    fn is_in_file_order(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the last tensor may be the list of the names of all others.
+    fn embeds_names(&self) -> bool {
+        true
+    }
+}
+
+/// The tensors of a file of any format in any storage.
+///
+/// Tensors of a stream become known one after the other. Tensors whose payload was read or skipped are *read*; searches
+/// find only the others.
+pub(crate) struct Reader<'de> {
+    storage: Box<dyn Storage<'de> + 'de>,
+    /// Reads on in the index. `None` at the end of it.
+    index_reader: Option<Box<dyn IndexReader + 'de>>,
+    is_in_file_order: bool,
+    embeds_names: bool,
+    limits: Limits,
+    index: Cow<'de, Index>,
+    unread: Unread,
+    /// The tensor whose payload comes next in a stream.
+    pending: Option<usize>,
+    /// A tensor that was read ahead of its turn.
+    ahead: Option<Entry>,
+    /// The length of all payloads so far, in bytes.
+    payload_bytes: u64,
+    /// The memory for the headers of all tensors so far, in bytes.
+    header_bytes: u64,
+}
+
+impl<'de> Reader<'de> {
+    pub(crate) fn new(
+        storage: Box<dyn Storage<'de> + 'de>,
+        index_reader: Box<dyn IndexReader + 'de>,
+        limits: Limits,
+    ) -> Self {
+        let (is_in_file_order, embeds_names) = (index_reader.is_in_file_order(), index_reader.embeds_names());
+        Self {
+            storage,
+            index_reader: Some(index_reader),
+            is_in_file_order,
+            embeds_names,
+            limits,
+            index: Cow::Owned(Index::default()),
+            unread: Unread::default(),
+            pending: None,
+            ahead: None,
+            payload_bytes: 0,
+            header_bytes: 0,
+        }
+    }
+
+    /// A reader of a file whose index is known.
+    pub(crate) fn with_index(storage: Box<dyn Storage<'de> + 'de>, index: Cow<'de, Index>) -> Self {
+        Self {
+            storage,
+            index_reader: None,
+            is_in_file_order: false,
+            embeds_names: false,
+            limits: Limits::default(),
+            unread: Unread::of(&index),
+            index,
+            pending: None,
+            ahead: None,
+            payload_bytes: 0,
+            header_bytes: 0,
+        }
+    }
+
+    /// Reads the index of the whole file.
+    pub(crate) fn into_index(mut self) -> Result<Index> {
+        self.drain()?;
+        Ok(self.index.into_owned())
+    }
+
+    /// Treats a list of names as the tensor that it is.
+    pub(crate) fn without_embedded_names(mut self) -> Self {
+        self.embeds_names = false;
+        self
+    }
+
+    /// Skips the tensors known so far and drops them. Later ones are numbered on.
+    pub(crate) fn clear(&mut self) {
+        self.pending = None;
+        self.index.to_mut().clear();
+        self.unread = Unread::default();
+    }
+
+    /// Returns the next tensor in file order, reading on in a stream.
+    pub(crate) fn peek(&mut self) -> Result<Option<usize>> {
+        if let Some(at) = self.unread.first() {
+            return Ok(Some(at));
+        }
+        self.read_on()?;
+        // If all of the file is in reach, read all of its index, so that what was read can be freed.
+        if self.storage.file_len().is_some() {
+            self.drain()?;
+        }
+        Ok(self.unread.first())
+    }
+
+    /// Makes every tensor known.
+    pub(crate) fn drain(&mut self) -> Result<()> {
+        while self.read_on()? {}
+        Ok(())
+    }
+
+    /// Returns whether every tensor is known.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.index_reader.is_none()
+    }
+
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    pub(crate) fn name(&self, at: usize) -> &str {
+        self.index.name(at)
+    }
+
+    pub(crate) fn info(&self, at: usize) -> &TensorInfo {
+        self.index.entry(at).info()
+    }
+
+    pub(crate) fn offset(&self, at: usize) -> u64 {
+        self.index.entry(at).range().start
+    }
+
+    /// Returns the unread tensor of that name.
+    pub(crate) fn find(&mut self, name: &str) -> Option<usize> {
+        self.unread.find(&self.index, name)
+    }
+
+    /// Returns the first unread tensor that is `prefix` or is below it; of all tensors if there is no prefix.
+    pub(crate) fn first_under(&mut self, prefix: Option<&str>) -> Option<usize> {
+        self.unread.first_under(&self.index, prefix)
+    }
+
+    pub(crate) fn is_read(&self, at: usize) -> bool {
+        self.unread.is_read(at)
+    }
+
+    pub(crate) fn unread_count(&self) -> usize {
+        self.unread.count()
+    }
+
+    /// Returns names for a message.
+    pub(crate) fn labels(&self) -> Vec<String> {
+        self.unread.labels(&self.index)
+    }
+
+    /// Gives every tensor another name.
+    pub(crate) fn rename(&mut self, names: Vec<String>) -> Result<()> {
+        self.unread.renamed();
+        self.index.to_mut().rename(names)
+    }
+
+    /// Skips a tensor.
+    pub(crate) fn skip(&mut self, at: usize) {
+        self.unread.mark_read(&self.index, at);
+    }
+
+    /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own.
+    pub(crate) fn payload(&mut self, at: usize) -> Result<Payload<'de>> {
+        self.unread.mark_read(&self.index, at);
+        let payload = self.read_payload(at);
+        let is_whole = !payload.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
+        self.payload_was_read(at, is_whole);
+        payload.map_err(|error| error.at(self.offset(at)))
+    }
+
+    /// Returns the payload of a tensor if it is in memory that lives as long as the file.
+    pub(crate) fn borrow(&mut self, at: usize) -> Option<Result<&'de [u8]>> {
+        let entry = self.index.entry(at);
+        if entry.has_codec() {
+            return None;
+        }
+        let bytes = self.storage.borrow(entry.range())?;
+        self.unread.mark_read(&self.index, at);
+        Some(bytes)
+    }
+
+    /// Reads the payload of a tensor piece by piece.
+    pub(crate) fn pieces(&mut self, at: usize) -> Pieces<'_, 'de> {
+        self.unread.mark_read(&self.index, at);
+        let entry = self.index.entry(at);
+        #[cfg(feature = "npy")]
+        if let Some(codec) = entry.codec() {
+            let range = RangeReader::new(&mut *self.storage, entry.range());
+            return Pieces::Coded(Decoder::new(range, codec, entry.payload_bytes()));
+        }
+        let range = entry.range();
+        Pieces::Plain { done: range.start, range, at, reader: self }
+    }
+
+    /// Reads on to the next tensor. Returns whether there is one.
+    ///
+    /// There is none after an error, because it is not known where the next one begins.
+    fn read_on(&mut self) -> Result<bool> {
+        if self.is_drained() {
+            return Ok(false);
+        }
+        let read = self.try_read_on();
+        if !matches!(read, Ok(true)) {
+            self.index_reader = None;
+        }
+        read
+    }
+
+    fn try_read_on(&mut self) -> Result<bool> {
+        if let Some(pending) = self.pending.take()
+            && !self.unread.is_read(pending)
+        {
+            let kept = self.storage.keep(self.index.entry(pending).range());
+            kept.map_err(|error| error.in_tensor(self.index.label(pending)))?;
+        }
+        let entry = match self.ahead.take() {
+            Some(entry) => Some(entry),
+            None => self.next_entry()?,
+        };
+        let Some(entry) = entry else {
+            self.index.complete()?;
+            return Ok(false);
+        };
+        if self.may_be_names(&entry)? {
+            self.storage.keep(entry.range())?;
+            self.ahead = self.next_entry()?;
+            // The list of names is the last tensor. An earlier one that begins in the same way is an ordinary tensor.
+            if self.ahead.is_none() {
+                self.take_names(&entry).map_err(|error| error.at(entry.range().start))?;
+                return Ok(false);
+            }
+        }
+        self.pending = Some(self.index.len());
+        self.unread.push();
+        self.index.to_mut().push(entry)?;
+        Ok(true)
+    }
+
+    fn next_entry(&mut self) -> Result<Option<Entry>> {
+        let Some(index_reader) = &mut self.index_reader else { return Ok(None) };
+        let entry = index_reader.next(&mut *self.storage, &self.limits)?;
+        if let Some(entry) = &entry {
+            let number = self.index.next_number();
+            self.check_limits(entry).map_err(|kind| Error::new(kind).in_tensor(entry.label(number)))?;
+        }
+        Ok(entry)
+    }
+
+    fn check_limits(&mut self, entry: &Entry) -> Result<(), ErrorKind> {
+        let (tensors, payload) = (self.index.len() as u64 + 1, entry.payload_bytes());
+        let check =
+            |what, found, limit| if found > limit { Err(ErrorKind::Limit { what, found, limit }) } else { Ok(()) };
+        check("number of tensors", tensors, self.limits.tensors)?;
+        self.payload_bytes = self.payload_bytes.saturating_add(payload);
+        let header = size_of::<Entry>() + size_of_val(entry.info().shape.dims());
+        self.header_bytes = self.header_bytes.saturating_add(header as u64);
+        match self.storage.file_len() {
+            // Many small entries can name one large record, and a compressed payload can grow. Each is read into memory
+            // of its own, and each has a header.
+            Some(len) => {
+                let limit = len.saturating_add(self.limits.shared);
+                check("sum of payloads in bytes", self.payload_bytes, limit)?;
+                check("memory for the heads in bytes", self.header_bytes, limit)
+            }
+            None => check("payload in bytes", payload, self.limits.payload),
+        }
+    }
+
+    /// Returns whether a tensor begins like the list of the names of all tensors before it.
+    fn may_be_names(&mut self, entry: &Entry) -> Result<bool> {
+        let range = entry.range();
+        let info = entry.info();
+        let is_list_of_bytes = info.dtype == Dtype::U8 && info.shape.rank() == 1 && info.layout == Layout::RowMajor;
+        let is_long_enough = range.end - range.start >= names::MAGIC.len() as u64;
+        let may_be = self.embeds_names && !self.index.has_names() && !entry.has_name();
+        if !may_be || !is_list_of_bytes || !is_long_enough {
+            return Ok(false);
+        }
+        let mut magic = [0; names::MAGIC.len()];
+        match self.storage.peek_at(range.start, &mut magic) {
+            Ok(()) => Ok(magic == names::MAGIC),
+            // Reading the payload gives the same error, with the name of the tensor.
+            Err(error) if matches!(error.kind(), ErrorKind::Truncated { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn take_names(&mut self, entry: &Entry) -> Result<()> {
+        let found = entry.payload_bytes();
+        if found > names::LONGEST {
+            let what = "the length of the list of names";
+            return Err(ErrorKind::Limit { what, found, limit: names::LONGEST }.into());
+        }
+        let payload = read_plain(&mut *self.storage, entry)?;
+        let names = names::parse(payload.bytes(), self.index.len())?;
+        self.unread.renamed();
+        self.index.to_mut().embed(names)
+    }
+
+    fn read_payload(&mut self, at: usize) -> Result<Payload<'de>> {
+        let entry = self.index.entry(at);
+        #[cfg(feature = "npy")]
+        if let Some(codec) = entry.codec() {
+            let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);
+            let mut buffer = Buffer::with_capacity(entry.info().element_bytes(), len.min(FIRST));
+            let mut decoder = Decoder::new(RangeReader::new(&mut *self.storage, entry.range()), codec, len as u64);
+            while let Some(piece) = decoder.piece()? {
+                buffer.append(piece, len);
+            }
+            return Ok(Payload::Owned(buffer));
+        }
+        read_plain(&mut *self.storage, entry)
+    }
+
+    /// Frees storage that is not needed any more. A stream that broke off within a payload has no next tensor.
+    fn payload_was_read(&mut self, at: usize, is_whole: bool) {
+        let start = self.offset(at);
+        if self.is_in_file_order || self.is_drained() && self.index.is_in_file_order() {
+            // The next tensor may be in the same place.
+            let next = self.unread.first().map_or(start, |next| self.index.entry(next).range().start);
+            self.storage.release(next);
+        }
+        if !is_whole {
+            self.index_reader = None;
+        }
+    }
+}
+
+/// The payload of a tensor, piece by piece.
+pub(crate) enum Pieces<'a, 'de> {
+    Plain {
+        reader: &'a mut Reader<'de>,
+        at: usize,
+        range: Range<u64>,
+        /// The offset of the next piece.
+        done: u64,
+    },
+    #[cfg(feature = "npy")]
+    Coded(Decoder<RangeReader<'a, 'de>>),
+}
+
+impl Pieces<'_, '_> {
+    /// Returns the next piece, or `None` after the last one.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        match self {
+            Self::Plain { reader, at, range, done } if *done == range.end => {
+                reader.payload_was_read(*at, true);
+                Ok(None)
+            }
+            Self::Plain { reader, range, done, .. } => match chunk(&mut *reader.storage, range, *done) {
+                Ok(piece) => {
+                    *done += piece.len() as u64;
+                    Ok(Some(piece))
+                }
+                Err(error) => {
+                    reader.index_reader = None;
+                    Err(error)
+                }
+            },
+            #[cfg(feature = "npy")]
+            Self::Coded(decoder) => decoder.piece(),
+        }
+    }
+}
+
+/// The memory that is allocated before the first byte of a stream's payload has arrived, in bytes.
+const FIRST: usize = 1 << 20;
+
+/// Reads a payload that is stored as it is.
+fn read_plain<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<Payload<'de>> {
+    let range = entry.range();
+    if let Some(bytes) = storage.borrow(range.clone()) {
+        return Ok(Payload::Borrowed(bytes?));
+    }
+    let too_large =
+        || ErrorKind::Limit { what: "payload in bytes", found: range.end - range.start, limit: usize::MAX as u64 };
+    let len = usize::try_from(range.end - range.start).map_err(|_| too_large())?;
+    let element = entry.info().element_bytes();
+    if storage.file_len().is_some_and(|file_len| range.end <= file_len) {
+        // The bytes are there, so the memory for them may be taken at once.
+        let mut buffer = Buffer::zeroed(element, len);
+        storage.read_at(range.start, &mut buffer)?;
+        return Ok(Payload::Owned(buffer));
+    }
+    let mut buffer = Buffer::with_capacity(element, len.min(FIRST));
+    let mut done = range.start;
+    while done < range.end {
+        let piece = chunk(storage, &range, done)?;
+        done += piece.len() as u64;
+        buffer.append(piece, len);
+    }
+    Ok(Payload::Owned(buffer))
+}
+
+/// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
+fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>, done: u64) -> Result<&'a [u8]> {
+    storage.chunk(done..range.end).map_err(|error| match error.kind() {
+        ErrorKind::Truncated { left, .. } => {
+            let left = done - range.start + left;
+            Error::new(ErrorKind::Truncated { needed: range.end - range.start, left }).at(range.start)
+        }
+        _ => error.at(range.start),
+    })
+}
+
+impl fmt::Debug for Reader<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("index", &self.index).finish_non_exhaustive()
+    }
+}

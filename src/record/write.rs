@@ -1,0 +1,362 @@
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use super::share::Digester;
+use super::{Encode, Plan};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
+use crate::tensor::{Layout, TensorInfo, write_row_major};
+
+/// Plans the file of some tensors.
+pub(crate) fn plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Plan> {
+    let format = encode.format().name;
+    Plan::new(tensors, encode).map_err(|error| error.in_format(format))
+}
+
+/// Writes some tensors to a file in memory.
+pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Vec<u8>> {
+    let plan = plan(tensors, encode)?;
+    let mut file = Vec::new();
+    // A view can have far more elements than there is memory, so the allocation may fail.
+    usize::try_from(plan.file_bytes()).ok().and_then(|len| file.try_reserve_exact(len).ok()).ok_or_else(|| {
+        Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(plan.encode().format().name)
+    })?;
+    let mut file = plan.write(tensors, Output::memory(file))?;
+    // A compressed file is shorter than planned.
+    file.shrink_to_fit();
+    Ok(file)
+}
+
+/// Writes some tensors to a writer.
+pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
+    plan(tensors, encode)?.write(tensors, Output::stream(out)).map(drop)
+}
+
+impl Plan {
+    /// Writes the tensors that were planned. Returns the file, if it is written to memory.
+    pub(crate) fn write<'w>(&'w self, tensors: &dyn Tensors, out: Output<'w>) -> Result<Vec<u8>> {
+        let mut writer = PlanWriter::new(self, out);
+        tensors.send(&mut writer).map_err(|error| error.in_format(self.encode().format().name))?;
+        writer.into_output()
+    }
+}
+
+/// Writes the file that a [`Plan`] describes: a sink for the tensors that were planned. Call [`finish`](Self::finish)
+/// after the last one.
+pub struct PlanWriter<'w> {
+    plan: &'w Plan,
+    file: Box<dyn FileWriter<'w> + 'w>,
+    /// The number of tensors written.
+    done: usize,
+}
+
+impl<'w> PlanWriter<'w> {
+    pub(super) fn new(plan: &'w Plan, out: Output<'w>) -> Self {
+        Self { plan, file: plan.encode().writer(plan, out), done: 0 }
+    }
+
+    /// Writes the end of the file and flushes the writer.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Changed`]: a tensor that was planned did not come.
+    /// - [`ErrorKind::Io`]: writing failed.
+    pub fn finish(self) -> Result<()> {
+        self.into_output().map(drop)
+    }
+
+    fn into_output(mut self) -> Result<Vec<u8>> {
+        let plan = self.plan;
+        let finish = || {
+            let tensors = plan.len() - usize::from(plan.embedded().is_some());
+            if self.done < tensors {
+                return Err(changed(format!("`{}` did not come again", plan.name(self.done))));
+            }
+            if let Some(names) = plan.embedded() {
+                self.write(&names)?;
+            }
+            Ok(self.file.finish()?.finish()?)
+        };
+        finish().map_err(|error: Error| error.in_format(plan.encode().format().name))
+    }
+
+    fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let (plan, name, info) = (self.plan, tensor.name, tensor.info);
+        if self.done + usize::from(plan.embedded().is_some()) >= plan.len() {
+            return Err(changed(format!("`{name}` was not there before")));
+        }
+        let (planned, before) = (plan.name(self.done), plan.info(self.done));
+        if name != planned || info != before {
+            return Err(changed(format!("`{planned}` was {before}, then came `{name}`, {info}")));
+        }
+        self.write(tensor.data)
+    }
+
+    fn write(&mut self, data: &dyn TensorData) -> Result<()> {
+        let (plan, at) = (self.plan, self.done);
+        let planned = plan.payload_bytes(at);
+        match (plan.digest(at), data.as_bytes()) {
+            (None, Some(bytes)) if bytes.len() == planned => self.file.tensor(at, &bytes)?,
+            (digest, _) => {
+                let checked = Checked { data, planned, digest };
+                match plan.owner(at) == at {
+                    true => self.file.tensor(at, &checked)?,
+                    false => checked.write_to(&mut io::sink())?,
+                }
+            }
+        }
+        self.done += 1;
+        Ok(())
+    }
+}
+
+impl TensorSink for PlanWriter<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let encode = self.plan.encode();
+        in_stored_order(tensor, encode, &mut |tensor| self.add(tensor))
+            .map_err(|error| error.in_tensor(tensor.name).in_format(encode.format().name))
+    }
+}
+
+impl fmt::Debug for PlanWriter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanWriter").field("plan", self.plan).field("done", &self.done).finish_non_exhaustive()
+    }
+}
+
+/// Calls `then` with a tensor in the order in which it is stored.
+pub(super) fn in_stored_order(
+    tensor: &TensorRecord<'_>,
+    encode: &dyn Encode,
+    then: &mut dyn FnMut(&TensorRecord<'_>) -> Result<()>,
+) -> Result<()> {
+    if !matches!(tensor.info.layout, Layout::DimOrder(_)) || encode.keeps_dim_order() {
+        return then(tensor);
+    }
+    let info = TensorInfo { layout: Layout::RowMajor, ..tensor.info.clone() };
+    then(&TensorRecord { info: &info, data: &RowMajor { data: tensor.data, info: tensor.info }, ..*tensor })
+}
+
+/// The elements of a tensor in a dim order, in row-major order.
+struct RowMajor<'a> {
+    data: &'a dyn TensorData,
+    info: &'a TensorInfo,
+}
+
+impl TensorData for RowMajor<'_> {
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Layout::DimOrder(order) = &self.info.layout else { return self.data.write_to(out) };
+        let gathered;
+        let bytes = match self.data.as_bytes() {
+            Some(bytes) => bytes,
+            None => {
+                let mut all = Vec::new();
+                self.data.write_to(&mut all)?;
+                gathered = all;
+                &gathered
+            }
+        };
+        match self.info.payload_bytes() == Some(bytes.len()) {
+            true => write_row_major(bytes, self.info.element_bytes(), &self.info.shape, order, out),
+            // The writer reports the difference.
+            false => out.write_all(bytes),
+        }
+    }
+
+    fn storage_id(&self) -> Option<u64> {
+        self.data.storage_id()
+    }
+}
+
+/// A payload that is compared with the plan while it is written.
+struct Checked<'a> {
+    data: &'a dyn TensorData,
+    planned: usize,
+    digest: Option<(super::share::Digest, Digester)>,
+}
+
+impl TensorData for Checked<'_> {
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (digest, digester) = self.digest.clone().unzip();
+        let mut counter = Counter { out, planned: self.planned, left: self.planned, digester };
+        self.data.write_to(&mut counter)?;
+        let Counter { left, digester, .. } = counter;
+        if left > 0 {
+            return Err(changed(format!("{} bytes instead of {}", self.planned - left, self.planned)).into());
+        }
+        if digest != digester.map(|digester| digester.digest()) {
+            return Err(changed("its bytes, which several tensors share, are others".to_owned()).into());
+        }
+        Ok(())
+    }
+}
+
+/// Passes on as many bytes as were planned.
+struct Counter<'a> {
+    out: &'a mut dyn Write,
+    planned: usize,
+    left: usize,
+    digester: Option<Digester>,
+}
+
+impl Write for Counter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let left = self.left.checked_sub(bytes.len());
+        self.left = left.ok_or_else(|| io::Error::from(changed(format!("more than {} bytes", self.planned))))?;
+        if let Some(digester) = &mut self.digester {
+            digester.write(bytes);
+        }
+        self.out.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(super) fn changed(what: String) -> Error {
+    ErrorKind::Changed { what }.into()
+}
+
+/// Writes the payloads of a file, and the bytes around them.
+pub trait FileWriter<'w> {
+    /// Writes the tensor at a position, which comes after those before.
+    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()>;
+
+    /// Writes everything after the last payload.
+    fn finish(self: Box<Self>) -> Result<Output<'w>>;
+}
+
+/// The destination of a file: memory, or a writer whose small writes are gathered.
+pub struct Output<'w> {
+    /// The file in memory, or bytes that were not passed on yet.
+    buffer: Vec<u8>,
+    to: Option<&'w mut dyn Write>,
+}
+
+/// Writes below this size are gathered up to it.
+const BUFFER: usize = 64 * 1024;
+
+impl<'w> Output<'w> {
+    /// Appends to a file in memory.
+    pub(crate) fn memory(file: Vec<u8>) -> Self {
+        Self { buffer: file, to: None }
+    }
+
+    /// Passes writes on.
+    pub(crate) fn stream(to: &'w mut dyn Write) -> Self {
+        Self { buffer: Vec::new(), to: Some(to) }
+    }
+
+    /// Flushes the writer. Returns the file in memory.
+    fn finish(mut self) -> io::Result<Vec<u8>> {
+        self.flush()?;
+        Ok(self.buffer)
+    }
+
+    /// Passes gathered bytes on.
+    fn drain(&mut self) -> io::Result<()> {
+        if let Some(to) = &mut self.to {
+            to.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes zeros.
+    fn pad(&mut self, len: u64) -> io::Result<()> {
+        const ZEROS: [u8; 128] = [0; 128];
+        let mut left = len;
+        while left > 0 {
+            let now = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len());
+            self.write_all(&ZEROS[..now])?;
+            left -= now as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.to.is_some() && self.buffer.len() + bytes.len() > BUFFER {
+            self.drain()?;
+            if let Some(to) = &mut self.to
+                && bytes.len() >= BUFFER
+            {
+                return to.write_all(bytes);
+            }
+        }
+        self.buffer.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.drain()?;
+        self.to.as_mut().map_or(Ok(()), |to| to.flush())
+    }
+}
+
+impl fmt::Debug for Output<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("buffered", &self.buffer.len()).finish_non_exhaustive()
+    }
+}
+
+/// Writes a file whose bytes are all in its layout, but for the payloads.
+pub(super) struct LayoutWriter<'w> {
+    plan: &'w Plan,
+    out: Output<'w>,
+    /// The number of bytes written.
+    position: u64,
+}
+
+impl<'w> LayoutWriter<'w> {
+    pub(super) fn new(plan: &'w Plan, out: Output<'w>) -> Self {
+        Self { plan, out, position: 0 }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let begin = &self.plan.layout().begin;
+        self.position += begin.len() as u64;
+        self.out.write_all(begin)
+    }
+}
+
+impl<'w> FileWriter<'w> for LayoutWriter<'w> {
+    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
+        if at == 0 {
+            self.begin()?;
+        }
+        let (layout, offset) = (self.plan.layout(), self.plan.layout().payloads[at]);
+        let header = layout.header(at);
+        self.out.pad(offset - header.len() as u64 - self.position)?;
+        self.out.write_all(header)?;
+        match data.as_bytes() {
+            Some(bytes) => self.out.write_all(bytes)?,
+            None => data.write_to(&mut self.out)?,
+        }
+        self.position = offset + self.plan.payload_bytes(at) as u64;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Output<'w>> {
+        if self.plan.is_empty() {
+            self.begin()?;
+        }
+        let layout = self.plan.layout();
+        self.out.pad(layout.end_offset - self.position)?;
+        self.out.write_all(&layout.end)?;
+        Ok(self.out)
+    }
+}

@@ -1,0 +1,562 @@
+//! [`Serializer`] as serde's: plain serde values become named tensors.
+//!
+//! The generic methods are compiled once for each user type, so they only call `value.serialize(&mut Serializer)` and
+//! methods that are not generic.
+
+use std::fmt::{self, Display, Write as _};
+use std::io;
+
+use serde::ser::{
+    Impossible, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, SerializeTupleStruct,
+};
+
+use super::token;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{Header, MapKey, Mark, Numbers, Serializer, Sink, Target, TensorData, not_a_key, not_bytes};
+use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo, to_le_bytes};
+
+impl<'s> Serializer<'s> {
+    /// Takes a number: part of a header, an item of the list that it is in, or else a tensor of rank 0.
+    fn number<A: Element>(&mut self, value: A) -> Result<()> {
+        self.number_bytes(A::DTYPE, &to_le_bytes(std::slice::from_ref(&value)))
+    }
+
+    fn number_bytes(&mut self, dtype: Dtype, bytes: &[u8]) -> Result<()> {
+        if let Some(header) = &mut self.serde.header {
+            let number = as_usize(dtype, bytes).ok_or_else(not_ours)?;
+            header.numbers.push(number);
+            return Ok(());
+        }
+        match (&mut self.target, &mut self.serde.numbers) {
+            (Target::Sink(_), Some(numbers)) => {
+                numbers.push(dtype, bytes).map_err(|kind| Error::new(kind).in_tensor(self.path.name()))
+            }
+            (Target::Sink(_), None) => self.tensor(&TensorInfo::new(dtype, []), &bytes),
+            // The storage id comes before the pieces of a payload.
+            (Target::Bytes(_), _) if dtype == Dtype::U64 => Ok(()),
+            (Target::Bytes(_), _) => Err(not_bytes()),
+            (Target::StorageId(id), _) => {
+                **id = <[u8; 8]>::try_from(bytes).ok().filter(|_| dtype == Dtype::U64).map(u64::from_le_bytes);
+                // Stops before the first piece is made.
+                Err(not_bytes())
+            }
+        }
+    }
+
+    /// Goes into a value that is more than a number.
+    fn enter(&mut self) -> Result<()> {
+        match self.serde.numbers.take() {
+            Some(numbers) if numbers.len > 0 => Err(self.refuse("a list of numbers and something else")),
+            _ => Ok(()),
+        }
+    }
+
+    fn refuse(&self, found: &'static str) -> Error {
+        let instead = "expected a tensor, a number, or a struct, map, list or tuple of them";
+        Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(self.path.name())
+    }
+
+    fn in_part(&self, error: Error) -> Error {
+        error.in_tensor(self.path.name())
+    }
+
+    fn list(&mut self, has_fixed_len: bool) -> Result<List<'_, 's>> {
+        if self.serde.payload.is_some() {
+            return Err(not_bytes());
+        }
+        if self.serde.header.is_some() || !matches!(self.target, Target::Sink(_)) {
+            return Ok(List::new(self, None, ListKind::Raw));
+        }
+        self.enter()?;
+        let dims = self.serde.dims.take();
+        let kind = if has_fixed_len { ListKind::FixedLen } else { ListKind::AnyLen };
+        Ok(List::new(self, dims, kind))
+    }
+}
+
+/// Returns an integer of any width.
+fn as_usize(dtype: Dtype, bytes: &[u8]) -> Option<usize> {
+    let mut wide = [0; 8];
+    wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    let is_signed = matches!(dtype, Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64);
+    let is_negative = is_signed && bytes.last().is_some_and(|last| *last >= 0x80);
+    (dtype.is_integer() && !is_negative).then(|| usize::try_from(u64::from_le_bytes(wide)).ok())?
+}
+
+impl Numbers {
+    fn push(&mut self, dtype: Dtype, bytes: &[u8]) -> Result<(), ErrorKind> {
+        if *self.dtype.get_or_insert(dtype) != dtype {
+            let instead = "a list of numbers is a tensor when they are all of one type";
+            return Err(ErrorKind::NotATensor { found: "a list of numbers of several types", instead });
+        }
+        self.len += 1;
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+macro_rules! numbers {
+    ($($method:ident($number:ty)),*) => {$(
+        fn $method(self, value: $number) -> Result<()> {
+            self.number(value)
+        }
+    )*};
+}
+
+impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = List<'a, 's>;
+    type SerializeTuple = List<'a, 's>;
+    type SerializeTupleStruct = List<'a, 's>;
+    type SerializeTupleVariant = Impossible<(), Error>;
+    type SerializeMap = Map<'a, 's>;
+    type SerializeStruct = Struct<'a, 's>;
+    type SerializeStructVariant = Impossible<(), Error>;
+
+    numbers! {
+        serialize_bool(bool), serialize_i8(i8), serialize_i16(i16), serialize_i32(i32), serialize_i64(i64),
+        serialize_u8(u8), serialize_u16(u16), serialize_u32(u32), serialize_u64(u64), serialize_f32(f32), serialize_f64(f64)
+    }
+
+    fn serialize_bytes(self, bytes: &[u8]) -> Result<()> {
+        if let Some(header) = &mut self.serde.header {
+            header.info = token::decode_header(bytes);
+            return if header.info.is_some() { Ok(()) } else { Err(not_ours()) };
+        }
+        match &mut self.target {
+            Target::Bytes(out) => Ok(out.write_all(bytes)?),
+            Target::StorageId(id) => {
+                **id = (&bytes as &dyn TensorData).storage_id();
+                Ok(())
+            }
+            Target::Sink(_) => {
+                if let Some(info) = self.serde.payload.take() {
+                    return self.tensor(&info, &bytes);
+                }
+                self.enter()?;
+                self.tensor(&TensorInfo::new(Dtype::U8, [bytes.len()]), &bytes)
+            }
+        }
+    }
+
+    fn serialize_none(self) -> Result<()> {
+        match self.target {
+            Target::Sink(_) => self.enter(),
+            Target::Bytes(_) => Ok(()),
+            // A payload without a storage id.
+            Target::StorageId(_) => Err(not_bytes()),
+        }
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<()> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<()> {
+        self.enter()
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<()> {
+        self.enter()
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, name: &'static str, value: &T) -> Result<()> {
+        if name == token::FLATTEN {
+            self.path.back_to(self.serde.parent);
+        }
+        value.serialize(self)
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<List<'a, 's>> {
+        self.list(false)
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<List<'a, 's>> {
+        self.list(true)
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<List<'a, 's>> {
+        self.list(true)
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Map<'a, 's>> {
+        self.enter()?;
+        let map = self.path.mark();
+        Ok(Map { serializer: self, map })
+    }
+
+    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Struct<'a, 's>> {
+        self.enter()?;
+        let kind = match name {
+            token::TENSOR => StructKind::Tensor,
+            token::NDARRAY if len == token::NDARRAY_FIELDS.len() => StructKind::Ndarray,
+            _ => StructKind::Fields,
+        };
+        Ok(Struct {
+            serializer: self,
+            kind,
+            dtype: None,
+            shape: Shape::default(),
+            layout: Layout::RowMajor,
+            info: None,
+        })
+    }
+
+    fn serialize_str(self, _: &str) -> Result<()> {
+        Err(self.refuse("a string"))
+    }
+
+    fn serialize_char(self, _: char) -> Result<()> {
+        Err(self.refuse("a char"))
+    }
+
+    fn serialize_i128(self, _: i128) -> Result<()> {
+        Err(self.refuse("an i128"))
+    }
+
+    fn serialize_u128(self, _: u128) -> Result<()> {
+        Err(self.refuse("a u128"))
+    }
+
+    fn collect_str<T: Display + ?Sized>(self, _: &T) -> Result<()> {
+        Err(self.refuse("a string"))
+    }
+
+    fn serialize_unit_variant(self, name: &'static str, at: u32, variant: &'static str) -> Result<()> {
+        let Some(header) = &mut self.serde.header else { return Err(self.refuse("an enum")) };
+        match name {
+            token::DTYPE => header.dtype = Dtype::ALL.get(at as usize).copied(),
+            _ => header.variant = Some(variant),
+        }
+        Ok(())
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<()> {
+        if name == token::TIED {
+            let outer = self.tied.replace(variant);
+            value.serialize(&mut *self)?;
+            self.tied = outer;
+            return Ok(());
+        }
+        let Some(header) = &mut self.serde.header else { return Err(self.refuse("an enum")) };
+        header.variant = Some(variant);
+        value.serialize(self)
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Impossible<(), Error>> {
+        Err(self.refuse("an enum"))
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Impossible<(), Error>> {
+        Err(self.refuse("an enum"))
+    }
+
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+}
+
+/// Items numbered from 0, or numbers that are one tensor.
+pub struct List<'a, 's> {
+    serializer: &'a mut Serializer<'s>,
+    /// The dims of the numbers, if there are any; `None` for a list.
+    dims: Option<Shape>,
+    numbers: Numbers,
+    /// The number of items that are not numbers.
+    others: usize,
+    kind: ListKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ListKind {
+    /// The type tells the length.
+    FixedLen,
+    /// Each item must hold a tensor, or the length would be lost.
+    AnyLen,
+    /// Not a value: a part of a header, or the pieces of a payload.
+    Raw,
+}
+
+impl<'a, 's> List<'a, 's> {
+    fn new(serializer: &'a mut Serializer<'s>, dims: Option<Shape>, kind: ListKind) -> Self {
+        Self { serializer, dims, numbers: Numbers::default(), others: 0, kind }
+    }
+
+    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        if self.kind == ListKind::Raw {
+            return value.serialize(&mut *self.serializer);
+        }
+        let (mark, sent) = self.begin_item();
+        let stored = value.serialize(&mut *self.serializer);
+        self.end_item(mark, sent, stored)
+    }
+
+    fn begin_item(&mut self) -> (Mark, usize) {
+        let mark = self.serializer.path.push_index(self.others);
+        self.serializer.serde.parent = mark;
+        // A number adds itself. Any other value removes the list.
+        self.serializer.serde.numbers = Some(std::mem::take(&mut self.numbers));
+        (mark, self.serializer.sent)
+    }
+
+    fn end_item(&mut self, mark: Mark, sent: usize, stored: Result<()>) -> Result<()> {
+        stored.map_err(|error| self.serializer.in_part(error))?;
+        match self.serializer.serde.numbers.take() {
+            Some(numbers) => self.numbers = numbers,
+            None => {
+                if self.kind == ListKind::AnyLen {
+                    self.serializer.check_item(sent)?;
+                }
+                self.others += 1;
+            }
+        }
+        self.serializer.path.back_to(mark);
+        if self.others > 0 && self.numbers.len > 0 {
+            return Err(self.serializer.refuse("a list of numbers and something else"));
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        let Self { serializer, dims, numbers, .. } = self;
+        match numbers.dtype {
+            Some(dtype) => {
+                let info = TensorInfo::new(dtype, dims.unwrap_or_else(|| [numbers.len].into()));
+                info.check_payload(numbers.bytes.len() as u64)?;
+                serializer.tensor(&info, &&*numbers.bytes)
+            }
+            None if dims.is_some() => {
+                let instead = "its dtype cannot be told; `#[serde(with = \"tensorfile::array\")]` tells it";
+                let found = "an empty array in ndarray's own representation";
+                Err(Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(serializer.path.name()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+macro_rules! list {
+    ($($kind:ident::$method:ident),*) => {$(
+        impl $kind for List<'_, '_> {
+            type Ok = ();
+            type Error = Error;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+                self.item(value)
+            }
+
+            fn end(self) -> Result<()> {
+                self.finish()
+            }
+        }
+    )*};
+}
+
+list!(SerializeSeq::serialize_element, SerializeTuple::serialize_element, SerializeTupleStruct::serialize_field);
+
+/// Values under the names that are their keys.
+pub struct Map<'a, 's> {
+    serializer: &'a mut Serializer<'s>,
+    map: Mark,
+}
+
+impl SerializeMap for Map<'_, '_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
+        let mut text = String::new();
+        let written = key.write_key(&mut text);
+        written.map_err(|_| self.serializer.in_part(not_a_key()))?;
+        self.map = self.serializer.path.push(&text);
+        self.serializer.serde.parent = self.map;
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
+        let sent = self.serializer.sent;
+        value.serialize(&mut *self.serializer).map_err(|error| self.serializer.in_part(error))?;
+        self.serializer.check_entry(self.map, sent)?;
+        self.serializer.path.back_to(self.map);
+        Ok(())
+    }
+
+    fn end(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Any key that serde's own serializer for formatters takes: strings, numbers and unit variants.
+impl<K: Serialize + ?Sized> MapKey for K {
+    fn write_key(&self, name: &mut String) -> fmt::Result {
+        struct KeyText<'a, T: ?Sized>(&'a T);
+
+        impl<T: Serialize + ?Sized> Display for KeyText<'_, T> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.serialize(f)
+            }
+        }
+
+        write!(name, "{}", KeyText(self))
+    }
+}
+
+/// A struct of named fields, or one that is a tensor.
+pub struct Struct<'a, 's> {
+    serializer: &'a mut Serializer<'s>,
+    kind: StructKind,
+    dtype: Option<Dtype>,
+    shape: Shape,
+    layout: Layout,
+    /// The whole header, if it comes from a type of ours.
+    info: Option<TensorInfo>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StructKind {
+    Fields,
+    /// The fields of [`token::TENSOR_FIELDS`].
+    Tensor,
+    /// The fields of [`token::NDARRAY_FIELDS`].
+    Ndarray,
+}
+
+impl Struct<'_, '_> {
+    /// Stores a field of a header that the serializer has received.
+    fn end_header(&mut self, name: &'static str, stored: Result<()>) -> Result<()> {
+        let header = self.serializer.serde.header.take().unwrap_or_default();
+        stored?;
+        match name {
+            token::HEADER => self.info = header.info,
+            token::DTYPE => self.dtype = header.dtype,
+            token::SHAPE | "dim" => self.shape = header.numbers,
+            token::LAYOUT => self.layout = layout(header)?,
+            // Only ndarray's own struct has a number here.
+            "v" if header.numbers == [1] => {}
+            _ => return Err(not_ours()),
+        }
+        Ok(())
+    }
+
+    fn take_info(&mut self) -> Result<TensorInfo> {
+        match self.info.take() {
+            Some(info) => Ok(info),
+            None => Ok(TensorInfo {
+                dtype: self.dtype.ok_or_else(not_ours)?,
+                shape: std::mem::take(&mut self.shape),
+                layout: std::mem::take(&mut self.layout),
+            }),
+        }
+    }
+}
+
+fn layout(header: Header) -> Result<Layout> {
+    match header.variant {
+        Some(token::ROW_MAJOR) => Ok(Layout::RowMajor),
+        Some(token::BLOB) => Ok(Layout::Blob),
+        Some(token::DIM_ORDER) => {
+            let order: Option<Vec<u8>> = header.numbers.iter().map(|&dim| u8::try_from(dim).ok()).collect();
+            Ok(Layout::from_dim_order(&order.ok_or_else(not_ours)?)?)
+        }
+        Some(token::COO) => Ok(Layout::Coo { entries: *header.numbers.first().ok_or_else(not_ours)? }),
+        _ => Err(not_ours()),
+    }
+}
+
+/// The error for a struct that borrowed our private name, or ndarray's.
+fn not_ours() -> Error {
+    let instead = "a struct `Array` of three fields is taken for ndarray's own, so give it another name";
+    ErrorKind::NotATensor { found: "a struct that is named like a tensor but has other fields", instead }.into()
+}
+
+impl SerializeStruct for Struct<'_, '_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
+        match (self.kind, name) {
+            (StructKind::Fields, _) => {
+                let mark = self.serializer.path.push(name);
+                self.serializer.serde.parent = mark;
+                value.serialize(&mut *self.serializer).map_err(|error| self.serializer.in_part(error))?;
+                self.serializer.path.back_to(mark);
+                Ok(())
+            }
+            (StructKind::Tensor, token::DATA) => {
+                self.serializer.serde.payload = Some(self.take_info()?);
+                let stored = value.serialize(&mut *self.serializer);
+                // A payload in pieces was not taken: the sink asks for it when it is ready.
+                match self.serializer.serde.payload.take() {
+                    Some(info) => self.serializer.tensor(&info, &SerdeData(value)),
+                    None => stored,
+                }
+            }
+            (StructKind::Ndarray, "data") => {
+                self.serializer.serde.dims = Some(std::mem::take(&mut self.shape));
+                value.serialize(&mut *self.serializer)
+            }
+            _ => {
+                self.serializer.serde.header = Some(Header::default());
+                let stored = value.serialize(&mut *self.serializer);
+                self.end_header(name, stored)
+            }
+        }
+    }
+
+    fn end(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A payload that serializes itself as a list of a storage id and pieces.
+struct SerdeData<'a, T: ?Sized>(&'a T);
+
+impl<T: Serialize + ?Sized> TensorData for SerdeData<'_, T> {
+    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        Ok(self.0.serialize(&mut Serializer::over(Target::Bytes(out), ""))?)
+    }
+
+    fn storage_id(&self) -> Option<u64> {
+        let mut id = None;
+        // A payload in pieces is stopped with an error once its storage id is known.
+        let _ = self.0.serialize(&mut Serializer::over(Target::StorageId(&mut id), ""));
+        id
+    }
+}
+
+impl fmt::Debug for List<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("List").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Map<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Map").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Struct<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Struct").finish_non_exhaustive()
+    }
+}

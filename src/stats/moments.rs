@@ -1,0 +1,116 @@
+use super::quantiles::{Quantiles, Real};
+use crate::cast::CHUNK;
+
+/// Counts, range, mean and variance. Those of each chunk are merged, which is numerically stable and passes over memory
+/// once.
+#[derive(Debug, Clone)]
+pub(super) struct Moments {
+    pub(super) nans: u64,
+    pub(super) positive_infinities: u64,
+    pub(super) negative_infinities: u64,
+    /// All others. The following fields are about them.
+    pub(super) finite: u64,
+    pub(super) zeros: u64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) mean: f64,
+    /// The sum of squared differences from the mean.
+    pub(super) squares: f64,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self {
+            nans: 0,
+            positive_infinities: 0,
+            negative_infinities: 0,
+            finite: 0,
+            zeros: 0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            mean: 0.0,
+            squares: 0.0,
+        }
+    }
+}
+
+impl Moments {
+    /// Adds up to a chunk of elements, and the finite ones to `quantiles` too.
+    pub(super) fn add<F: Real>(&mut self, elements: &[F], quantiles: &mut Option<Quantiles>) {
+        let is_finite = |element: &F| element.abs() < F::infinity();
+        let finite_count: u32 = elements.iter().map(|element| u32::from(is_finite(element))).sum();
+        let mut room = [F::zero(); CHUNK];
+        let finite = if finite_count as usize == elements.len() {
+            elements
+        } else {
+            self.add_not_finite(elements);
+            room.iter_mut()
+                .zip(elements.iter().filter(|element| is_finite(element)))
+                .for_each(|(to, from)| *to = *from);
+            &room[..finite_count as usize]
+        };
+        self.merge(&Self::of_finite(finite));
+        if let Some(quantiles) = quantiles {
+            quantiles.add(finite);
+        }
+    }
+
+    fn add_not_finite<F: Real>(&mut self, elements: &[F]) {
+        let count = |is: fn(&F) -> bool| elements.iter().map(|element| u64::from(is(element))).sum::<u64>();
+        self.nans += count(|element| element.is_nan());
+        self.positive_infinities += count(|element| *element == F::infinity());
+        self.negative_infinities += count(|element| *element == F::neg_infinity());
+    }
+
+    fn of_finite<F: Real>(elements: &[F]) -> Self {
+        // Sums and limits of every eighth element, so that eight are done at once.
+        const LANES: usize = 8;
+        let [mut smallest, mut largest] = [[F::infinity(); LANES], [F::neg_infinity(); LANES]];
+        let (mut sums, mut zeros) = ([0.0; LANES], [0_u32; LANES]);
+        let (eights, rest) = elements.as_chunks::<LANES>();
+        let mut add = |lane: usize, element: F| {
+            smallest[lane] = if element < smallest[lane] { element } else { smallest[lane] };
+            largest[lane] = if element > largest[lane] { element } else { largest[lane] };
+            zeros[lane] += u32::from(element == F::zero());
+            sums[lane] += element.into();
+        };
+        eights.iter().for_each(|eight| (0..LANES).for_each(|lane| add(lane, eight[lane])));
+        rest.iter().for_each(|&element| add(0, element));
+
+        let mean = sums.iter().sum::<f64>() / elements.len() as f64;
+        let mut squares = [0.0; LANES];
+        let mut add = |lane: usize, element: F| {
+            let distance = element.into() - mean;
+            squares[lane] += distance * distance;
+        };
+        eights.iter().for_each(|eight| (0..LANES).for_each(|lane| add(lane, eight[lane])));
+        rest.iter().for_each(|&element| add(0, element));
+
+        Self {
+            finite: elements.len() as u64,
+            zeros: zeros.into_iter().map(u64::from).sum(),
+            min: smallest.into_iter().fold(F::infinity(), F::min).into(),
+            max: largest.into_iter().fold(F::neg_infinity(), F::max).into(),
+            mean,
+            squares: squares.iter().sum(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.nans += other.nans;
+        self.positive_infinities += other.positive_infinities;
+        self.negative_infinities += other.negative_infinities;
+        if other.finite == 0 {
+            return;
+        }
+        let (ours, theirs) = (self.finite as f64, other.finite as f64);
+        let (distance, part) = (other.mean - self.mean, theirs / (ours + theirs));
+        self.finite += other.finite;
+        self.zeros += other.zeros;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.mean += distance * part;
+        self.squares += other.squares + distance * distance * ours * part;
+    }
+}

@@ -1,0 +1,207 @@
+use std::fs::File;
+use std::io;
+
+#[cfg(feature = "mmap")]
+use super::mapping::Mapping;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The bytes of an open file.
+#[derive(Debug)]
+pub enum FileStorage {
+    /// All in memory.
+    Memory(Vec<u8>),
+    /// Mapped into memory.
+    #[cfg(feature = "mmap")]
+    Mapped(Mapping),
+    /// Read at positions.
+    Positioned(Positioned),
+    /// Several files as one.
+    #[cfg(feature = "shards")]
+    Joined(Joined),
+}
+
+/// Several files as one. Between two files there is one byte that belongs to neither, so that an empty payload at the end
+/// of a file is not also at the start of the next.
+#[cfg(feature = "shards")]
+#[derive(Debug)]
+pub struct Joined {
+    parts: Vec<FileStorage>,
+    /// The offset of each.
+    starts: Vec<u64>,
+}
+
+#[cfg(feature = "shards")]
+impl Joined {
+    /// Joins one or more files. Returns `None` if they are too long together.
+    pub(crate) fn new(parts: Vec<FileStorage>) -> Option<Self> {
+        let mut starts = Vec::with_capacity(parts.len());
+        let mut start = 0_u64;
+        for part in &parts {
+            starts.push(start);
+            start = start.checked_add(part.len())?.checked_add(1)?;
+        }
+        Some(Self { parts, starts })
+    }
+
+    pub(crate) fn parts(&self) -> &[FileStorage] {
+        &self.parts
+    }
+
+    /// Returns the offset of each file.
+    pub(crate) fn starts(&self) -> &[u64] {
+        &self.starts
+    }
+
+    /// Returns the number of the file that an offset is in, and where that file begins.
+    fn part(&self, offset: u64) -> (usize, u64) {
+        let at = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
+        (at, self.starts[at])
+    }
+}
+
+/// A file that is read at positions.
+#[derive(Debug)]
+pub struct Positioned {
+    file: File,
+    len: u64,
+}
+
+/// The size of the chunks that a payload is written in.
+const CHUNK: usize = 1 << 20;
+
+impl FileStorage {
+    /// Maps the file.
+    #[cfg(feature = "mmap")]
+    pub(crate) fn map(file: &File) -> io::Result<Self> {
+        Mapping::new(file).map(Self::Mapped)
+    }
+
+    /// Reads a file of `len` bytes at positions.
+    pub(crate) fn positioned(file: File, len: u64) -> Self {
+        Self::Positioned(Positioned { file, len })
+    }
+
+    /// The length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            #[cfg(feature = "mmap")]
+            Self::Mapped(mapping) => mapping.len() as u64,
+            Self::Positioned(positioned) => positioned.len,
+            #[cfg(feature = "shards")]
+            Self::Joined(joined) => joined.parts.iter().map(Self::len).sum(),
+        }
+    }
+
+    /// Returns which of several files an offset is in, and where that file begins.
+    pub(crate) fn part(&self, _offset: u64) -> Option<(usize, u64)> {
+        match self {
+            #[cfg(feature = "shards")]
+            Self::Joined(joined) => Some(joined.part(_offset)),
+            _ => None,
+        }
+    }
+
+    /// Returns the file that an offset is in, and the offset within it.
+    fn file(&self, offset: u64) -> (&Self, u64) {
+        match self {
+            #[cfg(feature = "shards")]
+            Self::Joined(joined) => {
+                let (at, start) = joined.part(offset);
+                (&joined.parts[at], offset - start)
+            }
+            _ => (self, offset),
+        }
+    }
+
+    /// Returns the bytes from `offset` to the end of its file, if they are in memory.
+    fn rest(&self, offset: u64) -> Option<&[u8]> {
+        let (file, offset) = self.file(offset);
+        let bytes: &[u8] = match file {
+            Self::Memory(bytes) => bytes,
+            #[cfg(feature = "mmap")]
+            Self::Mapped(mapping) => mapping,
+            _ => return None,
+        };
+        Some(usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default())
+    }
+
+    /// Returns `len` bytes from `offset` on, if the file is in memory.
+    pub(crate) fn borrow(&self, offset: u64, len: u64) -> Option<Result<&[u8]>> {
+        let rest = self.rest(offset)?;
+        let found = usize::try_from(len).ok().and_then(|len| rest.get(..len));
+        Some(found.ok_or_else(|| truncated(offset, len, rest.len() as u64)))
+    }
+
+    /// Fills `bytes` from `offset` on.
+    pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        match self.borrow(offset, bytes.len() as u64) {
+            Some(found) => bytes.copy_from_slice(found?),
+            None => {
+                let read = self.read_some(offset, bytes)?;
+                if read < bytes.len() {
+                    return Err(truncated(offset, bytes.len() as u64, read as u64));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills as much of `bytes` as the file has from `offset` on, and returns how many bytes that is.
+    pub(crate) fn read_some(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        if let Some(rest) = self.rest(offset) {
+            let now = rest.len().min(bytes.len());
+            bytes[..now].copy_from_slice(&rest[..now]);
+            return Ok(now);
+        }
+        let (Self::Positioned(Positioned { file, .. }), start) = self.file(offset) else { return Ok(0) };
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match read_file_at(file, start.saturating_add(filled as u64), &mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(now) => filled += now,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::from(error).at(offset)),
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Writes a range to `out`, in one call if it is in memory.
+    pub(crate) fn write_to(&self, offset: u64, len: u64, out: &mut dyn io::Write) -> io::Result<()> {
+        if let Some(bytes) = self.borrow(offset, len) {
+            return out.write_all(bytes?);
+        }
+        let mut chunk = vec![0; usize::try_from(len).unwrap_or(CHUNK).min(CHUNK)];
+        let mut done = 0;
+        while done < len {
+            let now = usize::try_from(len - done).unwrap_or(CHUNK).min(CHUNK);
+            let read = self.read_some(offset + done, &mut chunk[..now])?;
+            if read < now {
+                return Err(truncated(offset, len, done + read as u64).into());
+            }
+            out.write_all(&chunk[..now])?;
+            done += now as u64;
+        }
+        Ok(())
+    }
+}
+
+fn truncated(offset: u64, needed: u64, left: u64) -> Error {
+    Error::new(ErrorKind::Truncated { needed, left }).at(offset)
+}
+
+#[cfg(unix)]
+fn read_file_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_file_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
+}
+
+#[cfg(not(any(unix, windows)))]
+fn read_file_at(_: &File, _: u64, _: &mut [u8]) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}

@@ -1,0 +1,99 @@
+//! The bytes of a file: in memory, in a mapping, on disk, or in a stream.
+//!
+//! Storage knows ranges of bytes. It does not know formats, dtypes or serde.
+
+mod file;
+#[cfg(feature = "mmap")]
+mod mapping;
+mod positioned;
+mod replace;
+mod rest;
+mod slice;
+mod stream;
+
+use std::ops::Range;
+
+use crate::error::Result;
+
+pub use file::FileStorage;
+#[cfg(feature = "shards")]
+pub use file::Joined;
+pub use positioned::FileReader;
+#[cfg(feature = "shards")]
+pub(crate) use replace::Staged;
+pub(crate) use replace::replace;
+pub use slice::Slice;
+pub use stream::Stream;
+
+/// Bytes at offsets, as the reader of an index sees them.
+///
+/// An index is parsed by asking for ranges, in file order wherever the format allows it. So memory, files and streams
+/// share one parser.
+pub trait ReadAt {
+    /// Returns the length of the file in bytes, if it is known before the end is reached.
+    fn file_len(&self) -> Option<u64>;
+
+    /// Fills `bytes` from `offset` on.
+    ///
+    /// A stream only goes forward: bytes before `offset` are lost unless they were [kept](Self::keep).
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends first.
+    /// - [`ErrorKind::Io`](crate::ErrorKind::Io): reading failed.
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()>;
+
+    /// Fills `bytes`, of which there are at most a few, from `offset` on, and leaves them to be read again.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    fn peek_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.read_at(offset, bytes)
+    }
+
+    /// Returns whether the file ends at `offset`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    fn ends_at(&mut self, offset: u64) -> Result<bool> {
+        Ok(self.file_len() == Some(offset))
+    }
+
+    /// Holds a range in memory if going on would lose it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    fn keep(&mut self, _range: Range<u64>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes everything from here to the end readable in any order. A stream holds up to `limit` bytes for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at), and [`ErrorKind::Limit`](crate::ErrorKind::Limit).
+    fn keep_rest(&mut self, _limit: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// Frees what is held before `offset`. The caller does not ask for it again.
+    fn release(&mut self, _offset: u64) {}
+}
+
+/// [`ReadAt`] with access to payloads.
+pub trait Storage<'de>: ReadAt {
+    /// Returns a range without a copy, if it is in memory that lives as long as the file.
+    fn borrow(&self, _range: Range<u64>) -> Option<Result<&'de [u8]>> {
+        None
+    }
+
+    /// Returns the beginning of a range that is not empty: at least one byte.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReadAt::read_at`].
+    fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]>;
+}

@@ -1,0 +1,71 @@
+use std::ops::Range;
+
+use super::{FileStorage, ReadAt, Storage};
+use crate::error::Result;
+
+/// An open file, read by ranges. Bytes that are in memory are borrowed.
+#[derive(Debug)]
+pub struct FileReader<'f> {
+    storage: &'f FileStorage,
+    /// The bytes last read of a file that is read at positions: headers are close together.
+    window: Vec<u8>,
+    window_start: u64,
+    chunk: Vec<u8>,
+}
+
+/// The size of a read when only a few bytes are asked for.
+const WINDOW: usize = 4096;
+
+/// The size of a chunk of a payload.
+const CHUNK: usize = 1 << 20;
+
+impl<'f> FileReader<'f> {
+    pub(crate) fn new(storage: &'f FileStorage) -> Self {
+        Self { storage, window: Vec::new(), window_start: 0, chunk: Vec::new() }
+    }
+
+    fn in_window(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let at = usize::try_from(offset.checked_sub(self.window_start)?).ok()?;
+        self.window.get(at..at.checked_add(len)?)
+    }
+}
+
+impl ReadAt for FileReader<'_> {
+    fn file_len(&self) -> Option<u64> {
+        Some(self.storage.len())
+    }
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        if bytes.len() > WINDOW || matches!(self.storage.borrow(offset, 0), Some(Ok(_))) {
+            return self.storage.read_at(offset, bytes);
+        }
+        if self.in_window(offset, bytes.len()).is_none() {
+            self.window.resize(WINDOW, 0);
+            let read = self.storage.read_some(offset, &mut self.window)?;
+            self.window.truncate(read);
+            self.window_start = offset;
+        }
+        match self.in_window(offset, bytes.len()) {
+            Some(found) => bytes.copy_from_slice(found),
+            // The file ends here. Reading exactly these bytes gives the right error.
+            None => self.storage.read_at(offset, bytes)?,
+        }
+        Ok(())
+    }
+}
+
+impl<'f> Storage<'f> for FileReader<'f> {
+    fn borrow(&self, range: Range<u64>) -> Option<Result<&'f [u8]>> {
+        self.storage.borrow(range.start, range.end - range.start)
+    }
+
+    fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
+        if let Some(bytes) = self.borrow(range.clone()) {
+            return bytes;
+        }
+        let len = usize::try_from(range.end - range.start).unwrap_or(CHUNK).min(CHUNK);
+        self.chunk.resize(len, 0);
+        self.storage.read_at(range.start, &mut self.chunk)?;
+        Ok(&self.chunk)
+    }
+}

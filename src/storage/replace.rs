@@ -1,0 +1,315 @@
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, Result};
+
+/// Replaces or creates the file at `path` by one that `fill` writes: whole and durable, or the old file stays.
+///
+/// The new file is written next to the old one, with its permissions, is flushed to disk and then renamed. If there is
+/// no old file, the permissions are those of any new file. If the path is a symbolic link, its target is replaced.
+pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+    replace_in_steps(path, fill, &mut |_| Ok(()))
+}
+
+/// The steps of a replacement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Create,
+    Permit,
+    Sync,
+    Rename,
+    SyncFolder,
+}
+
+/// As [`replace`], with a call before each step, which may fail instead of it.
+fn replace_in_steps(
+    path: &Path,
+    fill: impl FnOnce(&mut File) -> Result<()>,
+    before: &mut dyn FnMut(Step) -> io::Result<()>,
+) -> Result<()> {
+    Staged::in_steps(path, fill, before)?.put_in_steps(before)
+}
+
+/// A complete file on disk that is not renamed yet. It is removed when this goes out of scope before that.
+pub(crate) struct Staged {
+    /// The path that the caller gave.
+    named: PathBuf,
+    /// The path after following symbolic links.
+    path: PathBuf,
+    /// There is an old file.
+    #[cfg_attr(not(feature = "shards"), expect(dead_code, reason = "a single file is renamed at once"))]
+    replaces: bool,
+    new: Temporary,
+}
+
+impl Staged {
+    /// Writes the new file, as [`replace`] does, without renaming it.
+    #[cfg(feature = "shards")]
+    pub(crate) fn new(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<Self> {
+        Self::in_steps(path, fill, &mut |_| Ok(()))
+    }
+
+    fn in_steps(
+        given: &Path,
+        fill: impl FnOnce(&mut File) -> Result<()>,
+        before: &mut dyn FnMut(Step) -> io::Result<()>,
+    ) -> Result<Self> {
+        let path = follow(given).map_err(|error| named(given, error))?;
+        let old = look(&path).map_err(|error| named(given, error))?;
+        before(Step::Create)?;
+        let created = create_temporary(&path, old.is_some());
+        let (mut file, new) = created.map_err(|error| named(given, creation_failed(error)))?;
+        before(Step::Permit)?;
+        let replaces = old.is_some();
+        if let Some(old) = old {
+            permit(&file, &old).map_err(|error| named(given, error))?;
+        }
+        fill(&mut file).map_err(|error| in_path(given, error))?;
+        before(Step::Sync)?;
+        file.sync_all().map_err(|error| named(given, error))?;
+        Ok(Self { named: given.to_owned(), path, replaces, new })
+    }
+
+    /// Returns whether there was an old file.
+    #[cfg(feature = "shards")]
+    pub(crate) fn replaces(&self) -> bool {
+        self.replaces
+    }
+
+    /// Renames the file.
+    #[cfg(feature = "shards")]
+    pub(crate) fn put(self) -> Result<()> {
+        self.put_in_steps(&mut |_| Ok(()))
+    }
+
+    fn put_in_steps(self, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<()> {
+        let Self { named: given, path, new, .. } = self;
+        before(Step::Rename)?;
+        fs::rename(&new.0, &path).map_err(|error| named(&given, error))?;
+        std::mem::forget(new);
+        before(Step::SyncFolder)?;
+        Ok(sync_folder(&path).map_err(|error| named(&given, error))?)
+    }
+
+    /// Removes the old file, if there is one.
+    #[cfg(feature = "shards")]
+    pub(crate) fn clear(&self) -> Result<()> {
+        match fs::remove_file(&self.path) {
+            Ok(()) => Ok(sync_folder(&self.path).map_err(|error| named(&self.named, error))?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(named(&self.named, error).into()),
+        }
+    }
+}
+
+/// Names the file in an error of writing it.
+fn in_path(path: &Path, error: Error) -> Error {
+    match error.into_io() {
+        Ok(error) => named(path, error).into(),
+        Err(error) => error,
+    }
+}
+
+fn named(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Follows symbolic links, the last of which may be dangling.
+fn follow(path: &Path) -> io::Result<PathBuf> {
+    /// The number of links that Linux follows.
+    const LINKS: usize = 40;
+
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            // It is not a link, or does not exist.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("leads through too many symbolic links"))
+}
+
+/// Returns the metadata of the file that is to be replaced, if there is one.
+fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
+    match fs::metadata(path) {
+        Ok(old) if old.is_file() => Ok(Some(old)),
+        Ok(old) if old.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(_) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is not a regular file, so it cannot be replaced; write to it instead",
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Explains that the folder does not allow it.
+fn creation_failed(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot create a file next to it, to replace it: {error}"))
+}
+
+/// A file that is removed when this goes out of scope.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // An error here would hide the one that led to this.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Creates an empty file in the same folder. If it is `private`, only its owner may read it.
+fn create_temporary(path: &Path, private: bool) -> io::Result<(File, Temporary)> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+
+    loop {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut name = OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".{}-{count}.tmp", std::process::id()));
+        let temporary = path.with_file_name(name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        if private {
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        }
+        #[cfg(not(unix))]
+        let _ = private;
+        match options.open(&temporary) {
+            Ok(file) => return Ok((file, Temporary(temporary))),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Gives a file the permissions of another, and its owner if that is allowed.
+fn permit(file: &File, like: &fs::Metadata) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, fchown};
+
+        let own = file.metadata()?;
+        if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
+            // Only the superuser may change the owner. A file of ours is better than none, but another group than the
+            // old one must not get access.
+            let is_ours = fchown(file, Some(like.uid()), Some(like.gid())).is_err();
+            if is_ours && own.gid() != like.gid() && fchown(file, None, Some(like.gid())).is_err() {
+                use std::os::unix::fs::PermissionsExt;
+
+                return file.set_permissions(fs::Permissions::from_mode(like.permissions().mode() & 0o707));
+            }
+        }
+    }
+    file.set_permissions(like.permissions())
+}
+
+/// Flushes the new name to disk.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let synced = File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+        // The file is already renamed. If the folder may not be read, or its file system cannot do this, the system
+        // flushes it later.
+        use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+        match synced {
+            Err(error) if matches!(error.kind(), PermissionDenied | InvalidInput | Unsupported) => Ok(()),
+            synced => synced,
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn fill(new: &mut File) -> Result<()> {
+        Ok(new.write_all(b"new")?)
+    }
+
+    #[test]
+    fn a_failure_at_any_step_leaves_a_whole_file_and_nothing_else() {
+        for fault in [Step::Create, Step::Permit, Step::Sync, Step::Rename, Step::SyncFolder] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            fs::write(&path, "old").unwrap();
+            let fail = |step| if step == fault { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) };
+            replace_in_steps(&path, fill, &mut { fail }).unwrap_err();
+            let expected = if fault == Step::SyncFolder { "new" } else { "old" };
+            assert_eq!(fs::read_to_string(&path).unwrap(), expected, "{fault:?}");
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_crash_before_the_rename_leaves_the_old_file() {
+        for fault in [Step::Permit, Step::Sync, Step::Rename] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("file");
+            fs::write(&path, "old").unwrap();
+            // The state on disk that a process leaves if it dies here.
+            let look = |step| {
+                if step == fault {
+                    assert_eq!(fs::read_to_string(&path)?, "old", "{fault:?}");
+                }
+                Ok(())
+            };
+            replace_in_steps(&path, fill, &mut { look }).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn keeps_permissions_and_links() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("file"), folder.path().join("link"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        replace(&link, fill).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+
+        fs::remove_file(&path).unwrap();
+        replace(&link, fill).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new", "a dangling link is followed");
+        let fresh = folder.path().join("fresh");
+        fs::write(&fresh, "").unwrap();
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&path), mode(&fresh), "a new file has the permissions of any new file");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn rejects_paths_that_cannot_be_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let (missing, circle) = (folder.path().join("no/file"), folder.path().join("circle"));
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        for (path, expected) in [
+            (Path::new("/dev/null"), "is not a regular file, so it cannot be replaced; write to it instead"),
+            (&missing, "cannot create a file next to it, to replace it: No such file or directory (os error 2)"),
+            (&circle, "leads through too many symbolic links"),
+            (folder.path(), "is a directory"),
+        ] {
+            let error = replace(path, |_| unreachable!("there is nothing to write to")).unwrap_err();
+            assert_eq!(error.to_string(), format!("{}: {expected}", path.display()));
+        }
+    }
+}

@@ -1,0 +1,41 @@
+use std::ops::Range;
+
+use super::{ReadAt, Storage};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A file in memory. Payloads are borrowed from it.
+#[derive(Debug, Clone, Copy)]
+pub struct Slice<'de>(&'de [u8]);
+
+impl<'de> Slice<'de> {
+    pub(crate) fn new(file: &'de [u8]) -> Self {
+        Self(file)
+    }
+
+    fn get(&self, offset: u64, len: u64) -> Result<&'de [u8]> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..)).unwrap_or_default();
+        let bytes = usize::try_from(len).ok().and_then(|len| rest.get(..len));
+        bytes.ok_or_else(|| Error::new(ErrorKind::Truncated { needed: len, left: rest.len() as u64 }).at(offset))
+    }
+}
+
+impl ReadAt for Slice<'_> {
+    fn file_len(&self) -> Option<u64> {
+        Some(self.0.len() as u64)
+    }
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(self.get(offset, bytes.len() as u64)?);
+        Ok(())
+    }
+}
+
+impl<'de> Storage<'de> for Slice<'de> {
+    fn borrow(&self, range: Range<u64>) -> Option<Result<&'de [u8]>> {
+        Some(self.get(range.start, range.end - range.start))
+    }
+
+    fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
+        self.get(range.start, range.end - range.start)
+    }
+}

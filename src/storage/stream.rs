@@ -1,0 +1,219 @@
+use std::collections::HashMap;
+use std::io::{ErrorKind as IoErrorKind, Read};
+use std::ops::Range;
+
+use super::rest::Rest;
+use super::{ReadAt, Storage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::grow;
+
+/// A file that is read once, from front to back.
+#[derive(Debug)]
+pub struct Stream<R> {
+    reader: R,
+    buffer: Vec<u8>,
+    /// The part of the buffer that was read from the stream and not taken yet.
+    ready: Range<usize>,
+    position: u64,
+    /// Payloads that were skipped and may be asked for later, by offset.
+    kept: HashMap<u64, Vec<u8>>,
+    /// The kept payload that was asked for last.
+    current: Vec<u8>,
+    /// Everything from an offset on, once the tensors are not read in file order.
+    rest: Option<Rest>,
+}
+
+/// The size of a read; also the largest chunk of a payload.
+const BUFFER: usize = 256 * 1024;
+
+impl<R: Read> Stream<R> {
+    pub(crate) fn new(reader: R) -> Self {
+        Self {
+            reader,
+            buffer: vec![0; BUFFER],
+            ready: 0..0,
+            position: 0,
+            kept: HashMap::new(),
+            current: Vec::new(),
+            rest: None,
+        }
+    }
+
+    /// Returns the next bytes: at least `at_least`, or fewer at the end of the stream.
+    fn fill(&mut self, at_least: usize) -> Result<&[u8]> {
+        debug_assert!(at_least <= BUFFER, "more than the buffer holds");
+        while self.ready.len() < at_least {
+            self.buffer.copy_within(self.ready.clone(), 0);
+            self.ready = 0..self.ready.len();
+            match self.reader.read(&mut self.buffer[self.ready.end..]) {
+                Ok(0) => break,
+                Ok(len) => self.ready.end += len,
+                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::from(error).at(self.position)),
+            }
+        }
+        Ok(&self.buffer[self.ready.clone()])
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.ready.start += len;
+        self.position += len as u64;
+    }
+
+    /// Takes the next bytes from the buffer: at least one, and at most `most`.
+    fn take(&mut self, most: u64) -> Result<&[u8]> {
+        let ready = self.fill(1)?.len();
+        if ready == 0 {
+            return Err(truncated(self.position, most, 0));
+        }
+        let now = ready.min(usize::try_from(most).unwrap_or(usize::MAX));
+        self.consume(now);
+        Ok(&self.buffer[self.ready.start - now..self.ready.start])
+    }
+
+    /// Skips to `offset`, where `len` bytes are wanted.
+    fn skip_to(&mut self, offset: u64, len: u64) -> Result<()> {
+        debug_assert!(offset >= self.position, "a stream only goes forward");
+        while self.position < offset {
+            let skipped = self.take(offset - self.position).map(drop);
+            skipped.map_err(|error| match error.kind() {
+                ErrorKind::Truncated { .. } => truncated(offset, len, 0),
+                _ => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Copies bytes that are held in memory. Returns `None` if they are not.
+    fn copy_held(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<()>> {
+        let rest = self.rest.as_ref().filter(|rest| rest.holds(offset))?;
+        let mut at = 0;
+        while at < bytes.len() {
+            let piece = rest.piece(offset.saturating_add(at as u64), (bytes.len() - at) as u64);
+            if piece.is_empty() {
+                return Some(Err(truncated(offset, bytes.len() as u64, at as u64)));
+            }
+            bytes[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        Some(Ok(()))
+    }
+}
+
+fn truncated(offset: u64, needed: u64, left: u64) -> Error {
+    Error::new(ErrorKind::Truncated { needed, left }).at(offset)
+}
+
+impl<R: Read> ReadAt for Stream<R> {
+    fn file_len(&self) -> Option<u64> {
+        self.rest.as_ref().map(Rest::end)
+    }
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        if let Some(held) = self.copy_held(offset, bytes) {
+            return held;
+        }
+        self.skip_to(offset, bytes.len() as u64)?;
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let chunk = self.take((bytes.len() - filled) as u64).map_err(|error| match error.kind() {
+                ErrorKind::Truncated { .. } => truncated(offset, bytes.len() as u64, filled as u64),
+                _ => error,
+            })?;
+            bytes[filled..filled + chunk.len()].copy_from_slice(chunk);
+            filled += chunk.len();
+        }
+        Ok(())
+    }
+
+    fn peek_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        if let Some(held) = self.copy_held(offset, bytes) {
+            return held;
+        }
+        self.skip_to(offset, bytes.len() as u64)?;
+        let ready = self.fill(bytes.len())?;
+        let (found, len) = (ready.len(), bytes.len());
+        let ready = ready.get(..len).ok_or_else(|| truncated(offset, len as u64, found as u64))?;
+        bytes.copy_from_slice(ready);
+        Ok(())
+    }
+
+    fn ends_at(&mut self, offset: u64) -> Result<bool> {
+        if let Some(len) = self.file_len() {
+            return Ok(offset == len);
+        }
+        let (start, len) = (self.position, offset.saturating_sub(self.position));
+        while self.position < offset {
+            let done = self.position - start;
+            self.take(len - done).map(drop).map_err(|error| match error.kind() {
+                // The bytes up to the offset are what is missing.
+                ErrorKind::Truncated { .. } => truncated(start, len, done),
+                _ => error,
+            })?;
+        }
+        self.fill(1).map(<[u8]>::is_empty)
+    }
+
+    fn keep(&mut self, range: Range<u64>) -> Result<()> {
+        if self.rest.is_none() && !range.is_empty() && !self.kept.contains_key(&range.start) {
+            let len = range.end - range.start;
+            self.skip_to(range.start, len)?;
+            let mut bytes = Vec::new();
+            while self.position < range.end {
+                let done = bytes.len() as u64;
+                let chunk = self.take(len - done).map_err(|error| match error.kind() {
+                    ErrorKind::Truncated { .. } => truncated(range.start, len, done),
+                    _ => error,
+                })?;
+                grow(&mut bytes, chunk.len(), usize::try_from(len).unwrap_or(usize::MAX));
+                bytes.extend_from_slice(chunk);
+            }
+            self.kept.insert(range.start, bytes);
+        }
+        Ok(())
+    }
+
+    fn keep_rest(&mut self, limit: u64) -> Result<()> {
+        let mut rest = Rest::new(self.position);
+        loop {
+            let chunk = self.fill(1)?;
+            if chunk.is_empty() {
+                break;
+            }
+            rest.push(chunk);
+            let len = chunk.len();
+            self.consume(len);
+            if rest.len() > limit {
+                let what = "the length of a stream that cannot be read in order";
+                return Err(ErrorKind::Limit { what, found: rest.len(), limit }.into());
+            }
+        }
+        self.rest = Some(rest);
+        Ok(())
+    }
+
+    fn release(&mut self, offset: u64) {
+        if let Some(rest) = &mut self.rest {
+            rest.release(offset);
+        }
+    }
+}
+
+impl<'de, R: Read> Storage<'de> for Stream<R> {
+    fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
+        let len = range.end - range.start;
+        if self.rest.as_ref().is_some_and(|rest| rest.holds(range.start)) {
+            let rest = self.rest.as_ref().expect("it holds the range");
+            return match rest.piece(range.start, len) {
+                [] => Err(truncated(range.start, len, 0)),
+                chunk => Ok(chunk),
+            };
+        }
+        if let Some(kept) = self.kept.remove(&range.start) {
+            self.current = kept;
+            return Ok(&self.current);
+        }
+        self.skip_to(range.start, len)?;
+        self.take(len)
+    }
+}

@@ -1,0 +1,145 @@
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::file::{File, FileTensor};
+use crate::tensor::Layout;
+
+/// The bytes of a file, counted: payload, and what lies before, between and after the payloads.
+///
+/// `payload + before + between + after` is the length of the file.
+///
+/// ```
+/// use tensorfile::view::ByteMap;
+///
+/// // Two payloads in a file of 32 bytes.
+/// let map = ByteMap::new([8..16, 20..24], 32);
+/// assert_eq!((map.payload, map.before, map.between, map.after), (12, 8, 4, 8));
+/// assert_eq!(map.alignment, Some(4));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ByteMap {
+    /// Bytes that belong to at least one payload.
+    pub payload: u64,
+    /// Bytes that payloads share: each counts once for every payload after the first.
+    pub shared: u64,
+    /// Bytes before the first payload.
+    pub before: u64,
+    /// Bytes between payloads: padding, record headers, and unused bytes.
+    pub between: u64,
+    /// The number of gaps that `between` counts.
+    pub gaps: u64,
+    /// The length of the longest of these gaps.
+    pub largest_gap: u64,
+    /// Bytes after the last payload.
+    pub after: u64,
+    /// The largest power of two that divides the offset of every payload; `None` if there is no payload.
+    pub alignment: Option<u64>,
+}
+
+impl ByteMap {
+    /// Counts the bytes of an open file. Nothing is read.
+    ///
+    /// In a checkpoint with several shards, bytes after the last payload of a shard count as [`after`](Self::after).
+    #[must_use]
+    pub fn of_file(file: &File) -> Self {
+        if file.shards().is_empty() {
+            return Self::new(file.tensors().map(|tensor| tensor.range()), file.file_bytes());
+        }
+        // Offsets count from the start of each shard.
+        let mut shards: HashMap<_, Vec<Range<u64>>> = HashMap::new();
+        for tensor in file.tensors() {
+            shards.entry(tensor.path()).or_default().push(tensor.range());
+        }
+        let mut map = Self::default();
+        for payloads in shards.into_values() {
+            let end = payloads.iter().map(|payload| payload.end).max().unwrap_or_default();
+            map.add(&Self::new(payloads, end));
+        }
+        map.after = file.file_bytes().saturating_sub(map.payload + map.before + map.between);
+        map
+    }
+
+    /// Counts the bytes of a file of `file_bytes` bytes with payloads at these ranges. Empty ranges are ignored.
+    #[must_use]
+    pub fn new(payloads: impl IntoIterator<Item = Range<u64>>, file_bytes: u64) -> Self {
+        let mut payloads: Vec<Range<u64>> = payloads.into_iter().filter(|payload| !payload.is_empty()).collect();
+        payloads.sort_unstable_by_key(|payload| (payload.start, payload.end));
+        let Some(first) = payloads.first() else { return Self { before: file_bytes, ..Self::default() } };
+
+        let mut map = Self { before: first.start, ..Self::default() };
+        let offsets = payloads.iter().fold(0, |offsets, payload| offsets | payload.start);
+        map.alignment = 1_u64.checked_shl(offsets.trailing_zeros());
+        let mut end = first.start;
+        for payload in payloads {
+            if let Some(gap) = payload.start.checked_sub(end).filter(|gap| *gap > 0) {
+                map.between += gap;
+                map.gaps += 1;
+                map.largest_gap = map.largest_gap.max(gap);
+            }
+            let new = payload.end.saturating_sub(payload.start.max(end));
+            map.payload += new;
+            map.shared = map.shared.saturating_add(payload.end - payload.start - new);
+            end = end.max(payload.end);
+        }
+        map.after = file_bytes.saturating_sub(end);
+        map
+    }
+
+    fn add(&mut self, shard: &Self) {
+        self.payload += shard.payload;
+        self.shared = self.shared.saturating_add(shard.shared);
+        self.before += shard.before;
+        self.between += shard.between;
+        self.gaps += shard.gaps;
+        self.largest_gap = self.largest_gap.max(shard.largest_gap);
+        self.alignment = [self.alignment, shard.alignment].into_iter().flatten().min();
+    }
+}
+
+/// Returns whether the payload of a tensor starts at a multiple of its element size in the file.
+///
+/// If it does not, arrays cannot borrow it from a mapped file. Empty, sparse and compressed tensors and blobs, which arrays
+/// never borrow, count as aligned.
+#[must_use]
+pub fn is_aligned(tensor: &FileTensor<'_>) -> bool {
+    let range = tensor.range();
+    let is_compressed = range.end - range.start != tensor.payload_bytes();
+    let is_dense = matches!(tensor.layout(), Layout::RowMajor | Layout::DimOrder(_));
+    let alignment = tensor.dtype().block_bytes() as u64;
+    !is_dense || is_compressed || range.is_empty() || range.start.is_multiple_of(alignment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_every_byte() {
+        let payloads = [64..72, 16..32, 48..64, 48..64, 20..24, 7..7];
+        let map = ByteMap::new(payloads, 80);
+        let expected = ByteMap {
+            payload: 40,
+            shared: 20,
+            before: 16,
+            between: 16,
+            gaps: 1,
+            largest_gap: 16,
+            after: 8,
+            alignment: Some(4),
+        };
+        assert_eq!(map, expected);
+        assert_eq!(map.before + map.payload + map.between + map.after, 80);
+    }
+
+    #[test]
+    fn a_file_without_payload_is_all_before() {
+        assert_eq!(ByteMap::new(std::iter::once(8..8), 24), ByteMap { before: 24, ..ByteMap::default() });
+    }
+
+    #[test]
+    fn alignment_is_that_of_every_offset() {
+        assert_eq!(ByteMap::new(std::iter::once(0..4), 4).alignment, None);
+        assert_eq!(ByteMap::new([0..4, 32..36], 36).alignment, Some(32));
+    }
+}

@@ -1,0 +1,287 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use indexmap::IndexMap;
+
+use crate::cast::{CastReport, Caster};
+use crate::error::Result;
+use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
+use crate::tensor::{Dtype, Layout, TensorInfo};
+
+/// The number of bytes that are cast at once.
+const PIECE: usize = 1 << 20;
+
+/// The tensors of another collection in other dtypes, cast while they are written.
+///
+/// Each number becomes the nearest one, as [`Caster`] describes. [`casts`](Self::casts) reports how many changed.
+///
+/// ```
+/// use tensorfile::view::CastView;
+/// use tensorfile::{Dtype, Tensor, TensorMap, TensorRecord, TensorSink, Tensors};
+///
+/// struct Written(Vec<u8>);
+///
+/// impl TensorSink for Written {
+///     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> tensorfile::Result<()> {
+///         Ok(tensor.data.write_to(&mut self.0)?)
+///     }
+/// }
+///
+/// let map: TensorMap = [("weight", Tensor::from_slice(&[1.0_f32, 0.1], [2])?)].into_iter().collect();
+/// let view = CastView::new(&map, |_, _| Dtype::F64);
+/// let mut written = Written(Vec::new());
+/// view.send(&mut written)?;
+/// assert_eq!(written.0, Tensor::from_slice(&[1.0_f64, f64::from(0.1_f32)], [2])?.as_bytes());
+/// assert!(view.casts()[0].report.is_exact());
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+pub struct CastView<'t> {
+    tensors: &'t dyn Tensors,
+    target: Box<Target<'t>>,
+    state: Mutex<State>,
+}
+
+/// Returns the dtype of a tensor with a name and an info.
+type Target<'t> = dyn Fn(&str, &TensorInfo) -> Dtype + 't;
+
+/// A tensor that a [`CastView`] casts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TensorCast {
+    /// The name of the tensor.
+    pub name: String,
+    /// The dtype it has.
+    pub from: Dtype,
+    /// The dtype it is cast to.
+    pub to: Dtype,
+    /// The numbers that changed when the tensor was last written; all zero before that.
+    pub report: CastReport,
+}
+
+#[derive(Default)]
+struct State {
+    casts: IndexMap<String, TensorCast>,
+    /// Ids of storage, by the id and the dtypes before and after the cast.
+    storage: HashMap<(u64, Dtype, Dtype), u64>,
+}
+
+impl<'t> CastView<'t> {
+    /// Returns the tensors in the dtypes that `target` returns for each name and info.
+    ///
+    /// A tensor for which `target` returns the dtype that it has is passed on unchanged, and so is a blob. Dtypes that
+    /// cannot be cast to each other, see [`Caster::between_kinds`], are an error when the view is written.
+    pub fn new(tensors: &'t dyn Tensors, target: impl Fn(&str, &TensorInfo) -> Dtype + 't) -> Self {
+        Self { tensors, target: Box::new(target), state: Mutex::default() }
+    }
+
+    /// Returns the tensors that were cast, in order: those that were sent so far, with the report of the last time that
+    /// each was written.
+    #[must_use]
+    pub fn casts(&self) -> Vec<TensorCast> {
+        self.state().casts.values().cloned().collect()
+    }
+
+    fn target(&self, name: &str, info: &TensorInfo) -> Dtype {
+        if info.layout == Layout::Blob { info.dtype } else { (self.target)(name, info) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs while it is locked, so that it is always whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tensors for CastView<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        self.tensors.send(&mut CastSink { view: self, sink })
+    }
+}
+
+struct CastSink<'a, 't> {
+    view: &'a CastView<'t>,
+    sink: &'a mut dyn TensorSink,
+}
+
+impl TensorSink for CastSink<'_, '_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let (name, from) = (tensor.name, tensor.info.dtype);
+        let to = self.view.target(name, tensor.info);
+        // Tied tensors have the same bytes, which they keep only if they are cast alike.
+        let tied = tensor.tied.filter(|tied| self.view.target(tied, tensor.info) == to);
+        let caster = match from == to {
+            true => None,
+            false => Some(Caster::between_kinds(from, to).map_err(|error| error.in_tensor(name))?),
+        };
+        if caster.is_some() {
+            let cast = || TensorCast { name: name.to_owned(), from, to, report: CastReport::default() };
+            self.view.state().casts.entry(name.to_owned()).or_insert_with(cast);
+        }
+        let info = TensorInfo { dtype: to, ..tensor.info.clone() };
+        let data = CastData { view: self.view, source: tensor, caster, to };
+        self.sink.tensor(&TensorRecord { info: &info, data: &data, tied, ..*tensor })
+    }
+}
+
+struct CastData<'a, 't> {
+    view: &'a CastView<'t>,
+    source: &'a TensorRecord<'a>,
+    /// `None` if the tensor keeps its dtype.
+    caster: Option<Caster>,
+    to: Dtype,
+}
+
+impl CastData<'_, '_> {
+    /// Returns the bytes before the elements: the coordinates of a sparse tensor.
+    fn coordinate_bytes(&self) -> usize {
+        let info = self.source.info;
+        match info.layout {
+            Layout::Coo { entries } => {
+                let elements = info.dtype.bytes_for(entries).unwrap_or_default();
+                info.payload_bytes().unwrap_or_default().saturating_sub(elements)
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl TensorData for CastData<'_, '_> {
+    fn as_bytes(&self) -> Option<&[u8]> {
+        self.source.data.as_bytes().filter(|_| self.caster.is_none())
+    }
+
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Some(caster) = &self.caster else { return self.source.data.write_to(out) };
+        let (caster, skip) = (caster.clone(), self.coordinate_bytes());
+        let mut writer = CastWriter { caster, skip, cast: Vec::new(), out };
+        self.source.data.write_to(&mut writer)?;
+        if let Some(cast) = self.view.state().casts.get_mut(self.source.name) {
+            cast.report = writer.caster.report().clone();
+        }
+        Ok(())
+    }
+
+    /// The same bytes cast in the same way have the same id.
+    fn storage_id(&self) -> Option<u64> {
+        let key = (self.source.data.storage_id()?, self.source.info.dtype, self.to);
+        let mut state = self.view.state();
+        let next = state.storage.len() as u64;
+        Some(*state.storage.entry(key).or_insert(next))
+    }
+}
+
+/// Casts what is written to it, but for the first `skip` bytes.
+struct CastWriter<'a> {
+    caster: Caster,
+    skip: usize,
+    cast: Vec<u8>,
+    out: &'a mut dyn Write,
+}
+
+impl Write for CastWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.skip > 0 {
+            let written = self.out.write(&bytes[..bytes.len().min(self.skip)])?;
+            self.skip -= written;
+            return Ok(written);
+        }
+        let piece = &bytes[..bytes.len().min(PIECE)];
+        self.cast.clear();
+        self.caster.cast(piece, &mut self.cast);
+        self.out.write_all(&self.cast)?;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl fmt::Debug for CastView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CastView").field("casts", &self.state().casts.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::support::{Sent, Stored, tied};
+    use super::*;
+    use crate::tensor::{CooTensor, Tensor, TensorMap};
+
+    fn floats_to_f16(_: &str, info: &TensorInfo) -> Dtype {
+        if info.dtype.is_float() { Dtype::F16 } else { info.dtype }
+    }
+
+    #[test]
+    fn casts_pieces_that_cut_elements() {
+        let bytes = Tensor::from_slice(&[1.0_f32, 0.1, 1e9, -2.0], [4]).unwrap().as_bytes().to_vec();
+        let tensors = vec![("a", Stored::new(Dtype::F32, &bytes, 0)), ("b", Stored::new(Dtype::U8, &[7; 5], 1))];
+        let view = CastView::new(&tensors, floats_to_f16);
+        let sent = Sent::by(&view);
+        let halves = [1.0, 0.1, 1e9, -2.0].map(half::f16::from_f32);
+        assert_eq!(sent.0[0].bytes, Tensor::from_slice(&halves, [4]).unwrap().as_bytes());
+        assert_eq!(sent.0[0].info, TensorInfo::new(Dtype::F16, [4]));
+        assert_eq!(sent.0[1].bytes, [7; 5]);
+
+        let casts = view.casts();
+        assert_eq!(casts.len(), 1);
+        assert_eq!((casts[0].name.as_str(), casts[0].from, casts[0].to), ("a", Dtype::F32, Dtype::F16));
+        assert_eq!((casts[0].report.elements, casts[0].report.rounded, casts[0].report.overflowed), (4, 1, 1));
+        // Written again, the numbers are not counted twice.
+        Sent::by(&view);
+        assert_eq!(view.casts(), casts);
+    }
+
+    #[test]
+    fn coordinates_of_sparse_tensors_are_kept() {
+        let sparse = CooTensor::new([3, 300], vec![0, 1, 2, 299], vec![1.5_f32, -2.0]).unwrap();
+        let map: TensorMap = [("a", sparse.to_tensor())].into_iter().collect();
+        let sent = Sent::by(&CastView::new(&map, floats_to_f16));
+        let values = vec![half::f16::from_f32(1.5), half::f16::from_f32(-2.0)];
+        let expected = CooTensor::new([3, 300], vec![0, 1, 2, 299], values).unwrap().to_tensor();
+        assert_eq!((&sent.0[0].info, sent.0[0].bytes.as_slice()), (expected.info(), expected.as_bytes()));
+    }
+
+    #[test]
+    fn blobs_are_not_cast() {
+        let blob = Stored { info: TensorInfo::blob(3), bytes: vec![1, 2, 3], storage_id: 0 };
+        let sent = Sent::by(&CastView::new(&vec![("a", blob)], |_, _| Dtype::F32));
+        assert_eq!((sent.0[0].info.dtype, sent.0[0].bytes.as_slice()), (Dtype::U8, &[1, 2, 3][..]));
+    }
+
+    #[test]
+    fn refuses_dtypes_without_numbers() {
+        let tensors = vec![("a", Stored::new(Dtype::Bool, &[1], 0))];
+        let error = CastView::new(&tensors, |_, _| Dtype::F32).send(&mut Sent::default()).unwrap_err();
+        assert_eq!(error.to_string(), "tensor `a`: cannot cast bool to f32; only integers and floats are cast");
+    }
+
+    #[test]
+    fn storage_is_shared_by_tensors_cast_alike() {
+        let stored = |dtype, id| Stored::new(dtype, &[0; 8], id);
+        let tensors = vec![
+            ("a", stored(Dtype::F32, 900)),
+            ("b", stored(Dtype::F32, 900)),
+            ("a.other", stored(Dtype::F32, 900)),
+            ("bits", stored(Dtype::U32, 900)),
+            ("c", stored(Dtype::F32, 0)),
+        ];
+        let target = |name: &str, info: &TensorInfo| {
+            if name.ends_with("other") { Dtype::F64 } else { floats_to_f16(name, info) }
+        };
+        let view = CastView::new(&tensors, target);
+        for _ in 0..2 {
+            let ids: Vec<_> = Sent::by(&view).0.iter().map(|tensor| tensor.storage_id.unwrap()).collect();
+            assert_eq!(ids, [0, 0, 1, 2, 3]);
+        }
+    }
+
+    #[test]
+    fn ties_between_different_casts_are_dropped() {
+        let tensors = tied(&[("a", None), ("b", Some("a")), ("c", Some("a"))]);
+        let view = CastView::new(&tensors, |name, _| if name == "c" { Dtype::F64 } else { Dtype::F16 });
+        assert_eq!(Sent::by(&view).ties(), [None, Some("a"), None]);
+    }
+}

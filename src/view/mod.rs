@@ -1,0 +1,56 @@
+//! Pieces for programs that show, check and convert tensor files.
+//!
+//! - [`Subset`], [`Renamed`] and [`CastView`] change tensors on their way from one place to another. Each is a view of other
+//!   [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written.
+//! - [`SaveReport`] lists what a format cannot store, before anything is written.
+//! - [`ByteMap`] counts which bytes of a file are payload, padding or unused.
+//! - [`Scalar`] is one element of any dtype, and [`PrintOptions`] prints arrays as numpy does.
+//!
+//! ```
+//! use tensorfile::view::{CastView, Renamed, Subset};
+//! use tensorfile::{Dtype, Tensor, TensorMap};
+//!
+//! let model: TensorMap = [
+//!     ("encoder.weight", Tensor::from_slice(&[0.5_f32, 0.1], [2])?),
+//!     ("head.weight", Tensor::from_slice(&[1.0_f32], [1])?),
+//! ]
+//! .into_iter()
+//! .collect();
+//!
+//! let encoder = Subset::new(&model, |name| name.starts_with("encoder."));
+//! let renamed = Renamed::new(&encoder, |name| name.strip_prefix("encoder.").map(str::to_owned));
+//! let halves = CastView::new(&renamed, |_, _| Dtype::F16);
+//! # use tensorfile::{TensorRecord, TensorSink, Tensors};
+//! # struct Names(Vec<String>);
+//! # impl TensorSink for Names {
+//! #     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> tensorfile::Result<()> {
+//! #         self.0.push(format!("{} {}", tensor.name, tensor.info));
+//! #         Ok(tensor.data.write_to(&mut std::io::sink())?)
+//! #     }
+//! # }
+//! # let mut names = Names(Vec::new());
+//! # halves.send(&mut names)?;
+//! # assert_eq!(names.0, ["weight f16[2]"]);
+//! // Here `halves` is saved.
+//! assert_eq!(halves.casts()[0].report.rounded, 1);
+//! # Ok::<(), tensorfile::Error>(())
+//! ```
+
+mod byte_map;
+mod cast;
+mod print;
+mod renamed;
+mod save_report;
+mod scalar;
+mod subset;
+
+#[cfg(test)]
+mod support;
+
+pub use byte_map::{ByteMap, is_aligned};
+pub use cast::{CastView, TensorCast};
+pub use print::{PrintOptions, Summary};
+pub use renamed::Renamed;
+pub use save_report::SaveReport;
+pub use scalar::{Float, Scalar, scalars};
+pub use subset::Subset;

@@ -1,0 +1,74 @@
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::error::Result;
+use crate::model::{TensorRecord, TensorSink, Tensors};
+
+/// Some of the tensors of another collection, chosen by name.
+///
+/// The order stays. A tensor that is tied to one outside the subset is sent without the tie.
+pub struct Subset<'t> {
+    tensors: &'t dyn Tensors,
+    keeps: Box<dyn Fn(&str) -> bool + 't>,
+}
+
+impl<'t> Subset<'t> {
+    /// Returns the tensors whose names satisfy `keeps`.
+    pub fn new(tensors: &'t dyn Tensors, keeps: impl Fn(&str) -> bool + 't) -> Self {
+        Self { tensors, keeps: Box::new(keeps) }
+    }
+
+    /// Returns the tensors with these names.
+    ///
+    /// Names without a tensor are ignored.
+    pub fn of_names(tensors: &'t dyn Tensors, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names: HashSet<String> = names.into_iter().map(Into::into).collect();
+        Self::new(tensors, move |name| names.contains(name))
+    }
+}
+
+impl Tensors for Subset<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        self.tensors.send(&mut SubsetSink { keeps: &self.keeps, sink })
+    }
+}
+
+struct SubsetSink<'a> {
+    keeps: &'a dyn Fn(&str) -> bool,
+    sink: &'a mut dyn TensorSink,
+}
+
+impl TensorSink for SubsetSink<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        if !(self.keeps)(tensor.name) {
+            return Ok(());
+        }
+        let tied = tensor.tied.filter(|name| (self.keeps)(name));
+        self.sink.tensor(&TensorRecord { tied, ..*tensor })
+    }
+}
+
+impl fmt::Debug for Subset<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subset").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::support::{Sent, tied};
+    use super::*;
+
+    #[test]
+    fn keeps_the_order() {
+        let tensors = tied(&[("c", None), ("a", None), ("b", None)]);
+        assert_eq!(Sent::by(&Subset::new(&tensors, |name| name != "a")).names(), ["c", "b"]);
+        assert_eq!(Sent::by(&Subset::of_names(&tensors, ["b", "x", "c"])).names(), ["c", "b"]);
+    }
+
+    #[test]
+    fn drops_ties_to_tensors_outside() {
+        let tensors = tied(&[("a", None), ("b", Some("a")), ("c", Some("b"))]);
+        assert_eq!(Sent::by(&Subset::new(&tensors, |name| name != "a")).ties(), [None, Some("b")]);
+    }
+}

@@ -1,0 +1,385 @@
+//! The layers of the library: imports point downward only.
+//!
+//! A module may name the modules of its crate that are below it, and itself. The table here lists them; the imports are
+//! read from the source.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::support::root;
+
+/// Each module, with the modules of `crate` that it may name besides itself. A row holds for the whole folder, except for
+/// files that have a row of their own.
+const LAYERS: &[(&str, &[&str])] = &[
+    // Tensors. No I/O, no serde, no formats.
+    ("tensor", &[]),
+    ("cast", &["tensor", "error"]),
+    ("error", &["tensor"]),
+    ("limits", &[]),
+    ("digest", &["tensor"]),
+    ("stats", &["tensor", "cast"]),
+    // Bytes in files, and values as named tensors. Neither knows formats or serde.
+    ("storage", &["tensor", "error"]),
+    ("model", &["tensor", "cast", "error"]),
+    // The parts that formats share, and finding tensors by name or position.
+    ("record", &["tensor", "error", "limits", "storage", "model"]),
+    ("find", &["tensor", "error", "limits", "storage", "model", "record"]),
+    // The bridge to serde, and arrays.
+    ("serde", &["tensor", "cast", "error", "limits", "model", "record", "find"]),
+    ("serde/report", &["tensor", "cast", "error", "digest", "stats", "view"]),
+    ("array", &["tensor", "error", "model", "serde"]),
+    // One folder per format, which knows no other, and the table of them.
+    ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde"]),
+    // Open files, and views of tensors for programs.
+    ("file", &["tensor", "error", "limits", "storage", "model", "record", "find", "format"]),
+    ("view", &["tensor", "cast", "error", "model", "record", "file"]),
+    ("private", &["error", "model", "serde"]),
+    (
+        "lib",
+        &[
+            "array", "cast", "digest", "error", "file", "find", "format", "limits", "model", "private", "record",
+            "serde", "stats", "storage", "tensor", "view",
+        ],
+    ),
+];
+
+/// Returns the row of a file.
+fn row_of(source: &Source) -> &'static (&'static str, &'static [&'static str]) {
+    let path = source.path.with_extension("");
+    let own = LAYERS.iter().find(|(name, _)| path == Path::new(name));
+    let row = own.or_else(|| LAYERS.iter().find(|(name, _)| *name == source.module()));
+    row.unwrap_or_else(|| panic!("{} has no row", source.path.display()))
+}
+
+/// Returns the module of an item that `lib.rs` re-exports.
+fn home(item: &str) -> Option<&'static str> {
+    match item {
+        "Serializer" => Some("model"),
+        "Deserializer" => Some("find"),
+        _ => None,
+    }
+}
+
+struct Source {
+    /// The path below `src`.
+    path: PathBuf,
+    /// The code without comments, tests and blanks around punctuation.
+    code: String,
+}
+
+impl Source {
+    /// The first folder, or the file itself where it stands in none.
+    fn module(&self) -> String {
+        let first = self.path.iter().next().unwrap().to_string_lossy();
+        first.trim_end_matches(".rs").to_owned()
+    }
+
+    /// The names that stand behind `crate::`, each with what follows it.
+    fn crate_paths(&self) -> BTreeSet<String> {
+        paths_after(&self.code, "crate::")
+    }
+}
+
+/// The paths that stand behind `prefix`, with lists in braces taken apart.
+fn paths_after(code: &str, prefix: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (at, _) in code.match_indices(prefix) {
+        let before = code[..at].chars().next_back();
+        if before.is_none_or(|before| !before.is_alphanumeric() && before != '_') {
+            expand(&code[at + prefix.len()..], "", &mut found);
+        }
+    }
+    found
+}
+
+/// Reads one path, or the list of paths in braces, at the beginning of `code`; returns what is behind it.
+fn expand<'a>(code: &'a str, stem: &str, found: &mut BTreeSet<String>) -> &'a str {
+    if let Some(mut rest) = code.strip_prefix('{') {
+        while !rest.starts_with('}') {
+            rest = expand(rest, stem, found).trim_start_matches(',');
+        }
+        return &rest[1..];
+    }
+    let end = code.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(code.len());
+    let path = format!("{stem}{}", &code[..end]);
+    match code[end..].strip_prefix("::") {
+        Some(rest) if rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '{') => {
+            expand(rest, &format!("{path}::"), found)
+        }
+        rest => {
+            found.insert(path);
+            let rest = rest.unwrap_or(&code[end..]).trim_start_matches('*');
+            // `use a as b`.
+            let renamed = rest
+                .strip_prefix(" as ")
+                .map(|rest| rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_'));
+            renamed.unwrap_or(rest)
+        }
+    }
+}
+
+fn sources() -> Vec<Source> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+
+    let root = root().join("src");
+    let mut paths = Vec::new();
+    walk(&root, &mut paths);
+    paths.sort();
+    let source = |path: PathBuf| Source {
+        code: code_of(&std::fs::read_to_string(&path).unwrap()),
+        path: path.strip_prefix(&root).unwrap().to_owned(),
+    };
+    paths.into_iter().map(source).filter(|source| !source.path.starts_with("bin")).collect()
+}
+
+/// The text without line comments, without the tests at its end, and without blanks that do not divide words.
+fn code_of(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+    let lines = text.lines().map(|line| line.trim().split("//").next().unwrap_or_default());
+    let mut code = String::new();
+    for word in lines.flat_map(str::split_whitespace) {
+        let divides = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        if divides(code.chars().next_back()) && divides(word.chars().next()) {
+            code.push(' ');
+        }
+        code.push_str(word);
+    }
+    code
+}
+
+#[test]
+fn imports_are_found() {
+    let code = code_of(
+        "
+        use crate::error::{Error, kind::{A, B as C}, Result}; // crate::comment
+        use crate::a::{
+            self, b,
+        };
+        use other_crate::x;
+        fn f(x: crate::d::E) -> pub(crate) Y { crate::g!() }
+        #[cfg(test)]\nmod tests { use crate::h; }
+    "
+        .trim_end(),
+    );
+    let found: Vec<String> = paths_after(&code, "crate::").into_iter().collect();
+    let expected =
+        ["a::b", "a::self", "d::E", "error::Error", "error::Result", "error::kind::A", "error::kind::B", "g"];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn every_module_has_a_row() {
+    let modules: BTreeSet<String> = sources().iter().map(Source::module).collect();
+    let folders = LAYERS.iter().filter(|(module, _)| !module.contains('/'));
+    let rows: BTreeSet<String> = folders.map(|(module, _)| (*module).to_owned()).collect();
+    assert_eq!(modules, rows);
+}
+
+#[test]
+fn imports_point_downward() {
+    let mut wrong = Vec::new();
+    for source in sources() {
+        let module = source.module();
+        let (_, below) = row_of(&source);
+        for path in source.crate_paths() {
+            let first = path.split("::").next().unwrap();
+            let home = home(first).unwrap_or(first);
+            if home != module && !below.contains(&home) {
+                wrong.push(format!("{}: crate::{path}", source.path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these point upward:\n{}", wrong.join("\n"));
+}
+
+/// Returns the folder of a format below `src`. Formats that share a header are in one folder.
+fn folder_of(format: &str) -> PathBuf {
+    let (own, shared) = (Path::new("format").join(format), Path::new("format/numpy").join(format));
+    let root = root().join("src");
+    if root.join(&own).is_dir() { own } else { shared }
+}
+
+#[test]
+fn a_format_knows_no_other() {
+    let formats: Vec<&str> = tensorfile::FORMATS.iter().map(|format| format.name).collect();
+    let mut wrong = Vec::new();
+    for source in sources() {
+        let Some(own) = formats.iter().find(|name| source.path.starts_with(folder_of(name))) else { continue };
+        let mut paths = source.crate_paths();
+        paths.extend(paths_after(&source.code, "super::"));
+        for path in paths {
+            if path.split("::").any(|part| part != *own && formats.contains(&part)) {
+                wrong.push(format!("{}: {path}", source.path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "these know another format:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn formats_have_the_same_files() {
+    for format in tensorfile::FORMATS {
+        let folder = root().join("src").join(folder_of(format.name));
+        for file in ["mod.rs", "header.rs", "de.rs", "ser.rs"] {
+            let is_shared =
+                folder.ends_with("numpy/npy") && file == "header.rs" && folder.join("../header.rs").is_file();
+            assert!(folder.join(file).is_file() || is_shared, "{} has no {file}", format.name);
+        }
+    }
+}
+
+#[test]
+fn only_the_format_module_tells_formats_apart() {
+    for source in sources().iter().filter(|source| !source.path.starts_with("format")) {
+        for format in tensorfile::FORMATS {
+            let quoted = format!("\"{}\"", format.name);
+            // A Cargo feature has the name of its format.
+            let code = source.code.replace(&format!("feature={quoted}"), "");
+            assert!(!code.contains(&quoted), "{} spells {quoted}", source.path.display());
+        }
+    }
+}
+
+#[test]
+fn tensors_know_no_serde_arrays_or_files() {
+    for source in sources().iter().filter(|source| source.path.starts_with("tensor")) {
+        for foreign in ["serde::", "serde_bytes::", "ndarray::", "std::fs"] {
+            assert!(!source.code.contains(foreign), "{} names {foreign}", source.path.display());
+        }
+    }
+}
+
+#[test]
+fn arrays_are_known_to_the_edge_only() {
+    for source in sources() {
+        let is_edge = ["array", "file"].iter().any(|folder| source.path.starts_with(folder));
+        assert!(is_edge || !source.code.contains("ndarray::"), "{} names ndarray", source.path.display());
+    }
+}
+
+/// Returns the paths into the crate serde, as opposed to `crate::serde`.
+fn serde_paths(code: &str) -> BTreeSet<String> {
+    let code = code.replace("crate::serde::", "").replace("self::serde::", "").replace("::serde;", "");
+    paths_after(&code, "serde::")
+}
+
+#[test]
+fn serde_is_known_to_the_bridge_and_to_public_functions() {
+    /// Public functions whose bounds are serde's, and headers that are JSON.
+    const ALLOWED: &[&str] = &["array/with.rs", "file/mod.rs", "file/shards/index.rs", "format/safetensors/header.rs"];
+    for source in sources().iter().filter(|source| !source.path.starts_with("serde")) {
+        let is_format = source.path.starts_with("format") && source.path.ends_with("mod.rs");
+        let is_allowed = is_format || ALLOWED.iter().any(|path| source.path == Path::new(path));
+        let paths = serde_paths(&source.code);
+        assert!(is_allowed || paths.is_empty(), "{} names serde: {paths:?}", source.path.display());
+    }
+}
+
+#[test]
+fn everything_below_the_bridge_is_compiled_once() {
+    for folder in ["model", "record", "find", "storage"] {
+        for source in sources().iter().filter(|source| source.path.starts_with(folder)) {
+            for closure in ["impl FnMut", "impl Fn("] {
+                assert!(!source.code.contains(closure), "{} takes `{closure}`", source.path.display());
+            }
+        }
+    }
+}
+
+/// Circles that are left: each is to be taken apart, and none may be added.
+const KNOWN_CIRCLES: &[&str] = &[
+    "file: open -> shards -> open",
+    "format/ptd: de -> header -> schema -> header",
+    "record: encode -> format -> encode",
+    "tensor: buffer -> element -> dtype -> element",
+];
+
+#[test]
+fn no_folder_has_circles() {
+    let sources = sources();
+    let folders: BTreeSet<&Path> = sources.iter().filter_map(|source| source.path.parent()).collect();
+    let mut circles = Vec::new();
+    for folder in folders.into_iter().filter(|folder| !folder.as_os_str().is_empty()) {
+        circles.extend(circle(folder, &sources).map(|circle| format!("{}: {}", folder.display(), circle.join(" -> "))));
+    }
+    circles.retain(|circle| !KNOWN_CIRCLES.contains(&circle.as_str()));
+    assert!(circles.is_empty(), "these modules need each other:\n{}", circles.join("\n"));
+}
+
+/// Returns modules of a folder that name each other in a circle.
+fn circle(folder: &Path, sources: &[Source]) -> Option<Vec<String>> {
+    let root = sources.iter().find(|source| source.path == folder.join("mod.rs"))?;
+    // The modules of the folder, and the module of each item that `mod.rs` re-exports.
+    let module_of = |source: &Source| {
+        let below = source.path.strip_prefix(folder).ok()?;
+        let first = below.iter().next()?.to_str()?.trim_end_matches(".rs");
+        (first != "mod").then(|| first.to_owned())
+    };
+    let modules: BTreeSet<String> = sources.iter().filter_map(module_of).collect();
+    let mut items = BTreeMap::new();
+    for module in &modules {
+        for item in paths_after(&root.code, &format!("{module}::")) {
+            items.insert(item, module.clone());
+        }
+    }
+    let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in sources {
+        let Some(module) = module_of(source) else { continue };
+        // `super` of a file in the folder, and the full path.
+        let full =
+            format!("crate::{}::", folder.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("::"));
+        let mut paths = paths_after(&source.code, &full);
+        if source.path.parent() == Some(folder) {
+            paths.extend(paths_after(&source.code.replace("super::super::", ""), "super::"));
+        }
+        for path in paths {
+            let first = path.split("::").next().unwrap_or_default();
+            let needed = if modules.contains(first) { Some(first.to_owned()) } else { items.get(first).cloned() };
+            needs.entry(module.clone()).or_default().extend(needed.filter(|needed| *needed != module));
+        }
+    }
+    // Modules that need none of the rest are taken away until nothing is left, or only a circle.
+    while let Some(done) = modules_without_needs(&needs) {
+        needs.remove(&done);
+        for needed in needs.values_mut() {
+            needed.remove(&done);
+        }
+    }
+    let mut at = needs.keys().next()?.clone();
+    let mut way = Vec::new();
+    while !way.contains(&at) {
+        way.push(at.clone());
+        at = needs[&at].first()?.clone();
+    }
+    way.push(at);
+    Some(way)
+}
+
+fn modules_without_needs(needs: &BTreeMap<String, BTreeSet<String>>) -> Option<String> {
+    let is_free = |needed: &BTreeSet<String>| needed.iter().all(|module| !needs.contains_key(module));
+    needs.iter().find(|(_, needed)| is_free(needed)).map(|(module, _)| module.clone())
+}
+
+#[test]
+fn private_names_are_spelled_in_one_place() {
+    for source in sources().iter().filter(|source| !source.path.ends_with("token.rs")) {
+        assert!(!source.code.contains("\"$tensorfile"), "{} spells a private name", source.path.display());
+    }
+}
+
+#[test]
+fn there_are_no_drawers_for_odds_and_ends() {
+    for source in sources() {
+        let name = source.path.file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(!["utils", "util", "helpers", "common", "misc"].contains(&name.as_str()), "{}", source.path.display());
+    }
+}

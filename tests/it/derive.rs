@@ -1,0 +1,485 @@
+//! What the derive's code does: each attribute through formats that know tensors and through formats that do not.
+
+use std::fmt::Debug;
+
+use ndarray::{Array, Array1, Array2, ArrayView, ArrayView1, CowArray, Dimension, Ix1, Ix2, array};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tensorfile::{Element, Tensor, TensorFile, TensorMap, TensorView, btf, ten};
+
+use crate::support::{btf_file, ten_file, ten_file_of};
+
+/// Sends a value through every format and back.
+#[track_caller]
+fn assert_round_trips<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+    let json = serde_json::to_string(value).unwrap();
+    assert_eq!(serde_json::from_str::<T>(&json).unwrap(), *value, "JSON: {json}");
+    let postcard = postcard::to_stdvec(value).unwrap();
+    assert_eq!(postcard::from_bytes::<T>(&postcard).unwrap(), *value, "postcard");
+    let ten = ten_file(value);
+    assert_eq!(ten::from_slice::<T>(&ten).unwrap(), *value, "ten");
+    assert_eq!(ten::from_reader::<T>(&ten[..]).unwrap(), *value, "ten from a stream");
+    let btf = btf_file(value);
+    assert_eq!(btf::from_slice::<T>(&btf).unwrap(), *value, "BTF");
+}
+
+/// The names that a value has in a file.
+fn names<T: Serialize>(value: &T) -> Vec<String> {
+    ten::from_slice::<TensorMap>(&ten_file(value)).unwrap().names().map(str::to_owned).collect()
+}
+
+/// The error that a file gives, without what the file has instead.
+fn error<T: DeserializeOwned + Debug>(file: &[u8]) -> String {
+    let error = ten::from_slice::<T>(file).unwrap_err().to_string();
+    error.split("; the file has").next().unwrap().to_owned()
+}
+
+#[derive(TensorFile, Debug, Clone, PartialEq, Default)]
+struct Linear {
+    weight: Array2<f32>,
+    bias: Option<Array1<f32>>,
+}
+
+fn linear() -> Linear {
+    Linear { weight: array![[1.0, 2.0], [3.0, 4.0]], bias: Some(array![0.5, -0.5]) }
+}
+
+#[test]
+fn fields_are_names_and_structs_are_prefixes() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Mlp {
+        embed: Linear,
+        layers: Vec<Linear>,
+        r#type: Array1<u8>,
+    }
+
+    let without_bias = Linear { bias: None, ..linear() };
+    let mlp = Mlp { embed: linear(), layers: vec![without_bias, linear()], r#type: array![7] };
+    let expected = ["embed.weight", "embed.bias", "layers.0.weight", "layers.1.weight", "layers.1.bias", "type"];
+    assert_eq!(names(&mlp), expected);
+    assert_eq!(
+        Mlp::schema().to_string(),
+        "embed.weight: f32[_, _]\nembed.bias: f32[_]?\n\
+         layers.*.weight: f32[_, _]\nlayers.*.bias: f32[_]?\ntype: u8[_]\n"
+    );
+    assert_round_trips(&mlp);
+}
+
+#[test]
+fn a_newtype_is_what_its_field_is() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Scale(Array1<f64>);
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Bias(Option<Scale>);
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Norm {
+        scale: Scale,
+        bias: Bias,
+    }
+
+    let norm = Norm { scale: Scale(array![1.0]), bias: Bias(Some(Scale(array![2.0]))) };
+    assert_eq!(names(&norm), ["scale", "bias"]);
+    assert_round_trips(&norm);
+    assert_round_trips(&Norm { bias: Bias(None), ..norm });
+}
+
+#[test]
+fn tuple_structs_are_numbered() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Pair(Array1<u8>, #[tensor(skip)] String, Linear, #[tensor(rename = "last")] i32);
+
+    let pair = Pair(array![1], String::new(), linear(), -3);
+    assert_eq!(names(&pair), ["0", "2.weight", "2.bias", "last"]);
+    assert_round_trips(&pair);
+}
+
+#[test]
+fn structs_without_fields_hold_no_tensors() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Unit;
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Braces {}
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct All {
+        unit: Unit,
+        braces: Braces,
+        weight: Array1<f32>,
+    }
+
+    assert_round_trips(&Unit);
+    let all = All { unit: Unit, braces: Braces {}, weight: array![1.0] };
+    assert_eq!(names(&all), ["weight"]);
+    assert_round_trips(&all);
+}
+
+#[test]
+fn rename_and_alias_read_whole_names() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Model {
+        #[tensor(rename = "fc1.weight", alias = "fc.w", alias = "w")]
+        head: Array1<f32>,
+        fc1: Array1<f32>,
+    }
+
+    let model = Model { head: array![0.0], fc1: array![1.0] };
+    assert_eq!(names(&model), ["fc1.weight", "fc1"]);
+    assert_round_trips(&model);
+    for head in ["fc1.weight", "fc.w", "w"] {
+        assert_eq!(ten::from_slice::<Model>(&ten_file_of(&[head, "fc1"])).unwrap(), model, "{head}");
+        let json = serde_json::to_string(&model).unwrap().replace("fc1.weight", head);
+        assert_eq!(serde_json::from_str::<Model>(&json).unwrap(), model, "{head}");
+    }
+    let twice = serde_json::to_string(&model).unwrap().replace("fc1\"", "w\"");
+    assert_eq!(
+        serde_json::from_str::<Model>(&twice).unwrap_err().to_string().split(" at").next(),
+        Some("duplicate field `fc1.weight`")
+    );
+}
+
+#[test]
+fn rename_all_spares_what_is_renamed() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(rename_all = "camelCase")]
+    struct Attention {
+        q_proj: Array1<f32>,
+        out_proj_bias: Option<Array1<f32>>,
+        #[tensor(rename = "k_proj", alias = "key_proj")]
+        key: Array1<f32>,
+        #[tensor(flatten)]
+        v_proj: Linear,
+    }
+
+    let attention =
+        Attention { q_proj: array![0.0], out_proj_bias: Some(array![1.0]), key: array![2.0], v_proj: linear() };
+    assert_eq!(names(&attention), ["qProj", "outProjBias", "k_proj", "weight", "bias"]);
+    assert_round_trips(&attention);
+}
+
+#[test]
+fn unknown_tensors_are_errors_unless_allowed() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Strict {
+        a: Array1<f32>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(allow_unknown)]
+    struct Lenient {
+        a: Array1<f32>,
+    }
+
+    let file = ten_file_of(&["a", "b.c", "d"]);
+    assert_eq!(error::<Strict>(&file), "ten: unexpected tensor `b.c`; expected `a`");
+    assert_eq!(ten::from_slice::<Lenient>(&file).unwrap(), Lenient { a: array![0.0] });
+
+    let json = r#"{"a": 1, "b": {"c": []}}"#;
+    let error = serde_json::from_str::<Strict>(&json.replace('1', &tensor_json())).unwrap_err().to_string();
+    assert_eq!(error.split(" at").next(), Some("unknown field `b`, expected `a`"));
+    assert_eq!(
+        serde_json::from_str::<Lenient>(&json.replace('1', &tensor_json())).unwrap(),
+        Lenient { a: array![0.0] }
+    );
+    assert_round_trips(&Lenient { a: array![1.0] });
+}
+
+fn tensor_json() -> String {
+    serde_json::to_string(&Tensor::from_slice(&[0.0_f32], [1]).unwrap()).unwrap()
+}
+
+#[test]
+fn a_missing_tensor_is_an_error() {
+    assert_eq!(error::<Linear>(&ten_file_of(&["bias"])), "ten: missing tensor `weight`");
+    let error = serde_json::from_str::<Linear>("{}").unwrap_err().to_string();
+    assert_eq!(error.split(" at").next(), Some("missing field `weight`"));
+    let error = serde_json::from_str::<Linear>("[]").unwrap_err().to_string();
+    assert_eq!(error.split(" at").next(), Some("invalid length 0, expected struct Linear"));
+}
+
+fn ones() -> Array1<f32> {
+    Array1::ones(3)
+}
+
+#[test]
+fn default_fills_in_what_is_missing() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Norm {
+        scale: Array1<f32>,
+        #[tensor(default)]
+        shift: Array1<f32>,
+        #[tensor(default = "ones")]
+        mean: Array1<f32>,
+        #[tensor(default = self::ones, alias = "v", cast)]
+        variance: Array1<f32>,
+        #[tensor(default)]
+        linear: Linear,
+    }
+
+    let read: Norm = ten::from_slice(&ten_file_of(&["scale"])).unwrap();
+    let norm = Norm {
+        scale: array![0.0],
+        shift: Array1::default(0),
+        mean: ones(),
+        variance: ones(),
+        linear: Linear::default(),
+    };
+    assert_eq!(read, norm);
+    assert_eq!(serde_json::from_str::<Norm>(&format!("{{\"scale\": {}}}", tensor_json())).unwrap(), norm);
+    assert_eq!(serde_json::from_str::<Norm>(&format!("[{}]", tensor_json())).unwrap(), norm);
+    let read: Norm = ten::from_slice(&ten_file_of(&["scale", "v", "shift"])).unwrap();
+    assert_eq!((read.variance, read.shift), (array![1.0], array![2.0]));
+    assert_eq!(error::<Norm>(&ten_file_of(&["scale", "linear.bias"])), "ten: missing tensor `linear.weight`");
+    assert_round_trips(&norm);
+}
+
+#[test]
+fn skipped_fields_are_not_in_the_file() {
+    #[derive(Debug, PartialEq, Default)]
+    struct Cache(Vec<String>);
+
+    fn seven() -> Cache {
+        Cache(vec!["7".to_owned()])
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Model {
+        #[tensor(skip)]
+        cache: Cache,
+        weight: Array1<f32>,
+        #[tensor(skip, default = "seven")]
+        seven: Cache,
+    }
+
+    let model = Model { cache: Cache::default(), weight: array![0.0], seven: seven() };
+    assert_eq!(names(&model), ["weight"]);
+    assert_round_trips(&model);
+    assert_eq!(error::<Model>(&ten_file_of(&["weight", "cache"])), "ten: unexpected tensor `cache`; expected `weight`");
+}
+
+#[test]
+fn flattened_fields_share_the_names() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Model {
+        #[tensor(flatten)]
+        linear: Linear,
+        scale: Array1<f32>,
+        #[tensor(flatten)]
+        rest: TensorMap,
+    }
+
+    let rest =
+        [("weights", Tensor::from_slice(&[1_u8], [1]).unwrap()), ("a.b", Tensor::from_slice(&[2_i64], []).unwrap())];
+    let model = Model { linear: linear(), scale: array![1.0], rest: rest.into_iter().collect() };
+    assert_eq!(names(&model), ["weight", "bias", "scale", "weights", "a.b"]);
+    assert_round_trips(&model);
+}
+
+#[test]
+fn a_prefix_is_a_struct_around() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(prefix = "model.bert", rename_all = "UPPERCASE")]
+    struct Bert<A: Element> {
+        embed: Array1<A>,
+        #[tensor(flatten)]
+        linear: Linear,
+        #[tensor(skip)]
+        hits: usize,
+        #[tensor(rename = "x.y", default)]
+        extra: Array1<f32>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(prefix = "scale", allow_unknown)]
+    struct Scale(#[tensor(transpose)] Array2<f32>);
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Both {
+        bert: Bert<i16>,
+        scale: Scale,
+    }
+
+    let bert = || Bert { embed: array![1, 2], linear: linear(), hits: 0, extra: array![] };
+    let expected = ["model.bert.EMBED", "model.bert.weight", "model.bert.bias", "model.bert.x.y"];
+    assert_eq!(names(&bert()), expected);
+    assert_eq!(
+        Bert::<i16>::schema().to_string(),
+        "model.bert.EMBED: i16[_]\nmodel.bert.weight: f32[_, _]\nmodel.bert.bias: f32[_]?\nmodel.bert.x.y: f32[_]?\n"
+    );
+    assert_round_trips(&bert());
+    let both = Both { bert: bert(), scale: Scale(array![[1.0], [2.0]]) };
+    assert_eq!(names(&both)[4], "scale.scale");
+    assert_round_trips(&both);
+}
+
+#[test]
+fn allow_unknown_holds_within_the_prefix_and_around_it() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(prefix = "bert", allow_unknown)]
+    struct Bert {
+        a: Array1<f32>,
+    }
+
+    let read: Bert = ten::from_slice(&ten_file_of(&["head", "bert.b", "bert.a", "bertha"])).unwrap();
+    assert_eq!(read, Bert { a: array![2.0] });
+}
+
+#[test]
+fn cast_transpose_and_shape_adapt_arrays() {
+    const WIDTH: usize = 1;
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Layer<const OUT: usize> {
+        #[tensor(transpose, shape = [WIDTH + 1, OUT])]
+        weight: Array2<f64>,
+        #[tensor(cast)]
+        bias: Option<Array1<f64>>,
+        #[tensor(shape = [_])]
+        any: Vec<Array1<u8>>,
+    }
+
+    let layer = |weight: Array2<f64>| Layer::<3> { weight, bias: Some(array![1.0]), any: vec![array![1], array![]] };
+    let good = layer(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    assert_eq!(Layer::<3>::schema().to_string(), "weight: f64[3, 2]\nbias: any[_]?\nany.*: u8[_]\n");
+    let map: TensorMap = ten::from_slice(&ten_file(&good)).unwrap();
+    assert_eq!(map["weight"].array::<f64>().unwrap(), array![[1.0, 4.0], [2.0, 5.0], [3.0, 6.0]].into_dyn());
+    assert_round_trips(&good);
+
+    #[derive(TensorFile)]
+    struct Narrow {
+        weight: Array2<f64>,
+        bias: Array1<f32>,
+    }
+
+    let narrow = Narrow { weight: good.weight.t().to_owned(), bias: array![1.0] };
+    let read: Layer<3> = ten::from_slice(&ten_file(&narrow)).unwrap();
+    assert_eq!(read, Layer { any: vec![], ..good });
+    let narrow = Narrow { weight: array![[1.0]], bias: array![1.0] };
+    assert_eq!(
+        error::<Layer<3>>(&ten_file(&narrow)),
+        "ten: tensor `weight`: the file has f64[1, 1], but expected [3, 2] (at byte 96)"
+    );
+}
+
+#[test]
+fn generic_structs_own_or_borrow() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Owned<A, D: Dimension> {
+        weight: Array<A, D>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct View<'a, A, D: Dimension> {
+        weight: ArrayView<'a, A, D>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Cow<'a, T: Element> {
+        weight: CowArray<'a, T, Ix2>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Plain<'a, 'b> {
+        weight: ArrayView<'a, u16, Ix2>,
+        #[tensor(default)]
+        other: Option<TensorView<'b>>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Pair<T> {
+        first: T,
+        all: [T; 2],
+    }
+
+    let owned = Owned { weight: array![[1_u16, 2], [3, 4]] };
+    assert_round_trips(&owned);
+    let file = ten_file(&owned);
+    let view: View<'_, u16, Ix2> = ten::from_slice(&file).unwrap();
+    assert_eq!(view.weight, owned.weight);
+    assert!(file.as_ptr_range().contains(&view.weight.as_ptr().cast()), "the view borrows from the file");
+    let plain: Plain<'_, '_> = ten::from_slice(&file).unwrap();
+    assert_eq!(plain, Plain { weight: view.weight, other: None });
+    let cow: Cow<'_, u16> = ten::from_slice(&file).unwrap();
+    assert!(cow.weight.is_view());
+    let pair =
+        Pair { first: Owned::<_, Ix1> { weight: array![1.5] }, all: [(); 2].map(|()| Owned { weight: array![] }) };
+    assert_eq!(names(&pair), ["first.weight", "all.0.weight", "all.1.weight"]);
+    assert_round_trips(&pair);
+}
+
+#[test]
+fn structs_that_cannot_be_read_are_written() {
+    #[derive(TensorFile)]
+    #[tensor(write_only, prefix = "view")]
+    struct View<'a> {
+        weight: ndarray::ArrayViewMut1<'a, f32>,
+        name: &'a Array1<u8>,
+        list: &'a [ArrayView1<'a, u8>],
+    }
+
+    let (mut weight, name) = (array![1.0, 2.0], array![1]);
+    let view = View { weight: weight.view_mut(), name: &name, list: &[name.view()] };
+    assert_eq!(names(&view), ["view.weight", "view.name", "view.list.0"]);
+    assert_eq!(View::schema().to_string(), "view.weight: f32[_]\nview.name: u8[_]\nview.list.*: u8[_]\n");
+}
+
+#[test]
+fn recursive_structs_are_read_by_name() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Tree<A> {
+        value: Array1<A>,
+        left: Option<Box<Tree<A>>>,
+        rest: Vec<Self>,
+    }
+
+    let leaf = |value: f32| Tree { value: array![value], left: None, rest: vec![] };
+    let tree = Tree { left: Some(Box::new(leaf(2.0))), rest: vec![leaf(3.0), leaf(4.0)], ..leaf(1.0) };
+    assert_eq!(names(&tree), ["value", "left.value", "rest.0.value", "rest.1.value"]);
+    assert_round_trips(&tree);
+}
+
+#[test]
+fn files_without_names_are_read_by_position() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Mlp {
+        #[tensor(alias = "e")]
+        embed: Linear,
+        #[tensor(flatten)]
+        inner: Linear2,
+        #[tensor(skip)]
+        hits: usize,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(prefix = "inner")]
+    struct Linear2 {
+        mask: Array2<u8>,
+        scale: f64,
+    }
+
+    let mlp = Mlp { embed: linear(), inner: Linear2 { mask: array![[1], [0]], scale: 0.25 }, hits: 0 };
+    let file = btf::to_vec(&mlp).unwrap();
+    assert_eq!(btf::from_slice::<Mlp>(&file).unwrap(), mlp);
+    let without = Mlp { embed: Linear { bias: None, ..linear() }, ..mlp };
+    assert_eq!(btf::from_slice::<Mlp>(&btf::to_vec(&without).unwrap()).unwrap(), without);
+}
+
+#[test]
+fn a_type_that_is_flattened_into_itself_ends() {
+    #[derive(TensorFile, Debug)]
+    struct Endless {
+        #[allow(dead_code, reason = "what matters is that it is looked for")]
+        x: Option<Array1<f32>>,
+        #[tensor(flatten)]
+        #[allow(dead_code, reason = "as above")]
+        inner: Option<Box<Endless>>,
+    }
+
+    let tensor = Tensor::from_slice(&[1.0_f32], [1]).unwrap();
+    let file = ten::to_vec(&[("y", tensor)].into_iter().collect::<TensorMap>()).unwrap();
+    let error = ten::from_slice::<Endless>(&file).unwrap_err();
+    let expected = "ten: number of structs flattened into each other is 129, but the limit is 128";
+    assert_eq!(error.to_string(), expected);
+}

@@ -1,0 +1,175 @@
+//! Files that nobody meant: an error or a value, never a panic, and no more memory than the file is worth.
+
+use tensorfile::{Category, FORMATS, Format, TensorMap, WriteOptions};
+
+use super::packed_samples;
+use crate::support::Dribble;
+use crate::support::memory::peak;
+
+/// What reading may take beside what the file is worth: the buffer of a stream, and the first piece of a payload.
+const BUFFERS: usize = (256 << 10) + (1 << 20) + (64 << 10);
+
+/// Reads a file both ways, and checks that they agree and that it does no harm. Returns the value, if it is one.
+#[track_caller]
+fn read(format: &Format, file: &[u8], what: &str) -> Option<TensorMap> {
+    let what = format!("{}, {what}", format.name);
+    let (slice, used) = peak(|| format.from_slice(file));
+    assert!(used < 32 * file.len() + (64 << 10), "{what}: reading {} bytes took {used}", file.len());
+    let (stream, used) = peak(|| format.from_reader(file));
+    assert!(used < 32 * file.len() + BUFFERS, "{what}: reading {} bytes from a stream took {used}", file.len());
+    for error in [&slice, &stream].into_iter().filter_map(|result| result.as_ref().err()) {
+        assert!(matches!(error.category(), Category::File | Category::Limit), "{what}: {error:?}");
+        assert!(error.to_string().starts_with(&format!("{}: ", format.name)), "{what}: {error}");
+        assert!(error.offset().is_none_or(|offset| offset <= file.len() as u64 || error.to_string().contains("needs")));
+    }
+    match (slice, stream) {
+        (Ok(slice), Ok(stream)) => {
+            assert_eq!(slice, stream, "{what}");
+            check(format, &slice, &what);
+            Some(slice)
+        }
+        (Err(_), Err(_)) => None,
+        (slice, stream) => panic!("{what}: a slice gave\n{slice:?}\nand a stream\n{stream:?}"),
+    }
+}
+
+/// The samples of a format, and those that it has to unpack.
+fn all_samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
+    [super::samples(format), packed_samples(format)].concat()
+}
+
+/// Checks that a value is whole: its tensors are what they say, and what is written of it is read as it.
+#[track_caller]
+fn check(format: &Format, map: &TensorMap, what: &str) {
+    for (_, tensor) in map {
+        assert_eq!(tensor.info().payload_bytes(), Some(tensor.as_bytes().len()), "{what}");
+        tensorfile::TensorView::new(tensor.info().clone(), tensor.as_bytes()).unwrap();
+    }
+    match format.to_vec(map, &WriteOptions::new().embed_names(true)) {
+        Ok(file) => assert_eq!(format.from_slice(&file).unwrap(), *map, "{what}"),
+        // Readers take more than writers may write, such as rank 10 of ten.
+        Err(error) => assert_eq!(error.category(), Category::Call, "{what}: {error}"),
+    }
+}
+
+#[test]
+fn every_cut() {
+    for format in FORMATS {
+        for (map, file) in all_samples(format) {
+            for len in 0..file.len() {
+                let Some(read) = read(format, &file[..len], &format!("cut at {len} of {}", file.len())) else {
+                    continue;
+                };
+                // What comes of a part is the beginning of the whole.
+                assert!(read.len() <= map.len());
+                for ((_, read), (_, whole)) in read.iter().zip(&map) {
+                    assert_eq!(read, whole, "{}, cut at {len}", format.name);
+                }
+            }
+            assert_eq!(read(format, &file, "whole"), Some(map));
+        }
+    }
+}
+
+#[test]
+fn every_bit_flipped() {
+    for format in FORMATS {
+        for (_, file) in all_samples(format) {
+            let mut flipped = file.clone();
+            for at in 0..file.len() {
+                for bit in 0..8 {
+                    flipped[at] ^= 1 << bit;
+                    read(format, &flipped, &format!("bit {bit} of byte {at} flipped"));
+                    flipped[at] = file[at];
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_number_replaced() {
+    let numbers: Vec<u64> = [0, 1, 2, 7, 8, 16, 24, 63, 64, 65]
+        .into_iter()
+        .chain([1 << 16, 1 << 20, 1 << 28, u64::from(u32::MAX), 1 << 32, 1 << 40, 1 << 60, 1 << 61, 1 << 62, 1 << 63])
+        .chain([i64::MAX as u64, (1 << 63) + 1, u64::MAX - 63, u64::MAX - 15, u64::MAX - 7, u64::MAX])
+        .collect();
+    for format in FORMATS {
+        for (_, file) in all_samples(format) {
+            let mut replaced = file.clone();
+            for at in (0..file.len().saturating_sub(7)).step_by(4) {
+                for number in &numbers {
+                    replaced[at..at + 8].copy_from_slice(&number.to_le_bytes());
+                    read(format, &replaced, &format!("{number} at byte {at}"));
+                    replaced[at..at + 4].copy_from_slice(&(*number as u32).to_le_bytes());
+                    replaced[at + 4..at + 8].copy_from_slice(&file[at + 4..at + 8]);
+                    read(format, &replaced, &format!("{number} in 32 bits at byte {at}"));
+                    replaced[at..at + 8].copy_from_slice(&file[at..at + 8]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_put_in_and_taken_out() {
+    for format in FORMATS {
+        for (_, file) in all_samples(format) {
+            for at in 0..=file.len() {
+                for len in [1, 8, 64] {
+                    let mut longer = file.clone();
+                    longer.splice(at..at, std::iter::repeat_n(0, len));
+                    read(format, &longer, &format!("{len} bytes put in at {at}"));
+                    let mut shorter = file.clone();
+                    shorter.drain(at..(at + len).min(file.len()));
+                    read(format, &shorter, &format!("{len} bytes taken out at {at}"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn files_in_a_row() {
+    for format in FORMATS {
+        let samples = all_samples(format);
+        for (_, first) in &samples {
+            for (_, second) in &samples {
+                read(format, &[&first[..], second].concat(), "two files");
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_of_no_format() {
+    for format in FORMATS {
+        for (what, bytes) in [
+            ("zeros", vec![0; 4096]),
+            ("ones", vec![1; 4096]),
+            ("all bits", vec![0xff; 4096]),
+            ("text", b"The quick brown fox jumps over the lazy dog. ".repeat(50)),
+            ("numbers", (0..2048_u64).flat_map(u64::to_le_bytes).collect()),
+            ("eights", std::iter::repeat_n(8_u64, 2048).flat_map(u64::to_le_bytes).collect()),
+        ] {
+            for len in [1, 7, 8, 9, 16, 24, 64, 100, 1000, bytes.len()] {
+                read(format, &bytes[..len], &format!("{len} bytes of {what}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn errors_do_not_depend_on_the_pieces_of_a_stream() {
+    for format in FORMATS {
+        for (_, file) in all_samples(format) {
+            for at in (0..file.len()).step_by(3) {
+                let mut wrong = file.clone();
+                wrong[at] ^= 0x41;
+                let whole = format.from_reader(&wrong[..]).map_err(|error| error.to_string());
+                let pieces = format.from_reader(Dribble::in_sizes(&wrong, &[1, 5])).map_err(|error| error.to_string());
+                assert_eq!(whole, pieces, "{}, byte {at}", format.name);
+            }
+        }
+    }
+}

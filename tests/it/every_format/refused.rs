@@ -1,0 +1,72 @@
+//! What a format cannot store is an error that names the tensor, before anything is written.
+
+use tensorfile::{Category, Dtype, ErrorKind, FORMATS, Format, TensorMap, WriteOptions};
+
+use super::sparse;
+use crate::support::tensor;
+
+/// Checks that a map is refused for its tensor `name`, with a message that says `found`.
+#[track_caller]
+fn assert_refused(format: &Format, map: &TensorMap, name: &str, found: &str, with_names: bool) {
+    let mut written = Vec::new();
+    let result = match with_names {
+        true => format.to_writer(&mut written, map, &WriteOptions::new().embed_names(true)),
+        false => format.to_writer(&mut written, map, &WriteOptions::new()),
+    };
+    let error = result.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{}: {error}", format.name);
+    assert_eq!(error.category(), Category::Call);
+    assert_eq!(error.tensor(), Some(name));
+    let start = format!("{}: tensor `{name}`: cannot store {found}; ", format.name);
+    assert!(error.to_string().starts_with(&start), "{error}\n{start}");
+    assert!(written.is_empty(), "{}: something was written", format.name);
+}
+
+#[test]
+fn dtypes_that_are_not_in_the_row() {
+    for format in FORMATS {
+        for &dtype in Dtype::ALL.iter().filter(|dtype| !format.dtypes.contains(dtype)) {
+            for shape in [&[][..], &[0], &[2, 3]] {
+                let map = [("a", tensor(format.dtypes[0], &[1000])), ("b", tensor(dtype, shape))].into_iter().collect();
+                assert_refused(format, &map, "b", dtype.name(), false);
+                assert_refused(format, &map, "b", dtype.name(), true);
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_above_the_rows() {
+    for format in FORMATS {
+        let Some(most) = format.max_rank else { continue };
+        let map = [("a", tensor(format.dtypes[0], &vec![1; most + 1]))].into_iter().collect();
+        assert_refused(format, &map, "a", &format!("rank {}", most + 1), false);
+        assert_refused(format, &map, "a", &format!("rank {}", most + 1), true);
+    }
+}
+
+#[test]
+fn names_longer_than_the_rows() {
+    for format in FORMATS {
+        let Some(most @ 1..) = format.max_name else { continue };
+        for name in ["x".repeat(most + 1), "ä".repeat(most / 2 + 1)] {
+            let map =
+                [("a", tensor(format.dtypes[0], &[1])), (&name, tensor(format.dtypes[0], &[1]))].into_iter().collect();
+            assert_refused(format, &map, &name, &format!("a name of {} bytes", name.len()), false);
+            assert_eq!(
+                format.from_slice(&format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap()).unwrap(),
+                map,
+                "{}",
+                format.name
+            );
+        }
+    }
+}
+
+#[test]
+fn sparse_tensors_where_the_row_has_none() {
+    for format in FORMATS.iter().filter(|format| !format.sparse) {
+        let map = [("a", tensor(format.dtypes[0], &[1])), ("b", sparse())].into_iter().collect();
+        assert_refused(format, &map, "b", "a sparse tensor", false);
+    }
+}

@@ -1,0 +1,353 @@
+//! Files on disk: which format they are, what opening reads of them, and what saving leaves.
+
+#![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array2, ArrayView1, Ix1, Ix2, array};
+use tensorfile::{
+    Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensor, TensorData, TensorInfo,
+    TensorMap, TensorRecord, TensorSink, Tensors, WriteOptions,
+};
+
+use crate::support::{format, multi_tensor_formats};
+
+fn map() -> TensorMap {
+    let weight: Vec<f32> = (0_u8..24).map(f32::from).collect();
+    [
+        ("weight", Tensor::from_slice(&weight, [2, 3, 4]).unwrap()),
+        ("bias", Tensor::from_slice(&[1_i32, -1], [2]).unwrap()),
+        ("empty", Tensor::from_slice::<f32>(&[], [0, 2]).unwrap()),
+        ("scale", Tensor::from_slice(&[0.5_f32], []).unwrap()),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// Saves the map in each of them.
+fn for_every_format(mut test: impl FnMut(&'static Format, &Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    for format in multi_tensor_formats() {
+        let path = folder.path().join("file").with_extension(format.extensions[0]);
+        SaveOptions::new().write(WriteOptions::new().embed_names(true)).save(&path, &map()).unwrap();
+        test(format, &path);
+    }
+}
+
+fn backends() -> [OpenOptions; 2] {
+    [Backend::Mapped, Backend::Positioned].map(|backend| OpenOptions::new().backend(backend))
+}
+
+#[test]
+fn opens_lists_and_reads_every_format() {
+    for_every_format(|format, path| {
+        for options in backends() {
+            let file = options.open(path).unwrap();
+            assert_eq!((file.format().name, file.len()), (format.name, 4));
+            assert_eq!(file.file_bytes(), fs::metadata(path).unwrap().len());
+            for tensor in file.tensors() {
+                assert_eq!(tensor.read().unwrap(), map()[tensor.name()], "{}: {}", format.name, tensor.name());
+                let range = tensor.range();
+                let bytes = &fs::read(path).unwrap()[usize::try_from(range.start).unwrap()..]
+                    [..usize::try_from(tensor.payload_bytes()).unwrap()];
+                assert_eq!(bytes, map()[tensor.name()].as_bytes());
+            }
+            assert_eq!(file.array::<i32, Ix1>("bias").unwrap(), array![1, -1]);
+            assert_eq!(file.load::<TensorMap>().unwrap().len(), 4);
+            let copied = format.to_vec(&file, &WriteOptions::new().embed_names(true)).unwrap();
+            assert_eq!(copied, fs::read(path).unwrap(), "{}: a file is a collection", format.name);
+        }
+    });
+}
+
+#[test]
+fn slices_as_ndarray_does() {
+    for_every_format(|format, path| {
+        for options in backends() {
+            let file = options.open(path).unwrap();
+            let whole = file.array::<f32, ndarray::Ix3>("weight").unwrap();
+            for ranges in
+                [[0..2, 0..3, 0..4], [1..2, 0..3, 1..2], [0..2, 2..3, 0..4], [0..2, 1..1, 0..4], [0..1, 0..1, 3..4]]
+            {
+                let part = file.slice("weight", &ranges).unwrap();
+                let [a, b, c] = ranges.clone();
+                let expected = whole.slice(ndarray::s![a, b, c]).to_owned();
+                assert_eq!(part.as_view().array::<f32>().unwrap(), expected.into_dyn(), "{} {ranges:?}", format.name);
+            }
+            assert_eq!(file.slice("scale", &[]).unwrap(), map()["scale"]);
+            let error = file.slice("bias", &[0..3]).unwrap_err();
+            assert_eq!(error.category(), Category::Call);
+            assert!(error.to_string().ends_with("cannot take the range 0..3; the shape is [2]"), "{error}");
+        }
+    });
+}
+
+#[cfg(feature = "ptd")]
+#[test]
+fn slices_and_pours_other_memory_orders() {
+    let info = TensorInfo {
+        layout: tensorfile::Layout::from_dim_order(&[1, 0]).unwrap(),
+        ..TensorInfo::new(tensorfile::Dtype::U8, [2, 3])
+    };
+    let map: TensorMap = [("columns", Tensor::new(info, &[1, 4, 2, 5, 3, 6]).unwrap())].into_iter().collect();
+    let bytes = format("ptd").to_vec(&map, &WriteOptions::new()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("columns.ptd");
+    fs::write(&path, bytes).unwrap();
+    for options in backends() {
+        let file = options.open(&path).unwrap();
+        assert_eq!(file.slice("columns", &[0..2, 1..3]).unwrap().as_bytes(), [2, 3, 5, 6]);
+        let mut rows = Vec::new();
+        file.get("columns").unwrap().write_row_major_to(&mut rows).unwrap();
+        assert_eq!(rows, [1, 2, 3, 4, 5, 6]);
+    }
+}
+
+#[test]
+fn borrows_from_a_mapping_only() {
+    for_every_format(|format, path| {
+        if cfg!(feature = "mmap") {
+            let file = File::open(path).unwrap();
+            let view = file.view("bias").unwrap();
+            assert_eq!(view.as_bytes(), map()["bias"].as_bytes());
+            let array: ArrayView1<i32> = file.get("bias").unwrap().load().unwrap();
+            assert_eq!(array, array![1, -1]);
+        }
+        let file = OpenOptions::new().backend(Backend::Positioned).open(path).unwrap();
+        let error = file.view("bias").unwrap_err();
+        assert_eq!(error.tensor(), Some("bias"));
+        assert!(error.to_string().contains("cannot borrow from a file that is read at positions"), "{error}");
+        assert_eq!(error.format(), Some(format.name));
+    });
+}
+
+#[test]
+fn finds_tensors_by_name_and_by_position() {
+    let file = OpenOptions::new().from_vec(format("btf").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
+    assert_eq!(file.get("1").unwrap().info(), file.get("#1").unwrap().info());
+    assert!(!file.get("#1").unwrap().has_name());
+    let error = file.array::<f64, Ix1>("#1").unwrap_err();
+    assert_eq!(error.tensor(), Some("#1"), "{error}");
+    let error = file.get("#4").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Missing { name, .. } if name == "#4"), "{error}");
+    let file = OpenOptions::new().from_vec(format("ten").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
+    assert_eq!((file.get("bias").unwrap().position(), file.get("#1").unwrap().name()), (1, "bias"));
+    assert_eq!(
+        file.get("bais").unwrap_err().to_string(),
+        "ten: missing tensor `bais`; the file has `bias`, `scale`, `weight`, `empty`"
+    );
+}
+
+#[test]
+fn detects_by_magic_then_extension_then_a_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        File::open(path).map(|file| file.format().name)
+    };
+    for format in multi_tensor_formats() {
+        let bytes = format.to_vec(&map(), &WriteOptions::new().embed_names(true)).unwrap();
+        assert_eq!(open("noextension", &bytes).unwrap(), format.name);
+        if format.name != "btf" {
+            assert_eq!(open("wrong.btf", &bytes).unwrap(), format.name, "the magic is asked first");
+        }
+    }
+    let btf = format("btf").to_vec(&map(), &WriteOptions::new()).unwrap();
+    assert_eq!(open("ten.TEN", b"").unwrap(), "ten", "an empty stream of tensors");
+    assert_eq!(open("wrong.ten", &btf).unwrap_err().format(), Some("ten"), "the extension is asked before a look");
+    let error = open("what", b"what is this?").unwrap_err();
+    let formats: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the file's format was not recognized: it begins with `what is `; the formats are {} (at byte 0)",
+            formats.join(", ")
+        )
+    );
+    assert_eq!(error.category(), Category::File);
+    if cfg!(all(feature = "npz", feature = "ptd")) {
+        let both = b"PK\x03\x04FT01";
+        let error = open("both", both).unwrap_err();
+        assert_eq!(error.to_string(), "the file could be ptd or npz; name its format");
+        assert_eq!(open("both.ptd", both).unwrap_err().format(), Some("ptd"), "here the extension says it");
+    }
+    assert_eq!(open("nothing", b"").unwrap_err().to_string(), "the file is empty (at byte 0)");
+}
+
+#[test]
+fn files_are_shown_in_short() {
+    let bytes = format("ten").to_vec(&map(), &WriteOptions::new()).unwrap();
+    let file = OpenOptions::new().from_vec(bytes).unwrap();
+    assert_eq!(format!("{file:?}"), "File { path: None, format: \"ten\", tensors: 4, file_bytes: 640, .. }");
+    assert!(format!("{:?}", file.get("bias").unwrap()).starts_with("FileTensor { name: \"bias\", info: TensorInfo {"));
+}
+
+#[test]
+fn a_file_can_be_shared_between_threads() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<File>();
+}
+
+#[test]
+fn says_which_path_cannot_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [folder.path().join("missing.btf"), folder.path().to_owned()] {
+        let error = File::open(&path).unwrap_err();
+        assert_eq!(error.category(), Category::Io);
+        assert!(error.to_string().starts_with(&format!("{}: ", path.display())), "{error}");
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_is_an_error_when_it_is_read_at_positions() {
+    for_every_format(|format, path| {
+        let file = OpenOptions::new().backend(Backend::Positioned).open(path).unwrap();
+        let cut = file.get("weight").unwrap().range().start + 10;
+        fs::OpenOptions::new().write(true).open(path).unwrap().set_len(cut).unwrap();
+        let error = file.tensor("weight").unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Truncated { needed: 96, left: 10 }), "{}: {error}", format.name);
+        assert_eq!((error.tensor(), error.offset()), (Some("weight"), Some(cut - 10)));
+        assert!(file.load::<TensorMap>().is_err());
+        assert!(file.slice("weight", &[1..2, 0..3, 0..4]).is_err());
+        assert!(format.to_vec(&file, &WriteOptions::new().embed_names(true)).is_err());
+    });
+}
+
+#[test]
+fn saving_what_cannot_be_stored_leaves_the_old_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.btf");
+    fs::write(&path, "old").unwrap();
+    let half: TensorMap = [("h", Tensor::from_slice(&[half::f16::ONE], [1]).unwrap())].into_iter().collect();
+    let error = tensorfile::save(&path, &half).unwrap_err();
+    assert!(error.to_string().starts_with("btf: tensor `h`: cannot store f16"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    let names: Vec<PathBuf> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(names, [path]);
+}
+
+#[test]
+fn saving_by_an_unknown_extension_says_which_there_are() {
+    let error = tensorfile::save("model.bin", &map()).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot find the format by the extension `.bin`; known extensions are .btf, .ten"),
+        "{error}"
+    );
+    let error = tensorfile::save("model", &map()).unwrap_err().to_string();
+    assert!(error.starts_with("cannot find the format by the file name, which has no extension;"), "{error}");
+}
+
+#[test]
+fn a_mapped_file_stays_as_it_was_when_it_is_saved_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    tensorfile::save(&path, &map()).unwrap();
+    let file = File::open(&path).unwrap();
+    // Converting a file onto itself reads the old one while the new one is written.
+    tensorfile::save(&path, &file).unwrap();
+    let two: Array2<f32> = array![[1.0, 2.0]];
+    tensorfile::save(&path, &vec![two.clone()]).unwrap();
+    assert_eq!(file.tensor("bias").unwrap(), map()["bias"]);
+    assert_eq!(File::open(&path).unwrap().array::<f32, Ix2>("0").unwrap(), two);
+}
+
+#[test]
+fn metadata_goes_from_format_to_format() {
+    for_every_format(|format, path| {
+        let file = File::open(path).unwrap();
+        assert!(file.metadata().unwrap().entries.is_empty());
+        let metadata = [("no such key".to_owned(), "value".to_owned())].into_iter().collect();
+        let options = WriteOptions::new().embed_names(true).metadata(metadata);
+        let written = format.to_vec(&file, &options);
+        if format.keeps_metadata("no such key") {
+            let file = OpenOptions::new().from_vec(written.unwrap()).unwrap();
+            assert_eq!(file.metadata().unwrap().entries.get("no such key").map(String::as_str), Some("value"));
+        } else {
+            let error = written.unwrap_err().to_string();
+            assert!(error.contains("cannot keep the metadata `no such key`"), "{error}");
+        }
+    });
+}
+
+mod load {
+    use ndarray::{Array1, Array3};
+    use tensorfile::{LoadReport, TensorFile};
+
+    use super::*;
+
+    #[derive(TensorFile, Debug)]
+    #[allow(dead_code, reason = "what matters is what they want")]
+    struct Wrong {
+        weight: Array3<f64>,
+        bias: Array1<i32>,
+        emtpy: Array2<f32>,
+    }
+
+    #[derive(TensorFile)]
+    #[tensor(allow_unknown)]
+    struct Part {
+        bias: Array1<i32>,
+    }
+
+    #[test]
+    fn all_that_does_not_fit_is_told_at_once() {
+        for_every_format(|format, path| {
+            let error = tensorfile::load::<Wrong>(path).unwrap_err();
+            let ErrorKind::Load(report) = error.kind() else { panic!("{error}") };
+            let LoadReport { missing, unexpected, wrong_dtype, .. } = &**report;
+            assert_eq!((missing.len(), unexpected.len(), wrong_dtype.len()), (1, 2, 1), "{error}");
+            assert_eq!(missing[0].near, ["empty"]);
+            assert!(
+                error.to_string().starts_with(&format!("{}: 1 missing, 2 unexpected, 1 wrong dtype;", format.name))
+            );
+            let json = serde_json::to_value(report).unwrap();
+            assert_eq!(json["wrong_dtype"][0]["found"]["dtype"], "f32");
+        });
+    }
+
+    #[test]
+    fn the_rest_is_what_a_type_leaves() {
+        for_every_format(|_, path| {
+            let file = File::open(path).unwrap();
+            assert_eq!(file.load::<Part>().unwrap().bias, array![1, -1]);
+            let rest: Vec<_> = file.rest::<Part>().iter().map(|tensor| tensor.name()).collect();
+            assert_eq!(rest, ["weight", "empty", "scale"]);
+        });
+    }
+}
+
+#[test]
+fn tensors_can_be_made_of_others() {
+    /// The tensors that are not empty, in pieces of three bytes.
+    struct Chosen(TensorMap);
+
+    impl Tensors for Chosen {
+        fn send(&self, sink: &mut dyn TensorSink) -> tensorfile::Result<()> {
+            for (name, tensor) in self.0.iter().filter(|(_, tensor)| !tensor.as_bytes().is_empty()) {
+                sink.tensor(&TensorRecord { name, info: tensor.info(), data: &Threes(tensor.as_bytes()), tied: None })?;
+            }
+            Ok(())
+        }
+    }
+
+    struct Threes<'a>(&'a [u8]);
+
+    impl TensorData for Threes<'_> {
+        fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+            self.0.chunks(3).try_for_each(|piece| out.write_all(piece))
+        }
+    }
+
+    let chosen = Chosen(map());
+    for format in multi_tensor_formats() {
+        let file = format.to_vec(&chosen, &WriteOptions::new().embed_names(true)).unwrap();
+        let read = format.from_slice(&file).unwrap();
+        assert_eq!(read.names().collect::<Vec<_>>(), ["weight", "bias", "scale"], "{}", format.name);
+        assert_eq!(read["weight"], map()["weight"]);
+    }
+    let json = serde_json::to_value(&chosen as &dyn Tensors).unwrap();
+    assert_eq!(json["bias"]["data"], serde_json::json!([1, 0, 0, 0, 255, 255, 255, 255]));
+}

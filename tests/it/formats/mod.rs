@@ -1,0 +1,21 @@
+//! Bytes and messages, format by format.
+//!
+//! Files are written out by hand, from the specifications: our writer is no evidence for our reader, nor the other way
+//! around.
+
+mod btf;
+mod changed;
+mod errors;
+mod hostile;
+#[cfg(feature = "npy")]
+mod npy;
+#[cfg(feature = "npz")]
+mod npz;
+#[cfg(feature = "ptd")]
+mod ptd;
+#[cfg(feature = "safetensors")]
+mod safetensors;
+mod ten;
+#[cfg(feature = "tensorbuffers")]
+mod tensorbuffers;
+mod tfrt;

@@ -1,0 +1,264 @@
+use ndarray::{Array2, ArrayView2, ShapeBuilder, array};
+use tensorfile::{Arrays, Dtype, Layout, Limits, Tensor, TensorInfo, TensorMap, TensorView, WriteOptions, npy};
+
+use crate::support::{Dribble, Messages, hex};
+
+/// What numpy saves for `np.array([[1, 2, 3], [4, 5, 6]], "<i2")`.
+fn golden() -> Vec<u8> {
+    let mut file = hex("93 4e 55 4d 50 59 01 00 76 00");
+    file.extend(b"{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }");
+    file.resize(127, b' ');
+    file.extend(b"\n\x01\0\x02\0\x03\0\x04\0\x05\0\x06\0");
+    file
+}
+
+/// A file of the given version, dict and elements.
+fn file(version: u8, dict: &str, elements: &[u8]) -> Vec<u8> {
+    let mut file = hex("93 4e 55 4d 50 59");
+    file.extend([version, 0]);
+    let len = u32::try_from(dict.len() + 1).unwrap();
+    file.extend(&len.to_le_bytes()[..if version == 1 { 2 } else { 4 }]);
+    file.extend(dict.as_bytes());
+    file.push(b'\n');
+    file.extend(elements);
+    file
+}
+
+fn dict(descr: &str, fortran: &str, shape: &str) -> String {
+    format!("{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}")
+}
+
+#[test]
+fn the_golden_file_is_read_and_written_byte_for_byte() {
+    let values = array![[1_i16, 2, 3], [4, 5, 6]];
+    let Arrays(read): Arrays<Array2<i16>> = npy::from_slice(&golden()).unwrap();
+    assert_eq!(read, values);
+    let Arrays(read): Arrays<Array2<i16>> = npy::from_reader(Dribble::new(&golden())).unwrap();
+    assert_eq!(read, values);
+    assert_eq!(npy::to_vec(&Arrays(values)).unwrap(), golden());
+}
+
+#[test]
+fn elements_are_borrowed() {
+    let file = golden();
+    let tensors: Vec<TensorView<'_>> = npy::from_slice(&file).unwrap();
+    assert_eq!(tensors[0].as_bytes().as_ptr(), file[128..].as_ptr());
+}
+
+#[test]
+fn all_versions_and_ways_to_write_a_dict_are_read() {
+    let expected: TensorMap = [("0", Tensor::from_slice(&[1_u16, 2], [2]).unwrap())].into_iter().collect();
+    let usual = dict("'<u2'", "False", "(2,)");
+    for version in [1, 2, 3] {
+        assert_eq!(npy::from_slice::<TensorMap>(&file(version, &usual, &[1, 0, 2, 0])).unwrap(), expected);
+    }
+    for dict in [
+        "{\"shape\":(2,),\"descr\":\"=u2\",\"fortran_order\":False}",
+        "{'descr': '|u2', 'fortran_order': True, 'shape': (2,)}     ",
+        "  {'fortran_order':  False ,'descr':'<u2', 'shape':(2 , ) , }",
+    ] {
+        assert_eq!(npy::from_slice::<TensorMap>(&file(1, dict, &[1, 0, 2, 0])).unwrap(), expected, "{dict}");
+    }
+}
+
+#[test]
+fn every_dtype_is_written_as_numpy_does() {
+    for (dtype, descr) in [
+        (Dtype::Bool, "|b1"),
+        (Dtype::I8, "|i1"),
+        (Dtype::U8, "|u1"),
+        (Dtype::I16, "<i2"),
+        (Dtype::U16, "<u2"),
+        (Dtype::I32, "<i4"),
+        (Dtype::U32, "<u4"),
+        (Dtype::I64, "<i8"),
+        (Dtype::U64, "<u8"),
+        (Dtype::F16, "<f2"),
+        (Dtype::F32, "<f4"),
+        (Dtype::F64, "<f8"),
+    ] {
+        let info = TensorInfo::new(dtype, [1]);
+        let tensor = Tensor::new(info, &vec![1; dtype.block_bytes()]).unwrap();
+        let written = npy::to_vec(&tensor).unwrap();
+        let expected = dict(&format!("'{descr}'"), "False", "(1,)");
+        assert_eq!(&written[10..10 + expected.len()], expected.as_bytes());
+        assert_eq!(written[128..], vec![1; dtype.block_bytes()]);
+    }
+}
+
+#[test]
+fn big_endian_elements_are_turned_around() {
+    let long: Vec<u32> = (0..40_000).collect();
+    let bytes: Vec<u8> = long.iter().flat_map(|number| number.to_be_bytes()).collect();
+    for (descr, elements, expected) in [
+        ("'>u2'", &[1, 2, 3, 4][..], Tensor::from_slice(&[0x0102_u16, 0x0304], [2]).unwrap()),
+        ("'>f4'", &[0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0], Tensor::from_slice(&[1.0_f32, -2.0], [2]).unwrap()),
+        (
+            "'>i8'",
+            &[0, 0, 0, 0, 0, 0, 1, 2, 255, 255, 255, 255, 255, 255, 255, 254],
+            Tensor::from_slice(&[258_i64, -2], [2]).unwrap(),
+        ),
+        ("'>u1'", &[1, 2], Tensor::from_slice(&[1_u8, 2], [2]).unwrap()),
+        ("'>u4'", &bytes, Tensor::from_slice(&long, [40_000]).unwrap()),
+    ] {
+        let shape = format!("({},)", expected.shape()[0]);
+        let file = file(1, &dict(descr, "False", &shape), elements);
+        let map: TensorMap = npy::from_slice(&file).unwrap();
+        assert_eq!(map["0"], expected, "{descr}");
+        assert_eq!(npy::from_reader::<TensorMap>(Dribble::new(&file)).unwrap(), map, "{descr}, from a stream");
+        assert_eq!(npy::from_reader::<Tensor>(&file[..]).unwrap(), expected, "{descr}, as one tensor");
+    }
+}
+
+#[test]
+fn fortran_order_is_read_as_strides() {
+    let file = file(1, &dict("'<i2'", "True", "(2, 3)"), &[1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6, 0]);
+    let map: TensorMap = npy::from_slice(&file).unwrap();
+    assert_eq!(*map["0"].layout(), Layout::from_dim_order(&[1, 0]).unwrap());
+    let Arrays(array): Arrays<Array2<i16>> = npy::from_slice(&file).unwrap();
+    assert_eq!((&array, array.strides()), (&array![[1, 2, 3], [4, 5, 6]], &[1, 2][..]));
+    assert_eq!(npy::to_vec(&map).unwrap(), golden(), "it is written in rows");
+    let kept = npy::Options::new().keep_dim_order(true).to_vec(&map).unwrap();
+    let text = dict("'<i2'", "True", "(2, 3)");
+    assert_eq!((&kept[10..10 + text.len()], &kept[128..]), (text.as_bytes(), &file[file.len() - 12..]));
+}
+
+#[test]
+fn what_is_not_an_array_of_numbers_is_an_error() {
+    let mut messages = Messages::default();
+    let mut compare = |what: &str, file: Vec<u8>, expected: &str| {
+        let stream = npy::from_reader::<TensorMap>(&file[..]);
+        messages.compare(what, npy::from_slice::<TensorMap>(&file), expected);
+        messages.compare(format!("{what}, from a stream"), stream, expected);
+    };
+    let of = |descr: &str| file(1, &dict(descr, "False", "(1,)"), &[0; 16]);
+    let unknown = |tag: &str| format!("npy: tensor `#0`: unknown dtype tag {tag} (at byte 0)");
+    compare("complex", of("'<c8'"), &unknown("'<c8'"));
+    compare("text", of("'<U3'"), &unknown("'<U3'"));
+    compare("objects", of("'|O'"), &unknown("'|O'"));
+    compare("dates", of("'<M8[ns]'"), &unknown("'<M8[ns]'"));
+    compare("long doubles", of("'<f16'"), &unknown("'<f16'"));
+    compare("records", of("[('a', '<f4'), ('b', '<i4', (2,))]"), &unknown("[('a', '<f4'), ('b', '<i4', (2,))]"));
+    compare("bfloat16", of("'<V2'"), &unknown("'<V2' (raw bytes, as numpy saves bfloat16 and 8-bit floats)"));
+    compare("no descr", of("''"), &unknown("''"));
+
+    let dict_of = |text: &str| file(1, text, &[]);
+    let bad = |why: &str| {
+        format!("npy: tensor `#0`: the header {why}, but expected a dict of descr, fortran_order and shape (at byte 0)")
+    };
+    compare("no dict", dict_of("(1, 2)"), &bad("is not a dict"));
+    compare("no Python", dict_of("{'descr'"), &bad("is not a dict"));
+    compare("another key", dict_of("{'descr': '<f4', 'x': 1}"), &bad("has another key"));
+    compare("a wrong order", file(1, &dict("'<f4'", "0", "()"), &[]), &bad("has a wrong value for fortran_order"));
+    compare("a wrong shape", file(1, &dict("'<f4'", "False", "(-1,)"), &[]), &bad("has a wrong value for shape"));
+    compare("nesting", dict_of(&"[".repeat(5000)), &bad("is not a dict"));
+    compare("nesting in it", dict_of(&format!("{{'shape': {}", "(".repeat(5000))), &bad("has a wrong value for shape"));
+    compare("sets", dict_of(&"{".repeat(9000)), &bad("is not a dict"));
+    compare("brackets in text", dict_of("{'{[(': 1}"), &bad("has another key"));
+    compare("a key twice", dict_of("{'shape': (), 'shape': ()}"), &bad("has shape twice"));
+    compare("an escape", dict_of("{'descr': '\\N{'}"), &bad("has a backslash"));
+    compare(
+        "a missing key",
+        dict_of("{'descr': '<f4', 'shape': ()}"),
+        "npy: tensor `#0`: missing key: fortran_order (at byte 0)",
+    );
+    compare(
+        "an empty header",
+        hex("93 4e 55 4d 50 59 01 00 00 00"),
+        "npy: tensor `#0`: newline missing at end of header (at byte 0)",
+    );
+    compare(
+        "a long header",
+        hex("93 4e 55 4d 50 59 02 00 ff ff ff ff"),
+        "npy: tensor `#0`: header length is 4294967295, but expected at most 10000 (at byte 0)",
+    );
+    compare(
+        "a later version",
+        file(4, "", &[]),
+        "npy: tensor `#0`: version is 4, but expected 1, 2 or 3, of which the minor version is 0 (at byte 0)",
+    );
+    compare(
+        "text instead",
+        b"not an array".to_vec(),
+        "npy: tensor `#0`: found `not an`, but expected `\\x93NUMPY` (at byte 0)",
+    );
+    compare("nothing", Vec::new(), "npy: tensor `#0`: needs 8 more bytes, but the file has 0 left (at byte 0)");
+    let mut longer = golden();
+    longer.push(0);
+    compare("another array", longer, "npy: the file continues after its array, but npy stores one (at byte 140)");
+    messages.end();
+}
+
+#[test]
+fn promises_and_limits_are_checked() {
+    let mut messages = Messages::default();
+    messages.compare(
+        "cut",
+        npy::from_slice::<TensorMap>(&golden()[..139]),
+        "npy: tensor `#0`: needs 12 more bytes, but the file has 11 left (at byte 128)",
+    );
+    let huge = file(1, &dict("'<f8'", "False", "(18446744073709551615, 2)"), &[]);
+    messages.compare(
+        "overflow",
+        npy::from_slice::<TensorMap>(&huge),
+        "npy: tensor `#0`: f64[18446744073709551615, 2] takes more bytes than can be addressed (at byte 89)",
+    );
+    messages.compare(
+        "rank",
+        npy::Options::new().limits(Limits::new().rank(1)).from_slice::<TensorMap>(&golden()),
+        "npy: tensor `#0`: rank is 2, but the limit is 1 (at byte 0)",
+    );
+    messages.end();
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused() {
+    let mut messages = Messages::default();
+    let one = || array![1_u8];
+    messages.compare(
+        "two",
+        npy::to_vec(&Arrays((one(), one()))),
+        "npy: cannot store 2 tensors; npy stores exactly one; npz stores several",
+    );
+    messages.compare(
+        "none",
+        npy::to_vec(&TensorMap::new()),
+        "npy: cannot store 0 tensors; npy stores exactly one; npz stores several",
+    );
+    messages.compare(
+        "bf16",
+        npy::to_vec(&Arrays(array![half::bf16::ONE])),
+        "npy: tensor `0`: cannot store bf16; npy stores bool, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64",
+    );
+    let blob = Tensor::new(TensorInfo::blob(1), &[1]).unwrap();
+    messages.compare("a blob", npy::to_vec(&blob), "npy: tensor `0`: cannot store a blob; npy stores tensors");
+    let info =
+        TensorInfo { layout: Layout::from_dim_order(&[0, 2, 1]).unwrap(), ..TensorInfo::new(Dtype::U8, [1, 2, 3]) };
+    let turned = Tensor::new(info, &[0; 6]).unwrap();
+    messages.compare(
+        "a dim order",
+        npy::Options::new().keep_dim_order(true).to_vec(&turned),
+        "npy: tensor `0`: cannot store dim order [0, 2, 1]; numpy saves row-major and column-major arrays; without \
+         `Options::keep_dim_order` all are written row-major",
+    );
+    let format = tensorfile::FORMATS.iter().find(|format| format.name == "npy").unwrap();
+    let named: TensorMap = [("a", Tensor::from_slice(&[1_u8], [1]).unwrap())].into_iter().collect();
+    messages.compare(
+        "a name that is to be kept",
+        format.to_vec(&named, &WriteOptions::new().embed_names(true)),
+        "npy: tensor `a`: cannot store the name `a`; npy stores no names; npz does",
+    );
+    messages.end();
+    assert_eq!(format.to_vec(&named, &WriteOptions::new()).unwrap().len(), 129);
+}
+
+#[test]
+fn columns_of_memory_are_kept_on_request() {
+    let columns = ArrayView2::from_shape((2, 2).f(), &[1_u8, 2, 3, 4]).unwrap();
+    for (keep, elements) in [(false, [1, 3, 2, 4]), (true, [1, 2, 3, 4])] {
+        let file = npy::Options::new().keep_dim_order(keep).to_vec(&Arrays(columns)).unwrap();
+        assert_eq!(file[128..], elements);
+        let Arrays(read): Arrays<Array2<u8>> = npy::from_slice(&file).unwrap();
+        assert_eq!(read, columns);
+    }
+}

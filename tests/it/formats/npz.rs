@@ -1,0 +1,343 @@
+use std::collections::BTreeMap;
+
+use ndarray::array;
+use tensorfile::{Arrays, Layout, Limits, Tensor, TensorInfo, TensorMap, TensorView, npz};
+
+use crate::support::{Dribble, Messages, hex};
+
+/// An archive of the array `a`, `[1, 2]` in `u1`, and the member `b`, the byte 3.
+///
+/// The checksum of the array is `5f650262`, that of the byte `4b0bbe37`.
+const GOLDEN: &str = "
+    50 4b 03 04             |   0 a local header
+    14 00 08 00 00 00       |     version 2.0, sizes behind the contents, stored
+    00 00 00 00             |     no date
+    00 00 00 00             |     no checksum here
+    00 00 00 00 00 00 00 00 |     nor sizes
+    05 00 1d 00             |     name of 5 bytes, 29 of extra fields
+    61 2e 6e 70 79          |  30 a.npy
+    1e a1 19 00             |  35 alignment: 25 bytes
+    40 00                   |     64
+    00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+    93 4e 55 4d 50 59 01 00 |  64 an array of numpy
+    76 00                   |     dict of 118 bytes
+";
+
+fn golden() -> Vec<u8> {
+    let mut file = hex(GOLDEN);
+    file.extend(b"{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }");
+    file.resize(64 + 127, b' ');
+    file.extend(b"\n\x01\x02");
+    file.extend(hex("
+        50 4b 07 08 CRC_A       | 194 a data descriptor
+        82 00 00 00 82 00 00 00 |     130 bytes, stored in as many
+        50 4b 03 04 14 00 08 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
+        01 00 0f 00             |     name of 1 byte, 15 of extra fields
+        62                      |     b
+        1e a1 0b 00 40 00 00 00 00 00 00 00 00 00 00
+        03                      | 256 the byte
+        50 4b 07 08 CRC_B 01 00 00 00 01 00 00 00
+        50 4b 01 02             | 273 the directory
+        14 00 14 00 08 00 00 00 |     version 2.0, sizes behind the contents, stored
+        00 00 00 00 CRC_A       |     no date
+        82 00 00 00 82 00 00 00 |     130 bytes, stored in as many
+        05 00 00 00 00 00       |     name of 5 bytes, no extra fields, no comment
+        00 00 00 00 00 00 00 00 |     disk 0, attributes
+        00 00 00 00             |     local header at 0
+        61 2e 6e 70 79          |     a.npy
+        50 4b 01 02 14 00 14 00 08 00 00 00 00 00 00 00 CRC_B
+        01 00 00 00 01 00 00 00 01 00 00 00 00 00 00 00 00 00 00 00 00 00
+        d2 00 00 00             |     local header at 210
+        62                      |     b
+        50 4b 05 06 00 00 00 00 | 371 the end: one disk
+        02 00 02 00             |     two members
+        62 00 00 00 11 01 00 00 |     directory of 98 bytes, at 273
+        00 00                   |     no comment
+    "
+    .replace("CRC_A", "62 02 65 5f")
+    .replace("CRC_B", "37 be 0b 4b")
+    .as_str()));
+    file
+}
+
+fn golden_map() -> TensorMap {
+    let blob = Tensor::new(TensorInfo::blob(1), &[3]).unwrap();
+    [("a", Tensor::from_slice(&[1_u8, 2], [2]).unwrap()), ("b", blob)].into_iter().collect()
+}
+
+#[test]
+fn the_golden_file_is_read_and_written_byte_for_byte() {
+    assert_eq!(npz::to_vec(&golden_map()).unwrap(), golden());
+    assert_eq!(npz::from_slice::<TensorMap>(&golden()).unwrap(), golden_map());
+    assert_eq!(npz::from_reader::<TensorMap>(Dribble::new(&golden())).unwrap(), golden_map());
+}
+
+/// The golden file with other bytes in some places.
+fn changed(changes: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut file = golden();
+    for (at, bytes) in changes {
+        file[*at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    file
+}
+
+fn numbers() -> Vec<u32> {
+    (0..50_000).map(|at| at % 1000).collect()
+}
+
+fn deflated() -> (TensorMap, Vec<u8>) {
+    let map: TensorMap = [
+        ("layers/0/größe", Tensor::from_slice(&numbers(), [50, 1000]).unwrap()),
+        ("empty", Tensor::from_slice::<f32>(&[], [0, 3]).unwrap()),
+        ("one", Tensor::from_slice(&[1.5_f64], []).unwrap()),
+        ("notes.txt", Tensor::new(TensorInfo::blob(5), b"hello").unwrap()),
+        ("folder/", Tensor::new(TensorInfo::blob(0), b"").unwrap()),
+    ]
+    .into_iter()
+    .collect();
+    let file = npz::Options::new().compress(true).to_vec(&map).unwrap();
+    (map, file)
+}
+
+#[test]
+fn deflated_members_are_read_in_any_order_and_by_any_way() {
+    let (map, file) = deflated();
+    assert!(file.len() < 20_000, "{} bytes", file.len());
+    assert_eq!(npz::from_slice::<TensorMap>(&file).unwrap(), map);
+    assert_eq!(npz::from_reader::<TensorMap>(Dribble::new(&file)).unwrap(), map);
+    let read: BTreeMap<String, Tensor> = npz::from_slice(&file).unwrap();
+    assert!(read.iter().all(|(name, tensor)| map[name] == *tensor));
+    let mut written = Vec::new();
+    npz::Options::new().compress(true).to_writer(&mut written, &map).unwrap();
+    assert_eq!(written, file);
+}
+
+#[test]
+fn stored_members_are_borrowed_and_aligned() {
+    let tensors: TensorMap =
+        (1..40).map(|len| ("n".repeat(len), Tensor::from_slice(&vec![1.0_f64; len], [len]).unwrap())).collect();
+    let file = npz::to_vec(&tensors).unwrap();
+    assert_eq!(file.len() as u64, npz::plan(&tensors).unwrap().file_bytes());
+    let views: BTreeMap<String, TensorView<'_>> = npz::from_slice(&file).unwrap();
+    for (name, view) in &views {
+        let offset = view.as_bytes().as_ptr() as usize - file.as_ptr() as usize;
+        assert_eq!((offset % 64, view.as_bytes()), (0, tensors[name].as_bytes()), "{name}");
+    }
+    // What is packed cannot be borrowed.
+    assert!(npz::from_slice::<BTreeMap<String, TensorView<'_>>>(&deflated().1).is_err());
+}
+
+#[test]
+fn damaged_deflate_streams_are_errors_that_name_the_tensor() {
+    let map: TensorMap = [("x", Tensor::from_slice(&numbers(), [50_000]).unwrap())].into_iter().collect();
+    let file = npz::Options::new().compress(true).to_vec(&map).unwrap();
+    let directory = file.len() - 22 - 46 - 5;
+    let at = |offset: usize, bytes: &[u8]| {
+        let mut file = file.clone();
+        file[directory + offset..directory + offset + bytes.len()].copy_from_slice(bytes);
+        file
+    };
+    let packed = u32::from_le_bytes(file[directory + 20..directory + 24].try_into().unwrap());
+    let mut messages = Messages::default();
+    messages.compare(
+        "a checksum",
+        npz::from_slice::<TensorMap>(&at(16, &[0; 4])),
+        &format!(
+            "npz: tensor `x`: the CRC-32 is {:08x}, but the file has 00000000 (at byte 64)",
+            u32::from_le_bytes(file[directory + 16..directory + 20].try_into().unwrap())
+        ),
+    );
+    messages.compare(
+        "a length",
+        npz::from_slice::<TensorMap>(&at(24, &[0, 0, 1, 0])),
+        "npz: tensor `x`: payload is 65408 bytes, but u32[50000] takes 200000 (at byte 64)",
+    );
+    messages.compare(
+        "a packed length that is too short",
+        npz::from_slice::<TensorMap>(&at(20, &(packed - 100).to_le_bytes())),
+        "npz: tensor `x`: the member ends before its tensor does (at byte 64)",
+    );
+    messages.compare(
+        "a packed length that is too long",
+        npz::from_slice::<TensorMap>(&at(20, &(packed + 4).to_le_bytes())),
+        &format!(
+            "npz: tensor `x`: the deflate stream takes {packed} bytes, but the file has {} (at byte 64)",
+            packed + 4
+        ),
+    );
+    messages.end();
+}
+
+#[test]
+fn every_bit_of_packed_members_may_be_flipped() {
+    let map: TensorMap = [
+        ("x", Tensor::from_slice(&[1_u32, 2, 3, 4], [4]).unwrap()),
+        ("y", Tensor::new(TensorInfo::blob(3), b"abc").unwrap()),
+    ]
+    .into_iter()
+    .collect();
+    let file = npz::Options::new().compress(true).to_vec(&map).unwrap();
+    let mut flipped = file.clone();
+    for at in 0..file.len() {
+        assert!(npz::from_slice::<TensorMap>(&file[..at]).is_err(), "cut at {at}");
+        for bit in 0..8 {
+            flipped[at] ^= 1 << bit;
+            let (slice, stream) = (npz::from_slice::<TensorMap>(&flipped), npz::from_reader::<TensorMap>(&flipped[..]));
+            match (slice, stream) {
+                (Ok(slice), Ok(stream)) => assert_eq!(slice, stream),
+                (Err(slice), Err(stream)) => assert_eq!(slice.to_string(), stream.to_string()),
+                other => panic!("bit {bit} of byte {at}: {other:?}"),
+            }
+            flipped[at] = file[at];
+        }
+    }
+}
+
+#[test]
+fn what_an_archive_may_not_be_is_an_error() {
+    let mut messages = Messages::default();
+    let mut compare = |what: &str, file: &[u8], expected: &str| {
+        messages.compare(what, npz::from_slice::<TensorMap>(file), expected);
+        messages.compare(format!("{what}, from a stream"), npz::from_reader::<TensorMap>(file), expected);
+    };
+    let none = "npz: the file does not end with the directory of a zip archive";
+    compare("nothing", &[], none);
+    compare("text", b"not an archive", none);
+    compare("cut", &golden()[..392], "npz: the zip archive is damaged: unexpected end of file");
+    compare("encrypted", &changed(&[(281, &[9])]), "npz: tensor `a`: the member is encrypted (at byte 64)");
+    compare(
+        "another compression",
+        &changed(&[(283, &[12])]),
+        "npz: tensor `a`: compression method is 12, but expected 0 (stored) or 8 (deflated) (at byte 64)",
+    );
+    compare(
+        "sizes that differ",
+        &changed(&[(297, &[131])]),
+        "npz: tensor `a`: the member is stored in 130 bytes, but has 131 (at byte 64)",
+    );
+    compare(
+        "a size that is not the array's",
+        &changed(&[(293, &[131]), (297, &[131])]),
+        "npz: tensor `a`: payload is 3 bytes, but u8[2] takes 2 (at byte 64)",
+    );
+    compare(
+        "a size beyond the directory",
+        &changed(&[(293, &[131, 1]), (297, &[131, 1])]),
+        "npz: tensor `a`: needs 387 more bytes, but the file has 209 left (at byte 64)",
+    );
+    compare(
+        "another number of members",
+        &changed(&[(371 + 8, &[3, 0, 3])]),
+        "npz: number of members is 3, but expected 2",
+    );
+    compare(
+        "one place twice",
+        &changed(&[(344, &[130]), (348, &[130]), (366, &[0])]),
+        "npz: tensor `b`: overlaps tensor `a`, which takes bytes 64 to 194 (at byte 64)",
+    );
+    compare(
+        "no array",
+        &changed(&[(65, b"n")]),
+        "npz: tensor `a`: found `\\x93nUMPY`, but expected `\\x93NUMPY` (at byte 64)",
+    );
+    compare(
+        "an array of objects",
+        &changed(&[(64 + 10 + 10, b"'|O8'")]),
+        "npz: tensor `a`: unknown dtype tag '|O8' (at byte 64)",
+    );
+    messages.end();
+}
+
+#[test]
+fn members_of_one_name_are_refused() {
+    let two: TensorMap =
+        [("a", Tensor::from_slice(&[1_u8], [1]).unwrap()), ("b", Tensor::from_slice(&[2_u8], [1]).unwrap())]
+            .into_iter()
+            .collect();
+    let mut file = npz::to_vec(&two).unwrap();
+    let name = file.windows(5).rposition(|name| name == b"b.npy").unwrap();
+    file[name] = b'a';
+    let mut messages = Messages::default();
+    messages.compare("twice", npz::from_slice::<TensorMap>(&file), "npz: two tensors are named `a` (at byte 384)");
+    messages.end();
+}
+
+#[test]
+fn limits_hold_for_what_is_packed() {
+    let zeros: TensorMap = [("x", Tensor::from_slice(&[0_u8; 100_000], [100_000]).unwrap())].into_iter().collect();
+    let file = npz::Options::new().compress(true).to_vec(&zeros).unwrap();
+    let mut messages = Messages::default();
+    messages.compare(
+        "shared",
+        npz::Options::new().limits(Limits::new().shared(1000)).from_slice::<TensorMap>(&file),
+        &format!("npz: tensor `x`: sum of payloads in bytes is 100000, but the limit is {}", file.len() + 1000),
+    );
+    messages.compare(
+        "tensors",
+        npz::Options::new().limits(Limits::new().tensors(1)).from_slice::<TensorMap>(&golden()),
+        "npz: number of tensors is 2, but the limit is 1",
+    );
+    messages.end();
+}
+
+#[test]
+fn what_cannot_be_stored_is_refused() {
+    let mut messages = Messages::default();
+    let blob =
+        |name: &str| -> TensorMap { [(name, Tensor::new(TensorInfo::blob(1), &[1]).unwrap())].into_iter().collect() };
+    messages.compare(
+        "a blob that looks like an array",
+        npz::to_vec(&blob("a.npy")),
+        "npz: tensor `a.npy`: cannot store a blob of this name; members of npz that end in .npy are arrays",
+    );
+    messages.compare(
+        "NUL",
+        npz::to_vec(&blob("a\0b")),
+        "npz: tensor `a\0b`: cannot store a name with NUL in it; readers of zip archives end the name there",
+    );
+    messages.end();
+}
+
+#[test]
+fn archives_of_many_members_and_of_large_ones_have_64_bits() {
+    let blob = |at: u32| (at.to_string(), Tensor::new(TensorInfo::blob(0), &[]).unwrap());
+    let many: TensorMap = (0..66_000).map(blob).collect();
+    let file = npz::to_vec(&many).unwrap();
+    assert_eq!(file.len() as u64, npz::plan(&many).unwrap().file_bytes());
+    assert!(npz::from_slice::<TensorMap>(&file).unwrap() == many);
+
+    const LARGE: usize = 5 << 30;
+    let one = ndarray::arr0(0_u8);
+    let plan = npz::plan(&Arrays(one.broadcast(LARGE).unwrap())).unwrap();
+    let member = 64 + 128 + LARGE as u64 + 24;
+    let directory = 46 + 5 + 20;
+    assert_eq!(plan.file_bytes(), member + directory + 56 + 20 + 22);
+    let (most, message) =
+        (1_usize << 49, "npz: tensor `0`: cannot store 562949953421312 bytes; npz stores tensors of up to 2^48");
+    assert_eq!(npz::plan(&Arrays(one.broadcast(most).unwrap())).unwrap_err().to_string(), message);
+}
+
+#[test]
+fn names_that_are_too_long_are_refused() {
+    let of = |len: usize| BTreeMap::from([("x".repeat(len), 1_u8)]);
+    let error = npz::to_vec(&of(65_532)).unwrap_err().to_string();
+    assert!(error.ends_with(": cannot store a name of 65532 bytes; npz stores names of up to 65531"), "{error}");
+    let read: BTreeMap<String, u8> = npz::from_slice(&npz::to_vec(&of(65_531)).unwrap()).unwrap();
+    assert_eq!(read, of(65_531));
+}
+
+#[test]
+fn fortran_order_and_blobs_are_kept() {
+    let columns = TensorInfo {
+        layout: Layout::from_dim_order(&[1, 0]).unwrap(),
+        ..TensorInfo::new(tensorfile::Dtype::U8, [2, 2])
+    };
+    let map: TensorMap = [("c", Tensor::new(columns, &[1, 2, 3, 4]).unwrap())].into_iter().collect();
+    for compress in [false, true] {
+        let file = npz::Options::new().keep_dim_order(true).compress(compress).to_vec(&map).unwrap();
+        assert_eq!(npz::from_slice::<TensorMap>(&file).unwrap(), map);
+        let file = npz::Options::new().compress(compress).to_vec(&map).unwrap();
+        let read: Arrays<BTreeMap<String, ndarray::Array2<u8>>> = npz::from_slice(&file).unwrap();
+        assert_eq!(read.0["c"], array![[1, 3], [2, 4]]);
+    }
+}

@@ -1,0 +1,1031 @@
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use ndarray::{ArcArray1, Array1, Array2, Array4, ArrayView2, ShapeBuilder, array};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use tensorfile::ptd::{Compatibility, Options, Segments, Version};
+use tensorfile::{
+    Arrays, Blob, CooTensor, Dtype, Layout, Limits, Tensor, TensorFile, TensorInfo, TensorMap, TensorView, ptd,
+};
+
+use crate::support::{Dribble, Messages, hex, message, root};
+
+/// Two tensors that share their bytes, and a blob, in segments aligned to 16.
+const FT01: &str = "
+    44 00 00 00 46 54 30 31 | 00 the root table at 44, FT01
+    46 48 30 31 28 00 00 00 | 08 FH01, a header of 40
+    30 00 00 00 00 00 00 00 | 10 48 with padding
+    10 01 00 00 00 00 00 00 | 18 a flatbuffer of 110
+    40 01 00 00 00 00 00 00 | 20 segments from 140 on
+    12 00 00 00 00 00 00 00 | 28 of 12
+    00 00 00 00 00 00 00 00 | 30 padding
+
+    00 00 0a 00 0c 00 00 00 | 38 padding, 3a fields of the root: no version
+    04 00 08 00 0a 00 00 00 | 40 segments at 4, named data at 8; 44 root
+    18 00 00 00 04 00 00 00 | 48 segments at 60, named data at 50
+    03 00 00 00 ac 00 00 00 | 50 three names, at 100
+    8c 00 00 00 48 00 00 00 | 58 at e4, and at a4
+    02 00 00 00 30 00 00 00 | 60 two segments, at 94
+    0c 00 00 00             | 68 and at 74
+    08 00 18 00 04 00 0c 00 | 6c fields of a segment: offset at 4, size at 12
+    08 00 00 00             | 74 segment
+    10 00 00 00 00 00 00 00 | 78 at 10
+    02 00 00 00 00 00 00 00 | 80 of 2
+    00 00 00 00             | 88 padding
+    08 00 10 00 00 00 04 00 | 8c fields of a segment: no offset, size at 4
+    08 00 00 00             | 94 segment
+    06 00 00 00 00 00 00 00 | 98 of 6
+    00 00 00 00             | a0 padding
+    ae ff ff ff 08 00 00 00 | a4 named data, fields at f6; key at b0
+    0c 00 00 00             | ac layout at b8
+    01 00 00 00 76 00 00 00 | b0 v
+    a6 ff ff ff 00 00 00 02 | b8 layout, fields at 112; i16
+    10 00 00 00 04 00 00 00 | c0 sizes at d0, dim order at c8
+    02 00 00 00 00 01 00 00 | c8 0, 1
+    02 00 00 00             | d0 two sizes
+    01 00 00 00 03 00 00 00 | d4 1, 3
+    08 00 0c 00 04 00 08 00 | dc fields of named data: key at 4, segment at 8, no layout
+    08 00 00 00 08 00 00 00 | e4 named data, key at f0
+    01 00 00 00             | ec segment 1
+    01 00 00 00 62 00       | f0 b
+    0a 00 0c 00 04 00 00 00 | f6 fields of named data: key at 4, no segment
+    08 00                   | fe layout at 8
+    0a 00 00 00 08 00 00 00 | 100 named data, fields at f6; key at 10c
+    14 00 00 00             | 108 layout at 11c
+    01 00 00 00 77 00       | 10c w
+    0a 00 10 00 07 00 08 00 | 112 fields of a layout: scalar type at 7, sizes at 8
+    0c 00                   | 11a dim order at 12
+    0a 00 00 00 00 00 00 02 | 11c layout, fields at 112; i16
+    10 00 00 00 04 00 00 00 | 124 sizes at 134, dim order at 12c
+    02 00 00 00 00 01 00 00 | 12c 0, 1
+    02 00 00 00             | 134 two sizes
+    01 00 00 00 03 00 00 00 | 138 1, 3
+
+    01 00 ff ff 00 01 00 00 | 140 1, -1, 256
+    00 00 00 00 00 00 00 00 | 148 padding
+    07 08                   | 150 the blob
+";
+
+/// What ExecuTorch 0.6 wrote: two tensors in one segment, and a blob.
+const EARLY: &str = "
+    48 00 00 00 46 54 30 31 | 00 the root table at 48, FT01
+    46 48 30 31 28 00 00 00 | 08 FH01, a header of 40
+    30 00 00 00 00 00 00 00 | 10 48 with padding
+    14 01 00 00 00 00 00 00 | 18 a flatbuffer of 114
+    50 01 00 00 00 00 00 00 | 20 segments from 150 on
+    23 00 00 00 00 00 00 00 | 28 of 23
+    00 00 00 00 00 00 00 00 | 30 padding
+
+    0e 00 14 00 00 00 04 00 | 38 fields of the root: no version, alignment at 4
+    08 00 0c 00 10 00 00 00 | 40 tensors at 8, segments at 12, named data at 16
+    10 00 00 00 10 00 00 00 | 48 root, aligned to 16
+    0c 00 00 00 14 00 00 00 | 50 tensors at 5c, segments at 68
+    1c 00 00 00             | 58 named data at 74
+    02 00 00 00             | 5c two tensors
+    30 00 00 00 4c 00 00 00 | 60 at 90 and at b0
+    02 00 00 00             | 68 two segments
+    68 00 00 00 7c 00 00 00 | 6c at d4 and at ec
+    01 00 00 00 90 00 00 00 | 74 a name, at 108
+    10 00 1c 00 04 00 18 00 | 7c fields of a tensor: name at 4, scalar type at 24
+    08 00 0c 00 00 00 10 00 | 84 sizes at 8, dim order at 12, no segment, offset at 16
+    00 00 00 00             | 8c padding
+    14 00 00 00 80 00 00 00 | 90 tensor, name at 114
+    94 00 00 00 9c 00 00 00 | 98 sizes at 12c, dim order at 138
+    00 00 00 00 00 00 00 00 | a0 at 0
+    02 00 00 00 00 00 00 00 | a8 i16, padding
+    34 00 00 00 68 00 00 00 | b0 tensor, name at 11c
+    88 00 00 00 84 00 00 00 | b8 sizes and dim order at 140
+    10 00 00 00 00 00 00 00 | c0 at 10
+    07 00 00 00             | c8 f64
+    08 00 14 00 04 00 0c 00 | cc fields of a segment: offset at 4, size at 12
+    08 00 00 00             | d4 segment
+    00 00 00 00 00 00 00 00 | d8 at 0
+    18 00 00 00 00 00 00 00 | e0 of 18
+    00 00 00 00 20 00 00 00 | e8 padding; segment
+    20 00 00 00 00 00 00 00 | f0 at 20
+    03 00 00 00 00 00 00 00 | f8 of 3
+    08 00 0c 00 04 00 08 00 | 100 fields of named data: key at 4, segment at 8
+    08 00 00 00 18 00 00 00 | 108 named data, key at 124
+    01 00 00 00             | 110 segment 1
+    01 00 00 00 77 00 00 00 | 114 w
+    01 00 00 00 78 00 00 00 | 11c x
+    01 00 00 00 62 00 00 00 | 124 b
+    02 00 00 00             | 12c two sizes
+    01 00 00 00 03 00 00 00 | 130 1, 3
+    02 00 00 00 00 01 00 00 | 138 0, 1
+    00 00 00 00             | 140 none
+    00 00 00 00 00 00 00 00 | 144 padding
+    00 00 00 00             | 14c padding
+
+    01 00 ff ff 00 01 00 00 | 150 1, -1, 256
+    00 00 00 00 00 00 00 00 | 158 padding
+    00 00 00 00 00 00 f8 3f | 160 1.5
+    00 00 00 00 00 00 00 00 | 168 padding
+    07 08 09                | 170 the blob
+";
+
+/// The RFC's version 1: two tensors of the same bytes.
+const DATA_V1: &str = "
+    38 00 00 00 44 54 30 31 | 00 the root table at 38, DT01
+    65 68 30 30 20 00 00 00 | 08 eh00, a header of 32
+    20 01 00 00 00 00 00 00 | 10 a flatbuffer that ends at 120
+    20 01 00 00 00 00 00 00 | 18 segments from 120 on
+    06 00 00 00 00 00 00 00 | 20 of 6
+
+    00 00 00 00             | 28 padding
+    0c 00 14 00 04 00 08 00 | 2c fields of the root: version at 4, tensor segments at 8
+    0c 00 10 00             | 34 segments at 12, alignment at 16
+    0c 00 00 00 01 00 00 00 | 38 root, version 1
+    14 00 00 00 08 00 00 00 | 40 tensor segments at 54, segments at 4c
+    10 00 00 00             | 48 aligned to 16
+    01 00 00 00 14 00 00 00 | 4c a segment, at 64
+    01 00 00 00 20 00 00 00 | 54 a tensor segment, at 78
+    08 00 0c 00 00 00 04 00 | 5c fields of a segment: no offset, size at 4
+    08 00 00 00             | 64 segment
+    06 00 00 00 00 00 00 00 | 68 of 6
+    08 00 08 00 00 00 04 00 | 70 fields of a tensor segment: no index, tensors at 4
+    08 00 00 00 04 00 00 00 | 78 tensor segment, tensors at 80
+    02 00 00 00             | 80 two tensors
+    60 00 00 00 14 00 00 00 | 84 at e4 and at 9c
+    10 00 1c 00 08 00 07 00 | 8c fields of a tensor: name at 8, scalar type at 7
+    0c 00 10 00 00 00 14 00 | 94 dimensions at 12, dim order at 16, no offset, size at 20
+    10 00 00 00 00 00 00 02 | 9c tensor, i16
+    14 00 00 00 20 00 00 00 | a4 name at b8, dimensions at c8
+    14 00 00 00             | ac dim order at c0
+    06 00 00 00 00 00 00 00 | b0 of 6
+    01 00 00 00 76 00 00 00 | b8 v
+    02 00 00 00 00 01 00 00 | c0 0, 1
+    02 00 00 00             | c8 two dimensions
+    01 00 00 00 03 00 00 00 | cc 1, 3
+    10 00 20 00 08 00 07 00 | d4 fields of a tensor: name at 8, scalar type at 7
+    0c 00 10 00 00 00 14 00 | dc dimensions at 12, dim order at 16, no offset, size at 20
+    10 00 00 00 00 00 00 02 | e4 tensor, i16
+    18 00 00 00 24 00 00 00 | ec name at 104, dimensions at 114
+    18 00 00 00             | f4 dim order at 10c
+    06 00 00 00 00 00 00 00 | f8 of 6
+    00 00 00 00             | 100 padding
+    01 00 00 00 77 00 00 00 | 104 w
+    02 00 00 00 00 01 00 00 | 10c 0, 1
+    02 00 00 00             | 114 two dimensions
+    01 00 00 00 03 00 00 00 | 118 1, 3
+
+    01 00 ff ff 00 01       | 120 1, -1, 256
+";
+
+/// The RFC's version 2: no tensor, but what it says of its model.
+const DATA_V2: &str = "
+    38 00 00 00 44 54 30 31 | 00 the root table at 38, DT01
+    65 68 30 30 20 00 00 00 | 08 eh00, a header of 32
+    98 00 00 00 00 00 00 00 | 10 a flatbuffer that ends at 98
+    a0 00 00 00 00 00 00 00 | 18 segments from a0 on
+    00 00 00 00 00 00 00 00 | 20 of 0
+
+    00 00 0e 00 18 00 04 00 | 28 padding, 2a fields of the root: version at 4
+    08 00 0c 00 10 00 14 00 | 30 compatibility at 8, then tensor segments, segments, alignment
+    0e 00 00 00 02 00 00 00 | 38 root, version 2
+    24 00 00 00 10 00 00 00 | 40 compatibility at 64, tensor segments at 54
+    08 00 00 00 10 00 00 00 | 48 segments at 50, aligned to 16
+    00 00 00 00 00 00 00 00 | 50 no segments, no tensor segments
+    0c 00 14 00 04 00 08 00 | 58 fields of compatibility: model at 4, version at 8
+    0c 00 10 00             | 60 scheme at 12, description at 16
+    0c 00 00 00 28 00 00 00 | 64 compatibility, model at 90
+    1c 00 00 00 10 00 00 00 | 6c version at 88, scheme at 80
+    04 00 00 00             | 74 description at 78
+    00 00 00 00 00 00 00 00 | 78 nothing
+    00 00 00 00 00 00 00 00 | 80 nothing
+    01 00 00 00 32 00 00 00 | 88 2
+    01 00 00 00 6d 00 00 00 | 90 m
+
+    00 00 00 00 00 00 00 00 | 98 padding
+";
+
+fn w() -> Tensor {
+    Tensor::from_slice(&[1_i16, -1, 256], [1, 3]).unwrap()
+}
+
+fn blob(bytes: &[u8]) -> Tensor {
+    Tensor::new(TensorInfo::blob(bytes.len()), bytes).unwrap()
+}
+
+fn map<const N: usize>(tensors: [(&str, Tensor); N]) -> TensorMap {
+    tensors.into_iter().collect()
+}
+
+/// The files above, each with what it holds.
+fn golden() -> [(&'static str, Vec<u8>, TensorMap); 3] {
+    let (w, x) = (w(), Tensor::from_slice(&[1.5_f64], []).unwrap());
+    [
+        ("FT01", hex(FT01), map([("w", w.clone()), ("b", blob(&[7, 8])), ("v", w.clone())])),
+        ("early FT01", hex(EARLY), map([("w", w.clone()), ("x", x), ("b", blob(&[7, 8, 9]))])),
+        ("DT01", hex(DATA_V1), map([("w", w.clone()), ("v", w)])),
+    ]
+}
+
+#[test]
+fn reads_every_generation() {
+    for (what, file, expected) in golden() {
+        assert_eq!(ptd::from_slice::<TensorMap>(&file).unwrap(), expected, "{what}");
+        assert_eq!(ptd::from_reader::<TensorMap>(&file[..]).unwrap(), expected, "{what} from a stream");
+        let slow = Dribble::new(&file);
+        assert_eq!(ptd::from_reader::<TensorMap>(slow).unwrap(), expected, "{what} from a slow stream");
+    }
+    assert_eq!(ptd::from_slice::<TensorMap>(&hex(DATA_V2)).unwrap(), TensorMap::new());
+    assert_eq!(ptd::from_reader::<TensorMap>(&hex(DATA_V2)[..]).unwrap(), TensorMap::new());
+}
+
+fn model() -> Compatibility {
+    Compatibility { model_name: "m".to_owned(), version: "2".to_owned(), ..Compatibility::default() }
+}
+
+#[test]
+fn writes_three_generations() {
+    let [(_, ft01, tensors), _, (_, data_v1, shared)] = golden();
+    let options = Options::new().alignment(16);
+    assert_eq!(options.to_vec(&tensors).unwrap(), ft01);
+    assert_eq!(options.clone().version(Version::Dt01V1).to_vec(&shared).unwrap(), data_v1);
+    let data_v2 = options.version(Version::Dt01V2).compatibility(model());
+    assert_eq!(data_v2.to_vec(&TensorMap::new()).unwrap(), hex(DATA_V2));
+    let mut streamed = Vec::new();
+    Options::new().alignment(16).to_writer(&mut streamed, &tensors).unwrap();
+    assert_eq!(streamed, ft01);
+}
+
+#[test]
+fn tells_what_a_file_says_of_itself() {
+    let metadata = |file: &[u8]| {
+        let metadata = ptd::metadata(file).unwrap();
+        let numbers = (metadata.schema_version, metadata.tensor_alignment, metadata.segments);
+        (metadata.version, numbers, metadata.compatibility)
+    };
+    let [(_, ft01, _), (_, early, _), (_, data_v1, _)] = golden();
+    assert_eq!(metadata(&ft01), (Version::Ft01, (0, None, 2), None));
+    assert_eq!(metadata(&early), (Version::EarlyFt01, (0, Some(16), 2), None));
+    assert_eq!(metadata(&data_v1), (Version::Dt01V1, (1, Some(16), 1), None));
+    assert_eq!(metadata(&hex(DATA_V2)), (Version::Dt01V2, (2, Some(16), 0), Some(model())));
+}
+
+#[test]
+fn an_empty_file_is_padded_to_where_segments_would_begin() {
+    for (alignment, len) in [(1, 88), (16, 96), (128, 128), (4096, 4096)] {
+        let file = Options::new().alignment(alignment).to_vec(&TensorMap::new()).unwrap();
+        assert_eq!(file.len(), len, "aligned to {alignment}");
+        assert_eq!(ptd::from_slice::<TensorMap>(&file).unwrap(), TensorMap::new());
+    }
+}
+
+#[test]
+fn knows_every_scalar_type() {
+    let numbers: [(u8, Dtype); 23] = [
+        (0, Dtype::U8),
+        (1, Dtype::I8),
+        (2, Dtype::I16),
+        (3, Dtype::I32),
+        (4, Dtype::I64),
+        (5, Dtype::F16),
+        (6, Dtype::F32),
+        (7, Dtype::F64),
+        (11, Dtype::Bool),
+        (12, Dtype::QInt8),
+        (13, Dtype::QUint8),
+        (14, Dtype::QInt32),
+        (15, Dtype::Bf16),
+        (16, Dtype::QUint4x2),
+        (17, Dtype::QUint2x4),
+        (22, Dtype::Bits16),
+        (23, Dtype::F8E5M2),
+        (24, Dtype::F8E4M3Fn),
+        (25, Dtype::F8E5M2Fnuz),
+        (26, Dtype::F8E4M3Fnuz),
+        (27, Dtype::U16),
+        (28, Dtype::U32),
+        (29, Dtype::U64),
+    ];
+    for (number, dtype) in numbers {
+        // The bytes of `FT01`'s two tensors, as a vector of the dtype.
+        let bytes = dtype.bytes_for(1).unwrap();
+        let mut file = hex(FT01);
+        file[0x98] = u8::try_from(bytes).unwrap();
+        for (scalar_type, sizes) in [(0xbf, 0xd4), (0x123, 0x138)] {
+            file[scalar_type] = number;
+            file[sizes + 4] = 1;
+        }
+        file[0x140..0x148].copy_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);
+        let mut payload = vec![0; bytes];
+        payload[0] = 1;
+        let expected = Tensor::new(TensorInfo::new(dtype, [1, 1]), &payload).unwrap();
+        let read: TensorMap = ptd::from_slice(&file).unwrap();
+        assert_eq!((&read["w"], &read["v"]), (&expected, &expected), "{number}");
+        let written = Options::new().alignment(16).to_vec(&read).unwrap();
+        // A number of 0 goes without saying.
+        assert!(number == 0 || written == file, "{number}");
+    }
+}
+
+/// A copy with some bytes changed.
+fn with(file: &str, changes: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut file = hex(file);
+    for (at, bytes) in changes {
+        file[*at..at + bytes.len()].copy_from_slice(bytes);
+    }
+    file
+}
+
+const MAX: [u8; 8] = [0xff; 8];
+
+#[test]
+fn rejects_wrong_headers() {
+    let mut messages = Messages::default();
+    for (what, file, expected) in [
+        ("nothing", vec![], "ptd: needs 64 more bytes, but the file has 0 left (at byte 0)"),
+        ("too short", hex(FT01)[..63].to_vec(), "ptd: needs 64 more bytes, but the file has 63 left (at byte 0)"),
+        ("identifier", with(FT01, &[(4, b"FT02")]), "ptd: found `FT02`, but expected `FT01` (at byte 4)"),
+        ("no header", with(FT01, &[(8, b"eh00")]), "ptd: found `eh00`, but expected `FH01` (at byte 8)"),
+        ("header of FT01", with(DATA_V1, &[(8, b"FH01")]), "ptd: found `FH01`, but expected `eh00` (at byte 8)"),
+        ("length", with(FT01, &[(12, &[39])]), "ptd: header length is 39, but expected at least 40 (at byte 12)"),
+        ("length", with(DATA_V1, &[(12, &[23])]), "ptd: header length is 23, but expected at least 24 (at byte 12)"),
+        (
+            "length that takes more than its place",
+            with(FT01, &[(12, &[49])]),
+            "ptd: flatbuffer offset is 48, but expected at least 49, the length of the header (at byte 16)",
+        ),
+        (
+            "flatbuffer offset",
+            with(FT01, &[(16, &MAX)]),
+            "ptd: flatbuffer offset is 18446744073709551615, but expected less than 2^64 with the size (at byte 16)",
+        ),
+        (
+            "flatbuffer offset in the flatbuffer",
+            with(FT01, &[(16, &[61])]),
+            "ptd: root table offset is 68, but expected at least 69, where the header ends (at byte 0)",
+        ),
+        (
+            "flatbuffer size",
+            with(FT01, &[(24, &[7, 0])]),
+            "ptd: flatbuffer size is 7, but expected 8 to 2147483647 (at byte 24)",
+        ),
+        (
+            "flatbuffer size",
+            with(FT01, &[(24, &MAX)]),
+            "ptd: flatbuffer size is 18446744073709551615, but expected 8 to 2147483647 (at byte 24)",
+        ),
+        (
+            "flatbuffer past the end",
+            with(FT01, &[(24, &[0, 2])]),
+            "ptd: the flatbuffer ends at byte 560, but the file at byte 338 (at byte 16)",
+        ),
+        (
+            "flatbuffer size of DT01",
+            with(DATA_V1, &[(16, &[39, 0])]),
+            "ptd: flatbuffer size is 39, but expected 40 to 2147483647 (at byte 16)",
+        ),
+        (
+            "segment base that overflows",
+            with(FT01, &[(32, &MAX)]),
+            "ptd: segment base offset is 18446744073709551615, but expected less than 2^64 with the 18 bytes of the segments (at byte 32)",
+        ),
+        (
+            "segment base of DT01 that overflows",
+            with(DATA_V1, &[(24, &MAX)]),
+            "ptd: segment base offset is 18446744073709551615, but expected less than 2^64 with the 6 bytes of the segments (at byte 24)",
+        ),
+        (
+            "what 0.6 and 0.7 write",
+            with(FT01, &[(32, &[0x80, 1])]),
+            "ptd: the segments begin at byte 384 and end at byte 402, but the file ends at byte 338; ExecuTorch 0.6 and 0.7 write such files for a \
+             segment alignment of 128 (at byte 32)",
+        ),
+        (
+            "more data than there is",
+            with(DATA_V1, &[(32, &[7])]),
+            "ptd: the segments begin at byte 288 and end at byte 295, but the file ends at byte 294 (at byte 32)",
+        ),
+        (
+            "segments in the flatbuffer",
+            with(FT01, &[(32, &[0x3f, 1])]),
+            "ptd: segment 0 begins at byte 319, but data begins at byte 320 at the earliest (at byte 148)",
+        ),
+    ] {
+        messages.compare(what, ptd::from_slice::<TensorMap>(&file), expected);
+    }
+    messages.end();
+}
+
+#[test]
+fn rejects_wrong_indexes() {
+    let mut messages = Messages::default();
+    for (what, file, expected) in [
+        ("version", with(DATA_V1, &[(0x3c, &[3])]), "ptd: schema version is 3, but expected 1 or 2 (at byte 60)"),
+        ("no version", with(DATA_V1, &[(0x30, &[0])]), "ptd: schema version is 0, but expected 1 or 2 (at byte 56)"),
+        // The alignment's place in the root becomes that of the version.
+        ("version", with(EARLY, &[(0x3c, &[4])]), "ptd: schema version is 16, but expected 0 (at byte 76)"),
+        (
+            "segment index",
+            with(FT01, &[(0xec, &[2])]),
+            "ptd: tensor `b`: segment index is 2, but expected at most 1 (at byte 236)",
+        ),
+        (
+            "largest segment index",
+            with(FT01, &[(0xec, &[0xff; 4])]),
+            "ptd: tensor `b`: segment index is 4294967295, but expected at most 1 (at byte 236)",
+        ),
+        (
+            "no segments",
+            with(EARLY, &[(0x68, &[0])]),
+            "ptd: tensor `w`: segment index is 0, but expected none, as the file has no segments (at byte 144)",
+        ),
+        (
+            "segment past the end",
+            with(FT01, &[(0x78, &[0x11])]),
+            "ptd: segment 1 ends at byte 339, but the segments end at byte 338 (at byte 116)",
+        ),
+        (
+            "segment past the end that others have",
+            with(FT01, &[(40, &[0x11])]),
+            "ptd: segment 1 ends at byte 338, but the segments end at byte 337 (at byte 116)",
+        ),
+        (
+            "segment that overflows",
+            with(FT01, &[(0x78, &MAX)]),
+            "ptd: segment 1, 2 bytes at 18446744073709551615, ends beyond what can be addressed (at byte 116)",
+        ),
+        (
+            "segments that overlap",
+            with(FT01, &[(0x78, &[5])]),
+            "ptd: tensor `b`: overlaps tensor `w`, which takes bytes 320 to 326 (at byte 325)",
+        ),
+        (
+            "layout of other bytes than the segment",
+            with(FT01, &[(0x13c, &[2])]),
+            "ptd: tensor `w`: payload is 6 bytes, but i16[1, 2] takes 4 (at byte 256)",
+        ),
+        (
+            "tensor that leaves its segment",
+            with(EARLY, &[(0xc0, &[17])]),
+            "ptd: tensor `x`: f64[] takes 8 bytes from byte 17 of segment 0, which has 24 (at byte 192)",
+        ),
+        (
+            "offset that overflows",
+            with(EARLY, &[(0xc0, &MAX)]),
+            "ptd: tensor `x`: f64[] takes 8 bytes from byte 18446744073709551615 of segment 0, which has 24 (at byte 192)",
+        ),
+        (
+            "tensors that overlap",
+            with(EARLY, &[(0xc0, &[4])]),
+            "ptd: tensor `x`: overlaps tensor `w`, which takes bytes 336 to 342 (at byte 340)",
+        ),
+        (
+            "size of other bytes than the shape",
+            with(DATA_V1, &[(0xf8, &[4])]),
+            "ptd: tensor `w`: payload is 4 bytes, but i16[1, 3] takes 6 (at byte 248)",
+        ),
+        ("scalar type", with(FT01, &[(0x123, &[8])]), "ptd: tensor `w`: unknown dtype tag 8 (at byte 291)"),
+        (
+            "negative scalar type",
+            with(FT01, &[(0x123, &[0xff])]),
+            "ptd: tensor `w`: unknown dtype tag -1 (at byte 291)",
+        ),
+        (
+            "negative size",
+            with(FT01, &[(0x13c, &[0xff; 4])]),
+            "ptd: tensor `w`: dim is -1, but expected 0 or more (at byte 292)",
+        ),
+        (
+            "largest sizes",
+            with(FT01, &[(0x138, &[0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f])]),
+            "ptd: tensor `w`: payload is 6 bytes, but i16[2147483647, 2147483647] takes 9223372028264841218 (at byte 256)",
+        ),
+        (
+            "no permutation",
+            with(FT01, &[(0x130, &[1, 1])]),
+            "ptd: tensor `w`: dim order [1, 1] is not a permutation of 0..2 (at byte 296)",
+        ),
+        (
+            "dim order that is too short",
+            with(FT01, &[(0x12c, &[1])]),
+            "ptd: tensor `w`: dim order has 1 dims, but the tensor has rank 2 (at byte 296)",
+        ),
+        (
+            "no dim order",
+            with(FT01, &[(0x11a, &[0])]),
+            "ptd: tensor `w`: dim order has 0 dims, but the tensor has rank 2 (at byte 284)",
+        ),
+        ("no key", with(FT01, &[(0xe0, &[0])]), "ptd: tensor `#1`: it has no name (at byte 228)"),
+        ("two of a name", with(FT01, &[(0xb4, b"w")]), "ptd: two tensors are named `w` (at byte 168)"),
+        ("two of a name", with(EARLY, &[(0x128, b"x")]), "ptd: two tensors are named `x` (at byte 268)"),
+        ("two of a name", with(DATA_V1, &[(0xbc, b"w")]), "ptd: two tensors are named `w` (at byte 164)"),
+        (
+            "a key that is no text",
+            with(FT01, &[(0x110, &[0xff])]),
+            "ptd: the flatbuffer is broken: a string is not UTF-8 (at byte 272)",
+        ),
+        (
+            "a key without an end",
+            with(FT01, &[(0x111, &[1])]),
+            "ptd: the flatbuffer is broken: a string does not end with a NUL (at byte 273)",
+        ),
+        (
+            "root outside",
+            with(FT01, &[(0, &[0, 2])]),
+            "ptd: the flatbuffer is broken: a part lies outside of it (at byte 0)",
+        ),
+        (
+            "names of more than there is",
+            with(FT01, &[(0x50, &[0xff; 4])]),
+            "ptd: the flatbuffer is broken: a part lies outside of it (at byte 84)",
+        ),
+        (
+            "unaligned vector",
+            with(FT01, &[(0x48, &[0x19])]),
+            "ptd: the flatbuffer is broken: an offset is not aligned (at byte 97)",
+        ),
+    ] {
+        messages.compare(what, ptd::from_slice::<TensorMap>(&file), expected);
+        messages.compare(format!("{what}, from a stream"), ptd::from_reader::<TensorMap>(&file[..]), expected);
+    }
+    messages.end();
+}
+
+#[test]
+fn survives_cuts_and_flips_everywhere() {
+    let files = golden().map(|(what, file, _)| (what, file)).into_iter().chain([("DT01 V2", hex(DATA_V2))]);
+    for (what, file) in files {
+        for len in 0..file.len() {
+            let (slice, stream) = (&file[..len], &file[..len]);
+            // The padding before segments that are not there is the only thing that may be missing.
+            let read = ptd::from_slice::<TensorMap>(slice);
+            assert!(read.is_err(), "{what} cut at {len}");
+            assert!(ptd::from_reader::<TensorMap>(stream).is_err(), "{what} cut at {len}, from a stream");
+        }
+        let mut flipped = file.clone();
+        for at in 0..file.len() {
+            for change in [1, 2, 4, 8, 16, 32, 64, 128, 0xff] {
+                flipped[at] ^= change;
+                let slice = ptd::from_slice::<TensorMap>(&flipped);
+                let stream = ptd::from_reader::<TensorMap>(&flipped[..]);
+                assert_eq!(slice.is_ok(), stream.is_ok(), "{what}: byte {at}: {slice:?} or {stream:?}");
+                if let (Ok(slice), Ok(stream)) = (slice, stream) {
+                    assert_eq!(slice, stream, "{what}: byte {at}");
+                }
+                flipped[at] = file[at];
+            }
+        }
+    }
+}
+
+#[test]
+fn reads_headers_of_any_length() {
+    let file = hex(FT01);
+    // 42 is what the C++ writer makes of an alignment of 3: the flatbuffer is not aligned in the file.
+    for header in [40, 42, 48, 64, 128] {
+        for length in [40, 41] {
+            let number = |number: usize| (number as u64).to_le_bytes();
+            let mut other = vec![u8::try_from(0x44 - 48 + header).unwrap(), 0, 0, 0];
+            other.extend_from_slice(b"FT01FH01");
+            other.extend([length, 0, 0, 0]);
+            for field in [number(header), number(0x110), number(header + 0x110), number(0x12)] {
+                other.extend(field);
+            }
+            other.resize(8 + header, 0);
+            other.extend(&file[56..]);
+            if usize::from(length) > header {
+                let expected =
+                    "ptd: flatbuffer offset is 40, but expected at least 41, the length of the header (at byte 16)";
+                assert_eq!(message(ptd::from_slice::<TensorMap>(&other)), expected);
+                continue;
+            }
+            assert_eq!(ptd::from_slice::<TensorMap>(&other).unwrap(), golden()[0].2, "header of {header}");
+            assert_eq!(ptd::from_reader::<TensorMap>(&other[..]).unwrap(), golden()[0].2, "header of {header}");
+        }
+    }
+    let short = with(DATA_V1, &[(12, &[24]), (32, &MAX)]);
+    assert_eq!(ptd::from_slice::<TensorMap>(&short).unwrap(), golden()[2].2, "without segment_data_size");
+    assert_eq!(ptd::from_reader::<TensorMap>(&short[..]).unwrap(), golden()[2].2, "without segment_data_size");
+    let cut = &short[..short.len() - 1];
+    let expected = "ptd: segment 0 ends at byte 294, but the segments end at byte 293 (at byte 100)";
+    assert_eq!(message(ptd::from_slice::<TensorMap>(cut)), expected);
+    let expected = "ptd: needs 1 more bytes, but the file has 0 left (at byte 293)";
+    assert_eq!(message(ptd::from_reader::<TensorMap>(cut)), expected);
+}
+
+fn segments(file: &[u8]) -> usize {
+    ptd::metadata(file).unwrap().segments
+}
+
+#[test]
+fn keeps_shared_bytes_shared() {
+    let file = hex(FT01);
+    let map: TensorMap = ptd::from_slice(&file).unwrap();
+    assert_eq!(map["w"].as_bytes().as_ptr(), map["v"].as_bytes().as_ptr());
+    assert_eq!(Options::new().alignment(16).to_vec(&map).unwrap(), file);
+    let views: BTreeMap<String, TensorView<'_>> = ptd::from_slice(&file).unwrap();
+    assert_eq!(segments(&ptd::to_vec(&views).unwrap()), 2);
+    // Streams have no addresses.
+    let map: TensorMap = ptd::from_reader(&file[..]).unwrap();
+    assert_eq!(segments(&ptd::to_vec(&map).unwrap()), 3);
+    assert_eq!(segments(&Options::new().dedup(true).to_vec(&map).unwrap()), 2);
+}
+
+#[test]
+fn shares_what_is_the_same_memory() {
+    let array = ArcArray1::from(vec![1.0_f32, 2.0, 3.0]);
+    let shared = Arrays([array.clone(), array.clone(), array.slice_move(ndarray::s![..2])]);
+    let file = ptd::to_vec(&shared).unwrap();
+    assert_eq!(segments(&file), 2);
+    assert_eq!(ptd::from_slice::<Arrays<[ArcArray1<f32>; 3]>>(&file).unwrap(), shared);
+    // The same bytes as something else.
+    let floats = [1.0_f32, 2.0];
+    let bits: &[u8] = &[0, 0, 0x80, 0x3f, 0, 0, 0, 0x40];
+    let as_bits = TensorInfo::new(Dtype::I32, [2]);
+    let views = [TensorView::from_slice(&floats, [2]).unwrap(), TensorView::from_slice(&floats, [1, 2]).unwrap()];
+    assert_eq!(segments(&ptd::to_vec(&views).unwrap()), 1);
+    let views = [TensorView::new(as_bits.clone(), bits).unwrap(), TensorView::new(as_bits, bits).unwrap()];
+    assert_eq!(segments(&ptd::to_vec(&views).unwrap()), 1);
+}
+
+#[test]
+fn an_address_alone_shares_nothing() {
+    // Numbers pass through the same place of the stack one after the other.
+    #[derive(serde::Serialize)]
+    struct Numbers {
+        a: f32,
+        b: f32,
+        c: f32,
+    }
+
+    let file = ptd::to_vec(&Numbers { a: 1.0, b: 2.0, c: 1.0 }).unwrap();
+    let read: BTreeMap<String, Tensor> = ptd::from_slice(&file).unwrap();
+    assert_eq!(read["b"], Tensor::from_slice(&[2.0_f32], []).unwrap());
+    assert_eq!(read["c"], Tensor::from_slice(&[1.0_f32], []).unwrap());
+
+    /// Tensors that are made for the moment, in memory that the next one is given again.
+    struct Temporary;
+
+    impl Serialize for Temporary {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut map = serializer.serialize_map(None)?;
+            for at in 0..20_u8 {
+                let tensor = Tensor::from_slice(&[at / 2; 1000], [1000]).unwrap();
+                map.serialize_entry(&format!("t{at}"), &tensor)?;
+            }
+            map.end()
+        }
+    }
+
+    for options in [Options::new(), Options::new().dedup(true)] {
+        let map: TensorMap = ptd::from_slice(&options.to_vec(&Temporary).unwrap()).unwrap();
+        for (at, (_, tensor)) in map.iter().enumerate() {
+            assert_eq!(tensor.as_bytes(), [u8::try_from(at / 2).unwrap(); 1000]);
+        }
+    }
+    assert_eq!(segments(&Options::new().dedup(true).to_vec(&Temporary).unwrap()), 10);
+}
+
+#[test]
+fn refuses_shared_bytes_that_change() {
+    struct Turncoat {
+        passes: Cell<u8>,
+        at: u8,
+    }
+
+    impl Serialize for Turncoat {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let pass = self.passes.replace(self.passes.get() + 1);
+            let tensor =
+                |change| Tensor::from_slice(&[1, 2, if change && pass == self.at { 4 } else { 3_u8 }], [3]).unwrap();
+            let mut map = serializer.serialize_map(None)?;
+            map.serialize_entry("a", &tensor(false))?;
+            map.serialize_entry("b", &tensor(true))?;
+            map.end()
+        }
+    }
+
+    let changed = Turncoat { passes: Cell::new(0), at: 2 };
+    let expected = "ptd: tensor `b`: the value changed between planning and writing: its bytes, which several tensors share, are others";
+    assert_eq!(message(Options::new().dedup(true).to_vec(&changed)), expected);
+    let told_apart = Turncoat { passes: Cell::new(0), at: 1 };
+    let file = Options::new().dedup(true).to_vec(&told_apart).unwrap();
+    assert_eq!(segments(&file), 2);
+}
+
+#[derive(TensorFile, Debug, PartialEq)]
+struct Bert {
+    #[tensor(rename = "embeddings.word_embeddings.weight")]
+    words: Array2<f32>,
+    #[tensor(rename = "encoder.layer")]
+    layers: Vec<Layer>,
+    #[tensor(rename = "cls.decoder.weight", tied = "embeddings.word_embeddings.weight")]
+    decoder: Array2<f32>,
+}
+
+#[derive(TensorFile, Debug, PartialEq)]
+struct Layer {
+    #[tensor(rename = "attention.self.query")]
+    query: Linear,
+    #[tensor(rename = "attention.output.LayerNorm")]
+    norm: Linear,
+}
+
+#[derive(TensorFile, Debug, PartialEq)]
+struct Linear {
+    weight: Array2<f32>,
+    bias: Option<Array1<f32>>,
+}
+
+fn bert() -> Bert {
+    let linear = |at: u8| Linear {
+        weight: Array2::from_shape_fn((3, 4), |(i, j)| (i * 10 + j + usize::from(at) * 100) as f32),
+        bias: (!at.is_multiple_of(2)).then(|| array![0.5, f32::from(at)]),
+    };
+    let words = Array2::from_shape_fn((7, 4), |(i, j)| (i * 4 + j) as f32);
+    let layers = (0..3).map(|at| Layer { query: linear(at), norm: linear(at + 10) }).collect();
+    Bert { decoder: words.clone(), words, layers }
+}
+
+#[test]
+fn derived_structs_go_there_and_back() {
+    let model = bert();
+    for options in [
+        Options::new(),
+        Options::new().keep_dim_order(true),
+        Options::new().version(Version::Dt01V1).segments(Segments::One),
+        Options::new().version(Version::Dt01V2).alignment(4096),
+    ] {
+        let file = options.to_vec(&model).unwrap();
+        assert_eq!(ptd::from_slice::<Bert>(&file).unwrap(), model);
+        assert_eq!(ptd::from_reader::<Bert>(&file[..]).unwrap(), model);
+        let mut streamed = Vec::new();
+        options.to_writer(&mut streamed, &model).unwrap();
+        assert_eq!(streamed, file);
+    }
+    let map: TensorMap = ptd::from_slice(&ptd::to_vec(&model).unwrap()).unwrap();
+    assert_eq!(
+        map.names().take(3).collect::<Vec<_>>(),
+        [
+            "embeddings.word_embeddings.weight",
+            "encoder.layer.0.attention.self.query.weight",
+            "encoder.layer.0.attention.output.LayerNorm.weight",
+        ]
+    );
+    let decoder = (map["cls.decoder.weight"].as_bytes(), map["embeddings.word_embeddings.weight"].as_bytes());
+    assert_eq!(decoder.0.as_ptr(), decoder.1.as_ptr());
+    assert_eq!(map.len() - 1, segments(&ptd::to_vec(&model).unwrap()));
+    // Formats that share nothing write it in full.
+    let mut fields = tensorfile::btf::to_vec(&model).unwrap();
+    assert_eq!(tensorfile::btf::from_slice::<Vec<Tensor>>(&fields).unwrap().len(), map.len());
+    fields = postcard::to_stdvec(&model).unwrap();
+    assert_eq!(postcard::from_bytes::<Bert>(&fields).unwrap(), model);
+}
+
+#[test]
+fn tied_tensors_must_be_equal() {
+    let mut model = bert();
+    model.decoder[[6, 3]] = -1.0;
+    let expected = "ptd: tensor `cls.decoder.weight`: cannot tie it to `embeddings.word_embeddings.weight`; their bytes are not the same";
+    assert_eq!(message(ptd::to_vec(&model)), expected);
+    model.decoder = Array2::zeros((1, 1));
+    let expected = "ptd: tensor `cls.decoder.weight`: cannot tie it to `embeddings.word_embeddings.weight`; it takes 4 bytes, and that one 112";
+    assert_eq!(message(ptd::to_vec(&model)), expected);
+
+    #[derive(TensorFile)]
+    struct Before {
+        #[tensor(tied = "embed")]
+        head: Option<Array1<u8>>,
+        embed: Option<Array1<u8>>,
+    }
+
+    let both = Before { head: Some(array![1, 2]), embed: Some(array![1, 2]) };
+    assert_eq!(segments(&ptd::to_vec(&both).unwrap()), 1);
+    let expected = "ptd: tensor `head`: cannot tie it to `embed`; the value has no tensor of that name";
+    assert_eq!(message(ptd::to_vec(&Before { embed: None, ..both })), expected);
+    assert_eq!(segments(&ptd::to_vec(&Before { head: None, embed: None }).unwrap()), 0);
+}
+
+#[test]
+fn blobs_are_kept_byte_for_byte() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Program {
+        weight: Array1<f32>,
+        delegate: Blob,
+    }
+
+    let program = Program { weight: array![1.0, 2.0], delegate: Blob(vec![9, 8, 7]) };
+    let file = ptd::to_vec(&program).unwrap();
+    assert_eq!(ptd::from_slice::<Program>(&file).unwrap(), program);
+    assert_eq!(ptd::from_reader::<Program>(&file[..]).unwrap(), program);
+    let map: TensorMap = ptd::from_slice(&file).unwrap();
+    assert_eq!(map["delegate"].info().to_string(), "a blob of 3 bytes");
+    assert_eq!(ptd::to_vec(&map).unwrap(), file);
+
+    assert_eq!(
+        message(ptd::from_slice::<Arrays<BTreeMap<String, Array1<u8>>>>(&file[..])),
+        "ptd: tensor `weight`: the file has f32[2], but expected u8 (at byte 384)"
+    );
+    let only: TensorMap = map.into_iter().filter(|(name, _)| name == "delegate").collect();
+    let file = ptd::to_vec(&only).unwrap();
+    assert_eq!(
+        message(ptd::from_slice::<Arrays<BTreeMap<String, Array1<u8>>>>(&file)),
+        "ptd: tensor `delegate`: the file has a blob of 3 bytes, but expected a tensor (`Blob` reads this) (at byte 256)"
+    );
+    let refused = Options::new().version(Version::Dt01V1).to_vec(&only);
+    assert_eq!(
+        message(refused),
+        "ptd: tensor `delegate`: cannot store a blob; DT01 stores tensors; FT01 stores blobs too"
+    );
+}
+
+#[test]
+fn memory_orders_go_both_ways() {
+    let image = Array4::from_shape_fn((2, 4, 5, 3), |(n, h, w, c)| (n * 1000 + h * 100 + w * 10 + c) as f32);
+    // NHWC memory of an NCHW array.
+    let image = Arrays(image.permuted_axes([0, 3, 1, 2]));
+    let row_major = ptd::to_vec(&image).unwrap();
+    let map: TensorMap = ptd::from_slice(&row_major).unwrap();
+    assert_eq!(*map["0"].layout(), Layout::RowMajor);
+    let kept = Options::new().keep_dim_order(true).to_vec(&image).unwrap();
+    let map: TensorMap = ptd::from_slice(&kept).unwrap();
+    assert_eq!(map["0"].info().to_string(), "f32[2, 3, 4, 5] in dim order [0, 2, 3, 1]");
+    for file in [&row_major, &kept] {
+        assert_eq!(ptd::from_slice::<Arrays<Array4<f32>>>(file).unwrap(), image);
+        assert_eq!(ptd::from_reader::<Arrays<Array4<f32>>>(&file[..]).unwrap(), image);
+    }
+    let Arrays(view) = ptd::from_slice::<Arrays<ndarray::ArrayView4<'_, f32>>>(&kept).unwrap();
+    assert_eq!(view.strides(), image.0.strides());
+    // A tensor in memory order is put into row-major order unless told otherwise.
+    assert_eq!(ptd::to_vec(&map).unwrap(), row_major);
+    assert_eq!(Options::new().keep_dim_order(true).to_vec(&map).unwrap(), kept);
+
+    // The same memory in two orders is two tensors.
+    let square = Array2::from_shape_fn((2, 2), |(i, j)| (10 * i + j) as f64);
+    let both = Arrays([square.view(), square.t()]);
+    for (options, expected) in [(Options::new(), 2), (Options::new().keep_dim_order(true), 1)] {
+        let file = options.to_vec(&both).unwrap();
+        assert_eq!(segments(&file), expected);
+        assert_eq!(ptd::from_slice::<Arrays<[ArrayView2<'_, f64>; 2]>>(&file).unwrap(), both);
+    }
+    let fortran = Arrays(Array2::from_shape_vec((2, 3).f(), vec![1_u8, 2, 3, 4, 5, 6]).unwrap());
+    let file = Options::new().version(Version::Dt01V2).keep_dim_order(true).to_vec(&fortran).unwrap();
+    assert_eq!(ptd::from_slice::<Arrays<Array2<u8>>>(&file).unwrap(), fortran);
+    assert!(file.ends_with(&[1, 2, 3, 4, 5, 6]));
+}
+
+#[test]
+fn segments_hold_groups() {
+    fn layer(name: &str) -> String {
+        name.split('.').next().unwrap_or_default().to_owned()
+    }
+    let tensor = |len: usize, value: u8| Tensor::from_slice(&vec![value; len], [len]).unwrap();
+    let map = map([
+        ("0.weight", tensor(20, 1)),
+        ("0.bias", tensor(3, 2)),
+        ("1.weight", tensor(20, 3)),
+        ("1.bias", tensor(3, 2)),
+        ("0.late", tensor(1, 4)),
+    ]);
+    for (segments_of, dedup, expected, len) in [
+        (Segments::PerTensor, false, 5, 97),
+        (Segments::One, false, 1, 97),
+        (Segments::By(layer), false, 3, 97),
+        (Segments::By(layer), true, 3, 81),
+    ] {
+        let options = Options::new().version(Version::Dt01V1).segments(segments_of).dedup(dedup).alignment(16);
+        let file = options.to_vec(&map).unwrap();
+        let metadata = ptd::metadata(&file).unwrap();
+        assert_eq!(metadata.segments, expected, "{segments_of:?}");
+        let base = u64::from_le_bytes(file[24..32].try_into().unwrap());
+        assert_eq!(file.len() as u64 - base, len, "{segments_of:?}");
+        assert_eq!(ptd::from_slice::<TensorMap>(&file).unwrap(), map, "{segments_of:?}");
+        assert_eq!(ptd::from_reader::<TensorMap>(&file[..]).unwrap(), map, "{segments_of:?}");
+    }
+}
+
+#[test]
+fn refuses_what_it_cannot_store() {
+    let mut messages = Messages::default();
+    let sparse = CooTensor::<f32>::new([2], vec![1], vec![1.0]).unwrap();
+    let expected = "ptd: tensor `0`: cannot store a sparse tensor; ptd stores dense tensors";
+    messages.compare("sparse", ptd::to_vec(&sparse), expected);
+    let rank = TensorInfo::new(Dtype::U8, vec![1; 256]);
+    let rank = Tensor::new(rank, &[1]).unwrap();
+    let expected = "ptd: tensor `0`: cannot store rank 256; ptd stores ranks up to 255";
+    messages.compare("rank", ptd::to_vec(&rank), expected);
+    let long = Tensor::new(TensorInfo::new(Dtype::F32, [0, 1 << 31]), &[]).unwrap();
+    let expected = "ptd: tensor `long.one`: cannot store a dim of 2147483648; ptd stores dims below 2^31";
+    messages.compare("dim", ptd::to_vec(&map([("long.one", long)])), expected);
+    let longest = Tensor::new(TensorInfo::new(Dtype::F32, [0, (1 << 31) - 1]), &[]).unwrap();
+    let file = ptd::to_vec(&longest).unwrap();
+    assert_eq!(ptd::from_slice::<Tensor>(&file).unwrap(), longest);
+
+    let none = TensorMap::new();
+    for (what, options, expected) in [
+        (
+            "0.6",
+            Options::new().version(Version::EarlyFt01),
+            "ptd: cannot write the FT01 of ExecuTorch 0.5 and 0.6; `Version::Ft01` is what later versions read and write",
+        ),
+        (
+            "segments",
+            Options::new().segments(Segments::One),
+            "ptd: cannot put several tensors into a segment of FT01; `Version::Dt01V2` can",
+        ),
+        (
+            "compatibility",
+            Options::new().version(Version::Dt01V1).compatibility(model()),
+            "ptd: cannot store compatibility metadata in this version; `Version::Dt01V2` can",
+        ),
+        ("alignment", Options::new().alignment(0), "ptd: cannot align to 0 bytes; expected a power of two"),
+        ("alignment", Options::new().alignment(48), "ptd: cannot align to 48 bytes; expected a power of two"),
+    ] {
+        messages.compare(what, options.to_vec(&none), expected);
+    }
+    messages.end();
+}
+
+#[test]
+fn limits_hold_before_anything_is_made() {
+    let file = hex(FT01);
+    let limited = |limits: Limits| message(Options::new().limits(limits).from_slice::<TensorMap>(&file));
+    assert_eq!(limited(Limits::new().tensors(2)), "ptd: number of tensors is 3, but the limit is 2");
+    assert_eq!(limited(Limits::new().rank(1)), "ptd: tensor `w`: rank is 2, but the limit is 1 (at byte 292)");
+}
+
+#[test]
+fn a_flatbuffer_that_refers_to_itself_again_and_again_is_refused_at_once() {
+    // A name of 1 MiB, and 100,000 entries that are one and the same.
+    let expected = "ptd: the flatbuffer is broken: the same parts are referenced too often";
+    assert_eq!(message(ptd::from_slice::<TensorMap>(&flat(1 << 20, 100_000))), expected);
+    let expected = "ptd: tensor `nnn`: segment index is 0, but expected none, as the file has no segments (at byte 92)";
+    assert_eq!(message(ptd::from_slice::<TensorMap>(&flat(3, 2))), expected);
+}
+
+/// A file of entries that are all the same table, with a name of so many letters.
+fn flat(name: u32, entries: u32) -> Vec<u8> {
+    let entry = 0x54 + 4 * entries;
+    let end = entry + 12 + name + 1;
+    let mut file = hex("
+        40 00 00 00 46 54 30 31 | 00 the root table at 40, FT01
+        46 48 30 31 28 00 00 00 | 08 FH01, a header of 40
+        28 00 00 00 00 00 00 00 | 10 without padding
+    ");
+    file.extend([end - 40, 0, end, 0, 0, 0].iter().flat_map(|number: &u32| number.to_le_bytes()));
+    file.extend(hex("
+        0a 00 08 00 00 00 00 00 | 30 fields of the root: named data at 4
+        04 00 00 00 00 00 00 00 | 38 padding
+        10 00 00 00 0c 00 00 00 | 40 root, named data at 50
+        06 00 08 00 04 00 00 00 | 48 fields of named data: key at 4
+    "));
+    file.extend(entries.to_le_bytes());
+    file.extend((0..entries).flat_map(|at| (entry - 0x54 - 4 * at).to_le_bytes()));
+    file.extend([entry - 0x48, 4, name].iter().flat_map(|number| number.to_le_bytes()));
+    file.extend(std::iter::repeat_n(b'n', name as usize));
+    file.push(0);
+    file
+}
+
+#[test]
+fn a_hundred_thousand_tensors_open_and_load() {
+    let name = |at: u32| format!("encoder.layer.{at}.attention.self.query.weight");
+    let map: TensorMap = (0..100_000).map(|at| (name(at), Tensor::from_slice(&[at], [1]).unwrap())).collect();
+    for options in [Options::new().alignment(16), Options::new().version(Version::Dt01V2).segments(Segments::One)] {
+        let file = options.to_vec(&map).unwrap();
+        assert_eq!(ptd::from_slice::<TensorMap>(&file).unwrap(), map);
+        assert_eq!(ptd::from_reader::<TensorMap>(&file[..]).unwrap(), map);
+    }
+}
+
+/// Files that ExecuTorch 1.5.1 wrote, by `tests/fixtures/ptd/write.py`.
+fn fixture(name: &str) -> Vec<u8> {
+    std::fs::read(root().join(format!("tests/fixtures/ptd/{name}.ptd"))).unwrap()
+}
+
+#[test]
+fn reads_and_writes_what_executorch_writes() {
+    let counted: Vec<u8> = (0..24).collect();
+    let tensor = |dtype, shape: &[usize], bytes: &[u8]| Tensor::new(TensorInfo::new(dtype, shape), bytes).unwrap();
+    let transposed =
+        TensorInfo { layout: Layout::from_dim_order(&[1, 0]).unwrap(), ..TensorInfo::new(Dtype::I16, [2, 3]) };
+    let expected = map([
+        ("w", tensor(Dtype::F32, &[2, 3], &counted)),
+        ("blob", blob(b"opaque")),
+        ("v", tensor(Dtype::I32, &[3, 2], &counted)),
+        ("t", Tensor::new(transposed, &counted[..12]).unwrap()),
+        ("scalar", tensor(Dtype::F64, &[], &[0; 8])),
+        ("none", tensor(Dtype::I64, &[0, 2], &[])),
+    ]);
+    for alignment in [16, 128] {
+        let file = fixture(&format!("shared_{alignment}"));
+        let read: TensorMap = ptd::from_slice(&file).unwrap();
+        assert_eq!(read, expected, "aligned to {alignment}");
+        assert_eq!(ptd::from_reader::<TensorMap>(&file[..]).unwrap(), expected, "aligned to {alignment}");
+        assert_eq!(segments(&file), 5);
+
+        let ours = Options::new().alignment(alignment).keep_dim_order(true).to_vec(&read).unwrap();
+        let base = |file: &[u8]| usize::try_from(u64::from_le_bytes(file[32..40].try_into().unwrap())).unwrap();
+        assert_eq!(ours[base(&ours)..], file[base(&file)..], "segments aligned to {alignment}");
+        // Flatbuffers may be laid out in many ways; all else of the header is the same.
+        assert_eq!(ours[4..24], file[4..24]);
+        assert_eq!(ours[40..56], file[40..56]);
+    }
+    let empty = fixture("empty");
+    assert_eq!(ptd::from_slice::<TensorMap>(&empty).unwrap(), TensorMap::new());
+    assert_eq!(ptd::to_vec(&TensorMap::new()).unwrap().len(), empty.len());
+}

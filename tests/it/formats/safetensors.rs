@@ -1,0 +1,477 @@
+use std::collections::HashMap;
+
+use ::safetensors::SafeTensors;
+use ::safetensors::tensor::{Dtype as Tag, TensorView as View};
+use indexmap::IndexMap;
+use ndarray::{Array1, ArrayView1, CowArray, Ix1, array};
+use tensorfile::{Arrays, Blob, Category, CooTensor, Dtype, Limits, Tensor, TensorInfo, TensorMap, safetensors};
+
+use crate::support::{Dribble, Messages, message, u64s};
+
+/// The file of a header and data.
+fn file(json: &str, data: &[u8]) -> Vec<u8> {
+    [&u64s(&[json.len() as u64]), json.as_bytes(), data].concat()
+}
+
+/// Two tensors and an entry of metadata, by hand.
+fn golden() -> Vec<u8> {
+    let mut file = vec![0x98, 0, 0, 0, 0, 0, 0, 0];
+    file.extend(br#"{"__metadata__":{"format":"pt"},"#);
+    file.extend(br#""scale":{"dtype":"F64","shape":[],"data_offsets":[0,8]},"#);
+    file.extend(br#""w.0":{"dtype":"I16","shape":[1,3],"data_offsets":[8,14]}}"#);
+    file.extend(b"      ");
+    file.extend([0, 0, 0, 0, 0, 0, 0xf8, 0x3f]);
+    file.extend([1, 0, 0xff, 0xff, 0, 1]);
+    file
+}
+
+fn tensors() -> TensorMap {
+    let (scale, w) = (Tensor::from_slice(&[1.5_f64], []), Tensor::from_slice(&[1_i16, -1, 256], [1, 3]));
+    [("scale", scale.unwrap()), ("w.0", w.unwrap())].into_iter().collect()
+}
+
+fn names(map: &TensorMap) -> Vec<&str> {
+    map.names().collect()
+}
+
+/// Tensors of all dtypes, in the order in which the crate writes them.
+fn of_all_dtypes() -> Vec<(Tag, Dtype)> {
+    vec![
+        (Tag::U64, Dtype::U64),
+        (Tag::I64, Dtype::I64),
+        (Tag::F64, Dtype::F64),
+        (Tag::F32, Dtype::F32),
+        (Tag::U32, Dtype::U32),
+        (Tag::I32, Dtype::I32),
+        (Tag::BF16, Dtype::Bf16),
+        (Tag::F16, Dtype::F16),
+        (Tag::U16, Dtype::U16),
+        (Tag::I16, Dtype::I16),
+        (Tag::F8_E5M2FNUZ, Dtype::F8E5M2Fnuz),
+        (Tag::F8_E4M3FNUZ, Dtype::F8E4M3Fnuz),
+        (Tag::F8_E4M3, Dtype::F8E4M3Fn),
+        (Tag::F8_E5M2, Dtype::F8E5M2),
+        (Tag::I8, Dtype::I8),
+        (Tag::U8, Dtype::U8),
+        (Tag::BOOL, Dtype::Bool),
+    ]
+}
+
+/// What the crate reads.
+fn by_the_crate(file: &[u8]) -> Result<HashMap<String, Tensor>, String> {
+    let read = SafeTensors::deserialize(file).map_err(|error| error.to_string())?;
+    let dtypes = of_all_dtypes();
+    let tensors = read.tensors().into_iter().map(|(name, view)| {
+        let (_, dtype) = dtypes.iter().find(|(tag, _)| *tag == view.dtype()).ok_or("a dtype of theirs alone")?;
+        let tensor = Tensor::new(TensorInfo::new(*dtype, view.shape()), view.data());
+        Ok((name, tensor.map_err(|error| error.to_string())?))
+    });
+    tensors.collect()
+}
+
+#[test]
+fn reads_and_writes_a_file() {
+    let file = golden();
+    assert_eq!(safetensors::from_slice::<TensorMap>(&file).unwrap(), tensors());
+    assert_eq!(safetensors::from_reader::<TensorMap>(&file[..]).unwrap(), tensors());
+    assert_eq!(safetensors::from_reader::<TensorMap>(Dribble::new(&file)).unwrap(), tensors());
+    assert_eq!(safetensors::metadata(&file).unwrap(), IndexMap::from([("format".to_owned(), "pt".to_owned())]));
+    let options = safetensors::Options::new().metadata("format", "pt");
+    assert_eq!(options.to_vec(&tensors()).unwrap(), file);
+    assert_eq!(by_the_crate(&file).unwrap(), tensors().into_iter().collect());
+}
+
+#[test]
+fn a_file_without_tensors() {
+    let file = file("{}      ", &[]);
+    assert_eq!(safetensors::to_vec(&TensorMap::new()).unwrap(), file);
+    assert_eq!(safetensors::from_slice::<TensorMap>(&file).unwrap(), TensorMap::new());
+    assert!(safetensors::metadata(&file).unwrap().is_empty());
+}
+
+#[test]
+fn writes_the_bytes_of_the_crate_in_its_order() {
+    let mut views = HashMap::new();
+    let mut map = TensorMap::new();
+    let bytes = [1_u8, 0].repeat(24);
+    for (at, (tag, dtype)) in of_all_dtypes().into_iter().enumerate() {
+        for (shape, name) in [(vec![2, 3], format!("{at:02}.a")), (vec![0, 3], format!("{at:02}.b"))] {
+            let info = TensorInfo::new(dtype, &shape[..]);
+            let payload = &bytes[..info.payload_bytes().unwrap()];
+            views.insert(name.clone(), View::new(tag, shape, payload).unwrap());
+            map.insert(name, Tensor::new(info, payload).unwrap());
+        }
+    }
+    let metadata = HashMap::from([("format".to_owned(), "ä\"\\\n".to_owned())]);
+    let theirs = ::safetensors::serialize(&views, Some(metadata)).unwrap();
+    let ours = safetensors::Options::new().metadata("format", "ä\"\\\n").to_vec(&map).unwrap();
+    assert_eq!(ours, theirs);
+    assert_eq!(safetensors::from_slice::<TensorMap>(&theirs).unwrap(), map);
+    assert_eq!(safetensors::from_reader::<TensorMap>(&theirs[..]).unwrap(), map);
+    assert_eq!(safetensors::metadata(&theirs).unwrap()["format"], "ä\"\\\n");
+    assert_eq!(map.infos().map(|(_, info)| info.dtype).collect::<std::collections::HashSet<_>>().len(), 17);
+    assert_eq!(safetensors::DTYPES.len(), 17);
+}
+
+#[test]
+fn the_crate_reads_any_order_of_dtypes_and_names() {
+    let tensor = |dtype, shape: &[usize]| {
+        let info = TensorInfo::new(dtype, shape);
+        Tensor::new(info.clone(), &vec![1; info.payload_bytes().unwrap()]).unwrap()
+    };
+    let mut map: TensorMap =
+        of_all_dtypes().into_iter().rev().map(|(_, dtype)| (dtype.name(), tensor(dtype, &[3]))).collect();
+    for name in ["", "größe", "\"\\/\n\0\u{7f}\u{2028}", "__metadata", "a.b.c", "0"] {
+        map.insert(name, tensor(Dtype::U8, &[0, 5]));
+        map.insert(format!("{name} "), tensor(Dtype::F64, &[]));
+    }
+    let file = safetensors::to_vec(&map).unwrap();
+    assert_eq!(by_the_crate(&file).unwrap(), map.clone().into_iter().collect());
+    assert_eq!(safetensors::from_slice::<TensorMap>(&file).unwrap(), map);
+}
+
+#[test]
+fn data_begins_at_a_multiple_of_8() {
+    for len in 0..20 {
+        let map: TensorMap = [("x".repeat(len), Tensor::from_slice(&[1_u64], [1]).unwrap())].into_iter().collect();
+        let file = safetensors::to_vec(&map).unwrap();
+        let header = u64::from_le_bytes(file[..8].try_into().unwrap());
+        assert_eq!((header % 8, file.len() as u64), (0, 8 + header + 8), "{len}");
+        assert!(file[..file.len() - 8].trim_ascii_end().ends_with(b"}"), "{len}");
+    }
+}
+
+#[test]
+fn tensors_are_read_in_the_order_of_their_data() {
+    let tensor =
+        |offsets: &str, shape: &str| format!(r#"{{"dtype":"U8","shape":[{shape}],"data_offsets":[{offsets}]}}"#);
+    let json = format!(
+        r#"{{"d":{},"c":{},"last":{},"b":{},"none":{},"a":{}}}"#,
+        tensor("2,3", "1"),
+        tensor("1,2", "1"),
+        tensor("3,3", "2,0"),
+        tensor("0,1", "1"),
+        tensor("1,1", "0"),
+        tensor("0,0", "0,2")
+    );
+    let file = file(&json, &[7, 8, 9]);
+    let map: TensorMap = safetensors::from_slice(&file).unwrap();
+    assert_eq!(names(&map), ["a", "b", "none", "c", "d", "last"]);
+    assert_eq!((map["b"].as_bytes(), map["d"].as_bytes()), (&[7][..], &[9][..]));
+    assert_eq!(safetensors::from_reader::<TensorMap>(&file[..]).unwrap(), map);
+    let again = safetensors::to_vec(&map).unwrap();
+    assert_eq!(safetensors::from_slice::<TensorMap>(&again).unwrap(), map);
+    assert_eq!(by_the_crate(&file).unwrap(), map.into_iter().collect());
+}
+
+#[test]
+fn tensors_without_elements_keep_their_places() {
+    let empty = || Tensor::from_slice::<u8>(&[], [0]).unwrap();
+    let full = || Tensor::from_slice(&[1_u8], [1]).unwrap();
+    let order = ["e", "z", "full", "a", "y", "fuller", "b"];
+    let map: TensorMap =
+        order.iter().map(|&name| (name, if name.starts_with('f') { full() } else { empty() })).collect();
+    let file = safetensors::to_vec(&map).unwrap();
+    assert_eq!(names(&safetensors::from_slice(&file).unwrap()), order);
+    assert_eq!(names(&safetensors::from_reader(&file[..]).unwrap()), order);
+}
+
+#[test]
+fn metadata_is_written_sorted_and_read_in_its_order() {
+    let json =
+        r#"{"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"__metadata__":{"z":"1","a":"","ä\n":"\u00e4"}}"#;
+    let metadata = safetensors::metadata(&file(json, &[])).unwrap();
+    let entries = |metadata: &IndexMap<String, String>| -> Vec<_> {
+        metadata.iter().map(|(key, value)| format!("{key}={value}")).collect()
+    };
+    assert_eq!(entries(&metadata), ["z=1", "a=", "ä\n=ä"]);
+
+    let add = |options: safetensors::Options, (key, value)| options.metadata(key, value);
+    let forth = metadata.iter().fold(safetensors::Options::new(), add).to_vec(&tensors()).unwrap();
+    let back = metadata.iter().rev().fold(safetensors::Options::new(), add).to_vec(&tensors()).unwrap();
+    assert_eq!(forth, back);
+    assert_eq!(entries(&safetensors::metadata(&forth).unwrap()), ["a=", "z=1", "ä\n=ä"]);
+    let read = SafeTensors::read_metadata(&forth).unwrap().1;
+    assert_eq!(read.metadata().clone().unwrap(), metadata.into_iter().collect());
+
+    let replaced = safetensors::Options::new().metadata("k", "old").metadata("k", "new");
+    assert_eq!(safetensors::metadata(&replaced.to_vec(&TensorMap::new()).unwrap()).unwrap()["k"], "new");
+}
+
+#[test]
+fn json_may_be_written_in_other_ways() {
+    let json =
+        "{ \"\\u0061\" :\n\t{\"extra\":[{}],\"data_offsets\":[ 0, 2],\r\n\"shape\":[2],\"dtype\":\"\\u00558\"}\n}\n";
+    let file = file(json, &[5, 6]);
+    let map: TensorMap = safetensors::from_slice(&file).unwrap();
+    assert_eq!((names(&map), map["a"].as_bytes()), (vec!["a"], &[5, 6][..]));
+    assert_eq!(by_the_crate(&file).unwrap(), map.into_iter().collect());
+}
+
+#[test]
+fn tells_what_is_wrong_with_a_file() {
+    let of = |tensors: &str| file(&format!("{{{tensors}}}"), &[0; 16]);
+    let entry = |dtype: &str, shape: &str, offsets: &str| {
+        format!(r#"{{"dtype":"{dtype}","shape":[{shape}],"data_offsets":[{offsets}]}}"#)
+    };
+    let one = |dtype: &str, shape: &str, offsets: &str| of(&format!(r#""a":{}"#, entry(dtype, shape, offsets)));
+    let two =
+        |first: &str, second: &str| of(&format!(r#""a":{},"b":{}"#, entry("U8", "8", first), entry("U8", "8", second)));
+    let whole = entry("U8", "16", "0,16");
+    let mut messages = Messages::default();
+    for (file, expected) in [
+        // The header.
+        (vec![1, 2, 3], "needs 8 more bytes, but the file has 3 left (at byte 0)"),
+        (u64s(&[2]), "needs 2 more bytes, but the file has 0 left (at byte 8)"),
+        (u64s(&[1, 0]), "header length is 1, but expected 2 to 100000000 (at byte 0)"),
+        (u64s(&[100_000_001, 0]), "header length is 100000001, but expected 2 to 100000000 (at byte 0)"),
+        (u64s(&[u64::MAX, 0]), "header length is 18446744073709551615, but expected 2 to 100000000 (at byte 0)"),
+        (u64s(&[100_000_000, 0]), "needs 100000000 more bytes, but the file has 8 left (at byte 8)"),
+        (file(" {}", &[]), "found ` `, but expected `{` (at byte 8)"),
+        (file("[]", &[]), "found `[`, but expected `{` (at byte 8)"),
+        ([&u64s(&[4])[..], b"{\"\xff}"].concat(), "the header is not UTF-8 (at byte 10)"),
+        (file("{} {}", &[]), "the header cannot be read: trailing characters (at byte 11)"),
+        (file("{\"a\":\n\n  }", &[]), "the header cannot be read: expected value (at byte 17)"),
+        (
+            file(&"{\"a\":".repeat(100_000), &[]),
+            "the header cannot be read: EOF while parsing a value (at byte 500007)",
+        ),
+        // What the file says of itself.
+        (
+            of(r#""__metadata__":7"#),
+            "the header cannot be read: invalid type: integer `7`, expected an object (at byte 24)",
+        ),
+        (
+            of(r#""__metadata__":{"k":7}"#),
+            "the header cannot be read: invalid type: integer `7`, expected a string (at byte 29)",
+        ),
+        (
+            file(r#"{"__metadata__":{"k":"1","\u006b":"2"}}"#, &[]),
+            "two entries of the metadata have the key `k` (at byte 42)",
+        ),
+        (of(r#""__metadata__":{},"__metadata__":{}"#), "two tensors are named `__metadata__` (at byte 42)"),
+        // A tensor.
+        (
+            of(r#""a":7"#),
+            "tensor `a`: the header cannot be read: invalid type: integer `7`, expected an object of dtype, shape and data_offsets (at byte 13)",
+        ),
+        (
+            of(r#""a":["U8",[16],[0,16]]"#),
+            "tensor `a`: the header cannot be read: invalid type: sequence, expected an object of dtype, shape and \
+             data_offsets (at byte 13)",
+        ),
+        (
+            of(r#""a":{"dtype":"U8","shape":[16]}"#),
+            "tensor `a`: the header cannot be read: missing field `data_offsets` (at byte 39)",
+        ),
+        (
+            of(r#""a":{"dtype":"U8","dtype":"U8"}"#),
+            "tensor `a`: the header cannot be read: duplicate field `dtype` (at byte 33)",
+        ),
+        (
+            one("U8", "-1", "0,16"),
+            "tensor `a`: the header cannot be read: invalid value: integer `-1`, expected usize (at byte 37)",
+        ),
+        (
+            one("U8", "1.5", "0,16"),
+            "tensor `a`: the header cannot be read: invalid type: floating point `1.5`, expected usize (at byte 38)",
+        ),
+        (one("F3", "16", "0,16"), "tensor `a`: unknown dtype tag F3 (at byte 13)"),
+        (one("u8", "16", "0,16"), "tensor `a`: unknown dtype tag u8 (at byte 13)"),
+        (one("C64", "2", "0,16"), "tensor `a`: unknown dtype tag C64 (at byte 13)"),
+        (one("F4", "32", "0,16"), "tensor `a`: unknown dtype tag F4 (at byte 13)"),
+        (one("F6_E2M3", "4", "0,3"), "tensor `a`: unknown dtype tag F6_E2M3 (at byte 13)"),
+        (one("F6_E3M2", "4", "0,3"), "tensor `a`: unknown dtype tag F6_E3M2 (at byte 13)"),
+        (one("F8_E8M0", "16", "0,16"), "tensor `a`: unknown dtype tag F8_E8M0 (at byte 13)"),
+        (of(&format!(r#""a":{whole},"a":{whole}"#)), "two tensors are named `a` (at byte 67)"),
+        (of(&format!(r#""a":{whole},"\u0061":{whole}"#)), "two tensors are named `a` (at byte 72)"),
+        // Its place.
+        (one("U8", "3", "0,16"), "tensor `a`: payload is 16 bytes, but u8[3] takes 3 (at byte 13)"),
+        (
+            one("U8", "16", "16,0"),
+            "tensor `a`: data offset is 16, but expected 0, as there are no gaps between tensors (at byte 13)",
+        ),
+        (two("0,8", "8,7"), "tensor `b`: end of the data is 7, but expected at least 8, where it begins (at byte 65)"),
+        (
+            two("0,8", "9,17"),
+            "tensor `b`: data offset is 9, but expected 8, as there are no gaps between tensors (at byte 65)",
+        ),
+        (
+            two("0,8", "7,15"),
+            "tensor `b`: data offset is 7, but expected 8, as there are no gaps between tensors (at byte 65)",
+        ),
+        (
+            two("0,8", "0,8"),
+            "tensor `b`: data offset is 0, but expected 8, as there are no gaps between tensors (at byte 65)",
+        ),
+        (one("U8", "17", "0,17"), "tensor `a`: needs 17 more bytes, but the file has 16 left (at byte 63)"),
+        (one("U8", "15", "0,15"), "the file continues after the data of its last tensor (at byte 78)"),
+        (of(""), "the file continues after the data of its last tensor (at byte 10)"),
+    ] {
+        let what = String::from_utf8_lossy(&file[..file.len().min(200)]).into_owned();
+        messages.compare(&what, safetensors::from_slice::<TensorMap>(&file), &format!("safetensors: {expected}"));
+        assert!(safetensors::from_reader::<TensorMap>(&file[..]).is_err(), "{what}");
+        // The deviations; a dtype of the crate alone is none.
+        let deviates = ["found ` `", "two tensors are named `a`", "two entries", "sequence"];
+        if deviates.iter().any(|part| expected.contains(part)) {
+            assert!(by_the_crate(&file).is_ok(), "the crate refuses {what}");
+        } else {
+            assert!(by_the_crate(&file).is_err(), "the crate reads {what}");
+        }
+    }
+    messages.end();
+}
+
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn sizes_that_overflow_are_malformed_but_for_zero_dims() {
+    let of = |tensors: &str| file(&format!("{{{tensors}}}"), &[]);
+    let mut messages = Messages::default();
+    for (tensors, expected) in [
+        (
+            r#""a":{"dtype":"U16","shape":[9223372036854775808],"data_offsets":[0,0]}"#,
+            "tensor `a`: payload is 0 bytes, but u16[9223372036854775808] takes more than can be addressed (at byte 13)",
+        ),
+        (
+            r#""a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,18446744073709551615]}"#,
+            "tensor `a`: needs 18446744073709551615 more bytes, but the file has 0 left (at byte 99)",
+        ),
+    ] {
+        messages.compare(
+            tensors,
+            safetensors::from_slice::<TensorMap>(&of(tensors)),
+            &format!("safetensors: {expected}"),
+        );
+        assert!(safetensors::from_reader::<TensorMap>(&of(tensors)[..]).is_err(), "{tensors}");
+    }
+    messages.end();
+
+    let zero = of(r#""a":{"dtype":"U8","shape":[18446744073709551615,2,0],"data_offsets":[0,0]}"#);
+    let map: TensorMap = safetensors::from_slice(&zero).unwrap();
+    assert_eq!(*map["a"].shape(), [usize::MAX, 2, 0]);
+    assert!(by_the_crate(&zero).unwrap_err().starts_with("overflow"));
+}
+
+/// Damages a file in many ways: we read what the crate reads, and as it does, but for the deviations.
+#[test]
+fn agrees_with_the_crate() {
+    let wide = Tensor::from_slice(&[1_u8, 0, 1], [3]).unwrap();
+    let mut map = tensors();
+    map.insert("b", wide);
+    map.insert("none", Tensor::from_slice::<f32>(&[], [0, 7]).unwrap());
+    let file = safetensors::Options::new().metadata("k", "v").to_vec(&map).unwrap();
+    let header = 8 + u64::from_le_bytes(file[..8].try_into().unwrap()) as usize;
+    let mut both = 0;
+    for at in 0..header {
+        for byte in [b'0', b'1', b'7', b'8', b'a', b'b', b'c', b' ', b'"', b',', b'}', b'\\', b'B', b'I', b'F', 0] {
+            let mut damaged = file.clone();
+            damaged[at] = byte;
+            let (ours, theirs) = (safetensors::from_slice::<TensorMap>(&damaged), by_the_crate(&damaged));
+            match (ours, theirs) {
+                (Ok(ours), Ok(theirs)) => {
+                    assert_eq!(ours.into_iter().collect::<HashMap<_, _>>(), theirs, "{byte} at {at}");
+                    both += 1;
+                }
+                (Err(_), Err(_)) => {}
+                (Err(error), Ok(_)) => {
+                    let text = error.to_string();
+                    let deviates = ["two tensors", "two entries"].iter().any(|part| text.contains(part));
+                    assert!(deviates, "the crate reads it, we say: {error}");
+                }
+                (Ok(_), Err(error)) => panic!("{byte} at {at}: we read it, the crate says: {error}"),
+            }
+        }
+    }
+    assert!(both > 100, "{both} were read");
+}
+
+#[test]
+fn limits_hold() {
+    let read = |limits| safetensors::Options::new().limits(limits).from_slice::<TensorMap>(&golden());
+    let error = read(Limits::new().tensors(1)).unwrap_err();
+    assert_eq!(error.category(), Category::Limit);
+    assert_eq!(error.to_string(), "safetensors: number of tensors is 2, but the limit is 1 (at byte 8)");
+    let message = message(read(Limits::new().rank(1)));
+    assert_eq!(message, "safetensors: tensor `w.0`: rank is 2, but the limit is 1 (at byte 102)");
+}
+
+#[test]
+fn refuses_what_it_cannot_store() {
+    let one = |name: &str, tensor| [(name, tensor)].into_iter().collect::<TensorMap>();
+    let empty = |shape: &[usize]| Tensor::from_slice::<u8>(&[], shape).unwrap();
+    let mut messages = Messages::default();
+    for (what, result, expected) in [
+        (
+            "the name of the metadata",
+            safetensors::to_vec(&one("__metadata__", empty(&[0]))),
+            "tensor `__metadata__`: cannot store a tensor named `__metadata__`; \
+             safetensors keeps this name for metadata",
+        ),
+        (
+            "a blob",
+            safetensors::to_vec(&Blob(b"x".to_vec())),
+            "tensor `0`: cannot store a blob; safetensors stores tensors",
+        ),
+        (
+            "sparse",
+            safetensors::to_vec(&CooTensor::new([2], vec![1], vec![1_u8]).unwrap()),
+            "tensor `0`: cannot store a sparse tensor; safetensors stores dense tensors",
+        ),
+        (
+            "dims that the crate cannot multiply",
+            safetensors::to_vec(&one("a", empty(&[usize::MAX, 2, 0]))),
+            &format!(
+                "tensor `a`: cannot store u8[{}, 2, 0]; readers of safetensors count its bits, which are too many",
+                usize::MAX
+            ),
+        ),
+    ] {
+        messages.compare(what, result, &format!("safetensors: {expected}"));
+    }
+    messages.end();
+}
+
+#[test]
+fn what_is_aligned_is_borrowed() {
+    // In memory that begins at a multiple of 8, as that of a mapped file does.
+    let mut words = [0_u64; 64];
+    let file = safetensors::to_vec(&Arrays((array![1.0_f64, 2.0], array![7_u8]))).unwrap();
+    let memory = &mut bytemuck::cast_slice_mut(&mut words)[..file.len()];
+    memory.copy_from_slice(&file);
+    let Arrays((view, _)): Arrays<(ArrayView1<'_, f64>, ArrayView1<'_, u8>)> = safetensors::from_slice(memory).unwrap();
+    assert_eq!(view, array![1.0, 2.0]);
+    assert!(memory.as_ptr_range().contains(&view.as_ptr().cast()));
+
+    let file = safetensors::to_vec(&Arrays((array![7_u8], array![1.0_f64, 2.0]))).unwrap();
+    let memory = &mut bytemuck::cast_slice_mut(&mut words)[..file.len()];
+    memory.copy_from_slice(&file);
+    let Arrays((_, owned)): Arrays<(Array1<u8>, Array1<f64>)> = safetensors::from_slice(memory).unwrap();
+    assert_eq!(owned, array![1.0, 2.0]);
+    let Arrays((_, cow)): Arrays<(ArrayView1<'_, u8>, CowArray<'_, f64, Ix1>)> =
+        safetensors::from_slice(memory).unwrap();
+    assert!(!cow.is_view());
+    assert_eq!(
+        message(safetensors::from_slice::<Arrays<(ArrayView1<'_, u8>, ArrayView1<'_, f64>)>>(memory)),
+        "safetensors: tensor `1`: cannot borrow f64 from bytes that do not start at a multiple of 8; \
+         a `CowArray` would copy them (at byte 121)"
+    );
+}
+
+#[test]
+fn what_is_shared_is_stored_for_each_name() {
+    let shared = array![1_u8, 2, 3].into_shared();
+    let file = safetensors::to_vec(&Arrays((shared.clone(), shared))).unwrap();
+    assert!(file.ends_with(&[1, 2, 3, 1, 2, 3]));
+    assert_eq!(by_the_crate(&file).unwrap().len(), 2);
+}
+
+#[test]
+fn twenty_thousand_tensors() {
+    let name = |at: usize| format!("model.layers.{}.block.{}.weight", at / 100, at % 100);
+    let tensor = |at: usize| Tensor::from_slice(&[at as u32, 7], [2, 1]).unwrap();
+    let map: TensorMap = (0..20_000).map(|at| (name(at), tensor(at))).collect();
+    let file = safetensors::to_vec(&map).unwrap();
+    assert!(safetensors::from_slice::<TensorMap>(&file).unwrap() == map);
+    assert!(safetensors::from_reader::<TensorMap>(&file[..]).unwrap() == map);
+    assert!(by_the_crate(&file).unwrap() == map.into_iter().collect());
+}

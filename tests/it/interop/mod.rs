@@ -1,0 +1,14 @@
+//! Files to and from foreign software, which `support/interop.rs` finds. Without it, these tests print that they are
+//! skipped.
+
+#[cfg(feature = "digest")]
+mod digest;
+#[cfg(feature = "npz")]
+mod npy;
+#[cfg(feature = "ptd")]
+mod ptd;
+#[cfg(feature = "safetensors")]
+mod safetensors;
+mod ten;
+#[cfg(feature = "tensorbuffers")]
+mod tensorbuffers;

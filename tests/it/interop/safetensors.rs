@@ -1,0 +1,86 @@
+//! safetensors to and from its own Python package.
+//!
+//! `formats/safetensors.rs` compares with the Rust crate.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use tensorfile::{Dtype, Tensor, TensorInfo, TensorMap, safetensors};
+
+use crate::support::interop::{Python, run};
+use crate::support::{hex, tensor};
+
+/// A file as the script describes it.
+#[derive(Deserialize)]
+struct Described {
+    metadata: BTreeMap<String, String>,
+    tensors: Vec<DescribedTensor>,
+}
+
+#[derive(Deserialize)]
+struct DescribedTensor {
+    name: String,
+    dtype: String,
+    shape: Vec<usize>,
+    data: String,
+}
+
+impl DescribedTensor {
+    fn tensor(self) -> (String, Tensor) {
+        let dtype = match self.dtype.to_lowercase().as_str() {
+            "f8_e4m3" => Dtype::F8E4M3Fn,
+            name => name.parse().unwrap(),
+        };
+        (self.name, Tensor::new(TensorInfo::new(dtype, self.shape), &hex(&self.data)).unwrap())
+    }
+}
+
+/// What the package finds in a file, and the file that it writes of that; `None` where it is not installed.
+fn copy(file: &[u8]) -> Option<(Described, Vec<u8>)> {
+    let python = Python::find()?;
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("in.safetensors"), folder.path().join("out.safetensors"));
+    std::fs::write(&source, file).unwrap();
+    let printed = run(python.script("safetensors_copy.py").args([&source, &target]));
+    Some((serde_json::from_str(&printed).unwrap(), std::fs::read(target).unwrap()))
+}
+
+/// Every dtype from narrow to wide, which is not the order of the package, ranks 0 to 5, dims of 0, and names of every
+/// kind.
+fn tensors() -> TensorMap {
+    let mut map = TensorMap::new();
+    for &dtype in safetensors::DTYPES {
+        map.insert(format!("dtype.{dtype}"), tensor(dtype, &[3]));
+    }
+    for rank in 0..=5 {
+        map.insert(format!("rank.{rank}"), tensor(Dtype::F32, &[2, 3, 1, 2, 2][..rank]));
+    }
+    for name in ["größe", "0", "", "\"\\\n\0\u{2028}", "format"] {
+        map.insert(name, tensor(Dtype::U8, &[5]));
+    }
+    map.insert("empty", tensor(Dtype::I16, &[2, 0, 3]));
+    map
+}
+
+#[test]
+fn the_package_reads_what_we_write_and_we_what_it_writes() {
+    for (map, metadata) in [
+        (tensors(), vec![("format", "np"), ("größe", "\"\n\u{1f980}")]),
+        (tensors(), vec![]),
+        (TensorMap::new(), vec![("format", "pt")]),
+        (TensorMap::new(), vec![]),
+    ] {
+        let options = metadata.iter().fold(safetensors::Options::new(), |all, (key, value)| all.metadata(*key, *value));
+        let Some((found, written)) = copy(&options.to_vec(&map).unwrap()) else { return };
+        let told: BTreeMap<String, String> =
+            metadata.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        assert_eq!(found.metadata, told);
+        assert_eq!(safetensors::metadata(&written).unwrap().into_iter().collect::<BTreeMap<_, _>>(), told);
+
+        let sorted = |map: TensorMap| map.into_iter().collect::<BTreeMap<_, _>>();
+        let expected = sorted(map);
+        assert_eq!(found.tensors.into_iter().map(DescribedTensor::tensor).collect::<BTreeMap<_, _>>(), expected);
+        assert_eq!(sorted(safetensors::from_slice(&written).unwrap()), expected);
+        assert_eq!(sorted(safetensors::from_reader(&written[..]).unwrap()), expected);
+    }
+}

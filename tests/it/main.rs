@@ -1,0 +1,33 @@
+//! All integration tests, in one program.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(clippy::cast_possible_truncation, reason = "the numbers of tests are small")]
+
+mod support;
+
+mod allocation;
+mod architecture;
+mod cast;
+#[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(not(target_env = "msvc"))]
+mod compile_once;
+mod derive;
+mod derive_by_position;
+pub mod derive_pass;
+mod derive_ui;
+#[cfg(feature = "digest")]
+mod digest;
+mod every_format;
+mod file;
+mod formats;
+#[cfg(target_os = "linux")]
+mod huge;
+mod interop;
+#[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+mod readme;
+#[cfg(feature = "ptd")]
+mod report;
+mod serde;
+#[cfg(feature = "shards")]
+mod shards;
+mod stats;

@@ -1,0 +1,369 @@
+//! Checkpoints in several files: what saving leaves, what opening makes of it, and indexes that lie.
+
+#![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array1, Array2, Ix1, array};
+use serde_json::{Value, json};
+use tensorfile::{
+    Backend, Category, ErrorKind, File, Format, OpenOptions, SaveOptions, Tensor, TensorMap, WriteOptions,
+};
+
+use crate::support::{format, multi_tensor_formats};
+
+/// Tensors of 16, 8, 40, 0 and 8 bytes.
+fn map() -> TensorMap {
+    [
+        ("b.weight", Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], [2, 2]).unwrap()),
+        ("b.bias", Tensor::from_slice(&[1_i32, -1], [2]).unwrap()),
+        ("a.weight", Tensor::from_slice(&[0.5_f32; 10], [10]).unwrap()),
+        ("empty", Tensor::from_slice::<f32>(&[], [0]).unwrap()),
+        ("a.bias", Tensor::from_slice(&[2_i32, -2], [2]).unwrap()),
+    ]
+    .into_iter()
+    .collect()
+}
+
+fn options() -> SaveOptions {
+    SaveOptions::new().write(WriteOptions::new().embed_names(true)).max_shard_bytes(24)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.collect();
+    names.sort();
+    names
+}
+
+/// Saves the map in shards; returns the path of the index.
+fn save(folder: &Path, format: &Format) -> PathBuf {
+    let path = folder.join("model").with_extension(format.extensions[0]);
+    options().save(&path, &map()).unwrap();
+    folder.join(format!("model.{}.index.json", format.extensions[0]))
+}
+
+#[test]
+fn shards_of_every_format_open_as_one_file() {
+    for format in multi_tensor_formats() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = save(folder.path(), format);
+        let extension = format.extensions[0];
+        let shards = [1, 2, 3].map(|at| format!("model-0000{at}-of-00003.{extension}"));
+        assert_eq!(names(folder.path())[..3], shards);
+        assert_eq!(names(folder.path())[3..], [format!("model.{extension}.index.json")]);
+
+        for backend in [Backend::Mapped, Backend::Positioned] {
+            let file = OpenOptions::new().backend(backend).open(&index).unwrap();
+            assert_eq!((file.format().name, file.len()), (format.name, 5));
+            assert_eq!(file.path(), Some(&*index));
+            let paths = shards.each_ref().map(|shard| folder.path().join(shard));
+            assert_eq!(file.shards(), paths);
+            let lengths = paths.each_ref().map(|path| fs::metadata(path).unwrap().len());
+            assert_eq!(file.file_bytes(), lengths.iter().sum::<u64>());
+            assert_eq!(file.load::<TensorMap>().unwrap(), map(), "{}", format.name);
+            for tensor in file.tensors() {
+                let path = tensor.path().unwrap();
+                let bytes = fs::read(path).unwrap();
+                let range = tensor.range();
+                let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
+                assert_eq!(&bytes[range], map()[tensor.name()].as_bytes(), "{}: {}", format.name, tensor.name());
+                assert_eq!(tensor.read().unwrap(), map()[tensor.name()]);
+                // A shard is a file by itself.
+                assert_eq!(File::open(path).unwrap().tensor(tensor.name()).unwrap(), map()[tensor.name()]);
+            }
+            assert_eq!(file.slice("a.bias", &[1..2]).unwrap().as_bytes(), (-2_i32).to_le_bytes());
+            assert_eq!(file.array::<i32, Ix1>("b.bias").unwrap(), array![1, -1]);
+            let whole = format.to_vec(&file, &WriteOptions::new().embed_names(true)).unwrap();
+            assert_eq!(whole, format.to_vec(&map(), &WriteOptions::new().embed_names(true)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_index_is_what_transformers_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let expected = r#"{
+  "metadata": {
+    "total_size": 72
+  },
+  "weight_map": {
+    "a.bias": "model-00003-of-00003.ten",
+    "a.weight": "model-00002-of-00003.ten",
+    "b.bias": "model-00001-of-00003.ten",
+    "b.weight": "model-00001-of-00003.ten",
+    "empty": "model-00002-of-00003.ten"
+  }
+}
+"#;
+    assert_eq!(fs::read_to_string(index).unwrap(), expected);
+}
+
+/// Shards as `safetensors` writes them, and the index as `transformers` does.
+#[cfg(feature = "safetensors")]
+#[test]
+fn reads_what_transformers_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let metadata = || Some([("format".to_owned(), "pt".to_owned())].into_iter().collect());
+    let numbers: Vec<u8> = [1.0_f32, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+    let shard = |name: &str, tensors: &[&str]| {
+        let view = || safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![2], &numbers).unwrap();
+        let tensors = tensors.iter().map(|tensor| (*tensor, view()));
+        fs::write(folder.path().join(name), safetensors::serialize(tensors, metadata()).unwrap()).unwrap();
+    };
+    shard("model-00001-of-00002.safetensors", &["model.embed_tokens.weight", "model.layers.0.mlp.weight"]);
+    shard("model-00002-of-00002.safetensors", &["lm_head.weight"]);
+    let index = r#"{
+  "metadata": {
+    "total_parameters": 6,
+    "total_size": 24
+  },
+  "weight_map": {
+    "lm_head.weight": "model-00002-of-00002.safetensors",
+    "model.embed_tokens.weight": "model-00001-of-00002.safetensors",
+    "model.layers.0.mlp.weight": "model-00001-of-00002.safetensors"
+  }
+}
+"#;
+    let path = folder.path().join("model.safetensors.index.json");
+    fs::write(&path, index).unwrap();
+    let file = File::open(&path).unwrap();
+    let names: Vec<_> = file.tensors().map(|tensor| tensor.name()).collect();
+    assert_eq!(names, ["model.embed_tokens.weight", "model.layers.0.mlp.weight", "lm_head.weight"]);
+    assert_eq!(file.array::<f32, Ix1>("lm_head.weight").unwrap(), array![1.0, 2.0]);
+    let metadata = file.metadata().unwrap();
+    let entries: Vec<_> = metadata.entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!((entries, metadata.warnings), (vec!["total_parameters=6".to_owned(), "format=pt".to_owned()], vec![]));
+
+    // Written again, it is the same index, but for what it cannot know of.
+    SaveOptions::new().max_shard_bytes(16).save(folder.path().join("model.safetensors"), &file).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), index.replace("    \"total_parameters\": 6,\n", ""));
+    let first = fs::read(folder.path().join("model-00001-of-00002.safetensors")).unwrap();
+    assert_eq!(safetensors::SafeTensors::deserialize(&first).unwrap().len(), 2);
+}
+
+#[test]
+fn what_fits_one_file_has_no_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    SaveOptions::new().max_shard_bytes(72).save(&path, &map()).unwrap();
+    assert_eq!(names(folder.path()), ["model.ten"]);
+    assert_eq!(fs::read(path).unwrap(), format("ten").to_vec(&map(), &WriteOptions::new()).unwrap());
+}
+
+#[test]
+fn tensors_without_names_cannot_be_in_shards() {
+    let folder = tempfile::tempdir().unwrap();
+    let save = SaveOptions::new().max_shard_bytes(1);
+    let error = save.save(folder.path().join("model.btf"), &map()).unwrap_err();
+    assert_eq!(error.category(), Category::Call);
+    assert_eq!(
+        error.to_string(),
+        "cannot save in shards as btf; without names none could be found again; `WriteOptions::embed_names` writes names"
+    );
+    assert!(names(folder.path()).is_empty());
+}
+
+#[test]
+fn lists_keep_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let list: Vec<Tensor> = (0_u8..12).map(|at| Tensor::from_slice(&[at], [1]).unwrap()).collect();
+    for format in multi_tensor_formats() {
+        let path = folder.path().join("list").with_extension(format.extensions[0]);
+        options().max_shard_bytes(5).save(&path, &list).unwrap();
+        let file = File::open(folder.path().join(format!("list.{}.index.json", format.extensions[0]))).unwrap();
+        assert_eq!(file.shards().len(), 3);
+        assert_eq!(file.deserialize::<Vec<Tensor>>().unwrap(), list, "{}", format.name);
+    }
+}
+
+#[test]
+fn errors_tell_the_shard() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let shard = folder.path().join("model-00002-of-00003.ten");
+    let file = OpenOptions::new().backend(Backend::Positioned).open(&index).unwrap();
+    let start = file.get("a.weight").unwrap().range().start;
+    fs::OpenOptions::new().write(true).open(&shard).unwrap().set_len(start + 10).unwrap();
+    let message = format!(
+        "ten: tensor `a.weight`: needs 40 more bytes, but the file has 10 left (at byte {start} of {})",
+        shard.display()
+    );
+    for error in [file.tensor("a.weight").unwrap_err(), file.load::<TensorMap>().unwrap_err()] {
+        assert_eq!(error.to_string(), message);
+        assert_eq!((error.shard(), error.offset()), (Some(&*shard), Some(start)));
+    }
+    let error = File::open(&index).unwrap_err();
+    assert_eq!((error.shard(), error.category()), (Some(&*shard), Category::File));
+    assert_eq!(file.array::<i32, Ix1>("b.bias").unwrap(), array![1, -1], "other shards are fine");
+}
+
+#[test]
+fn saving_again_leaves_whole_sets() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let old = File::open(&index).unwrap();
+    let path = folder.path().join("model.ten");
+
+    // A value that cannot be stored leaves everything as it was.
+    let half: TensorMap = map().into_iter().chain([("c".repeat(20), map()["b.bias"].clone())]).collect();
+    let before = names(folder.path());
+    SaveOptions::new().max_shard_bytes(24).save(&path, &half).unwrap_err();
+    assert_eq!(names(folder.path()), before);
+    assert_eq!(File::open(&index).unwrap().load::<TensorMap>().unwrap(), map());
+
+    // The same names: what is open stays as it was, as the shards are other files.
+    let other: TensorMap = map().into_iter().rev().collect();
+    options().save(&path, &other).unwrap();
+    let new = File::open(&index).unwrap();
+    assert_eq!(new.tensors().next().unwrap().name(), "a.bias");
+    assert_eq!(old.load::<TensorMap>().unwrap(), map());
+
+    // Onto itself, in other shards; the old ones are left alone.
+    options().max_shard_bytes(1).save(&path, &new).unwrap();
+    assert_eq!(names(folder.path()).len(), 3 + 4 + 1);
+    assert_eq!(File::open(&index).unwrap().load::<TensorMap>().unwrap(), other);
+}
+
+#[cfg(feature = "ptd")]
+#[test]
+fn tied_tensors_stay_together() {
+    #[derive(tensorfile::TensorFile, Debug, PartialEq)]
+    struct Model {
+        embedding: Array1<f32>,
+        inner: Array2<f32>,
+        #[tensor(tied = "embedding")]
+        head: Array1<f32>,
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let (embedding, inner) = (array![1.0, 2.0], array![[3.0, 4.0]]);
+    let model = Model { head: embedding.clone(), embedding, inner };
+    for extension in ["ptd", "ten"] {
+        let path = folder.path().join("model").with_extension(extension);
+        options().max_shard_bytes(8).save(&path, &model).unwrap();
+        let file = File::open(path.with_extension(format!("{extension}.index.json"))).unwrap();
+        let is_shared = file.get("head").unwrap().path() == file.get("embedding").unwrap().path();
+        assert_eq!((file.shards().len(), is_shared), if extension == "ptd" { (2, true) } else { (3, false) });
+        assert_eq!(file.load::<Model>().unwrap(), model);
+    }
+}
+
+/// Writes an index beside the shards of the map, with a change; returns why it does not open.
+fn refused(change: impl FnOnce(&mut Value)) -> tensorfile::Error {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let mut json: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
+    change(&mut json);
+    fs::write(&index, json.to_string()).unwrap();
+    File::open(&index).unwrap_err()
+}
+
+#[test]
+fn an_index_that_does_not_fit_its_shards_is_refused() {
+    let second = "model-00002-of-00003.ten";
+    for (key, value, message) in [
+        (
+            "b.bias",
+            json!(second),
+            "`model-00001-of-00003.ten` has `b.bias`, but the index says that it is in `model-00002-of-00003.ten`",
+        ),
+        ("new", json!(second), "the index says that `new` is in `model-00002-of-00003.ten`, which does not have it"),
+        ("empty", Value::Null, "`model-00002-of-00003.ten` has `empty`, which the index does not list"),
+    ] {
+        let error = refused(|json| {
+            let map = json["weight_map"].as_object_mut().unwrap();
+            if value.is_null() { drop(map.remove(key)) } else { drop(map.insert(key.to_owned(), value)) }
+        });
+        assert_eq!((error.to_string(), error.category()), (message.to_owned(), Category::File));
+    }
+    let error = refused(|json| json["weight_map"]["new"] = json!("missing.ten"));
+    assert_eq!(error.category(), Category::Io);
+    let message = error.to_string();
+    assert!(message.contains("missing.ten: ") && message.ends_with("the index says that `new` is in it"), "{message}");
+}
+
+#[test]
+fn an_index_cannot_lead_out_of_its_folder() {
+    for shard in ["../model.ten", "/etc/passwd", "", ".", "..", "a/b", "./a", "a\\b", "a\0b", "a/"] {
+        let error = refused(|json| json["weight_map"]["new"] = json!(shard));
+        let shard = shard.escape_debug();
+        let message = format!("`new` is said to be in `{shard}`, which is no name of a file beside the index");
+        assert_eq!((error.to_string(), error.category()), (message, Category::File));
+    }
+}
+
+#[test]
+fn malformed_indexes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten.index.json");
+    let deep = format!(r#"{{"weight_map": {}"#, "[".repeat(10_000));
+    for (json, message) in [
+        ("", "EOF while parsing a value at line 1 column 0"),
+        ("{}", "missing field `weight_map` at line 1 column 2"),
+        ("[]", "invalid type: sequence, expected an object with `weight_map` at line 1 column 0"),
+        (r#"{"weight_map": {"a": "x", "a": "x"}}"#, "`a` is there twice at line 1 column 29"),
+        (r#"{"weight_map": {}, "weight_map": {}}"#, "`weight_map` is there twice at line 1 column 31"),
+        (r#"{"metadata": {"a": 1, "a": 1}, "weight_map": {}}"#, "`a` is there twice at line 1 column 25"),
+        (r#"{"weight_map": {"a": 1}}"#, "invalid type: integer `1`, expected a string at line 1 column 22"),
+        (r#"{"weight_map": {}} x"#, "trailing characters at line 1 column 20"),
+        (&deep, "invalid type: sequence, expected an object at line 1 column 15"),
+    ] {
+        fs::write(&path, json).unwrap();
+        let error = File::open(&path).unwrap_err();
+        assert_eq!(error.to_string(), format!("the index of shards is malformed: {message}"));
+        assert_eq!(error.category(), Category::File);
+    }
+    fs::write(&path, r#"{"weight_map": {}}"#).unwrap();
+    assert_eq!(File::open(&path).unwrap_err().to_string(), "the index of shards lists no tensors");
+
+    let long = fs::File::create(&path).unwrap();
+    long.set_len(1 << 40).unwrap();
+    let error = File::open(&path).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+    let limits = tensorfile::Limits::new().tensors(4);
+    let error = OpenOptions::new().limits(limits).open(save(folder.path(), format("ten"))).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { found: 5, limit: 4, .. }), "{error}");
+}
+
+#[test]
+fn an_index_is_known_by_its_name_or_by_what_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let renamed = folder.path().join("checkpoint");
+    fs::rename(&index, &renamed).unwrap();
+    assert_eq!(File::open(&renamed).unwrap().len(), 5);
+    fs::write(&renamed, r#"{"other": "json"}"#).unwrap();
+    assert!(matches!(File::open(&renamed).unwrap_err().kind(), ErrorKind::UnknownFormat { .. }));
+}
+
+#[test]
+fn metadata_is_that_of_the_index_and_of_the_shards() {
+    let format = format("ten");
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format);
+    let mut json: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
+    json["metadata"] = json!({"total_size": 1000, "total_parameters": 18, "format": "pt", "nested": {"a": [1]}});
+    fs::write(&index, json.to_string()).unwrap();
+    let metadata = File::open(&index).unwrap().metadata().unwrap();
+    let entries: Vec<_> = metadata.entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(entries, ["format=pt", "nested={\"a\":[1]}", "total_parameters=18"]);
+    assert_eq!(metadata.warnings, ["the index tells of 1000 bytes, but the tensors have 72"]);
+}
+
+#[test]
+fn shards_are_of_one_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let shard = folder.path().join("model-00003-of-00003.ten");
+    let options = WriteOptions::new().embed_names(true);
+    let other = format("btf").to_vec(&File::open(&shard).unwrap(), &options).unwrap();
+    fs::remove_file(&shard).unwrap();
+    let renamed = shard.with_extension("btf");
+    fs::write(&renamed, other).unwrap();
+    let json = fs::read_to_string(&index).unwrap().replace("00003-of-00003.ten", "00003-of-00003.btf");
+    fs::write(&index, json).unwrap();
+    assert_eq!(File::open(&index).unwrap_err().to_string(), "the shards are of two formats, ten and btf");
+}

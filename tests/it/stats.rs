@@ -1,0 +1,254 @@
+//! Statistics and histograms, compared with results by hand and with plain sums.
+
+#![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "small numbers, and any bits")]
+
+use half::{bf16, f16};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tensorfile::{
+    Bits16, Caster, CooTensor, Dtype, Element, F8E4M3Fn, F8E5M2, Number, QInt8, Stats, Tensor, TensorInfo,
+};
+
+fn of<A: Element>(elements: &[A]) -> Stats {
+    let mut stats = Stats::of(A::DTYPE).unwrap();
+    stats.update(Tensor::from_slice(elements, [elements.len()]).unwrap().as_bytes());
+    stats
+}
+
+fn counts(stats: &Stats) -> [u64; 5] {
+    [stats.count(), stats.nans(), stats.positive_infinities(), stats.negative_infinities(), stats.zeros()]
+}
+
+fn range(stats: &Stats) -> String {
+    let shown = |limit: Option<Number>| limit.map_or("none".to_owned(), |limit| limit.to_string());
+    format!("{} to {}", shown(stats.min()), shown(stats.max()))
+}
+
+#[test]
+fn nan_and_infinities_are_counted_separately() {
+    let stats = of(&[1.0_f32, f32::NAN, -0.0, f32::INFINITY, -3.0, f32::NEG_INFINITY, f32::NEG_INFINITY, 0.0]);
+    assert_eq!((counts(&stats), range(&stats).as_str()), ([8, 1, 1, 2, 2], "-3 to 1"));
+    assert_eq!((stats.mean(), stats.std()), (Some(-0.5), Some(2.25_f64.sqrt())));
+    assert_eq!(stats.quantiles(&[0.0, 0.5, 1.0]), Some(vec![-3.0, 0.0, 1.0]));
+
+    assert_eq!(counts(&of(&[F8E4M3Fn(0x7f), F8E4M3Fn(0x80)])), [2, 1, 0, 0, 1]);
+    assert_eq!(counts(&of(&[F8E5M2(0x7c), F8E5M2(0xfc), F8E5M2(0x7d)])), [3, 1, 1, 1, 0]);
+    assert_eq!(counts(&of(&[f64::NAN, f64::INFINITY, f64::MAX])), [3, 1, 1, 0, 0]);
+}
+
+#[test]
+fn without_elements_there_are_no_statistics() {
+    for stats in [of::<f32>(&[]), of(&[f16::NAN, f16::INFINITY]), of::<u64>(&[])] {
+        assert_eq!(range(&stats), "none to none");
+        assert_eq!((stats.mean(), stats.std(), stats.quantiles(&[0.5])), (None, None, None));
+        assert!(stats.histogram(3).is_none());
+    }
+    for dtype in [Dtype::QUint4x2, Dtype::QUint2x4, Bits16::DTYPE] {
+        assert!(Stats::of(dtype).is_none(), "{dtype}");
+    }
+    assert!(Stats::of_tensor(&TensorInfo::blob(4)).is_none());
+}
+
+#[test]
+fn limits_are_exact() {
+    assert_eq!(range(&of(&[i64::MIN + 1, i64::MAX - 1])), "-9223372036854775807 to 9223372036854775806");
+    assert_eq!(range(&of(&[u64::MAX, (1 << 53) + 1])), "9007199254740993 to 18446744073709551615");
+    assert_eq!(range(&of(&[i32::MIN, i32::MAX])), "-2147483648 to 2147483647");
+    assert_eq!(
+        range(&of(&[f32::from_bits(1), 0.1])),
+        "0.000000000000000000000000000000000000000000001401298464324817 to 0.10000000149011612"
+    );
+    assert_eq!(range(&of(&[-f64::MAX, f64::MAX])), format!("-{0} to {0}", f64::MAX));
+    // Their distances pass what an `f64` holds; the median does not.
+    let stats = of(&[-f64::MAX, f64::MAX]);
+    assert_eq!((stats.std(), stats.quantiles(&[0.5])), (None, Some(vec![0.0])));
+    let mut histogram = stats.histogram(2).unwrap();
+    histogram.update(bytemuck::cast_slice(&[-f64::MAX, f64::MAX, 1.0]));
+    assert_eq!((histogram.edges(), histogram.counts()), (&[-f64::MAX, 0.0, f64::MAX][..], &[1, 2][..]));
+}
+
+#[test]
+fn booleans_and_quantised_elements_are_integers() {
+    let stats = of(&[true, false, true, true]);
+    assert_eq!((counts(&stats), range(&stats).as_str(), stats.mean()), ([4, 0, 0, 0, 1], "0 to 1", Some(0.75)));
+    let stats = of(&[QInt8(-3), QInt8(5)]);
+    assert_eq!((range(&stats).as_str(), stats.mean()), ("-3 to 5", Some(1.0)));
+}
+
+#[test]
+fn stored_elements_of_sparse_tensors_count() {
+    let tensor = CooTensor::new([9, 9], vec![1, 2, 3, 4], vec![5_i16, 7]).unwrap().to_tensor();
+    let mut stats = Stats::of_tensor(tensor.info()).unwrap();
+    tensor.as_bytes().chunks(3).for_each(|piece| stats.update(piece));
+    assert_eq!((counts(&stats), range(&stats).as_str()), ([2, 0, 0, 0, 0], "5 to 7"));
+    let mut histogram = stats.histogram(2).unwrap();
+    tensor.as_bytes().chunks(5).for_each(|piece| histogram.update(piece));
+    assert_eq!(histogram.counts(), [1, 1]);
+}
+
+#[test]
+fn small_deviations_of_large_numbers_are_not_lost() {
+    let elements: Vec<f64> = (0..10_000).map(|at| 1e9 + f64::from(at % 2)).collect();
+    let stats = of(&elements);
+    assert_eq!((stats.mean(), stats.std()), (Some(1e9 + 0.5), Some(0.5)));
+}
+
+#[test]
+fn equal_elements_share_one_bin() {
+    let mut histogram = of(&[2.5_f32; 3]).histogram(10).unwrap();
+    histogram.update(bytemuck::cast_slice(&[2.5_f32, 2.5, 2.5, f32::NAN]));
+    assert_eq!((histogram.edges(), histogram.counts()), (&[2.5, 2.5][..], &[3][..]));
+}
+
+#[test]
+fn bins_include_their_lower_edge() {
+    let elements: Vec<f32> = (0..=1000).map(|at| f32::from(at as u16) * 0.1).collect();
+    let mut histogram = of(&elements).histogram(1000).unwrap();
+    histogram.update(bytemuck::cast_slice(&elements));
+    let mut expected = vec![0; 1000];
+    for &element in &elements {
+        let after = histogram.edges().iter().filter(|&&edge| edge <= element.into()).count();
+        expected[after.min(1000) - 1] += 1;
+    }
+    assert_eq!(histogram.counts(), expected);
+}
+
+/// More elements than are kept as they are.
+const MANY: u32 = (1 << 20) + 5;
+
+#[test]
+fn quantiles_of_many_16_bit_floats_are_exact() {
+    let parts = [0.0, 0.1, 0.5, 0.77, 1.0];
+    let bits = |at: u32| (at.wrapping_mul(2_654_435_761) >> 16) as u16;
+    let halves: Vec<f16> = (0..MANY).map(|at| f16::from_bits(bits(at))).collect();
+    let mut finite: Vec<f64> = halves.iter().map(|half| half.to_f64()).filter(|half| half.is_finite()).collect();
+    finite.sort_by(f64::total_cmp);
+    let expected = |part: f64| {
+        let place = part * (finite.len() - 1) as f64;
+        let (below, above) = (finite[place as usize], finite[place.ceil() as usize]);
+        below * (1.0 - place.fract()) + above * place.fract()
+    };
+    assert_eq!(of(&halves).quantiles(&parts), Some(parts.map(expected).to_vec()));
+    assert_eq!(of(&vec![bf16::MIN_POSITIVE; 1 << 21]).quantiles(&[0.5]), Some(vec![bf16::MIN_POSITIVE.to_f64()]));
+}
+
+#[test]
+fn quantiles_of_many_elements_are_close() {
+    for scale in [1e-300, 1e-30, 1.0, 1e300] {
+        let elements: Vec<f64> = (0..MANY).map(|at| (f64::from(at) - f64::from(MANY) / 4.0) * scale).collect();
+        let stats = of(&elements);
+        for part in [0.0, 0.001, 0.2, 0.24999, 0.5, 0.999, 1.0] {
+            let exact = elements[(part * f64::from(MANY - 1)).round() as usize];
+            let found = stats.quantiles(&[part]).unwrap()[0];
+            assert!((found - exact).abs() <= exact.abs() * 0.002 + scale, "{part}: {found}, not {exact}");
+        }
+    }
+}
+
+#[test]
+fn merges_many_elements_with_few() {
+    let all: Vec<i32> = (0..MANY as i32).collect();
+    let (few, many) = (of(&all[..1000]), of(&all[1000..]));
+    for (mut one, other) in [(few.clone(), &many), (many.clone(), &few), (Stats::of(Dtype::I32).unwrap(), &of(&all))] {
+        one.merge(other);
+        assert_eq!((counts(&one), range(&one)), (counts(&of(&all)), range(&of(&all))));
+        assert_eq!(one.quantiles(&[0.1, 0.9]), of(&all).quantiles(&[0.1, 0.9]));
+    }
+    let without = of(&all[..3]).without_quantiles();
+    assert_eq!((without.quantiles(&[0.5]), without.mean()), (None, Some(1.0)));
+}
+
+#[test]
+fn statistics_serialize_to_json() {
+    let expected = serde_json::json!({
+        "dtype": "u64", "count": 2, "min": 1, "max": u64::MAX, "mean": 9_223_372_036_854_775_808_u64 as f64,
+        "std": 9_223_372_036_854_775_808_u64 as f64, "nans": 0, "positive_infinities": 0, "negative_infinities": 0,
+        "zeros": 0, "quantiles": null,
+    });
+    assert_eq!(serde_json::to_value(of(&[1, u64::MAX]).without_quantiles()).unwrap(), expected);
+    let json = serde_json::to_value(of(&[-1.5_f32])).unwrap();
+    assert_eq!((&json["min"], &json["quantiles"][3]), (&serde_json::json!(-1.5), &serde_json::json!([0.5, -1.5])));
+    let histogram = of(&[0_u8, 1]).histogram(2).unwrap();
+    assert_eq!(serde_json::to_string(&histogram).unwrap(), r#"{"edges":[0.0,0.5,1.0],"counts":[0,0]}"#);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_dtype_has_the_statistics_of_its_numbers(
+        dtype in proptest::sample::select(Dtype::ALL).prop_filter("numbers", |dtype| !dtype.is_opaque() && *dtype != Dtype::Bool),
+        bytes in vec(any::<u8>(), 0..20_000),
+        piece in 1..9000_usize,
+        cut in any::<proptest::sample::Index>(),
+    ) {
+        let bytes = &bytes[..bytes.len() / 8 * 8];
+        let mut wide = Vec::new();
+        Caster::between_kinds(dtype, Dtype::F64).unwrap().cast(bytes, &mut wide);
+        let all: Vec<f64> = wide.chunks_exact(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect();
+        let finite: Vec<f64> = all.iter().copied().filter(|number| number.is_finite()).collect();
+        // So that squares and sums stay in range.
+        let scale = finite.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
+        prop_assume!(scale < 1e150);
+
+        let mut stats = Stats::of(dtype).unwrap();
+        bytes.chunks(piece).for_each(|piece| stats.update(piece));
+        let (front, back) = bytes.split_at(if bytes.is_empty() { 0 } else { cut.index(bytes.len()) / 8 * 8 });
+        let [mut merged, mut other] = [0, 1].map(|_| Stats::of(dtype).unwrap());
+        merged.update(front);
+        other.update(back);
+        merged.merge(&other);
+
+        let count = |is: fn(&f64) -> bool| all.iter().filter(|number| is(number)).count() as u64;
+        let expected = [
+            all.len() as u64,
+            count(|number| number.is_nan()),
+            count(|number| *number == f64::INFINITY),
+            count(|number| *number == f64::NEG_INFINITY),
+            count(|number| *number == 0.0),
+        ];
+        let mean = finite.iter().sum::<f64>() / finite.len() as f64;
+        let std = (finite.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / finite.len() as f64).sqrt();
+        let mut sorted = finite.clone();
+        sorted.sort_by(f64::total_cmp);
+        for stats in [&stats, &merged] {
+            prop_assert_eq!(counts(stats), expected);
+            if finite.is_empty() {
+                continue;
+            }
+            prop_assert!((stats.mean().unwrap() - mean).abs() <= scale * 1e-12);
+            prop_assert!((stats.std().unwrap() - std).abs() <= scale * 1e-12);
+            let middle = stats.quantiles(&[0.0, 0.5, 1.0]).unwrap();
+            let between = f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
+            prop_assert_eq!(middle, [sorted[0], between, sorted[sorted.len() - 1]]);
+            let limit = |limit: Option<Number>| match limit.unwrap() {
+                Number::Integer(integer) => integer as f64,
+                Number::Float(float) => float,
+            };
+            prop_assert_eq!([limit(stats.min()), limit(stats.max())], [sorted[0], sorted[sorted.len() - 1]]);
+
+            let mut histogram = stats.histogram(7).unwrap();
+            bytes.chunks(piece).for_each(|piece| histogram.update(piece));
+            prop_assert_eq!(histogram.counts().iter().sum::<u64>(), finite.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn quantiles_are_close_if_elements_are_far_from_zero() {
+    // Every number once, in an order without order.
+    let numbers: Vec<f64> = (0..2_000_003_u64).map(|at| 1e9 + (at * 7_919 % 2_000_003) as f64 / 1e3).collect();
+    let bytes: &[u8] = bytemuck::cast_slice(&numbers);
+    let mut stats = Stats::of(Dtype::F64).unwrap();
+    bytes.chunks(1 << 20).for_each(|piece| stats.update(piece));
+    let mut merged = Stats::of(Dtype::F64).unwrap();
+    merged.merge(&stats);
+    merged.merge(&Stats::of(Dtype::F64).unwrap());
+    for stats in [stats, merged] {
+        let quantiles = stats.quantiles(&[0.01, 0.25, 0.5, 0.99]).unwrap();
+        for (quantile, part) in quantiles.into_iter().zip([0.01, 0.25, 0.5, 0.99]) {
+            let expected = 1e9 + part * 2000.002;
+            assert!((quantile - expected).abs() < 4.0, "{part}: {quantile} instead of {expected}");
+        }
+    }
+}

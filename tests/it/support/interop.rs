@@ -1,0 +1,55 @@
+//! Foreign software, which `tests/interop/setup.sh` installs into `target/interop` or `$TENSORFILE_INTEROP`.
+//!
+//! Where it is missing, tests print that they are skipped.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::root;
+
+/// Returns the path of a file or folder of the foreign software, if it is installed.
+pub fn installed(path: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("TENSORFILE_INTEROP").unwrap_or("target/interop".into());
+    let path = root().join(folder).join(path);
+    if !path.exists() {
+        // The test harness hides what passing tests print with `eprintln!`.
+        let message =
+            format!("skipped: {} is missing; tests/interop/setup.sh --executorch installs it\n", path.display());
+        std::io::stderr().write_all(message.as_bytes()).expect("stderr is open");
+        return None;
+    }
+    Some(path)
+}
+
+/// The Python that runs the scripts in `tests/interop`.
+pub struct Python(PathBuf);
+
+impl Python {
+    pub fn find() -> Option<Self> {
+        installed("venv/bin/python").map(Self)
+    }
+
+    pub fn script(&self, name: &str) -> Command {
+        let mut command = Command::new(&self.0);
+        command.arg("-B").arg(root().join("tests/interop").join(name));
+        command
+    }
+}
+
+/// Runs a program and returns its output.
+#[track_caller]
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub fn joined(numbers: impl IntoIterator<Item = impl ToString>) -> String {
+    numbers.into_iter().map(|number| number.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// Hashes a payload as the scripts do: FNV-1a of 64 bits.
+pub fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,77 @@
+//! The memory that a call takes: the allocator of this test binary counts.
+
+#![expect(unsafe_code, reason = "allocations can only be counted by an allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The system's allocator, which counts the bytes that each thread holds. Tests run on threads of their own.
+struct Counting;
+
+thread_local! {
+    static NOW: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn count(bytes: isize) {
+    // A thread that ends has no counters any more.
+    let _ = NOW.try_with(|now| {
+        now.set(now.get() + bytes);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(now.get())));
+    });
+}
+
+// SAFETY: every call is passed on to the system's allocator as it is; counting touches nothing but two numbers of the
+// thread, which need no allocation.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise is passed on.
+        let pointer = unsafe { System.alloc(layout) };
+        // An allocation of any size may fail.
+        if !pointer.is_null() {
+            count(layout.size().cast_signed());
+        }
+        pointer
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Both blocks are counted, as memory that cannot grow in place is copied.
+        count(size.cast_signed());
+        count(-layout.size().cast_signed());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+/// Returns the result of a call, and the most bytes that it held at once.
+pub fn peak<T>(call: impl FnOnce() -> T) -> (T, usize) {
+    let before = NOW.get();
+    PEAK.set(before);
+    let result = call();
+    (result, (PEAK.get() - before).cast_unsigned())
+}
+
+#[test]
+fn memory_is_counted() {
+    let (kept, bytes) = peak(|| {
+        drop(vec![1_u8; 3000]);
+        vec![2_u8; 1000]
+    });
+    assert_eq!(bytes, 3000);
+    drop(kept);
+}

@@ -1,0 +1,120 @@
+//! Shared by all tests: tensors and files to test with, slow readers, and ways to compare messages.
+
+#[cfg(target_os = "linux")]
+pub mod huge;
+pub mod interop;
+pub mod memory;
+
+use std::io::Read;
+use std::path::Path;
+
+use serde::Serialize;
+use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, btf, ten};
+
+/// The root of the repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the repository")
+}
+
+/// Parses a hex dump, in which everything after a `|` is a comment.
+pub fn hex(dump: &str) -> Vec<u8> {
+    let digits: String = dump.lines().filter_map(|line| line.split('|').next()).collect();
+    let digits: Vec<char> = digits.chars().filter(|digit| !digit.is_whitespace()).collect();
+    let pairs = digits.chunks(2).map(|pair| pair.iter().collect::<String>());
+    pairs.map(|pair| u8::from_str_radix(&pair, 16).unwrap()).collect()
+}
+
+/// Writes little-endian numbers of 64 bits.
+pub fn u64s(numbers: &[u64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// Makes a tensor with bytes that count up; each is a value of every dtype but `bool`.
+pub fn tensor(dtype: Dtype, shape: &[usize]) -> Tensor {
+    let info = TensorInfo::new(dtype, shape);
+    let last = if dtype == Dtype::Bool { 2 } else { 251 };
+    let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| (at % last) as u8).collect();
+    Tensor::new(info, &bytes).unwrap()
+}
+
+pub fn format(name: &str) -> &'static Format {
+    Format::named(name).unwrap()
+}
+
+/// Formats that can hold several tensors.
+pub fn multi_tensor_formats() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().copied().filter(|format| format.max_tensors.is_none())
+}
+
+/// Writes a ten file that keeps names of any length.
+pub fn ten_file<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    ten::Options::new().embed_names(true).to_vec(value).unwrap()
+}
+
+/// Writes a BTF file that keeps names.
+pub fn btf_file<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
+    btf::Options::new().embed_names(true).to_vec(value).unwrap()
+}
+
+/// Writes a ten file of vectors that hold their positions.
+pub fn ten_file_of(names: &[&str]) -> Vec<u8> {
+    let tensor = |at: usize| Tensor::from_slice(&[at as f32], [1]).unwrap();
+    ten_file(&names.iter().enumerate().map(|(at, name)| (*name, tensor(at))).collect::<TensorMap>())
+}
+
+/// Lists the tensors in the file of a value: name, dtype and shape.
+pub fn contents<T: Serialize + ?Sized>(value: &T) -> Vec<String> {
+    let map: TensorMap = ten::from_slice(&ten_file(value)).unwrap();
+    map.infos().map(|(name, info)| format!("{name}: {info}")).collect()
+}
+
+/// Returns the whole message of an error.
+#[track_caller]
+pub fn message<T>(result: tensorfile::Result<T>) -> String {
+    match result {
+        Ok(_) => panic!("no error"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Compares messages, case by case, and shows all that differ.
+#[derive(Default)]
+pub struct Messages(Vec<String>);
+
+impl Messages {
+    pub fn compare<T>(&mut self, what: impl std::fmt::Display, found: tensorfile::Result<T>, expected: &str) {
+        let found = found.err().map_or_else(|| "no error".to_owned(), |error| error.to_string());
+        if found != expected {
+            self.0.push(format!("{what}\n   found: {found}\nexpected: {expected}\n"));
+        }
+    }
+
+    #[track_caller]
+    pub fn end(self) {
+        assert!(self.0.is_empty(), "\n{}", self.0.join("\n"));
+    }
+}
+
+/// A reader that yields a few bytes at a time: `sizes` of them, over and over.
+pub struct Dribble<'a> {
+    bytes: &'a [u8],
+    sizes: std::iter::Cycle<std::slice::Iter<'a, usize>>,
+}
+
+impl<'a> Dribble<'a> {
+    /// Yields one byte, two, three, one, ….
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self::in_sizes(bytes, &[1, 2, 3])
+    }
+
+    pub fn in_sizes(bytes: &'a [u8], sizes: &'a [usize]) -> Self {
+        Self { bytes, sizes: sizes.iter().cycle() }
+    }
+}
+
+impl Read for Dribble<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let now = self.sizes.next().map_or(1, |size| *size).min(buffer.len());
+        self.bytes.read(&mut buffer[..now])
+    }
+}
