@@ -60,13 +60,18 @@ fn check_shape(found: &[usize], adapt: &Adapt) -> Result<()> {
 /// Returns the elements in the order of memory, if they are there without gaps and forwards.
 fn memory_order<'a, A>(array: &'a ArrayView<'_, A, IxDyn>) -> Option<(DimOrder, &'a [A])> {
     let elements = array.as_slice_memory_order()?;
-    let mut order: Vec<u8> = (0..array.ndim()).map(u8::try_from).collect::<Result<_, _>>().ok()?;
-    order.sort_by_key(|&dim| std::cmp::Reverse(array.strides()[usize::from(dim)]));
+    Some((dim_order(array.shape(), array.strides())?, elements))
+}
+
+/// Returns the dim order with these strides, if there is one. Not generic, because sorting takes long to compile.
+fn dim_order(shape: &[usize], strides: &[isize]) -> Option<DimOrder> {
+    let mut order: Vec<u8> = (0..shape.len()).map(u8::try_from).collect::<Result<_, _>>().ok()?;
+    order.sort_by_key(|&dim| std::cmp::Reverse(strides[usize::from(dim)]));
     let order = DimOrder::new(&order).ok()?;
-    let strides = order.strides(&array.shape().into());
+    let expected = order.strides(&shape.into());
     // The stride of a dim of one element has no meaning.
-    let fits = |(dim, stride): (usize, &usize)| array.shape()[dim] == 1 || array.strides()[dim] == stride.cast_signed();
-    strides.iter().enumerate().all(fits).then_some((order, elements))
+    let fits = |(dim, stride): (usize, &usize)| shape[dim] == 1 || strides[dim] == stride.cast_signed();
+    expected.iter().enumerate().all(fits).then_some(order)
 }
 
 /// The elements of an array of any memory order, in row-major order.

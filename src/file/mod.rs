@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::find::{Comparison, Deserializer, compare};
 use crate::limits::Limits;
-use crate::model::{FromTensors, TensorFile, TensorRecord, TensorSink, Tensors};
+use crate::model::{FromTensors, Schema, TensorFile, TensorRecord, TensorSink, Tensors};
 use crate::record::{FileMetadata, Format, Index, Reader, Unread};
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
@@ -207,11 +207,8 @@ impl File {
     /// - By [`category`](Error::category): `File` if a payload is malformed, `Mismatch` if `T` cannot hold its numbers or
     ///   borrow it, `Io` if one cannot be read.
     pub fn load<'f, T: FromTensors<'f>>(&'f self) -> Result<T> {
-        let report = self.report::<T>();
-        if !report.is_ok() {
-            return Err(Error::from(ErrorKind::Load(Box::new(report))).in_format(self.format.name));
-        }
-        self.read(Cow::Borrowed(&self.index), Deserializer::load)
+        self.check(&T::schema())?;
+        self.load_index(Cow::Borrowed(&self.index))
     }
 
     /// Compares the index of the file with a type. No payload is read.
@@ -252,7 +249,12 @@ impl File {
     ///
     /// As [`load`](Self::load).
     pub fn deserialize<'f, T: Deserialize<'f>>(&'f self) -> Result<T> {
-        self.read(Cow::Borrowed(&self.index), |deserializer| T::deserialize(deserializer))
+        let mut value = None;
+        self.read(Cow::Borrowed(&self.index), &mut |deserializer| {
+            value = Some(T::deserialize(deserializer)?);
+            Ok(())
+        })?;
+        Ok(value.expect("the value was deserialized"))
     }
 
     /// Returns the byte ranges that loading `T` reads, in the order of reading. Offsets are from the start of the file; of
@@ -262,17 +264,26 @@ impl File {
         self.compare::<T>().payloads
     }
 
-    /// Reads a value from the tensors of an index of this file.
-    fn read<'f, T>(
+    /// Reads a value from the tensors of an index of this file. `read` stores it.
+    fn read<'f>(
         &'f self,
         index: Cow<'f, Index>,
-        read: impl FnOnce(&mut Deserializer<'f>) -> Result<T>,
-    ) -> Result<T> {
+        read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
+    ) -> Result<()> {
         let reader = Reader::with_index(Box::new(FileReader::new(&self.storage)), index);
         let mut deserializer = Deserializer::over(reader, self.format.name);
-        let value = read(&mut deserializer);
-        let ended = value.and_then(|value| deserializer.end().map(|()| value));
+        let ended = read(&mut deserializer).and_then(|()| deserializer.end());
         ended.map_err(|error| self.place(error).in_format(self.format.name))
+    }
+
+    /// Loads a value from the tensors of an index of this file.
+    fn load_index<'f, T: FromTensors<'f>>(&'f self, index: Cow<'f, Index>) -> Result<T> {
+        let mut value = None;
+        self.read(index, &mut |deserializer| {
+            value = Some(deserializer.load()?);
+            Ok(())
+        })?;
+        Ok(value.expect("the value was loaded"))
     }
 
     fn metadata_in(&self, storage: &FileStorage) -> Result<FileMetadata> {
@@ -296,6 +307,14 @@ impl File {
 
     fn compare<T: TensorFile>(&self) -> Comparison {
         compare(&T::schema(), &self.index)
+    }
+
+    fn check(&self, schema: &Schema) -> Result<()> {
+        let report = compare(schema, &self.index).report;
+        if report.is_ok() {
+            return Ok(());
+        }
+        Err(Error::from(ErrorKind::Load(Box::new(report))).in_format(self.format.name))
     }
 
     fn storage(&self) -> &FileStorage {

@@ -8,7 +8,6 @@ use ndarray::{Array, Dimension};
 
 use super::{File, slice};
 use crate::error::{Category, Error, ErrorKind, Result};
-use crate::find::Deserializer;
 use crate::model::{FromTensors, TensorData};
 use crate::record::{Entry, Index};
 use crate::tensor::{
@@ -140,9 +139,7 @@ impl<'f> FileTensor<'f> {
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
         let mut index = Index::starting_at(self.at);
         index.push(self.entry().clone())?;
-        self.file
-            .read(Cow::Owned(index), Deserializer::load)
-            .map_err(|error| error.in_tensor(self.file.index.label(self.at)))
+        self.file.load_index(Cow::Owned(index)).map_err(|error| error.in_tensor(self.file.index.label(self.at)))
     }
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use ndarray::{Array2, ArrayView1, Ix1, Ix2, array};
 use tensorfile::{
-    Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensor, TensorData, TensorInfo,
-    TensorMap, TensorRecord, TensorSink, Tensors, WriteOptions,
+    Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensor, TensorData, TensorMap,
+    TensorRecord, TensorSink, Tensors, WriteOptions,
 };
 
 use crate::support::{format, multi_tensor_formats};
@@ -87,9 +87,9 @@ fn slices_as_ndarray_does() {
 #[cfg(feature = "ptd")]
 #[test]
 fn slices_and_pours_other_memory_orders() {
-    let info = TensorInfo {
+    let info = tensorfile::TensorInfo {
         layout: tensorfile::Layout::from_dim_order(&[1, 0]).unwrap(),
-        ..TensorInfo::new(tensorfile::Dtype::U8, [2, 3])
+        ..tensorfile::TensorInfo::new(tensorfile::Dtype::U8, [2, 3])
     };
     let map: TensorMap = [("columns", Tensor::new(info, &[1, 4, 2, 5, 3, 6]).unwrap())].into_iter().collect();
     let bytes = format("ptd").to_vec(&map, &WriteOptions::new()).unwrap();

@@ -7,7 +7,7 @@ mod refused;
 mod round_trip;
 mod table;
 
-use tensorfile::{CooTensor, Dtype, Format, Tensor, TensorMap, WriteOptions};
+use tensorfile::{CooTensor, Format, Tensor, TensorMap, WriteOptions};
 
 use crate::support::tensor;
 
@@ -71,7 +71,7 @@ fn packed_samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
         }
         #[cfg(feature = "npz")]
         "npz" => {
-            let map = map(tensor(Dtype::I32, &[2, 3]));
+            let map = map(tensor(tensorfile::Dtype::I32, &[2, 3]));
             let file = tensorfile::npz::Options::new().compress(true).to_vec(&map).unwrap();
             vec![(map, file)]
         }

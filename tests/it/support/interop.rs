@@ -45,11 +45,13 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+#[allow(dead_code, reason = "not every format has software to compare with")]
 pub fn joined(numbers: impl IntoIterator<Item = impl ToString>) -> String {
     numbers.into_iter().map(|number| number.to_string()).collect::<Vec<_>>().join(",")
 }
 
 /// Hashes a payload as the scripts do: FNV-1a of 64 bits.
+#[allow(dead_code, reason = "not every format has software to compare with")]
 pub fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
