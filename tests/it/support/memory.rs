@@ -44,17 +44,23 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size().cast_signed());
         // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc_zeroed(layout) }
+        let pointer = unsafe { System.alloc_zeroed(layout) };
+        if !pointer.is_null() {
+            count(layout.size().cast_signed());
+        }
+        pointer
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Both blocks are counted, as memory that cannot grow in place is copied.
-        count(size.cast_signed());
-        count(-layout.size().cast_signed());
         // SAFETY: the caller's promise is passed on.
-        unsafe { System.realloc(pointer, layout, size) }
+        let moved = unsafe { System.realloc(pointer, layout, size) };
+        if !moved.is_null() {
+            // Both blocks are counted, as memory that cannot grow in place is copied.
+            count(size.cast_signed());
+            count(-layout.size().cast_signed());
+        }
+        moved
     }
 }
 
