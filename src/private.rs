@@ -3,11 +3,11 @@
 pub use ::serde;
 pub use typeid::of as id;
 
-pub use crate::model::{Adapt, Adaptable, FieldDef, Node, Sink, Source, StructDef, node_of};
+pub use crate::model::{Adapt, Adaptable, FieldDef, Node, Sink, Source, StructDef, node_of, put};
 pub use crate::serde::{deserialize_load, serialize_store};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{FromTensors, Store};
+use crate::model::Store;
 
 /// A closure that is called with the number and the attributes of a field, and a source at its value.
 pub type EachField<'x, 'de> =
@@ -54,16 +54,6 @@ pub fn load_body<'de>(source: &mut dyn Source<'de>, node: &Node, each: EachField
 
 fn load_def<'de>(source: &mut (dyn Source<'de> + '_), def: &'static StructDef, each: EachField<'_, 'de>) -> Result<()> {
     source.fields(def, &mut |at, source| each(at, source, &def.fields[at].adapt))
-}
-
-/// Reads a field.
-pub fn put<'de, T: FromTensors<'de>>(
-    field: &mut Option<T>,
-    source: &mut (dyn Source<'de> + '_),
-    adapt: &'static Adapt,
-) -> Result<()> {
-    *field = Some(T::load(source, adapt)?);
-    Ok(())
 }
 
 /// The error if a source left out a field.

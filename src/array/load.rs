@@ -1,7 +1,7 @@
 use ndarray::{ArcArray, Array, ArrayView, CowArray, Dimension};
 
 use super::{array_too_large, strided};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::model::{Adapt, FromTensors, Loaded, Source, TensorSpec};
 use crate::tensor::{Element, TensorInfo};
 
@@ -43,8 +43,8 @@ fn read<'de, A: Element, D: Dimension>(source: &mut (dyn Source<'de> + '_), adap
 }
 
 fn owned_of<A: Element, D: Dimension>(tensor: Loaded<'_>) -> Result<Array<A, D>> {
-    let info = tensor.info().clone();
-    owned(&info, tensor.into_vec()?)
+    let (info, elements) = tensor.into_buffer(A::DTYPE)?;
+    owned(&info, A::from_buffer(elements)?)
 }
 
 /// An array of elements that it owns.
@@ -55,9 +55,4 @@ pub(super) fn owned<A: Element, D: Dimension>(info: &TensorInfo, elements: Vec<A
 /// An array of elements that it borrows.
 pub(super) fn view<'a, A: Element, D: Dimension>(info: &TensorInfo, elements: &'a [A]) -> Result<ArrayView<'a, A, D>> {
     ArrayView::from_shape(strided(info), elements).map_err(|_| array_too_large(info))
-}
-
-#[cold]
-pub(super) fn misaligned<A: Element>() -> Error {
-    ErrorKind::Misaligned { dtype: A::DTYPE, alignment: align_of::<A>() }.into()
 }

@@ -41,7 +41,6 @@
 //! ```
 
 mod load;
-mod order;
 mod store;
 mod with;
 
@@ -50,10 +49,8 @@ use ndarray::{ArrayView, IxDyn, ShapeBuilder};
 pub use with::{Arrays, deserialize, serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::TensorSpec;
-use crate::tensor::{
-    CooTensor, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView, from_le_bytes, view_le_bytes,
-};
+use crate::model::{TensorSpec, misaligned};
+use crate::tensor::{Buffer, CooTensor, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView};
 
 impl<'a> TensorView<'a> {
     /// The elements as an array that borrows them.
@@ -74,7 +71,8 @@ impl<'a> TensorView<'a> {
     ///   [`to_array`](Self::to_array) copies them.
     pub fn array<A: Element>(&self) -> Result<ArrayView<'a, A, IxDyn>> {
         TensorSpec::dense(A::DTYPE, None).check(self.info())?;
-        load::view(self.info(), view_le_bytes(self.as_bytes()).ok_or_else(load::misaligned::<A>)??)
+        let misaligned = || misaligned(A::DTYPE, align_of::<A>());
+        load::view(self.info(), A::view_le_bytes(self.as_bytes()).ok_or_else(misaligned)??)
     }
 
     /// The elements as an array of its own: copies them, from any address.
@@ -84,7 +82,8 @@ impl<'a> TensorView<'a> {
     /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
     pub fn to_array<A: Element>(&self) -> Result<ndarray::ArrayD<A>> {
         TensorSpec::dense(A::DTYPE, None).check(self.info())?;
-        load::owned(self.info(), from_le_bytes(self.as_bytes())?)
+        let elements = Buffer::from_slice(size_of::<A>(), self.as_bytes());
+        load::owned(self.info(), A::from_buffer(elements)?)
     }
 
     /// The stored elements of a sparse tensor. Copies them.

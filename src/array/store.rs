@@ -1,11 +1,16 @@
+//! Arrays of any memory order as tensors.
+//!
+//! A user's program compiles the part that depends on the element type and the rank, so that part is kept small: it hands
+//! out bytes, and the choice between layouts is made by functions that are not generic.
+
+use std::borrow::Cow;
 use std::io;
 
-use ndarray::{ArrayBase, ArrayView, Data, Dimension, IxDyn};
+use ndarray::{ArrayBase, ArrayView, Axis, Data, Dimension, IxDyn};
 
-use super::order::in_row_major;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Adapt, Adaptable, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text};
-use crate::tensor::{DimOrder, Element, Layout, TensorInfo, to_le_bytes};
+use crate::tensor::{DimOrder, Dtype, Element, Layout, TensorInfo, write_row_major};
 
 impl<A, S, D> TensorFile for ArrayBase<S, D>
 where
@@ -25,26 +30,34 @@ where
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         check_shape(self.shape(), adapt)?;
         match self.as_slice() {
-            Some(elements) if !adapt.transpose => {
-                sink.tensor(&TensorInfo::new(A::DTYPE, self.shape()), &to_le_bytes(elements))
-            }
-            _ if adapt.transpose => store_strided(self.view().into_dyn().reversed_axes(), sink),
-            _ => store_strided(self.view().into_dyn(), sink),
+            Some(elements) if !adapt.transpose => store_bytes(A::DTYPE, self.shape(), &A::as_le_bytes(elements), sink),
+            _ if adapt.transpose => store_strided(&self.view().into_dyn().reversed_axes(), sink),
+            _ => store_strided(&self.view().into_dyn(), sink),
         }
     }
 }
 
 impl<A, S: Data<Elem = A>, D> Adaptable for ArrayBase<S, D> {}
 
-/// Stores an array of any memory order.
-fn store_strided<A: Element>(array: ArrayView<'_, A, IxDyn>, sink: &mut (dyn Sink + '_)) -> Result<()> {
-    let mut info = TensorInfo::new(A::DTYPE, array.shape());
-    let in_memory = sink.takes_dim_order().then(|| memory_order(&array)).flatten();
-    if let Some((order, elements)) = in_memory {
-        info.layout = if order.is_row_major() { Layout::RowMajor } else { Layout::DimOrder(order) };
-        return sink.tensor(&info, &to_le_bytes(elements));
+fn store_bytes(dtype: Dtype, shape: &[usize], bytes: &[u8], sink: &mut (dyn Sink + '_)) -> Result<()> {
+    sink.tensor(&TensorInfo::new(dtype, shape), &bytes)
+}
+
+/// Stores an array that is not in row-major order.
+fn store_strided(array: &dyn Strided, sink: &mut (dyn Sink + '_)) -> Result<()> {
+    let mut info = TensorInfo::new(array.dtype(), array.shape());
+    let Some(order) = dim_order(array.shape(), array.strides()) else {
+        return sink.tensor(&info, &Gathered { array, element: info.dtype.block_bytes() });
+    };
+    let Some(bytes) = array.in_memory_order(&order) else { unreachable!("the dims cover the memory without gaps") };
+    match () {
+        () if order.is_row_major() => sink.tensor(&info, &bytes),
+        () if sink.takes_dim_order() => {
+            info.layout = Layout::DimOrder(order);
+            sink.tensor(&info, &bytes)
+        }
+        () => sink.tensor(&info, &Transposed { bytes: &bytes, info: &info, order: &order }),
     }
-    sink.tensor(&info, &RowMajor(array))
 }
 
 /// Refuses an array that the field's attribute would refuse when it is read.
@@ -55,12 +68,6 @@ fn check_shape(found: &[usize], adapt: &Adapt) -> Result<()> {
     }
     let (what, dims) = (format!("store an array of shape {found:?}"), dims_text(dims));
     Err(ErrorKind::Unsupported { what, instead: format!("its field says `shape = {dims}`") }.into())
-}
-
-/// Returns the elements in the order of memory, if they are there without gaps and forwards.
-fn memory_order<'a, A>(array: &'a ArrayView<'_, A, IxDyn>) -> Option<(DimOrder, &'a [A])> {
-    let elements = array.as_slice_memory_order()?;
-    Some((dim_order(array.shape(), array.strides())?, elements))
 }
 
 /// Returns the dim order with these strides, if there is one. Not generic, because sorting takes long to compile.
@@ -74,15 +81,129 @@ fn dim_order(shape: &[usize], strides: &[isize]) -> Option<DimOrder> {
     expected.iter().enumerate().all(fits).then_some(order)
 }
 
-/// The elements of an array of any memory order, in row-major order.
-struct RowMajor<'a, A>(ArrayView<'a, A, IxDyn>);
+/// An array of any element type and memory order.
+trait Strided {
+    fn dtype(&self) -> Dtype;
 
-impl<A: Element> TensorData for RowMajor<'_, A> {
+    fn shape(&self) -> &[usize];
+
+    /// Returns the strides in elements.
+    fn strides(&self) -> &[isize];
+
+    /// Returns the address of the first element.
+    fn address(&self) -> u64;
+
+    /// Returns the bytes of an array that lies in memory in this dim order, without gaps.
+    fn in_memory_order(&self, order: &DimOrder) -> Option<Cow<'_, [u8]>>;
+
+    /// Appends the bytes of the row, along the last axis, with the element at `index`.
+    fn append_row(&self, index: &mut [usize], out: &mut Vec<u8>);
+}
+
+impl<A: Element> Strided for ArrayView<'_, A, IxDyn> {
+    fn dtype(&self) -> Dtype {
+        A::DTYPE
+    }
+
+    fn shape(&self) -> &[usize] {
+        (**self).shape()
+    }
+
+    fn strides(&self) -> &[isize] {
+        (**self).strides()
+    }
+
+    fn address(&self) -> u64 {
+        self.as_ptr().addr() as u64
+    }
+
+    fn in_memory_order(&self, order: &DimOrder) -> Option<Cow<'_, [u8]>> {
+        let mut in_order = self.clone();
+        for (one, other) in swaps(order) {
+            in_order.swap_axes(one, other);
+        }
+        in_order.to_slice().map(A::as_le_bytes)
+    }
+
+    fn append_row(&self, index: &mut [usize], out: &mut Vec<u8>) {
+        let last = index.len() - 1;
+        let mut row = self.clone();
+        for (axis, index) in index[..last].iter().enumerate() {
+            row.collapse_axis(Axis(axis), *index);
+        }
+        if let Some(elements) = row.to_slice() {
+            return out.extend_from_slice(&A::as_le_bytes(elements));
+        }
+        for at in 0..row.len() {
+            index[last] = at;
+            out.extend_from_slice(&A::as_le_bytes(std::slice::from_ref(&self[&*index])));
+        }
+    }
+}
+
+/// Returns the swaps of axes after which the axes are in this order.
+fn swaps(order: &DimOrder) -> Vec<(usize, usize)> {
+    let mut axes: Vec<usize> = (0..order.as_slice().len()).collect();
+    let mut swaps = Vec::with_capacity(axes.len());
+    for (to, axis) in order.as_slice().iter().enumerate() {
+        let from = axes.iter().position(|other| other == &usize::from(*axis)).unwrap_or(to);
+        axes.swap(to, from);
+        swaps.push((to, from));
+    }
+    swaps
+}
+
+/// The elements of an array that lies in memory without gaps, in row-major order.
+struct Transposed<'a> {
+    bytes: &'a [u8],
+    info: &'a TensorInfo,
+    order: &'a DimOrder,
+}
+
+impl TensorData for Transposed<'_> {
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        in_row_major(&self.0, |batch| out.write_all(&to_le_bytes(batch)))
+        write_row_major(self.bytes, self.info.dtype.block_bytes(), &self.info.shape, self.order, out)
     }
 
     fn storage_id(&self) -> Option<u64> {
-        Some(self.0.as_ptr().addr() as u64)
+        self.bytes.storage_id()
+    }
+}
+
+/// The elements of an array with gaps between its rows or elements, in row-major order.
+struct Gathered<'a> {
+    array: &'a dyn Strided,
+    /// The bytes of an element.
+    element: usize,
+}
+
+impl TensorData for Gathered<'_> {
+    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        /// The bytes that are gathered before they are written.
+        const BATCH: usize = 64 << 10;
+
+        let Some((row, outer)) = self.array.shape().split_last() else { return Ok(()) };
+        let rows: usize = outer.iter().product();
+        let mut batch = Vec::with_capacity(BATCH.min(rows * row * self.element));
+        let mut index = vec![0; outer.len() + 1];
+        for _ in 0..rows {
+            self.array.append_row(&mut index, &mut batch);
+            if batch.len() >= BATCH {
+                out.write_all(&batch)?;
+                batch.clear();
+            }
+            for (index, dim) in index[..outer.len()].iter_mut().zip(outer).rev() {
+                *index += 1;
+                if *index < *dim {
+                    break;
+                }
+                *index = 0;
+            }
+        }
+        out.write_all(&batch)
+    }
+
+    fn storage_id(&self) -> Option<u64> {
+        Some(self.array.address())
     }
 }

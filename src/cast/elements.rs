@@ -3,16 +3,16 @@
 use bytemuck::Pod;
 use smallvec::SmallVec;
 
-use crate::tensor::{Element, le_to_host, view_le_bytes};
+use crate::tensor::{Element, le_to_host};
 
 /// The most elements in a chunk: few enough to stay in the processor's nearest cache.
 pub(crate) const CHUNK: usize = 1024;
 
 /// Calls `take` with the elements in little-endian `bytes`, a chunk at a time.
-pub(crate) fn in_chunks<A: Element<Bits = A> + Pod>(bytes: &[u8], mut take: impl FnMut(&[A])) {
+pub(crate) fn in_chunks<A: Element + Pod>(bytes: &[u8], mut take: impl FnMut(&[A])) {
     let mut copy = [A::zeroed(); CHUNK];
     for bytes in bytes.chunks(CHUNK * size_of::<A>()) {
-        if let Some(Ok(elements)) = view_le_bytes(bytes) {
+        if let Some(Ok(elements)) = A::view_le_bytes(bytes) {
             take(elements);
             continue;
         }

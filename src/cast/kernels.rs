@@ -11,7 +11,7 @@ use super::nearest::nearest;
 use super::number::{Number, Numeric, if_number, round_to_f32, round_to_odd_f32};
 use super::small_float::SmallFloat;
 use super::{CHUNK, in_chunks};
-use crate::tensor::{Dtype, Element, for_each_dtype, to_le_bytes};
+use crate::tensor::{Dtype, Element, for_each_dtype};
 
 /// Counts of the elements that a cast changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -326,7 +326,7 @@ trait Integer: Numeric {
 
 fn encode<A: Numeric>(number: Number, out: &mut Vec<u8>) -> (Number, bool) {
     let (element, is_out_of_range) = nearest::<A>(number);
-    out.extend_from_slice(&to_le_bytes(&[element]));
+    out.extend_from_slice(&Element::as_le_bytes(&[element]));
     (element.into(), is_out_of_range)
 }
 
@@ -366,7 +366,7 @@ fn dropped_bits(magnitude: u64) -> u32 {
 }
 
 fn append_unchanged<A: Element>(elements: &[A], out: &mut Vec<u8>) -> Changes {
-    out.extend_from_slice(&to_le_bytes(elements));
+    out.extend_from_slice(&Element::as_le_bytes(elements));
     Changes::default()
 }
 
@@ -383,7 +383,7 @@ fn append_rounded<A: Numeric, F: Float>(
         *rounded = round(*number);
         *unrounded = back(*rounded);
     }
-    out.extend_from_slice(&to_le_bytes(rounded));
+    out.extend_from_slice(&Element::as_le_bytes(rounded));
     compare(numbers, unrounded)
 }
 
@@ -392,7 +392,7 @@ fn narrow<A: SmallFloat>(numbers: &[f32], out: &mut Vec<u8>) -> Changes {
     let (narrowed, back) = (&mut narrowed[..numbers.len()], &mut back[..numbers.len()]);
     A::narrow(numbers, narrowed);
     A::widen(narrowed, back);
-    out.extend_from_slice(&to_le_bytes(narrowed));
+    out.extend_from_slice(&Element::as_le_bytes(narrowed));
     compare(numbers, back)
 }
 
@@ -403,7 +403,7 @@ fn narrow_f64<A: SmallFloat>(numbers: &[f64], out: &mut Vec<u8>) -> Changes {
     A::narrow(odd, narrowed);
     A::widen(narrowed, odd);
     odd.iter().zip(&mut *back).for_each(|(from, to)| *to = f64::from(*from));
-    out.extend_from_slice(&to_le_bytes(narrowed));
+    out.extend_from_slice(&Element::as_le_bytes(narrowed));
     compare(numbers, back)
 }
 
@@ -422,7 +422,7 @@ fn append_integers<A: Integer>(numbers: &[f64], out: &mut Vec<u8>) -> Changes {
         underflowed += u32::from(is_fraction & (rounded == 0.0));
         nan_to_zero += u32::from(is_nan);
     }
-    out.extend_from_slice(&to_le_bytes(integers));
+    out.extend_from_slice(&Element::as_le_bytes(integers));
     let [changed, overflowed, underflowed, nan_to_zero] =
         [changed, overflowed, underflowed, nan_to_zero].map(u64::from);
     Changes { changed, overflowed, underflowed, nan_to_zero }
@@ -438,7 +438,7 @@ fn append_in_range<A: Integer>(numbers: &[i64], out: &mut Vec<u8>) -> Changes {
         overflowed += u64::from((number < smallest) | (number > largest));
         *integer = A::from_i64(number);
     }
-    out.extend_from_slice(&to_le_bytes(integers));
+    out.extend_from_slice(&Element::as_le_bytes(integers));
     Changes { changed: overflowed, overflowed, ..Changes::default() }
 }
 
@@ -452,14 +452,14 @@ fn to_nearest_f64<A: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
             let magnitude = integer.magnitude();
             changed += u64::from(magnitude & ((1 << dropped_bits(magnitude)) - 1) != 0);
         }
-        out.extend_from_slice(&to_le_bytes(floats));
+        out.extend_from_slice(&Element::as_le_bytes(floats));
     });
     Changes { changed, ..Changes::default() }
 }
 
 fn u64_to_i64(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
     let mut overflowed = 0;
-    convert(bytes, u64::to_i64, &mut |integers| out.extend_from_slice(&to_le_bytes(integers)));
+    convert(bytes, u64::to_i64, &mut |integers| out.extend_from_slice(&Element::as_le_bytes(integers)));
     in_chunks::<u64>(bytes, |integers| {
         overflowed += integers.iter().map(|integer| u64::from(i64::try_from(*integer).is_err())).sum::<u64>();
     });

@@ -122,7 +122,7 @@ pub(super) fn round_to_f32(wide: f64) -> f32 {
 }
 
 /// A scalar of a numeric dtype.
-pub(crate) trait Numeric: Element<Bits = Self> + Pod + Into<Number> {
+pub(crate) trait Numeric: Element + Pod + Into<Number> {
     /// Returns the number as this scalar: an integer exactly, or the nearest float, ties to even.
     ///
     /// `None` if it is out of range, or a fraction or NaN that would become an integer.

@@ -39,7 +39,7 @@ impl<W: Write> Write for CastWriter<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{Dtype, to_le_bytes};
+    use crate::tensor::{Dtype, Element};
 
     /// Remembers the bytes, and the most that came at once.
     #[derive(Default)]
@@ -60,14 +60,14 @@ mod tests {
     #[test]
     fn casts_in_bounded_pieces() {
         let numbers: Vec<u16> = (0..60_000).collect();
-        let bytes = to_le_bytes(&numbers);
+        let bytes = Element::as_le_bytes(&numbers[..]);
         let wide: Vec<u64> = numbers.iter().map(|&number| number.into()).collect();
         for written_at_once in [7, 1000, bytes.len()] {
             let mut caster = Caster::new(Dtype::U16, Dtype::U64).unwrap();
             let mut out = Pieces::default();
             let mut writer = caster.writer(&mut out);
             bytes.chunks(written_at_once).for_each(|bytes| writer.write_all(bytes).unwrap());
-            assert!(out.0 == *to_le_bytes(&wide) && out.1 <= 64 << 10);
+            assert!(out.0 == *Element::as_le_bytes(&wide[..]) && out.1 <= 64 << 10);
             assert_eq!(caster.report().elements, 60_000);
         }
     }

@@ -4,6 +4,7 @@ mod invalid_cast;
 mod kind;
 mod report;
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,24 +35,47 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub struct Error(Box<Inner>);
 
 struct Inner {
-    kind: ErrorKind,
+    kind: Opaque,
     format: Option<&'static str>,
     tensor: Option<String>,
     offset: Option<u64>,
     shard: Option<PathBuf>,
 }
 
+/// An [`ErrorKind`] behind `Any`, so that the crates of users do not compile how each kind is dropped.
+struct Opaque(Box<dyn Any + Send + Sync>);
+
+impl Opaque {
+    const EXPECT: &str = "nothing else is put here";
+
+    fn new(kind: ErrorKind) -> Self {
+        Self(Box::new(kind))
+    }
+
+    fn get(&self) -> &ErrorKind {
+        self.0.downcast_ref().expect(Self::EXPECT)
+    }
+
+    fn get_mut(&mut self) -> &mut ErrorKind {
+        self.0.downcast_mut().expect(Self::EXPECT)
+    }
+
+    fn into_inner(self) -> ErrorKind {
+        *self.0.downcast().expect(Self::EXPECT)
+    }
+}
+
 impl Error {
     /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
-        &self.0.kind
+        self.0.kind.get()
     }
 
     /// Returns the category: the file, a mismatch, the call, a limit, or I/O.
     #[must_use]
     pub fn category(&self) -> Category {
-        self.0.kind.category()
+        self.kind().category()
     }
 
     /// Returns the name of the tensor; `#3` for the one at position 3 of a file without names.
@@ -79,15 +103,17 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind) -> Self {
-        Self(Box::new(Inner { kind, format: None, tensor: None, offset: None, shard: None }))
+        Self(Box::new(Inner { kind: Opaque::new(kind), format: None, tensor: None, offset: None, shard: None }))
     }
 
     /// Returns the I/O error, if it has no location.
     pub(crate) fn into_io(self) -> Result<io::Error, Self> {
-        let is_bare = self.0.tensor.is_none() && self.0.offset.is_none();
-        match self.0.kind {
-            ErrorKind::Io(error) if is_bare => Ok(error),
-            _ => Err(self),
+        if !matches!(self.kind(), ErrorKind::Io(_)) || self.0.tensor.is_some() || self.0.offset.is_some() {
+            return Err(self);
+        }
+        match self.0.kind.into_inner() {
+            ErrorKind::Io(error) => Ok(error),
+            kind => Err(Self::new(kind)),
         }
     }
 
@@ -99,7 +125,7 @@ impl Error {
 
     /// Adds the tensor's name, unless it is known or in the message.
     pub(crate) fn in_tensor(mut self, name: impl Into<String>) -> Self {
-        if self.0.tensor.is_none() && self.0.kind.is_about_one_tensor() {
+        if self.0.tensor.is_none() && self.kind().is_about_one_tensor() {
             self.0.tensor = Some(name.into());
         }
         self
@@ -124,7 +150,7 @@ impl Error {
     /// Adds `prefix` to the name of a missing or unexpected tensor, of which serde only knows the last part.
     pub(crate) fn complete_name(mut self, prefix: Option<&str>) -> Self {
         if let ErrorKind::Missing { name, complete, .. } | ErrorKind::Unexpected { name, complete, .. } =
-            &mut self.0.kind
+            self.0.kind.get_mut()
             && !std::mem::replace(complete, true)
             && let Some(prefix) = prefix
         {
@@ -135,7 +161,7 @@ impl Error {
 
     /// Adds names in the file to the error for a missing tensor, unless it has some.
     pub(crate) fn with_found_names(mut self, names: impl FnOnce() -> Vec<String>) -> Self {
-        if let ErrorKind::Missing { found, .. } = &mut self.0.kind
+        if let ErrorKind::Missing { found, .. } = self.0.kind.get_mut()
             && found.is_empty()
         {
             *found = names();
@@ -200,7 +226,7 @@ impl fmt::Display for Error {
         if let Some(tensor) = &self.0.tensor {
             write!(f, "tensor `{tensor}`: ")?;
         }
-        self.0.kind.fmt(f)?;
+        self.kind().fmt(f)?;
         let shard = self.0.shard.as_ref().map(|shard| shard.display());
         match (self.0.offset, shard) {
             (Some(offset), Some(shard)) => write!(f, " (at byte {offset} of {shard})"),
@@ -214,7 +240,7 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Error")
-            .field("kind", &self.0.kind)
+            .field("kind", self.kind())
             .field("format", &self.0.format)
             .field("tensor", &self.0.tensor)
             .field("offset", &self.0.offset)
@@ -226,7 +252,7 @@ impl fmt::Debug for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         // The message of the I/O error is in the message of this one.
-        match &self.0.kind {
+        match self.kind() {
             ErrorKind::Io(error) => error.source(),
             _ => None,
         }

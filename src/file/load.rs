@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::File;
 use crate::error::Result;
-use crate::model::FromTensors;
+use crate::model::{Adapt, FromTensors, Node, Source, node_of, put};
 
 /// Loads a file of any format into a type.
 ///
@@ -27,5 +27,16 @@ use crate::model::FromTensors;
 ///
 /// As [`File::open`] and [`File::load`].
 pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
-    File::open(path)?.load()
+    let mut value = None;
+    load_with(path.as_ref(), node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+    Ok(value.expect("the value was loaded"))
+}
+
+/// Opens the file and closes it here, so that the crates of users compile neither.
+fn load_with(
+    path: &Path,
+    node: fn() -> Node,
+    load: &mut dyn FnMut(&mut (dyn Source<'_> + '_)) -> Result<()>,
+) -> Result<()> {
+    File::open(path)?.load_with(node, &mut |source| load(source))
 }

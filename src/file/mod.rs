@@ -19,7 +19,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::find::{Comparison, Deserializer, compare};
 use crate::limits::Limits;
-use crate::model::{FromTensors, Schema, TensorFile, TensorRecord, TensorSink, Tensors};
+use crate::model::{
+    Adapt, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors, node_of, put,
+};
 use crate::record::{FileMetadata, Format, Index, Reader, Unread};
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
@@ -207,8 +209,9 @@ impl File {
     /// - By [`category`](Error::category): `File` if a payload is malformed, `Mismatch` if `T` cannot hold its numbers or
     ///   borrow it, `Io` if one cannot be read.
     pub fn load<'f, T: FromTensors<'f>>(&'f self) -> Result<T> {
-        self.check(&T::schema())?;
-        self.load_index(Cow::Borrowed(&self.index))
+        let mut value = None;
+        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        Ok(value.expect("the value was loaded"))
     }
 
     /// Compares the index of the file with a type. No payload is read.
@@ -276,14 +279,15 @@ impl File {
         ended.map_err(|error| self.place(error).in_format(self.format.name))
     }
 
+    /// Loads a value of the type `node` after comparing it with the index.
+    fn load_with<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
+        self.check(&Schema::new(node()))?;
+        self.load_index(Cow::Borrowed(&self.index), node, load)
+    }
+
     /// Loads a value from the tensors of an index of this file.
-    fn load_index<'f, T: FromTensors<'f>>(&'f self, index: Cow<'f, Index>) -> Result<T> {
-        let mut value = None;
-        self.read(index, &mut |deserializer| {
-            value = Some(deserializer.load()?);
-            Ok(())
-        })?;
-        Ok(value.expect("the value was loaded"))
+    fn load_index<'f>(&'f self, index: Cow<'f, Index>, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
+        self.read(index, &mut |deserializer| deserializer.load_with(node(), load))
     }
 
     fn metadata_in(&self, storage: &FileStorage) -> Result<FileMetadata> {

@@ -8,7 +8,7 @@ use ndarray::{Array, Dimension};
 
 use super::{File, slice};
 use crate::error::{Category, Error, ErrorKind, Result};
-use crate::model::{FromTensors, TensorData};
+use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
 use crate::record::{Entry, Index};
 use crate::tensor::{
     Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, check_coo, write_row_major,
@@ -137,9 +137,16 @@ impl<'f> FileTensor<'f> {
     ///
     /// As [`read`](Self::read), and by category `Mismatch` if the tensor has another dtype or shape than `T`.
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
+        let mut value = None;
+        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        Ok(value.expect("the value was loaded"))
+    }
+
+    fn load_with(&self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
         let mut index = Index::starting_at(self.at);
         index.push(self.entry().clone())?;
-        self.file.load_index(Cow::Owned(index)).map_err(|error| error.in_tensor(self.file.index.label(self.at)))
+        let loaded = self.file.load_index(Cow::Owned(index), node, load);
+        loaded.map_err(|error| error.in_tensor(self.file.index.label(self.at)))
     }
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.

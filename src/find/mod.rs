@@ -29,7 +29,7 @@ use self::findings::Findings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, EachEntry, EachPart, FromTensors, KeyPart, Loaded, Node, Path, Source, StructDef, TensorSpec,
+    Adapt, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, Node, Path, Source, StructDef, TensorSpec, put,
 };
 use crate::record::{Format, Reader};
 use crate::storage::{Slice, Storage, Stream};
@@ -142,7 +142,14 @@ impl<'de> Deserializer<'de> {
 
     /// Loads the next value.
     pub(crate) fn load<T: FromTensors<'de>>(&mut self) -> Result<T> {
-        self.begin(T::NODE).and_then(|()| T::load(self, &Adapt::NONE)).map_err(|error| self.blame(error))
+        let mut value = None;
+        self.load_with(T::NODE, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        Ok(value.expect("the value was loaded"))
+    }
+
+    /// Calls `load` for the next value, which is of the type `node`.
+    pub(crate) fn load_with(&mut self, node: Node, load: LoadFrom<'_, 'de>) -> Result<()> {
+        self.begin(node).and_then(|()| load(self)).map_err(|error| self.blame(error))
     }
 
     /// Checks that no tensor is left.

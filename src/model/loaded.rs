@@ -1,7 +1,8 @@
 use std::fmt;
 
+use crate::cast::cast;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{Buffer, Element, TensorInfo, check_coo, from_le_bytes, view_le_bytes};
+use crate::tensor::{Buffer, Dtype, Element, TensorInfo, check_coo};
 
 /// A tensor on its way from a [`Source`](super::Source) into a value. Its header has been checked.
 pub struct Loaded<'de> {
@@ -59,13 +60,17 @@ impl<'de> Loaded<'de> {
     /// - [`ErrorKind::Cast`]: a number that `A` cannot hold.
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
     pub fn into_vec<A: Element>(self) -> Result<Vec<A>> {
-        if self.info.dtype != A::DTYPE {
-            return Ok(crate::cast::cast(self.info.dtype, self.payload.bytes())?);
-        }
-        match self.payload {
-            Payload::Borrowed(bytes) => Ok(from_le_bytes(bytes)?),
-            Payload::Owned(buffer) => Ok(buffer.into_elements()?),
-        }
+        Ok(A::from_buffer(self.into_buffer(A::DTYPE)?.1)?)
+    }
+
+    /// Returns the header, and the payload as elements of a dtype.
+    pub(crate) fn into_buffer(self, dtype: Dtype) -> Result<(TensorInfo, Buffer)> {
+        let buffer = match self.payload {
+            payload if self.info.dtype != dtype => cast(self.info.dtype, dtype, payload.bytes())?,
+            Payload::Borrowed(bytes) => Buffer::from_slice(dtype.block_bytes(), bytes),
+            Payload::Owned(buffer) => buffer,
+        };
+        Ok((self.info, buffer))
     }
 
     /// Returns whether [`as_slice_of_file`](Self::as_slice_of_file) gives elements, except for invalid ones.
@@ -85,8 +90,7 @@ impl<'de> Loaded<'de> {
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
     pub fn as_slice_of_file<A: Element>(&self) -> Result<&'de [A]> {
         let Payload::Borrowed(bytes) = self.payload else { return Err(cannot_borrow("an owned array")) };
-        let misaligned = ErrorKind::Misaligned { dtype: A::DTYPE, alignment: align_of::<A>() };
-        Ok(view_le_bytes(bytes).ok_or(misaligned)??)
+        Ok(A::view_le_bytes(bytes).ok_or_else(|| misaligned(A::DTYPE, align_of::<A>()))??)
     }
 
     pub(crate) fn into_parts(self) -> (TensorInfo, Payload<'de>) {
@@ -98,6 +102,12 @@ impl fmt::Debug for Loaded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loaded").field("info", &self.info).finish_non_exhaustive()
     }
+}
+
+/// The error for elements that cannot be borrowed from their address.
+#[cold]
+pub(crate) fn misaligned(dtype: Dtype, alignment: usize) -> Error {
+    ErrorKind::Misaligned { dtype, alignment }.into()
 }
 
 /// The error for a borrowed tensor if there is nothing to borrow from.

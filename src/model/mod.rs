@@ -40,11 +40,12 @@ pub use record::{TensorData, TensorRecord, TensorSink, Tensors};
 pub use schema::{Schema, SchemaEntry};
 pub use serializer::Serializer;
 pub use spec::{Adapt, Adaptable, TensorSpec};
-pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile, node_of};
+pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile, node_of, put};
 
 pub(crate) use containers::not_a_key;
-pub(crate) use loaded::Payload;
+pub(crate) use loaded::{Payload, misaligned};
 pub(crate) use path::{Mark, Path, first_segment, is_index, strip};
 pub(crate) use positional::{names as names_by_position, needs_names};
 pub(crate) use serializer::{Header, Numbers, Target, not_bytes};
 pub(crate) use spec::dims_text;
+pub(crate) use traits::LoadFrom;

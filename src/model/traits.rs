@@ -123,6 +123,19 @@ pub trait FromTensors<'de>: TensorFile + Sized {
     }
 }
 
+/// Loads a value into the place for it: a field, or the result.
+pub fn put<'de, T: FromTensors<'de>>(
+    place: &mut Option<T>,
+    source: &mut (dyn Source<'de> + '_),
+    adapt: &'static Adapt,
+) -> Result<()> {
+    *place = Some(T::load(source, adapt)?);
+    Ok(())
+}
+
+/// A closure that loads a value from a source.
+pub(crate) type LoadFrom<'x, 'de> = &'x mut (dyn FnMut(&mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
+
 /// Receives a value that is being written: a tensor, or parts under names.
 ///
 /// [`Serializer`](crate::Serializer) is the sink of tensor files. Any serde format is one too.

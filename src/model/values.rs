@@ -6,9 +6,7 @@ use std::sync::Arc;
 use super::loaded::{Payload, cannot_borrow};
 use super::{Adapt, Adaptable, Entries, FromTensors, Node, Sink, Source, Store, TensorFile, TensorSpec};
 use crate::error::{ErrorKind, Result};
-use crate::tensor::{
-    Blob, Buffer, CooTensor, Element, Tensor, TensorInfo, TensorMap, TensorView, for_each_dtype, to_le_bytes,
-};
+use crate::tensor::{Blob, Buffer, CooTensor, Element, Tensor, TensorInfo, TensorMap, TensorView, for_each_dtype};
 
 impl TensorFile for TensorView<'_> {
     const NODE: Node = Node::Tensor(TensorSpec::ANY);
@@ -191,7 +189,7 @@ macro_rules! numbers {
 for_each_dtype!(numbers);
 
 fn store_numbers<A: Element>(numbers: &[A], shape: &[usize], sink: &mut (dyn Sink + '_)) -> Result<()> {
-    sink.tensor(&TensorInfo::new(A::DTYPE, shape), &to_le_bytes(numbers))
+    sink.tensor(&TensorInfo::new(A::DTYPE, shape), &Element::as_le_bytes(numbers))
 }
 
 fn load_numbers<'de, A: Element>(source: &mut (dyn Source<'de> + '_), spec: &TensorSpec) -> Result<Vec<A>> {

@@ -13,12 +13,12 @@ use serde::ser::{
 use super::token;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Header, MapKey, Mark, Numbers, Serializer, Sink, Target, TensorData, not_a_key, not_bytes};
-use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo, to_le_bytes};
+use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo};
 
 impl<'s> Serializer<'s> {
     /// Takes a number: part of a header, an item of the list that it is in, or else a tensor of rank 0.
     fn number<A: Element>(&mut self, value: A) -> Result<()> {
-        self.number_bytes(A::DTYPE, &to_le_bytes(std::slice::from_ref(&value)))
+        self.number_bytes(A::DTYPE, &A::as_le_bytes(std::slice::from_ref(&value)))
     }
 
     fn number_bytes(&mut self, dtype: Dtype, bytes: &[u8]) -> Result<()> {

@@ -46,7 +46,7 @@ impl Elements {
 
 fn large_integers<A>(bytes: &[u8], to_f64: impl Fn(A) -> f64, take: &mut impl FnMut(Chunk<'_>))
 where
-    A: Element<Bits = A> + Pod + Ord + Into<i128>,
+    A: Element + Pod + Ord + Into<i128>,
 {
     let mut floats = [0.0; CHUNK];
     in_chunks::<A>(bytes, |integers| {

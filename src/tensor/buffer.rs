@@ -3,13 +3,10 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
 
-use super::element::{bits_from_le_bytes, le_to_host};
-use super::{Element, InvalidTensor};
-
 /// Owned bytes in a `Vec` of integers as wide as the elements that they will be viewed as.
 ///
-/// The bytes are aligned for those elements, and [`into_elements`](Self::into_elements) takes the memory over without a
-/// copy.
+/// The bytes are aligned for those elements, and [`Element::from_buffer`](super::Element::from_buffer) takes the memory
+/// over without a copy.
 #[derive(Clone)]
 pub struct Buffer {
     integers: IntegerVec,
@@ -18,7 +15,7 @@ pub struct Buffer {
 }
 
 #[derive(Clone)]
-enum IntegerVec {
+pub(super) enum IntegerVec {
     B1(Vec<u8>),
     B2(Vec<u16>),
     B4(Vec<u32>),
@@ -76,18 +73,19 @@ impl Buffer {
         self.len += bytes.len();
     }
 
-    /// Converts the little-endian bytes to elements, without a copy if the buffer was made for elements of this size.
+    /// Returns the bytes as integers, without a copy if the buffer was made for elements of this size.
     ///
-    /// The bytes must be whole elements.
-    pub(crate) fn into_elements<A: Element>(self) -> Result<Vec<A>, InvalidTensor> {
-        debug_assert_eq!(self.len % size_of::<A>(), 0, "whole elements");
-        with_vec!(self.integers, vec => match bytemuck::allocation::try_cast_vec::<_, A::Bits>(vec) {
-            Ok(mut bits) => {
-                le_to_host(&mut bits);
-                A::from_bits(bits)
-            }
-            Err((_, vec)) => A::from_bits(bits_from_le_bytes(&bytemuck::cast_slice(&vec)[..self.len])),
-        })
+    /// The bytes must be whole integers.
+    pub(super) fn into_integers<I: Integer>(self) -> Vec<I> {
+        debug_assert_eq!(self.len % size_of::<I>(), 0, "whole integers");
+        let mut integers = I::take(self.integers).unwrap_or_else(|other| {
+            let bytes: &[u8] = with_vec!(&other, vec => &bytemuck::cast_slice(vec)[..self.len]);
+            let mut integers = bytemuck::zeroed_vec(self.len / size_of::<I>());
+            bytemuck::cast_slice_mut(&mut integers).copy_from_slice(bytes);
+            integers
+        });
+        le_to_host(&mut integers);
+        integers
     }
 
     /// Returns the bytes, without a copy if the buffer was made for elements of one byte.
@@ -97,6 +95,32 @@ impl Buffer {
             _ => self.to_vec(),
         }
     }
+}
+
+/// An integer that is as wide as some elements are.
+pub(super) trait Integer: Pod {
+    /// Returns the vector if it is one of these integers.
+    fn take(integers: IntegerVec) -> Result<Vec<Self>, IntegerVec>;
+}
+
+macro_rules! integers {
+    ($($variant:ident: $($integer:ty),*;)*) => {$($(
+        impl Integer for $integer {
+            fn take(integers: IntegerVec) -> Result<Vec<Self>, IntegerVec> {
+                match integers {
+                    IntegerVec::$variant(vec) => Ok(bytemuck::allocation::cast_vec(vec)),
+                    other => Err(other),
+                }
+            }
+        }
+    )*)*};
+}
+
+integers! {
+    B1: u8, i8;
+    B2: u16, i16;
+    B4: u32, i32;
+    B8: u64, i64;
 }
 
 /// Appends `bytes` to the `len` bytes in `elements`.
@@ -148,6 +172,19 @@ impl fmt::Debug for Buffer {
     }
 }
 
+/// Converts little-endian elements to the host's byte order, in place.
+pub(crate) fn le_to_host<B: Pod>(bits: &mut [B]) {
+    if cfg!(target_endian = "big") {
+        swap_bytes(bytemuck::cast_slice_mut(bits), size_of::<B>());
+    }
+}
+
+pub(super) fn swap_bytes(bytes: &mut [u8], element: usize) {
+    for element in bytes.chunks_exact_mut(element) {
+        element.reverse();
+    }
+}
+
 /// Makes room for `more` items, by doubling the capacity as `Vec` does, but not past `expected`.
 ///
 /// A length from a file is not allocated before the data arrives: the memory is at most twice as large as the data.
@@ -162,6 +199,7 @@ pub(crate) fn grow<T>(items: &mut Vec<T>, more: usize, expected: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::{Element, InvalidTensor};
 
     const SIZES: [usize; 4] = [1, 2, 4, 8];
 
@@ -199,22 +237,22 @@ mod tests {
     #[test]
     fn elements_of_the_same_size_are_not_copied() {
         let numbers = [1.0_f32, -2.0];
-        let buffer = Buffer::from_slice(4, &super::super::to_le_bytes(&numbers));
+        let buffer = Buffer::from_slice(4, &Element::as_le_bytes(&numbers[..]));
         let address = buffer.as_ptr();
-        let elements: Vec<f32> = buffer.into_elements().unwrap();
+        let elements = f32::from_buffer(buffer).unwrap();
         assert_eq!((&*elements, elements.as_ptr().cast()), (&numbers[..], address));
     }
 
     #[test]
     fn elements_of_another_size_are_copied() {
         let buffer = Buffer::from_slice(1, &[1, 0, 2, 0]);
-        assert_eq!(buffer.into_elements::<u16>(), Ok(vec![1, 2]));
+        assert_eq!(u16::from_buffer(buffer), Ok(vec![1, 2]));
     }
 
     #[test]
     fn rejects_bytes_that_are_not_bools() {
         let invalid = |element, found| InvalidTensor::Value { dtype: bool::DTYPE, element, found };
-        assert_eq!(Buffer::from_slice(1, &[0, 1]).into_elements::<bool>(), Ok(vec![false, true]));
-        assert_eq!(Buffer::from_slice(1, &[0, 2]).into_elements::<bool>(), Err(invalid(1, 2)));
+        assert_eq!(bool::from_buffer(Buffer::from_slice(1, &[0, 1])), Ok(vec![false, true]));
+        assert_eq!(bool::from_buffer(Buffer::from_slice(1, &[0, 2])), Err(invalid(1, 2)));
     }
 }

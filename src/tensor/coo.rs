@@ -1,4 +1,4 @@
-use super::{Buffer, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView, element};
+use super::{Buffer, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView};
 
 /// A sparse tensor in coordinate layout: its stored elements, each with a coordinate.
 ///
@@ -86,16 +86,18 @@ impl<A: Element> CooTensor<A> {
     /// Returns the three parts of the payload; see [`Layout::Coo`].
     pub(crate) fn parts(&self) -> [std::borrow::Cow<'_, [u8]>; 3] {
         [
-            element::to_le_bytes(&self.coordinates),
+            Element::as_le_bytes(&self.coordinates),
             (self.values.len() as u64).to_le_bytes().to_vec().into(),
-            element::to_le_bytes(&self.values),
+            Element::as_le_bytes(&self.values),
         ]
     }
 
     /// Copies the parts of a checked view.
     pub(crate) fn from_view(view: &TensorView<'_>) -> Result<Self, InvalidTensor> {
         let (indices, values) = split(view.info(), view.as_bytes());
-        Self::new(view.shape().clone(), element::bits_from_le_bytes(indices), element::from_le_bytes(values)?)
+        let elements = |size, bytes| Buffer::from_slice(size, bytes);
+        let (coordinates, values) = (elements(size_of::<u64>(), indices), elements(size_of::<A>(), values));
+        Self::new(view.shape().clone(), u64::from_buffer(coordinates)?, A::from_buffer(values)?)
     }
 }
 

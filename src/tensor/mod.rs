@@ -29,10 +29,9 @@ pub use owned::Tensor;
 pub use shape::Shape;
 pub use view::TensorView;
 
-pub(crate) use buffer::grow;
+pub(crate) use buffer::{grow, le_to_host};
 pub(crate) use coo::check as check_coo;
 #[cfg(feature = "digest")]
 pub(crate) use coo::split as coo_parts;
 pub(crate) use dtype::for_each_dtype;
-pub(crate) use element::{from_le_bytes, le_to_host, to_le_bytes, view_le_bytes};
 pub(crate) use row_major::write_row_major;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, TensorView, element};
+use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, TensorView};
 
 /// A tensor that owns its bytes, with a dtype known at run time.
 ///
@@ -32,7 +32,7 @@ impl Tensor {
         if shape.elements() != Some(elements.len()) {
             return Err(InvalidTensor::Elements { found: elements.len(), shape });
         }
-        let bytes = Buffer::from_slice(size_of::<A>(), &element::to_le_bytes(elements));
+        let bytes = Buffer::from_slice(size_of::<A>(), &A::as_le_bytes(elements));
         Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes: Arc::new(bytes) })
     }
 

@@ -1,4 +1,4 @@
-use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, element};
+use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// A tensor that borrows its bytes, such as those of a file in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl<'a> TensorView<'a> {
         if shape.elements() != Some(elements.len()) {
             return Err(InvalidTensor::Elements { found: elements.len(), shape });
         }
-        let std::borrow::Cow::Borrowed(bytes) = element::to_le_bytes(elements) else {
+        let std::borrow::Cow::Borrowed(bytes) = A::as_le_bytes(elements) else {
             panic!("elements of a big-endian host are not little-endian bytes");
         };
         Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes })
