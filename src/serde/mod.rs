@@ -8,11 +8,11 @@ mod report;
 mod ser;
 mod sink;
 mod source;
-mod tensor;
 pub(crate) mod token;
 mod types;
+mod visit;
 
-use std::io::{Read, Write};
+use std::io;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T, encode: Arc<dyn Encode>) 
 
 /// Writes a value to a writer.
 pub(crate) fn to_writer<T: Serialize + ?Sized>(
-    mut writer: impl Write,
+    mut writer: impl io::Write,
     value: &T,
     encode: Arc<dyn Encode>,
 ) -> Result<()> {
@@ -73,19 +73,46 @@ pub(crate) fn to_writer<T: Serialize + ?Sized>(
 
 /// Reads a value from a file in memory.
 pub(crate) fn from_slice<'de, T: Deserialize<'de>>(format: &Format, file: &'de [u8], limits: &Limits) -> Result<T> {
-    deserialize(Deserializer::of_slice(format, file, limits.clone()), format)
+    let mut value = None;
+    read_slice(format, file, limits, &mut |deserializer| {
+        value = Some(T::deserialize(deserializer)?);
+        Ok(())
+    })?;
+    Ok(value.expect("the value was deserialized"))
 }
 
 /// Reads a value from a stream.
 pub(crate) fn from_reader<T: for<'de> Deserialize<'de>>(
     format: &Format,
-    reader: impl Read,
+    mut reader: impl io::Read,
     limits: &Limits,
 ) -> Result<T> {
-    deserialize(Deserializer::of_reader(format, reader, limits.clone()), format)
+    let mut value = None;
+    read_stream(format, &mut reader, limits, &mut |deserializer| {
+        value = Some(T::deserialize(deserializer)?);
+        Ok(())
+    })?;
+    Ok(value.expect("the value was deserialized"))
 }
 
-fn deserialize<'de, T: Deserialize<'de>>(mut deserializer: Deserializer<'de>, format: &Format) -> Result<T> {
-    let value = T::deserialize(&mut deserializer).map_err(|error| deserializer.blame(error).in_format(format.name))?;
-    deserializer.end().map(|()| value)
+/// A closure that deserializes a value and keeps it.
+type Read<'x, 'de> = &'x mut (dyn FnMut(&mut Deserializer<'de>) -> Result<()> + 'x);
+
+// Not generic, so that the crates of users compile neither a deserializer nor how it is dropped.
+fn read_slice<'de>(format: &Format, file: &'de [u8], limits: &Limits, read: Read<'_, 'de>) -> Result<()> {
+    read_with(Deserializer::of_slice(format, file, limits.clone()), format, read)
+}
+
+fn read_stream(
+    format: &Format,
+    reader: &mut dyn io::Read,
+    limits: &Limits,
+    read: &mut dyn FnMut(&mut Deserializer<'_>) -> Result<()>,
+) -> Result<()> {
+    read_with(Deserializer::of_reader(format, reader, limits.clone()), format, &mut |deserializer| read(deserializer))
+}
+
+fn read_with<'de>(mut deserializer: Deserializer<'de>, format: &Format, read: Read<'_, 'de>) -> Result<()> {
+    read(&mut deserializer).map_err(|error| error.in_format(format.name))?;
+    deserializer.end()
 }

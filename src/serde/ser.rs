@@ -239,15 +239,15 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
         variant: &'static str,
         value: &T,
     ) -> Result<()> {
-        if name == token::TIED {
-            let outer = self.tied.replace(variant);
-            value.serialize(&mut *self)?;
-            self.tied = outer;
-            return Ok(());
+        let outer = self.tied;
+        match (&mut self.serde.header, name) {
+            (_, token::TIED) => self.tied = Some(variant),
+            (Some(header), _) => header.variant = Some(variant),
+            (None, _) => return Err(self.refuse("an enum")),
         }
-        let Some(header) = &mut self.serde.header else { return Err(self.refuse("an enum")) };
-        header.variant = Some(variant);
-        value.serialize(self)
+        value.serialize(&mut *self)?;
+        self.tied = outer;
+        Ok(())
     }
 
     fn serialize_tuple_variant(
@@ -302,23 +302,25 @@ impl<'a, 's> List<'a, 's> {
     }
 
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        if self.kind == ListKind::Raw {
-            return value.serialize(&mut *self.serializer);
-        }
-        let (mark, sent) = self.begin_item();
+        let begun = self.begin_item();
         let stored = value.serialize(&mut *self.serializer);
-        self.end_item(mark, sent, stored)
+        self.end_item(begun, stored)
     }
 
-    fn begin_item(&mut self) -> (Mark, usize) {
+    /// Returns the place of the list, and the number of tensors before the item.
+    fn begin_item(&mut self) -> Option<(Mark, usize)> {
+        if self.kind == ListKind::Raw {
+            return None;
+        }
         let mark = self.serializer.path.push_index(self.others);
         self.serializer.serde.parent = mark;
         // A number adds itself. Any other value removes the list.
         self.serializer.serde.numbers = Some(std::mem::take(&mut self.numbers));
-        (mark, self.serializer.sent)
+        Some((mark, self.serializer.sent))
     }
 
-    fn end_item(&mut self, mark: Mark, sent: usize, stored: Result<()>) -> Result<()> {
+    fn end_item(&mut self, begun: Option<(Mark, usize)>, stored: Result<()>) -> Result<()> {
+        let Some((mark, sent)) = begun else { return stored };
         stored.map_err(|error| self.serializer.in_part(error))?;
         match self.serializer.serde.numbers.take() {
             Some(numbers) => self.numbers = numbers,
@@ -441,6 +443,39 @@ enum StructKind {
 }
 
 impl Struct<'_, '_> {
+    /// Returns the place of the struct.
+    fn begin_field(&mut self, name: &'static str) -> Result<Mark> {
+        match (self.kind, name) {
+            (StructKind::Fields, _) => {
+                let place = self.serializer.path.push(name);
+                self.serializer.serde.parent = place;
+                return Ok(place);
+            }
+            (StructKind::Tensor, token::DATA) => self.serializer.serde.payload = Some(self.take_info()?),
+            (StructKind::Ndarray, "data") => self.serializer.serde.dims = Some(std::mem::take(&mut self.shape)),
+            _ => self.serializer.serde.header = Some(Header::default()),
+        }
+        Ok(self.serializer.path.mark())
+    }
+
+    /// Returns the header of a tensor whose payload comes in pieces: it was not taken, because the sink asks for it when
+    /// it is ready.
+    fn end_field(&mut self, name: &'static str, place: Mark, stored: Result<()>) -> Result<Option<TensorInfo>> {
+        match (self.kind, name) {
+            (StructKind::Fields, _) => {
+                stored.map_err(|error| self.serializer.in_part(error))?;
+                self.serializer.path.back_to(place);
+            }
+            (StructKind::Tensor, token::DATA) => match self.serializer.serde.payload.take() {
+                Some(info) => return Ok(Some(info)),
+                None => stored?,
+            },
+            (StructKind::Ndarray, "data") => stored?,
+            _ => self.end_header(name, stored)?,
+        }
+        Ok(None)
+    }
+
     /// Stores a field of a header that the serializer has received.
     fn end_header(&mut self, name: &'static str, stored: Result<()>) -> Result<()> {
         let header = self.serializer.serde.header.take().unwrap_or_default();
@@ -493,32 +528,11 @@ impl SerializeStruct for Struct<'_, '_> {
     type Error = Error;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
-        match (self.kind, name) {
-            (StructKind::Fields, _) => {
-                let mark = self.serializer.path.push(name);
-                self.serializer.serde.parent = mark;
-                value.serialize(&mut *self.serializer).map_err(|error| self.serializer.in_part(error))?;
-                self.serializer.path.back_to(mark);
-                Ok(())
-            }
-            (StructKind::Tensor, token::DATA) => {
-                self.serializer.serde.payload = Some(self.take_info()?);
-                let stored = value.serialize(&mut *self.serializer);
-                // A payload in pieces was not taken: the sink asks for it when it is ready.
-                match self.serializer.serde.payload.take() {
-                    Some(info) => self.serializer.tensor(&info, &SerdeData(value)),
-                    None => stored,
-                }
-            }
-            (StructKind::Ndarray, "data") => {
-                self.serializer.serde.dims = Some(std::mem::take(&mut self.shape));
-                value.serialize(&mut *self.serializer)
-            }
-            _ => {
-                self.serializer.serde.header = Some(Header::default());
-                let stored = value.serialize(&mut *self.serializer);
-                self.end_header(name, stored)
-            }
+        let place = self.begin_field(name)?;
+        let stored = value.serialize(&mut *self.serializer);
+        match self.end_field(name, place, stored)? {
+            Some(info) => self.serializer.tensor(&info, &SerdeData(value)),
+            None => Ok(()),
         }
     }
 

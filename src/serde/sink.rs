@@ -5,7 +5,6 @@
 use std::io;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, Serializer};
-use serde_bytes::Bytes;
 
 use super::error::{is_ours, to_ser};
 use super::token;
@@ -19,26 +18,115 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 ///
 /// Errors of the serializer.
 pub fn serialize_store<S: Serializer>(value: &dyn Store, serializer: S) -> Result<S::Ok, S::Error> {
-    Part { value, adapt: &Adapt::NONE }.serialize(serializer)
+    Part::Value(value, &Adapt::NONE).serialize(serializer)
 }
 
-/// A value inside of another, as serde sees it.
+/// A part of a value, as serde sees it: the only type that our types hand to a serde format, apart from keys.
 #[derive(Clone, Copy)]
-struct Part<'a> {
-    value: &'a dyn Store,
-    adapt: &'a Adapt,
+enum Part<'a> {
+    Value(&'a dyn Store, &'a Adapt),
+    /// A field whose tensors are named as if they were fields of the struct around.
+    Flattened(&'a dyn Store, &'a Adapt),
+    /// A field that is equal to another tensor, for our own serializer.
+    Tied(&'a dyn Store, &'a Adapt, &'static str),
+    /// Dtype, shape and layout as bytes, for our own serializer.
+    Header(&'a TensorInfo),
+    Dtype(Dtype),
+    Dims(&'a [usize]),
+    Layout(&'a Layout),
+    DimOrder(&'a [u8]),
+    Number(usize),
+    Byte(u8),
+    Bytes(&'a [u8]),
+    /// A payload for our own serializer: bytes, or a list of the storage id and pieces, so that nothing is gathered.
+    Payload(&'a dyn TensorData),
+    StorageId(Option<u64>),
 }
 
 impl Serialize for Part<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut sink = SerdeSink::Open(serializer);
-        let stored = self.value.store(&mut sink, self.adapt);
-        match (sink, stored) {
-            (SerdeSink::Failed(error), _) => Err(error),
-            (_, Err(error)) => Err(to_ser(error)),
-            (SerdeSink::Done(done), Ok(())) => Ok(done),
-            (_, Ok(())) => Err(to_ser(misused("a value stored nothing"))),
+        match *self {
+            Self::Value(value, adapt) => {
+                let mut sink = SerdeSink::Open(serializer);
+                let stored = value.store(&mut sink, adapt);
+                match (sink, stored) {
+                    (SerdeSink::Failed(error), _) => Err(error),
+                    (_, Err(error)) => Err(to_ser(error)),
+                    (SerdeSink::Done(done), Ok(())) => Ok(done),
+                    (_, Ok(())) => Err(to_ser(misused("a value stored nothing"))),
+                }
+            }
+            Self::Flattened(value, adapt) => {
+                serializer.serialize_newtype_struct(token::FLATTEN, &Self::Value(value, adapt))
+            }
+            Self::Tied(value, adapt, to) => {
+                serializer.serialize_newtype_variant(token::TIED, 0, to, &Self::Value(value, adapt))
+            }
+            Self::Header(info) => serializer.serialize_bytes(&token::encode_header(info)),
+            Self::Dtype(dtype) => serializer.serialize_unit_variant(token::DTYPE, dtype as u32, dtype.name()),
+            Self::Dims(dims) => serialize_list(serializer, dims.len(), &mut |at| Self::Number(dims[at])),
+            Self::Layout(layout) => match layout {
+                Layout::RowMajor => serializer.serialize_unit_variant(token::LAYOUT, 0, token::ROW_MAJOR),
+                Layout::DimOrder(order) => {
+                    let order = Self::DimOrder(order.as_slice());
+                    serializer.serialize_newtype_variant(token::LAYOUT, 1, token::DIM_ORDER, &order)
+                }
+                Layout::Coo { entries } => {
+                    serializer.serialize_newtype_variant(token::LAYOUT, 2, token::COO, &Self::Number(*entries))
+                }
+                Layout::Blob => serializer.serialize_unit_variant(token::LAYOUT, 3, token::BLOB),
+            },
+            Self::DimOrder(order) => serialize_list(serializer, order.len(), &mut |at| Self::Byte(order[at])),
+            Self::Number(number) => serializer.serialize_u64(number as u64),
+            Self::Byte(byte) => serializer.serialize_u8(byte),
+            Self::Bytes(bytes) => serializer.serialize_bytes(bytes),
+            Self::Payload(data) => match data.as_bytes() {
+                Some(bytes) => serializer.serialize_bytes(bytes),
+                None => serialize_pieces(serializer, data),
+            },
+            Self::StorageId(Some(id)) => serializer.serialize_u64(id),
+            Self::StorageId(None) => serializer.serialize_none(),
         }
+    }
+}
+
+fn serialize_list<'a, S: Serializer>(
+    serializer: S,
+    len: usize,
+    item: &mut dyn FnMut(usize) -> Part<'a>,
+) -> Result<S::Ok, S::Error> {
+    let mut seq = serializer.serialize_seq(Some(len))?;
+    for at in 0..len {
+        seq.serialize_element(&item(at))?;
+    }
+    seq.end()
+}
+
+fn serialize_pieces<S: Serializer>(serializer: S, data: &dyn TensorData) -> Result<S::Ok, S::Error> {
+    let mut seq = serializer.serialize_seq(None)?;
+    seq.serialize_element(&Part::StorageId(data.storage_id()))?;
+    let mut failed = None;
+    let written = data.write_to(&mut Pieces(&mut |piece| {
+        failed = seq.serialize_element(&Part::Bytes(piece)).err();
+        failed.is_none()
+    }));
+    match (failed, written) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) => Err(to_ser(error.into())),
+        (None, Ok(())) => seq.end(),
+    }
+}
+
+/// A writer that calls a closure with each piece. The closure returns whether it took the piece.
+struct Pieces<'a>(&'a mut dyn FnMut(&[u8]) -> bool);
+
+impl io::Write for Pieces<'_> {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        if (self.0)(piece) { Ok(piece.len()) } else { Err(io::Error::other("an error of the serde format")) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -88,88 +176,69 @@ impl<S: Serializer> Sink for SerdeSink<S> {
 
     fn fields(&mut self, def: &'static StructDef, values: &[&dyn Store]) -> Result<()> {
         let serializer = self.take()?;
-        self.set((|| {
-            let mut state = serializer.serialize_struct(def.name, values.len())?;
-            for (field, value) in def.fields.iter().zip(values) {
-                let part = Part { value: *value, adapt: &field.adapt };
-                match field.adapt.tied.filter(|_| is_ours::<S::Error>()) {
-                    _ if field.flatten => state.serialize_field(field.name, &Flattened(part))?,
-                    Some(to) => state.serialize_field(field.name, &Tied { part, to })?,
-                    None => state.serialize_field(field.name, &part)?,
-                }
-            }
-            state.end()
-        })())
+        self.set(serialize_fields(serializer, def, values))
     }
 
     fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
         let serializer = self.take()?;
-        self.set((|| {
-            let mut seq = serializer.serialize_seq(Some(items.len()))?;
-            for index in 0..items.len() {
-                seq.serialize_element(&Part { value: items.item(index), adapt })?;
-            }
-            seq.end()
-        })())
+        self.set(serialize_list(serializer, items.len(), &mut |at| Part::Value(items.item(at), adapt)))
     }
 
     fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
         let serializer = self.take()?;
-        self.set((|| {
-            let mut tuple = serializer.serialize_tuple(items.len())?;
-            for index in 0..items.len() {
-                tuple.serialize_element(&Part { value: items.item(index), adapt })?;
-            }
-            tuple.end()
-        })())
+        self.set(serialize_tuple(serializer, items, adapt))
     }
 
     fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()> {
         let serializer = self.take()?;
-        self.set((|| {
-            let mut map = serializer.serialize_map(Some(entries.len()))?;
-            let mut failed = None;
-            let visited = entries.for_each(&mut |key, value| {
-                map.serialize_entry(key, &Part { value, adapt }).map_err(|error| {
-                    failed = Some(error);
-                    misused("an error of the serde format")
-                })
-            });
-            match (failed, visited) {
-                (Some(error), _) => Err(error),
-                (None, Err(error)) => Err(to_ser(error)),
-                (None, Ok(())) => map.end(),
-            }
-        })())
+        self.set(serialize_map(serializer, entries, adapt))
     }
 
     fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
         let serializer = self.take()?;
         self.set(match value {
-            Some(value) => serializer.serialize_some(&Part { value, adapt }),
+            Some(value) => serializer.serialize_some(&Part::Value(value, adapt)),
             None => serializer.serialize_none(),
         })
     }
 }
 
-/// A field whose tensors are named as if they were fields of the struct around.
-struct Flattened<'a>(Part<'a>);
-
-impl Serialize for Flattened<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_newtype_struct(token::FLATTEN, &self.0)
+fn serialize_fields<S: Serializer>(
+    serializer: S,
+    def: &'static StructDef,
+    values: &[&dyn Store],
+) -> Result<S::Ok, S::Error> {
+    let mut state = serializer.serialize_struct(def.name, values.len())?;
+    for (field, value) in def.fields.iter().zip(values) {
+        let part = match field.adapt.tied {
+            _ if field.flatten => Part::Flattened(*value, &field.adapt),
+            Some(to) if is_ours::<S::Error>() => Part::Tied(*value, &field.adapt, to),
+            _ => Part::Value(*value, &field.adapt),
+        };
+        state.serialize_field(field.name, &part)?;
     }
+    state.end()
 }
 
-/// A field that is equal to another tensor, for our own serializer.
-struct Tied<'a> {
-    part: Part<'a>,
-    to: &'static str,
+fn serialize_tuple<S: Serializer>(serializer: S, items: &dyn List, adapt: &Adapt) -> Result<S::Ok, S::Error> {
+    let mut tuple = serializer.serialize_tuple(items.len())?;
+    for at in 0..items.len() {
+        tuple.serialize_element(&Part::Value(items.item(at), adapt))?;
+    }
+    tuple.end()
 }
 
-impl Serialize for Tied<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_newtype_variant(token::TIED, 0, self.to, &self.part)
+fn serialize_map<S: Serializer>(serializer: S, entries: &dyn Entries, adapt: &Adapt) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(entries.len()))?;
+    let mut failed = None;
+    let visited = entries.for_each(&mut |key, value| {
+        failed = map.serialize_entry(key, &Part::Value(value, adapt)).err();
+        if failed.is_some() { Err(misused("an error of the serde format")) } else { Ok(()) }
+    });
+    match (failed, visited) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) => Err(to_ser(error)),
+        (None, Ok(())) => map.end(),
     }
 }
 
@@ -179,86 +248,26 @@ pub(super) fn serialize_tensor<S: Serializer>(
     info: &TensorInfo,
     data: &dyn TensorData,
 ) -> Result<S::Ok, S::Error> {
-    if is_ours::<S::Error>() {
-        let mut tensor = serializer.serialize_struct(token::TENSOR, 2)?;
-        tensor.serialize_field(token::HEADER, Bytes::new(&token::encode_header(info)))?;
-        tensor.serialize_field(token::DATA, &OwnPayload(data))?;
-        return tensor.end();
-    }
-    let mut tensor = serializer.serialize_struct(token::TENSOR, token::TENSOR_FIELDS.len())?;
-    tensor.serialize_field(token::DTYPE, &DtypeField(info.dtype))?;
-    tensor.serialize_field(token::SHAPE, info.shape.dims())?;
-    tensor.serialize_field(token::LAYOUT, &LayoutField(&info.layout))?;
-    match data.as_bytes() {
-        Some(bytes) => tensor.serialize_field(token::DATA, Bytes::new(bytes))?,
+    let fields = [
+        (token::DTYPE, Part::Dtype(info.dtype)),
+        (token::SHAPE, Part::Dims(info.shape.dims())),
+        (token::LAYOUT, Part::Layout(&info.layout)),
+    ];
+    let is_ours = is_ours::<S::Error>();
+    let mut gathered = Vec::new();
+    let payload = match data.as_bytes() {
+        _ if is_ours => Part::Payload(data),
+        Some(bytes) => Part::Bytes(bytes),
         None => {
-            let mut bytes = Vec::new();
-            data.write_to(&mut bytes).map_err(|error| to_ser(error.into()))?;
-            tensor.serialize_field(token::DATA, Bytes::new(&bytes))?;
+            data.write_to(&mut gathered).map_err(|error| to_ser(error.into()))?;
+            Part::Bytes(&gathered)
         }
+    };
+    let header = if is_ours { &[(token::HEADER, Part::Header(info))] } else { &fields[..] };
+    let mut tensor = serializer.serialize_struct(token::TENSOR, header.len() + 1)?;
+    for (name, part) in header {
+        tensor.serialize_field(name, part)?;
     }
+    tensor.serialize_field(token::DATA, &payload)?;
     tensor.end()
-}
-
-/// A payload for our own serializer: bytes, or a list of the storage id and pieces, so that nothing is gathered.
-struct OwnPayload<'a>(&'a dyn TensorData);
-
-impl Serialize for OwnPayload<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let Some(bytes) = self.0.as_bytes() {
-            return serializer.serialize_bytes(bytes);
-        }
-        let mut seq = serializer.serialize_seq(None)?;
-        seq.serialize_element(&self.0.storage_id())?;
-        let mut pieces = Pieces { seq: &mut seq, error: None };
-        let written = self.0.write_to(&mut pieces);
-        match (pieces.error, written) {
-            (Some(error), _) => Err(error),
-            (None, Err(error)) => Err(to_ser(error.into())),
-            (None, Ok(())) => seq.end(),
-        }
-    }
-}
-
-/// A list of serde as a writer, each of whose elements is a piece.
-struct Pieces<'a, Q: SerializeSeq> {
-    seq: &'a mut Q,
-    error: Option<Q::Error>,
-}
-
-impl<Q: SerializeSeq> io::Write for Pieces<'_, Q> {
-    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        self.seq.serialize_element(Bytes::new(piece)).map_err(|error| {
-            self.error = Some(error);
-            io::Error::other("an error of the serde format")
-        })?;
-        Ok(piece.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-struct DtypeField(Dtype);
-
-impl Serialize for DtypeField {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_unit_variant(token::DTYPE, self.0 as u32, self.0.name())
-    }
-}
-
-struct LayoutField<'a>(&'a Layout);
-
-impl Serialize for LayoutField<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Layout::RowMajor => serializer.serialize_unit_variant(token::LAYOUT, 0, token::ROW_MAJOR),
-            Layout::DimOrder(order) => {
-                serializer.serialize_newtype_variant(token::LAYOUT, 1, token::DIM_ORDER, order.as_slice())
-            }
-            Layout::Coo { entries } => serializer.serialize_newtype_variant(token::LAYOUT, 2, token::COO, entries),
-            Layout::Blob => serializer.serialize_unit_variant(token::LAYOUT, 3, token::BLOB),
-        }
-    }
 }

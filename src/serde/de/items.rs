@@ -1,38 +1,99 @@
-use serde::de::{DeserializeSeed, SeqAccess};
-
-use super::number::{NumberDeserializer, wrong_length};
+use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{At, Deserializer};
-use crate::model::{Loaded, first_segment, is_index, needs_names};
+use crate::model::{Loaded, Mark, first_segment, is_index, needs_names};
+use crate::tensor::TensorInfo;
 
-/// The items of a list, found by their numbers in the names.
-pub(super) struct ItemsAccess<'a, 'de> {
+/// The items of a list.
+pub(super) struct Items<'a, 'de> {
     de: &'a mut Deserializer<'de>,
-    index: usize,
+    /// The place of the list.
+    place: Mark,
+    /// The number of the next item.
+    next: usize,
     /// The number of items, if the type tells it. Items that are absent are then asked for too.
     len: Option<usize>,
-    is_present: bool,
+    order: Order<'de>,
 }
 
-impl<'a, 'de> ItemsAccess<'a, 'de> {
-    pub(super) fn new(de: &'a mut Deserializer<'de>, len: Option<usize>, at: At) -> Self {
-        Self { de, index: 0, len, is_present: at != At::Absent }
+enum Order<'de> {
+    /// Items are found by their numbers in the names.
+    ByName { is_present: bool },
+    /// Each item begins with the next tensor.
+    ByPosition,
+    /// The list is one tensor, as its first item has shown.
+    Elements(Box<Loaded<'de>>),
+}
+
+impl<'a, 'de> Items<'a, 'de> {
+    pub(super) fn by_name(de: &'a mut Deserializer<'de>, len: Option<usize>, is_present: bool) -> Self {
+        Self { place: de.path.mark(), de, next: 0, len, order: Order::ByName { is_present } }
     }
 
-    /// Goes to the next item. Returns whether there is one.
-    fn enter(&mut self) -> Result<bool> {
-        if self.len.map_or(!self.is_present, |len| self.index == len) {
+    pub(super) fn by_position(de: &'a mut Deserializer<'de>, len: Option<usize>) -> Self {
+        Self { place: de.path.mark(), de, next: 0, len, order: Order::ByPosition }
+    }
+
+    /// Goes to the next item.
+    pub(super) fn next(&mut self) -> Result<Option<Value<'_, 'de>>> {
+        // The first item may have been a struct whose type gave every tensor its name.
+        if matches!(self.order, Order::ByPosition) && !self.de.positional {
+            self.order = Order::ByName { is_present: true };
+        }
+        let is_found = match self.order {
+            Order::Elements(_) if self.len == Some(self.next) => return Ok(None),
+            Order::Elements(ref tensor) => return Ok(element(tensor, self.next)),
+            Order::ByName { is_present } => self.next_by_name(is_present)?,
+            Order::ByPosition => self.next_by_position()?,
+        };
+        Ok(is_found.then(|| self.de.begin_part()))
+    }
+
+    fn next_by_name(&mut self, is_present: bool) -> Result<bool> {
+        if self.len.map_or(!is_present, |len| self.next == len) {
             return Ok(false);
         }
-        let place = self.de.path.push_index(self.index);
-        let is_present = self.is_present && self.de.next_here()?.is_some();
+        self.de.path.push_index(self.next);
+        let is_present = is_present && self.de.next_here()?.is_some();
         if !is_present && self.len.is_none() {
-            self.de.path.back_to(place);
+            self.de.path.back_to(self.place);
             self.check_end()?;
             return Ok(false);
         }
         self.de.at = if is_present { At::Here } else { At::Absent };
         Ok(true)
+    }
+
+    fn next_by_position(&mut self) -> Result<bool> {
+        if self.len.map_or(self.de.reader.peek()?.is_none(), |len| self.next == len) {
+            return Ok(false);
+        }
+        self.de.path.push_index(self.next);
+        (self.de.opens_list, self.de.takes_item) = (self.next == 0, self.len.is_none());
+        Ok(true)
+    }
+
+    /// Goes back from an item.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.next += 1;
+        if !matches!(self.order, Order::Elements(_)) {
+            (self.de.opens_list, self.de.takes_item) = (false, false);
+            self.de.end_part(self.place);
+        }
+        if let Order::ByPosition = self.order {
+            match self.de.opened.take() {
+                Some(tensor) => self.order = Order::Elements(Box::new(tensor)),
+                // The tensor after the list in its struct could as well be its next item.
+                None if self.len.is_none() && !self.place.is_root() => {
+                    return Err(needs_names("a list inside of another value"));
+                }
+                None => {}
+            }
+        }
+        match &self.order {
+            Order::Elements(tensor) if self.len == Some(self.next) => check_all_taken(tensor.info(), self.next),
+            _ => Ok(()),
+        }
     }
 
     /// An item after the end means that one before it is missing.
@@ -43,119 +104,21 @@ impl<'a, 'de> ItemsAccess<'a, 'de> {
             return Ok(());
         }
         let found = vec![left.to_owned()];
-        self.de.path.push_index(self.index);
+        self.de.path.push_index(self.next);
         Err(ErrorKind::Missing { name: self.de.path.name().to_owned(), found, complete: true }.into())
     }
 }
 
-impl<'de> SeqAccess<'de> for ItemsAccess<'_, 'de> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        let place = self.de.path.mark();
-        if !self.enter()? {
-            return Ok(None);
-        }
-        let value = self.de.value(seed)?;
-        self.de.path.back_to(place);
-        self.index += 1;
-        Ok(Some(value))
-    }
+/// Returns one element of a tensor in row-major order.
+pub(super) fn element<'a, 'de>(tensor: &'a Loaded<'_>, at: usize) -> Option<Value<'a, 'de>> {
+    let element = tensor.as_bytes().chunks_exact(tensor.info().dtype.block_bytes()).nth(at)?;
+    Some(Value::Element(tensor.info(), element))
 }
 
-/// The fields of a struct that is read by position.
-pub(super) struct FieldsInOrder<'a, 'de> {
-    de: &'a mut Deserializer<'de>,
-    left: usize,
-}
-
-impl<'a, 'de> FieldsInOrder<'a, 'de> {
-    pub(super) fn new(de: &'a mut Deserializer<'de>, fields: usize) -> Self {
-        Self { de, left: fields }
+/// Checks that a type took all elements of a list.
+pub(super) fn check_all_taken(info: &TensorInfo, taken: usize) -> Result<()> {
+    if info.shape.elements() == Some(taken) {
+        return Ok(());
     }
-}
-
-impl<'de> SeqAccess<'de> for FieldsInOrder<'_, 'de> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
-        self.left = left;
-        let place = self.de.path.push("");
-        let value = self.de.value(seed)?;
-        self.de.path.back_to(place);
-        Ok(Some(value))
-    }
-}
-
-/// The items of a list that is read by position, or the elements of the one tensor that it is.
-pub(super) struct ItemsInOrder<'a, 'de> {
-    de: &'a mut Deserializer<'de>,
-    index: usize,
-    /// The number of items, if the type tells it.
-    len: Option<usize>,
-    /// The list is the whole file. Only then may it be of any length and hold more than numbers.
-    is_root: bool,
-    /// The tensor that the list is. Its next element is the one numbered `index`.
-    numbers: Option<Loaded<'de>>,
-}
-
-impl<'a, 'de> ItemsInOrder<'a, 'de> {
-    pub(super) fn new(de: &'a mut Deserializer<'de>, len: Option<usize>) -> Self {
-        let is_root = de.path.is_root();
-        Self { de, index: 0, len, is_root, numbers: None }
-    }
-
-    /// Returns the next value, or `None` at the end of a list of any length.
-    fn value<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        if let Some(tensor) = &self.numbers {
-            let number = tensor.as_bytes().chunks_exact(tensor.info().dtype.block_bytes()).nth(self.index);
-            return number.map(|number| seed.deserialize(NumberDeserializer::new(tensor.info(), number))).transpose();
-        }
-        if self.len.is_none() && self.de.reader.peek()?.is_none() {
-            return Ok(None);
-        }
-        let place = self.de.path.push_index(self.index);
-        (self.de.opens_list, self.de.takes_item) = (self.index == 0, self.len.is_none());
-        let value = self.de.value(seed)?;
-        (self.de.opens_list, self.de.takes_item) = (false, false);
-        self.de.path.back_to(place);
-        self.numbers = self.de.opened.take();
-        // The tensor after the list in its struct could as well be its next item.
-        if self.numbers.is_none() && self.len.is_none() && !self.is_root {
-            return Err(needs_names("a list inside of another value"));
-        }
-        Ok(Some(value))
-    }
-
-    /// Checks that no element of the tensor that the list is was left.
-    fn check_end(&self) -> Result<()> {
-        match &self.numbers {
-            Some(tensor) if self.index < tensor.info().shape[0] => Err(wrong_length(tensor.info(), self.index)),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl<'de> SeqAccess<'de> for ItemsInOrder<'_, 'de> {
-    type Error = Error;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        // The first item may have been a struct whose type gave every tensor its name.
-        if !self.de.positional {
-            let mut items = ItemsAccess { de: &mut *self.de, index: self.index, len: self.len, is_present: true };
-            let value = items.next_element_seed(seed)?;
-            self.index = items.index;
-            return Ok(value);
-        }
-        if self.len == Some(self.index) {
-            return Ok(None);
-        }
-        let value = self.value(seed)?;
-        self.index += usize::from(value.is_some());
-        if self.len == Some(self.index) {
-            self.check_end()?;
-        }
-        Ok(value)
-    }
+    Err(Error::new(ErrorKind::WrongShape { found: info.clone(), expected: format!("[{taken}]") }))
 }

@@ -1,0 +1,245 @@
+//! The answers of the [`Deserializer`], for the value at its place.
+
+use std::cell::Cell;
+
+use super::entries::Entries;
+use super::items::Items;
+use super::parts::{FieldOrder, Fields, Parts};
+use super::value::{Value, number};
+use super::{Answer, Ask};
+use crate::error::{Error, ErrorKind, Result};
+use crate::find::{self, At, Deserializer, FieldsWalk, RootKind};
+use crate::model::{KeyPart, Loaded, Mark, Node, needs_names};
+use crate::serde::token;
+use crate::tensor::{Dtype, Layout, TensorInfo};
+
+thread_local! {
+    static NODE: Cell<Option<fn() -> Node>> = const { Cell::new(None) };
+}
+
+/// Tells the next call of a [`Deserializer`] the type that it is for. serde has no argument for it.
+pub(in crate::serde) fn set_node(node: Option<fn() -> Node>) {
+    NODE.set(node);
+}
+
+fn take_node() -> Option<Node> {
+    NODE.take().map(|node| node())
+}
+
+impl<'de> Deserializer<'de> {
+    pub(super) fn answer(&mut self, ask: Ask) -> Result<Answer<'_, 'de>> {
+        match ask {
+            Ask::Any => match self.tensor_here()? {
+                Some(at) => Ok(Answer::Map(Parts::TensorFields { de: self, at, next: 0 })),
+                None => self.map(),
+            },
+            Ask::Number(_) => self.number(ask),
+            Ask::Bytes | Ask::ByteBuf => {
+                let at = self.bytes_here()?;
+                self.payload(at)
+            }
+            Ask::Option => {
+                if self.is_some()? {
+                    return Ok(Answer::Some(Value::Here(self)));
+                }
+                self.at = At::Here;
+                Ok(Answer::None)
+            }
+            Ask::Unit => {
+                self.at = At::Here;
+                Ok(Answer::Unit)
+            }
+            Ask::Newtype(_) => Ok(Answer::Newtype(Value::Here(self))),
+            Ask::Seq(len) => self.list(len),
+            Ask::Map => self.map(),
+            Ask::Struct(token::TENSOR, _) => {
+                let at = self.locate()?;
+                self.last = Some(at);
+                Ok(Answer::Seq(Parts::Tensor { de: self, at, next: 0 }))
+            }
+            Ask::Struct(token::NDARRAY, fields) if fields == token::NDARRAY_FIELDS => {
+                let tensor = self.row_major()?;
+                Ok(Answer::Map(Parts::Ndarray { tensor: Some(Box::new(tensor)), next: 0 }))
+            }
+            Ask::Struct(name, fields) => self.fields(find::Fields::Names(fields, name == token::DERIVED)),
+            Ask::Ignored => {
+                self.skip()?;
+                Ok(Answer::Unit)
+            }
+            Ask::Enum => self.refuse("an enum"),
+            Ask::Str => self.refuse("a string"),
+            Ask::Char => self.refuse("a char"),
+            Ask::Identifier => self.refuse("an identifier"),
+        }
+    }
+
+    /// Begins to read a part of a value.
+    pub(super) fn begin_part(&mut self) -> Value<'_, 'de> {
+        self.last = None;
+        Value::Here(self)
+    }
+
+    /// Goes back from a part to the value at `place`.
+    pub(super) fn end_part(&mut self, place: Mark) {
+        self.last = None;
+        self.path.back_to(place);
+    }
+
+    /// Returns the tensor here. Its elements are in row-major order.
+    fn row_major(&mut self) -> Result<Loaded<'de>> {
+        let at = self.locate()?;
+        self.last = Some(at);
+        let info = self.reader.info(at).clone();
+        check_row_major(&info)?;
+        let payload = self.reader.payload(at)?;
+        Loaded::new(info, payload)
+    }
+
+    /// Returns the tensor of rank 0 here, or the first element of the list of numbers that begins here.
+    fn number<'a>(&mut self, ask: Ask) -> Result<Answer<'a, 'de>> {
+        let opens_list = std::mem::take(&mut self.opens_list);
+        let tensor = self.row_major()?;
+        let opens_list = opens_list && tensor.info().shape.rank() == 1 && !tensor.as_bytes().is_empty();
+        check_rank(tensor.info(), usize::from(opens_list))?;
+        let first = &tensor.as_bytes()[..tensor.info().dtype.block_bytes()];
+        let answer = number(tensor.info(), first, ask)?;
+        if opens_list {
+            self.opened = Some(tensor);
+        }
+        Ok(answer)
+    }
+
+    /// Goes into a list.
+    fn list(&mut self, len: Option<usize>) -> Result<Answer<'_, 'de>> {
+        self.settle(RootKind::List, take_node())?;
+        self.path.check_depth()?;
+        (self.opens_list, self.takes_item) = (false, false);
+        let at = std::mem::take(&mut self.at);
+        if self.positional {
+            return Ok(Answer::Seq(Parts::Items(Items::by_position(self, len))));
+        }
+        match at {
+            At::Absent => return Ok(Answer::Seq(Parts::Items(Items::by_name(self, len, false)))),
+            At::Entry(at) => drop(self.enter_entry(at, KeyPart::BeforeIndex)),
+            At::Here | At::Shared => {}
+        }
+        let here = self.next_here()?;
+        if here.is_some_and(|here| self.path.is(self.reader.name(here))) {
+            let tensor = self.row_major()?;
+            check_rank(tensor.info(), 1)?;
+            return Ok(Answer::Seq(Parts::Elements { tensor: Box::new(tensor), taken: 0 }));
+        }
+        Ok(Answer::Seq(Parts::Items(Items::by_name(self, len, true))))
+    }
+
+    /// Goes into a map.
+    fn map(&mut self) -> Result<Answer<'_, 'de>> {
+        self.settle(RootKind::Map, take_node())?;
+        self.path.check_depth()?;
+        let at = std::mem::take(&mut self.at);
+        if self.positional {
+            return Err(needs_names("a map"));
+        }
+        self.enter_parts(at, "a map")?;
+        Ok(Answer::Map(Parts::Entries(Entries::new(self, at != At::Absent))))
+    }
+
+    /// Goes into a struct.
+    fn fields(&mut self, fields: find::Fields) -> Result<Answer<'_, 'de>> {
+        let outer = self.flattened;
+        self.settle(RootKind::Struct, take_node())?;
+        self.enter_struct()?;
+        let at = std::mem::take(&mut self.at);
+        if self.positional {
+            let order = FieldOrder::ByPosition { left: fields.len() };
+            return Ok(Answer::Seq(Parts::Fields(Fields { place: self.path.mark(), de: self, outer, order })));
+        }
+        let at = self.enter_parts(at, "a struct")?;
+        let order = FieldOrder::ByName { walk: Box::new(FieldsWalk::new(self, fields, at)), unknown: String::new() };
+        Ok(Answer::Map(Parts::Fields(Fields { place: self.path.mark(), de: self, outer, order })))
+    }
+
+    /// Goes into an entry of a map that has parts, and checks that a value with parts is here.
+    fn enter_parts(&mut self, at: At, expected: &'static str) -> Result<At> {
+        let at = match at {
+            At::Entry(first) => {
+                self.enter_entry(first, KeyPart::First);
+                At::Here
+            }
+            at => at,
+        };
+        self.check_has_parts(at, expected)?;
+        Ok(at)
+    }
+
+    /// Completes an error of serde, which knows only the last part of a name.
+    pub(super) fn complete(&self, error: Error, place: Mark) -> Error {
+        error.complete_name(self.path.prefix_at(place)).with_found_names(|| self.reader.labels())
+    }
+
+    /// Skips the value here.
+    fn skip(&mut self) -> Result<()> {
+        match std::mem::take(&mut self.at) {
+            At::Absent => {}
+            At::Entry(at) => {
+                self.enter_entry(at, KeyPart::Whole);
+                self.reader.skip(at);
+            }
+            At::Here | At::Shared if self.positional => {
+                if let Some(at) = self.reader.peek()? {
+                    self.reader.skip(at);
+                }
+            }
+            At::Here | At::Shared => {
+                while let Some(at) = self.next_here()? {
+                    self.reader.skip(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the tensor that is all of the value here, if one is.
+    fn tensor_here(&mut self) -> Result<Option<usize>> {
+        if let At::Entry(_) = self.at {
+            return self.locate().map(Some);
+        }
+        let here = self.next_here()?;
+        Ok(here.filter(|here| self.path.is(self.reader.name(*here))))
+    }
+
+    /// Returns the tensor here, which is a list of bytes.
+    fn bytes_here(&mut self) -> Result<usize> {
+        let at = self.locate()?;
+        self.last = Some(at);
+        let info = self.reader.info(at);
+        if info.dtype != Dtype::U8 {
+            return Err(ErrorKind::WrongDtype { found: info.clone(), expected: Dtype::U8 }.into());
+        }
+        check_rank(info, 1).map(|()| at)
+    }
+
+    fn refuse<T>(&self, found: &'static str) -> Result<T> {
+        let instead = "the file can hold a tensor, a number, or a struct, map, list or tuple of them";
+        let name = match self.at {
+            At::Entry(at) => self.reader.index().label(at),
+            _ => self.path.name().to_owned(),
+        };
+        Err(Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(name))
+    }
+}
+
+fn check_rank(info: &TensorInfo, rank: usize) -> Result<()> {
+    if info.shape.rank() == rank {
+        return Ok(());
+    }
+    Err(ErrorKind::WrongShape { found: info.clone(), expected: format!("rank {rank}") }.into())
+}
+
+/// Elements that are taken one by one are taken in the order of their bytes.
+fn check_row_major(info: &TensorInfo) -> Result<()> {
+    match info.layout {
+        Layout::RowMajor => Ok(()),
+        _ => Err(ErrorKind::WrongLayout { found: info.clone(), expected: "row-major order" }.into()),
+    }
+}
