@@ -39,7 +39,7 @@ mod ser;
 mod stream;
 
 use std::io::{Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
 ///   time.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    Options::new().to_vec(value)
+    Options::defaults().to_vec(value)
 }
 
 /// Serializes a value to a writer as a ten file.
@@ -115,7 +115,7 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 /// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
 /// fails.
 pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    Options::new().to_writer(writer, value)
+    Options::defaults().to_writer(writer, value)
 }
 
 /// Deserializes a value from a ten file in memory.
@@ -143,7 +143,7 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    Options::new().from_slice(file)
+    Options::defaults().from_slice(file)
 }
 
 /// Deserializes a value from a reader of a ten file.
@@ -164,7 +164,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 ///
 /// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    Options::new().from_reader(reader)
+    Options::defaults().from_reader(reader)
 }
 
 /// Plans a ten file: its length, and the offset of everything in it.
@@ -191,7 +191,7 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 ///
 /// As [`to_vec`].
 pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
-    Options::new().plan(value)
+    Options::defaults().plan(value)
 }
 
 /// Options for reading and writing ten files.
@@ -217,6 +217,12 @@ impl Options {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    // Borrowed by the functions of this module, so that the crates of users do not compile how options are dropped.
+    fn defaults() -> &'static Self {
+        static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
+        &DEFAULTS
     }
 
     /// Sets the limits for reading.

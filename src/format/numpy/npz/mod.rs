@@ -51,7 +51,7 @@ mod header;
 mod ser;
 
 use std::io::{Read, Write};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +106,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
 ///   time.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    Options::new().to_vec(value)
+    Options::defaults().to_vec(value)
 }
 
 /// Serializes a value to a writer as an npz file.
@@ -130,7 +130,7 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 /// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
 /// fails.
 pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    Options::new().to_writer(writer, value)
+    Options::defaults().to_writer(writer, value)
 }
 
 /// Deserializes a value from an npz file in memory.
@@ -160,7 +160,7 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    Options::new().from_slice(file)
+    Options::defaults().from_slice(file)
 }
 
 /// Deserializes a value from a reader of an npz file.
@@ -181,7 +181,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 ///
 /// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    Options::new().from_reader(reader)
+    Options::defaults().from_reader(reader)
 }
 
 /// Plans an npz file: its length, and the offset of everything in it.
@@ -209,7 +209,7 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 ///
 /// As [`to_vec`].
 pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
-    Options::new().plan(value)
+    Options::defaults().plan(value)
 }
 
 /// Options for reading and writing npz files.
@@ -234,6 +234,12 @@ impl Options {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    // Borrowed by the functions of this module, so that the crates of users do not compile how options are dropped.
+    fn defaults() -> &'static Self {
+        static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
+        &DEFAULTS
     }
 
     /// Sets the limits for reading.
