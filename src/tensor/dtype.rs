@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use bytemuck::{Pod, Zeroable};
+
 /// Calls `$callback!` with one row for each dtype: the list that everything else about dtypes is made from.
 ///
 /// A callback matches the rows like this:
@@ -103,6 +105,31 @@ macro_rules! dtypes {
 }
 
 for_each_dtype!(dtypes);
+
+/// Declares the scalars that Rust has no type for.
+macro_rules! scalars {
+    ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
+        $(scalar!($class $variant, $bits);)*
+    };
+}
+
+macro_rules! scalar {
+    (Logical $variant:ident, $bits:ty) => {};
+    (Signed $variant:ident, $bits:ty) => {};
+    (Unsigned $variant:ident, $bits:ty) => {};
+    (Float $variant:ident, $bits:ty) => {};
+    ($class:ident $variant:ident, $bits:ty) => {
+        #[doc = concat!("An element of [`Dtype::", stringify!($variant), "`], as its bits.")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
+        #[repr(transparent)]
+        pub struct $variant(
+            /// The bits as the file holds them.
+            pub $bits,
+        );
+    };
+}
+
+for_each_dtype!(scalars);
 
 /// The classes of dtypes; see [`for_each_dtype`].
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Pod;
 
 use super::buffer::swap_bytes;
 use super::dtype::for_each_dtype;
@@ -34,28 +34,11 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Declares the scalars that Rust has no type for, and implements [`Element`] for all but `bool`.
+/// Implements [`Element`] for all scalars but `bool`.
 macro_rules! elements {
     ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {$(
-        scalar!($class $variant, $bits);
         element!($class $variant, $scalar, $bits);
     )*};
-}
-
-macro_rules! scalar {
-    (Logical $variant:ident, $bits:ty) => {};
-    (Signed $variant:ident, $bits:ty) => {};
-    (Unsigned $variant:ident, $bits:ty) => {};
-    (Float $variant:ident, $bits:ty) => {};
-    ($class:ident $variant:ident, $bits:ty) => {
-        #[doc = concat!("An element of [`Dtype::", stringify!($variant), "`], as its bits.")]
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
-        #[repr(transparent)]
-        pub struct $variant(
-            /// The bits as the file holds them.
-            pub $bits,
-        );
-    };
 }
 
 macro_rules! element {

@@ -1,6 +1,10 @@
+//! The description of a tensor, and the error for a payload or an order that does not fit it.
+
 use std::fmt;
 
-use super::{Dtype, InvalidTensor, Layout, Shape};
+use smallvec::SmallVec;
+
+use super::{Dtype, Shape};
 
 /// Dtype, shape and layout of a tensor: everything but its elements.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -72,5 +76,207 @@ impl fmt::Display for TensorInfo {
             Layout::DimOrder(order) => write!(f, " in dim order {:?}", order.as_slice()),
             Layout::Coo { entries } => write!(f, " in COO layout with {entries} values"),
         }
+    }
+}
+
+/// The order of a tensor's elements in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Layout {
+    /// Dense; the last dim is innermost.
+    #[default]
+    RowMajor,
+    /// Dense, with the dims in another order.
+    DimOrder(DimOrder),
+    /// Sparse, with a coordinate for each stored element.
+    ///
+    /// The payload is `entries × rank` indices of 64 bits, `entries` as 64 bits, and `entries` elements. The Binary Tensor
+    /// Format stores exactly these bytes, so a view can borrow them.
+    Coo {
+        /// The number of stored elements.
+        entries: usize,
+    },
+    /// Not a tensor, but named bytes of unknown meaning. The dtype is `u8`, and the shape is their number.
+    Blob,
+}
+
+impl Layout {
+    /// Returns the layout for a dim order: `RowMajor` if the order is 0, 1, 2, ….
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::DimOrder`]: `order` is not a permutation of its indices.
+    pub fn from_dim_order(order: &[u8]) -> Result<Self, InvalidTensor> {
+        let order = DimOrder::new(order)?;
+        Ok(if order.is_row_major() { Self::RowMajor } else { Self::DimOrder(order) })
+    }
+}
+
+/// The dims from outermost to innermost in memory: a permutation of `0..rank`.
+///
+/// `[0, 2, 3, 1]` is an NCHW tensor in NHWC memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DimOrder(SmallVec<[u8; 8]>);
+
+impl DimOrder {
+    /// Creates a dim order from a permutation.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::DimOrder`]: `order` is not a permutation of its indices.
+    pub fn new(order: &[u8]) -> Result<Self, InvalidTensor> {
+        let mut seen = [false; 256];
+        for &dim in order {
+            if usize::from(dim) >= order.len() || std::mem::replace(&mut seen[usize::from(dim)], true) {
+                return Err(InvalidTensor::DimOrder { order: order.to_vec() });
+            }
+        }
+        Ok(Self(SmallVec::from_slice(order)))
+    }
+
+    /// Returns the dims, outermost in memory first.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns `true` if the order is 0, 1, 2, ….
+    #[must_use]
+    pub fn is_row_major(&self) -> bool {
+        self.0.iter().enumerate().all(|(at, &dim)| at == usize::from(dim))
+    }
+
+    /// Returns the strides, in elements, of a dense tensor in this order.
+    pub(crate) fn strides(&self, shape: &Shape) -> Vec<usize> {
+        shape.strides_in(self.0.iter().map(|dim| usize::from(*dim)))
+    }
+}
+
+/// The error for a dtype, shape, layout and payload that do not fit each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidTensor {
+    /// The payload has another size than dtype, shape and layout take.
+    Length {
+        /// The size of the payload in bytes.
+        found: u64,
+        /// The tensor that it should be.
+        info: Box<TensorInfo>,
+    },
+    /// The tensor takes more bytes than this machine can address.
+    TooLarge {
+        /// The element type.
+        dtype: Dtype,
+        /// The dims.
+        shape: Shape,
+    },
+    /// The number of elements is not that of the shape.
+    Elements {
+        /// The number of elements.
+        found: usize,
+        /// The shape.
+        shape: Shape,
+    },
+    /// A dim order is not a permutation.
+    DimOrder {
+        /// The dim order.
+        order: Vec<u8>,
+    },
+    /// A dim order has more or fewer dims than the shape.
+    DimOrderRank {
+        /// The number of dims in the dim order.
+        found: usize,
+        /// The rank of the shape.
+        rank: usize,
+    },
+    /// A coordinate is outside the shape.
+    Coordinate {
+        /// The position of the coordinate among the entries.
+        entry: usize,
+        /// The dim that the index is outside of.
+        axis: usize,
+        /// The index.
+        found: u64,
+        /// The size of the dim.
+        dim: usize,
+    },
+    /// There are more or fewer coordinates than values.
+    CoordinateCount {
+        /// The number of coordinates.
+        coordinates: u64,
+        /// The number of values.
+        values: u64,
+    },
+    /// Coordinates have more or fewer indices than the tensor has dims.
+    CoordinateRank {
+        /// The number of indices in a coordinate.
+        found: u64,
+        /// The rank of the tensor.
+        rank: usize,
+    },
+    /// A byte is not a value of the dtype, such as 2 for `bool`.
+    Value {
+        /// The element type.
+        dtype: Dtype,
+        /// The index of the element.
+        element: usize,
+        /// The byte.
+        found: u8,
+    },
+}
+
+impl fmt::Display for InvalidTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length { found, info } => match info.payload_bytes() {
+                Some(expected) => write!(f, "payload is {found} bytes, but {info} takes {expected}"),
+                None => write!(f, "payload is {found} bytes, but {info} takes more than can be addressed"),
+            },
+            Self::TooLarge { dtype, shape } => write!(f, "{dtype}{shape} takes more bytes than can be addressed"),
+            Self::Elements { found, shape } => match shape.elements() {
+                Some(expected) => write!(f, "{found} elements, but the shape {shape} takes {expected}"),
+                None => write!(f, "{found} elements, but the shape {shape} takes more than can be addressed"),
+            },
+            Self::DimOrder { order } => {
+                write!(f, "dim order {order:?} is not a permutation of 0..{}", order.len())
+            }
+            Self::DimOrderRank { found, rank } => {
+                write!(f, "dim order has {found} dims, but the tensor has rank {rank}")
+            }
+            Self::Coordinate { entry, axis, found, dim } => {
+                write!(f, "index {found} of coordinate {entry} is outside dim {axis}, which is {dim}")
+            }
+            Self::CoordinateCount { coordinates, values } => {
+                write!(f, "{coordinates} coordinates, but {values} values")
+            }
+            Self::CoordinateRank { found, rank } => {
+                write!(f, "coordinates have {found} indices, but the tensor has rank {rank}")
+            }
+            Self::Value { dtype, element, found } => {
+                write!(f, "element {element} is the byte {found}, which is not a {dtype}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for InvalidTensor {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejects_orders_that_are_not_permutations() {
+        for order in [&[1][..], &[0, 0], &[0, 2], &[255]] {
+            let error = Layout::from_dim_order(order).unwrap_err();
+            assert_eq!(error, InvalidTensor::DimOrder { order: order.to_vec() });
+        }
+    }
+
+    #[test]
+    fn the_identity_is_row_major() {
+        assert_eq!(Layout::from_dim_order(&[]), Ok(Layout::RowMajor));
+        assert_eq!(Layout::from_dim_order(&[0, 1]), Ok(Layout::RowMajor));
+        assert!(matches!(Layout::from_dim_order(&[1, 0]), Ok(Layout::DimOrder(_))));
     }
 }

@@ -3,11 +3,10 @@
 mod blob;
 mod buffer;
 mod coo;
+mod coordinates;
 mod dtype;
 mod element;
 mod info;
-mod invalid;
-mod layout;
 mod map;
 mod owned;
 mod row_major;
@@ -17,21 +16,20 @@ mod view;
 pub use blob::Blob;
 pub use buffer::Buffer;
 pub use coo::CooTensor;
-pub use dtype::{Dtype, UnknownDtypeName};
-pub use element::{
-    Bits16, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, QInt8, QInt32, QUint2x4, QUint4x2, QUint8,
+pub use dtype::{
+    Bits16, Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, QInt8, QInt32, QUint2x4, QUint4x2, QUint8,
+    UnknownDtypeName,
 };
-pub use info::TensorInfo;
-pub use invalid::InvalidTensor;
-pub use layout::{DimOrder, Layout};
+pub use element::Element;
+pub use info::{DimOrder, InvalidTensor, Layout, TensorInfo};
 pub use map::TensorMap;
 pub use owned::Tensor;
 pub use shape::Shape;
 pub use view::TensorView;
 
 pub(crate) use buffer::{grow, le_to_host};
-pub(crate) use coo::check as check_coo;
+pub(crate) use coordinates::check as check_coo;
 #[cfg(feature = "digest")]
-pub(crate) use coo::split as coo_parts;
+pub(crate) use coordinates::split as coo_parts;
 pub(crate) use dtype::for_each_dtype;
 pub(crate) use row_major::write_row_major;

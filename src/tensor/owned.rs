@@ -79,3 +79,12 @@ impl Tensor {
         &self.bytes
     }
 }
+
+impl TensorView<'_> {
+    /// Copies the tensor.
+    #[must_use]
+    pub fn to_tensor(&self) -> Tensor {
+        let bytes = Buffer::from_slice(self.info().element_bytes(), self.as_bytes());
+        Tensor::of_checked(self.info().clone(), bytes)
+    }
+}

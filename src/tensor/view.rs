@@ -1,4 +1,4 @@
-use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo};
+use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, coordinates};
 
 /// A tensor that borrows its bytes, such as those of a file in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ impl<'a> TensorView<'a> {
     /// [`InvalidTensor`]: the payload has another size than `info` takes, or a dim order or coordinate is invalid.
     pub fn new(info: TensorInfo, bytes: &'a [u8]) -> Result<Self, InvalidTensor> {
         info.check_payload(bytes.len() as u64)?;
-        super::coo::check(&info, bytes)?;
+        coordinates::check(&info, bytes)?;
         Ok(Self { info, bytes })
     }
 
@@ -82,11 +82,5 @@ impl<'a> TensorView<'a> {
     #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
-    }
-
-    /// Copies the tensor.
-    #[must_use]
-    pub fn to_tensor(&self) -> super::Tensor {
-        super::Tensor::of_checked(self.info.clone(), super::Buffer::from_slice(self.info.element_bytes(), self.bytes))
     }
 }
