@@ -321,10 +321,6 @@ impl File {
         Err(Error::from(ErrorKind::Load(Box::new(report))).in_format(self.format.name))
     }
 
-    fn storage(&self) -> &FileStorage {
-        &self.storage
-    }
-
     fn missing(&self, name: &str) -> Error {
         /// The longest name that is compared.
         const LONGEST: usize = 256;

@@ -41,8 +41,8 @@ pub enum Backend {
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     backend: Backend,
-    pub(super) format: Option<&'static Format>,
-    pub(super) limits: Limits,
+    format: Option<&'static Format>,
+    limits: Limits,
 }
 
 impl OpenOptions {
@@ -83,8 +83,8 @@ impl OpenOptions {
         let path = path.as_ref();
         let storage = self.storage(path).map_err(|error| named(path, error))?;
         #[cfg(feature = "shards")]
-        if shards::is_index(self, &storage, path)? {
-            return shards::open(self, &storage, path);
+        if shards::is_index(&storage, path, self.format.is_some())? {
+            return self.open_shards(&storage, path);
         }
         self.read(storage, Some(path))
     }
@@ -98,7 +98,7 @@ impl OpenOptions {
         self.read(FileStorage::Memory(file), None)
     }
 
-    pub(super) fn storage(&self, path: &Path) -> io::Result<FileStorage> {
+    fn storage(&self, path: &Path) -> io::Result<FileStorage> {
         let mut file = fs::File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -118,7 +118,26 @@ impl OpenOptions {
         Ok(FileStorage::positioned(file, metadata.len()))
     }
 
-    pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
+    /// Opens the shards of an index as one file.
+    #[cfg(feature = "shards")]
+    fn open_shards(&self, storage: &FileStorage, path: &Path) -> Result<File> {
+        let index = shards::read(storage, &self.limits)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0]);
+        let files = index.shards().into_iter().map(open).collect::<Result<Vec<_>>>()?;
+        shards::join(index, files, path, &self.limits)
+    }
+
+    #[cfg(feature = "shards")]
+    fn open_shard(&self, path: &Path, tensor: &str) -> Result<File> {
+        let storage = self.storage(path).map_err(|error| {
+            let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
+            Error::from(io::Error::new(error.kind(), message))
+        })?;
+        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
+    }
+
+    fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
         let format = self.format.map_or_else(|| detect(&mut FileReader::new(&storage), path), Ok)?;
         let reader = Reader::new(Box::new(FileReader::new(&storage)), (format.index_reader)(), self.limits.clone());
         let index = reader.into_index().map_err(|error| error.in_format(format.name))?;

@@ -1,51 +1,37 @@
-//! Parts of tensors, read without the rest.
+//! Parts of tensors, as the runs of bytes that they consist of.
 
 use std::ops::Range;
 
-use super::FileTensor;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{Buffer, Layout, Shape, Tensor, TensorInfo};
+use crate::tensor::{Layout, Shape, TensorInfo};
 
-/// Reads a range of each dim.
-pub(super) fn read(tensor: &FileTensor<'_>, ranges: &[Range<usize>]) -> Result<Tensor> {
-    let shape = tensor.shape();
-    check(shape, ranges)?;
-    let strides = match tensor.layout() {
-        Layout::DimOrder(order) => order.strides(shape),
-        Layout::Coo { .. } => return Err(unsupported("slice a sparse tensor", "read it whole")),
-        _ => shape.row_major_strides(),
-    };
-    let info = TensorInfo::new(tensor.dtype(), ranges.iter().map(ExactSizeIterator::len).collect::<Vec<_>>());
-    let len = info.payload_bytes().expect("a part is no larger than the whole");
-    let mut buffer = Buffer::zeroed(info.element_bytes(), len);
-    let part = Part { element: tensor.dtype().block_bytes(), strides: &strides, ranges };
-    let (start, storage) = (tensor.span().start, tensor.file().storage());
-    // A tensor with a codec is decoded whole.
-    let whole = tensor.entry().has_codec().then(|| tensor.read()).transpose()?;
-    let mut rest = &mut buffer[..];
-    part.for_each_run(&mut |offset, len| {
-        let (now, later) = std::mem::take(&mut rest).split_at_mut(len);
-        rest = later;
-        match &whole {
-            Some(whole) => now.copy_from_slice(&whole.as_bytes()[offset..offset + len]),
-            None => storage.read_at(start + offset as u64, now)?,
-        }
-        Ok(())
-    })?;
-    Ok(Tensor::of_checked(info, buffer))
-}
-
-/// A part of a tensor in memory order, in which all offsets are within the payload.
-struct Part<'a> {
+/// A range of each dim of a tensor. All offsets are within the payload.
+pub(super) struct Part<'a> {
     /// The bytes of an element.
     element: usize,
-    strides: &'a [usize],
+    strides: Vec<usize>,
     ranges: &'a [Range<usize>],
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    pub(super) fn new(tensor: &TensorInfo, ranges: &'a [Range<usize>]) -> Result<Self> {
+        let shape = &tensor.shape;
+        check(shape, ranges)?;
+        let strides = match &tensor.layout {
+            Layout::DimOrder(order) => order.strides(shape),
+            Layout::Coo { .. } => return Err(unsupported("slice a sparse tensor", "read it whole")),
+            _ => shape.row_major_strides(),
+        };
+        Ok(Self { element: tensor.dtype.block_bytes(), strides, ranges })
+    }
+
+    /// Returns the dims of the part.
+    pub(super) fn shape(&self) -> Shape {
+        self.ranges.iter().map(ExactSizeIterator::len).collect()
+    }
+
     /// Calls `take` with offset and length in bytes of every run of bytes, in row-major order.
-    fn for_each_run(&self, take: &mut impl FnMut(usize, usize) -> Result<()>) -> Result<()> {
+    pub(super) fn for_each_run(&self, take: &mut impl FnMut(usize, usize) -> Result<()>) -> Result<()> {
         if self.ranges.iter().any(|range| range.is_empty()) {
             return Ok(());
         }
@@ -101,17 +87,18 @@ fn unsupported(what: impl Into<String>, instead: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::DimOrder;
+    use crate::tensor::{DimOrder, Dtype};
 
     /// The runs of a part of a tensor of bytes, in bytes.
     fn runs(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> Vec<(usize, usize)> {
-        let strides = DimOrder::new(order).unwrap().strides(&Shape::new(dims));
         let mut runs = Vec::new();
         let mut take = |offset, len| {
             runs.push((offset, len));
             Ok(())
         };
-        Part { element: 1, strides: &strides, ranges }.for_each_run(&mut take).unwrap();
+        let layout = Layout::DimOrder(DimOrder::new(order).unwrap());
+        let tensor = TensorInfo { dtype: Dtype::U8, shape: Shape::new(dims), layout };
+        Part::new(&tensor, ranges).unwrap().for_each_run(&mut take).unwrap();
         runs
     }
 

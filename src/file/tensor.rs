@@ -6,7 +6,8 @@ use std::path::Path;
 
 use ndarray::{Array, Dimension};
 
-use super::{File, slice};
+use super::File;
+use super::slice::Part;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
 use crate::record::{Entry, Index};
@@ -159,7 +160,7 @@ impl<'f> FileTensor<'f> {
     /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape or the tensor is
     /// sparse.
     pub fn slice(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
-        slice::read(self, ranges).map_err(|error| self.blame(error))
+        self.read_part(ranges).map_err(|error| self.blame(error))
     }
 
     /// Writes the elements to `out` in row-major order, in any order that the file has them. Sparse tensors are written as
@@ -193,12 +194,29 @@ impl<'f> FileTensor<'f> {
         self.entry().range()
     }
 
-    pub(super) fn file(&self) -> &'f File {
-        self.file
-    }
-
     pub(super) fn entry(&self) -> &'f Entry {
         self.file.index.entry(self.at)
+    }
+
+    fn read_part(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
+        let part = Part::new(self.info(), ranges)?;
+        let info = TensorInfo::new(self.dtype(), part.shape());
+        let len = info.payload_bytes().expect("a part is no larger than the whole");
+        let mut buffer = Buffer::zeroed(info.element_bytes(), len);
+        // A tensor with a codec is decoded whole.
+        let whole = self.entry().has_codec().then(|| self.read()).transpose()?;
+        let start = self.span().start;
+        let mut rest = &mut buffer[..];
+        part.for_each_run(&mut |offset, len| {
+            let (now, later) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = later;
+            match &whole {
+                Some(whole) => now.copy_from_slice(&whole.as_bytes()[offset..offset + len]),
+                None => self.file.storage.read_at(start + offset as u64, now)?,
+            }
+            Ok(())
+        })?;
+        Ok(Tensor::of_checked(info, buffer))
     }
 
     fn cannot_borrow(&self, from: &str, instead: &str) -> Error {

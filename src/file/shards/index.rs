@@ -23,7 +23,7 @@ pub(super) const WEIGHT_MAP: &str = "weight_map";
 
 /// Which tensor is in which file.
 #[derive(Debug, Default)]
-pub(super) struct ShardIndex {
+pub(in crate::file) struct ShardIndex {
     /// The text of each value, which may be any JSON.
     pub(super) metadata: IndexMap<String, Box<RawValue>>,
     /// The file of each tensor.
@@ -54,7 +54,7 @@ impl ShardIndex {
     }
 
     /// The files, in the order of their names, each with its tensors.
-    pub(super) fn shards(&self) -> BTreeMap<&str, Vec<&str>> {
+    pub(in crate::file) fn shards(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut shards: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (tensor, shard) in &self.weight_map {
             shards.entry(shard).or_default().push(tensor);

@@ -21,5 +21,5 @@ mod index;
 mod open;
 mod save;
 
-pub(super) use open::{is_index, metadata, open};
+pub(super) use open::{is_index, join, metadata, read};
 pub(super) use save::{save, split};

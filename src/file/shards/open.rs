@@ -1,12 +1,11 @@
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use super::index::{EXTENSION, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
-use crate::error::{Error, ErrorKind, Result};
-use crate::file::{File, OpenOptions, Shards};
+use crate::error::{ErrorKind, Result};
+use crate::file::{File, Shards};
 use crate::limits::Limits;
 use crate::record::{FileMetadata, Index};
 use crate::storage::{FileStorage, Joined};
@@ -15,7 +14,7 @@ use crate::storage::{FileStorage, Joined};
 const LONGEST: u64 = 1 << 27;
 
 /// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
-pub(in crate::file) fn is_index(options: &OpenOptions, storage: &FileStorage, path: &Path) -> Result<bool> {
+pub(in crate::file) fn is_index(storage: &FileStorage, path: &Path, has_format: bool) -> Result<bool> {
     let name = path.file_name().unwrap_or_default();
     if name.as_encoded_bytes().ends_with(EXTENSION.as_bytes()) {
         return Ok(true);
@@ -24,33 +23,15 @@ pub(in crate::file) fn is_index(options: &OpenOptions, storage: &FileStorage, pa
     let len = storage.read_some(0, &mut begin)?;
     // A format may well begin with a number whose first byte is a brace, but then comes a zero.
     let is_json = begin[..len].trim_ascii_start().starts_with(b"{") && !begin[..len].contains(&0);
-    if !is_json || options.format.is_some() || storage.len() > LONGEST {
+    if !is_json || has_format || storage.len() > LONGEST {
         return Ok(false);
     }
     let key = format!("\"{WEIGHT_MAP}\"");
     Ok(read_all(storage)?.windows(key.len()).any(|found| found == key.as_bytes()))
 }
 
-/// Opens the shards of an index as one file.
-pub(in crate::file) fn open(options: &OpenOptions, storage: &FileStorage, path: &Path) -> Result<File> {
-    let index = read(storage, &options.limits)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let mut files = Vec::new();
-    for (shard, tensors) in index.shards() {
-        let file = open_shard(options, folder.join(shard), tensors[0])?;
-        check(&file, shard, &tensors, &index)?;
-        files.push(file);
-    }
-    let format = files.first().expect("an index lists a shard").format;
-    if let Some(other) = files.iter().find(|file| file.format.name != format.name) {
-        let (one, two) = (format.name, other.format.name);
-        return Err(malformed(format!("the shards are of two formats, {one} and {two}")));
-    }
-    let metadata = metadata_of(index.metadata, &files);
-    join(files, metadata, path.to_owned(), options.limits.clone())
-}
-
-fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
+/// Reads an index of shards.
+pub(in crate::file) fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
     let limit = |what, found, limit| ErrorKind::Limit { what, found, limit };
     if storage.len() > LONGEST {
         return Err(limit("the length of the index of shards", storage.len(), LONGEST).into());
@@ -68,13 +49,31 @@ fn read_all(storage: &FileStorage) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn open_shard(options: &OpenOptions, path: PathBuf, tensor: &str) -> Result<File> {
-    let named = |error: io::Error| {
-        let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
-        Error::from(io::Error::new(error.kind(), message))
-    };
-    let storage = options.storage(&path).map_err(named)?;
-    options.read(storage, Some(&path)).map_err(|error| error.in_shard(&path, 0))
+/// Joins the files of an index, opened in the order of [`ShardIndex::shards`], after checking them against it.
+pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, limits: &Limits) -> Result<File> {
+    for ((shard, tensors), file) in index.shards().iter().zip(&files) {
+        check(file, shard, tensors, &index)?;
+    }
+    let format = files.first().expect("an index lists a shard").format;
+    if let Some(other) = files.iter().find(|file| file.format.name != format.name) {
+        let (one, two) = (format.name, other.format.name);
+        return Err(malformed(format!("the shards are of two formats, {one} and {two}")));
+    }
+    let metadata = metadata_of(index.metadata, &files);
+    let (mut parts, mut indexes, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    for file in files {
+        parts.push(file.storage);
+        indexes.push(file.index);
+        paths.extend(file.path);
+    }
+    let joined = Joined::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
+    let mut index = Index::default();
+    for ((own, &start), path) in indexes.into_iter().zip(joined.starts()).zip(&paths) {
+        index.append(own, start).map_err(|error| error.in_shard(path, start))?;
+    }
+    index.complete()?;
+    let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata });
+    Ok(File { path: Some(path.to_owned()), format, storage, index, limits: limits.clone(), shards })
 }
 
 /// Checks that a shard has the tensors that the index says it has, and no others.
@@ -92,24 +91,6 @@ fn check(file: &File, shard: &str, tensors: &[&str], index: &ShardIndex) -> Resu
         }
     }
     Ok(())
-}
-
-fn join(files: Vec<File>, metadata: FileMetadata, path: PathBuf, limits: Limits) -> Result<File> {
-    let format = files.first().expect("an index lists a shard").format;
-    let (mut parts, mut indexes, mut paths) = (Vec::new(), Vec::new(), Vec::new());
-    for file in files {
-        parts.push(file.storage);
-        indexes.push(file.index);
-        paths.extend(file.path);
-    }
-    let joined = Joined::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
-    let mut index = Index::default();
-    for ((own, &start), path) in indexes.into_iter().zip(joined.starts()).zip(&paths) {
-        index.append(own, start).map_err(|error| error.in_shard(path, start))?;
-    }
-    index.complete()?;
-    let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata });
-    Ok(File { path: Some(path), format, storage, index, limits, shards })
 }
 
 /// Returns the metadata of the index. Its sum of bytes is compared with the files.
