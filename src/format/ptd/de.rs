@@ -3,7 +3,8 @@ use std::ops::Range;
 
 use flatbuffers::{ForwardsUOffset, Table, VOffsetT, Vector};
 
-use super::header::{self, Family, Flatbuffer, bad_number};
+use super::flatbuffer::Flatbuffer;
+use super::header::{self, Family, bad_number};
 use super::schema::{data, executorch_flatbuffer::ScalarType, flat_tensor};
 use super::{Compatibility, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result};

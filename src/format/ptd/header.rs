@@ -1,10 +1,7 @@
-use crate::error::{Error, ErrorKind, Result};
-use crate::limits::Limits;
-use crate::record::{Cursor, dtypes};
-use crate::storage::ReadAt;
-use crate::tensor::Dtype;
-
 use super::schema::executorch_flatbuffer::ScalarType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::dtypes;
+use crate::tensor::Dtype;
 
 /// The scalar types of the dtypes that the format can store.
 const SCALAR_TYPES: &[(ScalarType, Dtype)] = &[
@@ -91,7 +88,7 @@ impl Family {
 }
 
 /// The length of root offset and identifier, after which the header is injected.
-const BEFORE_HEADER: u64 = 8;
+pub(super) const BEFORE_HEADER: u64 = 8;
 
 /// The length of the shortest file: ExecuTorch reads as many bytes before it looks at them.
 pub(super) const HEAD: usize = 64;
@@ -114,7 +111,7 @@ pub(super) struct Frame {
 
 impl Frame {
     /// Reads the frame from the first bytes of a file of length `len`, if that is known.
-    fn parse(head: &[u8; HEAD], len: Option<u64>) -> Result<Self> {
+    pub(super) fn parse(head: &[u8; HEAD], len: Option<u64>) -> Result<Self> {
         let identifier = bytes_at(head, 4);
         let family = [Family::FlatTensor, Family::Data]
             .into_iter()
@@ -190,7 +187,7 @@ impl Frame {
         self.flatbuffer_end.max(HEAD as u64)
     }
 
-    /// Returns the offset in the file of a position in the [`Flatbuffer`].
+    /// Returns the offset in the file of a position in the [`Flatbuffer`](super::flatbuffer::Flatbuffer).
     pub(super) fn offset(&self, position: usize) -> u64 {
         let position = position as u64;
         if position < BEFORE_HEADER { position } else { position + self.injected }
@@ -216,62 +213,6 @@ fn bad_magic(found: [u8; 4], expected: &'static [u8], at: u64) -> Error {
 
 pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: String, at: u64) -> Error {
     Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(at)
-}
-
-/// The index of a file as a flatbuffer, in memory of its own.
-///
-/// If the file states how long the injected header is, the header is removed: the C++ writer may make it of any length,
-/// and the parts of the flatbuffer are aligned only without it.
-#[derive(Debug)]
-pub(super) struct Flatbuffer {
-    pub(super) frame: Frame,
-    bytes: Vec<u8>,
-}
-
-impl Flatbuffer {
-    pub(super) fn read(file: &mut dyn ReadAt) -> Result<Self> {
-        let len = file.file_len();
-        let mut cursor = Cursor::new(file, 0);
-        let head = cursor.array::<HEAD>()?;
-        let frame = Frame::parse(&head, len)?;
-        let mut bytes = head.to_vec();
-        cursor.append(frame.flatbuffer_end.saturating_sub(cursor.offset()), &mut bytes)?;
-        let flatbuffer = Self { frame, bytes };
-        flatbuffer.without_header()
-    }
-
-    /// Removes the injected header.
-    fn without_header(mut self) -> Result<Self> {
-        let injected = self.frame.injected;
-        let root = u32::from_le_bytes(self.bytes[..4].try_into().expect("the head was read"));
-        let moved = u64::from(root).checked_sub(injected).filter(|root| *root >= BEFORE_HEADER);
-        let moved = moved.ok_or_else(|| {
-            let expected = format!("at least {}, where the header ends", BEFORE_HEADER + injected);
-            bad_number("root table offset", root, expected, 0)
-        })?;
-        let moved = u32::try_from(moved).expect("less than the root offset was");
-        self.bytes[..4].copy_from_slice(&moved.to_le_bytes());
-        let end = usize::try_from(self.frame.flatbuffer_end).expect("the flatbuffer was read");
-        let header_end = usize::try_from(BEFORE_HEADER + injected).expect("the header was read");
-        self.bytes.truncate(end);
-        let header_start = usize::try_from(BEFORE_HEADER).expect("a few bytes");
-        self.bytes.drain(header_start..header_end);
-        Ok(self)
-    }
-
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Checks that the number of tensors is within the limits.
-    pub(super) fn check_count(&self, tensors: usize, limits: &Limits) -> Result<()> {
-        match tensors as u64 {
-            found if found > limits.tensors => {
-                Err(ErrorKind::Limit { what: "number of tensors", found, limit: limits.tensors }.into())
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Returns the start of a file: a finished flatbuffer with the header injected.

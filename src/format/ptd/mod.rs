@@ -58,6 +58,7 @@
 
 mod de;
 mod entries;
+mod flatbuffer;
 mod header;
 mod metadata;
 mod schema;
