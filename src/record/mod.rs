@@ -2,26 +2,34 @@
 //!
 //! A format implements [`IndexReader`] and [`Encode`], and puts both into a [`Format`].
 
+mod candidates;
 #[cfg(feature = "npy")]
 mod codec;
 mod cursor;
-mod encode;
 mod format;
 mod index;
+mod layout;
 pub(crate) mod names;
-mod options;
+mod order;
 mod plan;
+mod planner;
 mod reader;
 mod share;
 mod write;
 
+use std::fmt;
+
+use crate::error::{ErrorKind, Result};
+use crate::tensor::TensorInfo;
+
 pub use cursor::Cursor;
-pub use encode::{Encode, FileLayout, Names, Sharing, cannot_store};
-pub use format::{FileMetadata, Format, Magic};
+pub use format::{FileMetadata, Format, Magic, WriteOptions};
 pub use index::Entry;
-pub use options::WriteOptions;
+pub use layout::FileLayout;
+pub use names::Names;
 pub use plan::Plan;
 pub use reader::IndexReader;
+pub use share::Sharing;
 pub use write::{FileWriter, Output, PlanWriter};
 
 pub use crate::storage::ReadAt;
@@ -34,3 +42,52 @@ pub(crate) use format::dtypes;
 pub(crate) use index::{Index, Unread};
 pub(crate) use reader::{Pieces, Reader};
 pub(crate) use write::{plan, to_vec, to_writer};
+
+/// The writing half of a format: the bytes around the payloads.
+///
+/// The [`Format`] lists the dtypes, ranks and names that can be stored, and is checked first.
+pub trait Encode: fmt::Debug + Send + Sync {
+    /// Returns the format.
+    fn format(&self) -> &'static Format;
+
+    /// Returns what happens to the tensors' names.
+    fn names(&self) -> Names;
+
+    /// Returns whether dense tensors are stored in the order of their memory. Otherwise they are written in row-major
+    /// order.
+    fn keeps_dim_order(&self) -> bool {
+        false
+    }
+
+    /// Returns which tensors are stored once for several names.
+    fn sharing(&self) -> Sharing {
+        Sharing::Never
+    }
+
+    /// Refuses a tensor for a reason that is not in the [`Format`], before anything is written.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`], made by [`cannot_store`].
+    fn check(&self, _name: &str, _info: &TensorInfo) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    /// Decides where everything goes, and makes all bytes that are not payload.
+    ///
+    /// # Errors
+    ///
+    /// If the file as a whole is more than the format can address.
+    fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
+
+    /// Returns the writer of the file. Formats whose bytes are all in the layout need none of their own.
+    #[doc(hidden)]
+    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
+        Box::new(write::LayoutWriter::new(plan, out))
+    }
+}
+
+/// The error for a tensor that a format cannot store: `what` it is, and what could be done `instead`.
+pub fn cannot_store(what: impl Into<String>, instead: impl Into<String>) -> ErrorKind {
+    ErrorKind::Unsupported { what: format!("store {}", what.into()), instead: instead.into() }
+}

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::share::{Candidates, Digest, Digester, Shared};
-use super::write::{Output, PlanWriter, in_stored_order};
-use super::{Encode, FileLayout, Names, Sharing, names};
+use super::share::{Digest, Digester, Shared};
+use super::{Encode, FileLayout, Names, names};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{TensorRecord, TensorSink, Tensors, is_index};
+use crate::model::is_index;
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
@@ -16,7 +15,7 @@ use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 /// Tensors are sent twice. The first time makes the plan, without a look at any payload. The second time writes by it, and
 /// tensors that are not the same then are an error.
 pub struct Plan {
-    encode: Arc<dyn Encode>,
+    pub(super) encode: Arc<dyn Encode>,
     /// All names, one after the other.
     names: String,
     tensors: Vec<Planned>,
@@ -24,7 +23,7 @@ pub struct Plan {
     is_named: bool,
     /// The payload of the last tensor, if that is the list of names.
     embedded: Option<Vec<u8>>,
-    shared: Shared,
+    pub(super) shared: Shared,
     layout: FileLayout,
 }
 
@@ -37,38 +36,7 @@ struct Planned {
 }
 
 impl Plan {
-    /// Plans the file of some tensors.
-    pub(crate) fn new(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        Self::with_names(tensors, encode, false).and_then(Self::laid_out)
-    }
-
-    /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
-    pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        Self::with_names(tensors, encode, true).and_then(Self::laid_out)
-    }
-
-    /// Plans the tensors of a checkpoint, which may be more than one file can address.
-    #[cfg(feature = "shards")]
-    pub(crate) fn without_layout(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        Self::with_names(tensors, encode, false)
-    }
-
-    fn with_names(tensors: &dyn Tensors, encode: Arc<dyn Encode>, is_named: bool) -> Result<Self> {
-        let empty = Self::empty(encode, is_named);
-        let candidates = (empty.encode.sharing() != Sharing::Never).then(|| Candidates::new(empty.encode.sharing()));
-        let mut planner = Planner { plan: empty, candidates };
-        tensors.send(&mut planner)?;
-        let Planner { mut plan, candidates } = planner;
-        if plan.tensors.len() > 1 && plan.encode.names() != Names::Omitted {
-            plan.check_names()?;
-        }
-        if let Some(candidates) = candidates {
-            plan.shared = candidates.compare(&plan, tensors)?;
-        }
-        Ok(plan)
-    }
-
-    fn empty(encode: Arc<dyn Encode>, is_named: bool) -> Self {
+    pub(super) fn empty(encode: Arc<dyn Encode>, is_named: bool) -> Self {
         Self {
             encode,
             names: String::new(),
@@ -80,7 +48,15 @@ impl Plan {
         }
     }
 
-    fn laid_out(mut self) -> Result<Self> {
+    /// Adds a tensor, which is in the order that it is stored in.
+    pub(super) fn push(&mut self, name: &str, info: &TensorInfo) -> Result<()> {
+        let payload = info.payload_bytes().ok_or_else(|| too_large(info))?;
+        self.names.push_str(name);
+        self.tensors.push(Planned { name_end: self.names.len(), info: info.clone(), payload });
+        Ok(())
+    }
+
+    pub(super) fn laid_out(mut self) -> Result<Self> {
         if self.encode.names() == Names::Embedded {
             self.embed_names()?;
         }
@@ -154,24 +130,6 @@ impl Plan {
         self.shared.owner(at)
     }
 
-    /// Returns a writer of the file.
-    ///
-    /// ```
-    /// use tensorfile::{Tensor, TensorMap, Tensors, ten};
-    ///
-    /// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32], [1])?)].into_iter().collect();
-    /// let plan = ten::plan(&map)?;
-    /// let mut file = Vec::new();
-    /// let mut writer = plan.writer(&mut file);
-    /// map.send(&mut writer)?;
-    /// writer.finish()?;
-    /// assert_eq!(file.len() as u64, plan.file_bytes());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    pub fn writer<'w>(&'w self, out: &'w mut dyn std::io::Write) -> PlanWriter<'w> {
-        PlanWriter::new(self, Output::stream(out))
-    }
-
     /// Stacks the tensors: each header is followed by its payload, and each payload is padded to a multiple of
     /// `alignment` bytes of its length.
     ///
@@ -229,7 +187,7 @@ impl Plan {
         self.embedded.as_deref()
     }
 
-    fn check_names(&self) -> Result<()> {
+    pub(super) fn check_names(&self) -> Result<()> {
         let hasher = DefaultHashBuilder::default();
         let hash = |at: &usize| hasher.hash_one(self.name(*at));
         let mut seen = HashTable::with_capacity(self.tensors.len());
@@ -258,6 +216,11 @@ fn too_large(info: &TensorInfo) -> Error {
     InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
 }
 
+/// The error for tensors that are not those of the plan.
+pub(super) fn changed(what: String) -> Error {
+    ErrorKind::Changed { what }.into()
+}
+
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan")
@@ -265,34 +228,5 @@ impl fmt::Debug for Plan {
             .field("tensors", &self.tensors.len())
             .field("file_bytes", &self.file_bytes())
             .finish_non_exhaustive()
-    }
-}
-
-/// Makes a plan of the tensors that are sent to it.
-struct Planner {
-    plan: Plan,
-    /// The tensors that may share their bytes, for a format that stores those once.
-    candidates: Option<Candidates>,
-}
-
-impl TensorSink for Planner {
-    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let encode = Arc::clone(&self.plan.encode);
-        in_stored_order(tensor, &*encode, &mut |tensor| self.add(tensor)).map_err(|error| error.in_tensor(tensor.name))
-    }
-}
-
-impl Planner {
-    fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let plan = &mut self.plan;
-        plan.encode.format().check(tensor.name, tensor.info, plan.encode.names())?;
-        plan.encode.check(tensor.name, tensor.info)?;
-        let payload = tensor.info.payload_bytes().ok_or_else(|| too_large(tensor.info))?;
-        if let Some(candidates) = &mut self.candidates {
-            candidates.add(plan.tensors.len(), payload, tensor);
-        }
-        plan.names.push_str(tensor.name);
-        plan.tensors.push(Planned { name_end: plan.names.len(), info: tensor.info.clone(), payload });
-        Ok(())
     }
 }

@@ -2,11 +2,12 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::share::Digester;
+use super::order::in_stored_order;
+use super::plan::changed;
+use super::share::{Digest, Digester};
 use super::{Encode, Plan};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
-use crate::tensor::{Layout, TensorInfo, write_row_major};
 
 /// Plans the file of some tensors.
 pub(crate) fn plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Plan> {
@@ -34,6 +35,24 @@ pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<
 }
 
 impl Plan {
+    /// Returns a writer of the file.
+    ///
+    /// ```
+    /// use tensorfile::{Tensor, TensorMap, Tensors, ten};
+    ///
+    /// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32], [1])?)].into_iter().collect();
+    /// let plan = ten::plan(&map)?;
+    /// let mut file = Vec::new();
+    /// let mut writer = plan.writer(&mut file);
+    /// map.send(&mut writer)?;
+    /// writer.finish()?;
+    /// assert_eq!(file.len() as u64, plan.file_bytes());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    pub fn writer<'w>(&'w self, out: &'w mut dyn Write) -> PlanWriter<'w> {
+        PlanWriter::new(self, Output::stream(out))
+    }
+
     /// Writes the tensors that were planned. Returns the file, if it is written to memory.
     pub(crate) fn write<'w>(&'w self, tensors: &dyn Tensors, out: Output<'w>) -> Result<Vec<u8>> {
         let mut writer = PlanWriter::new(self, out);
@@ -60,8 +79,8 @@ impl<'w> PlanWriter<'w> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Changed`]: a tensor that was planned did not come.
-    /// - [`ErrorKind::Io`]: writing failed.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): a tensor that was planned did not come.
+    /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     pub fn finish(self) -> Result<()> {
         self.into_output().map(drop)
     }
@@ -125,55 +144,11 @@ impl fmt::Debug for PlanWriter<'_> {
     }
 }
 
-/// Calls `then` with a tensor in the order in which it is stored.
-pub(super) fn in_stored_order(
-    tensor: &TensorRecord<'_>,
-    encode: &dyn Encode,
-    then: &mut dyn FnMut(&TensorRecord<'_>) -> Result<()>,
-) -> Result<()> {
-    if !matches!(tensor.info.layout, Layout::DimOrder(_)) || encode.keeps_dim_order() {
-        return then(tensor);
-    }
-    let info = TensorInfo { layout: Layout::RowMajor, ..tensor.info.clone() };
-    then(&TensorRecord { info: &info, data: &RowMajor { data: tensor.data, info: tensor.info }, ..*tensor })
-}
-
-/// The elements of a tensor in a dim order, in row-major order.
-struct RowMajor<'a> {
-    data: &'a dyn TensorData,
-    info: &'a TensorInfo,
-}
-
-impl TensorData for RowMajor<'_> {
-    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Layout::DimOrder(order) = &self.info.layout else { return self.data.write_to(out) };
-        let gathered;
-        let bytes = match self.data.as_bytes() {
-            Some(bytes) => bytes,
-            None => {
-                let mut all = Vec::new();
-                self.data.write_to(&mut all)?;
-                gathered = all;
-                &gathered
-            }
-        };
-        match self.info.payload_bytes() == Some(bytes.len()) {
-            true => write_row_major(bytes, self.info.element_bytes(), &self.info.shape, order, out),
-            // The writer reports the difference.
-            false => out.write_all(bytes),
-        }
-    }
-
-    fn storage_id(&self) -> Option<u64> {
-        self.data.storage_id()
-    }
-}
-
 /// A payload that is compared with the plan while it is written.
 struct Checked<'a> {
     data: &'a dyn TensorData,
     planned: usize,
-    digest: Option<(super::share::Digest, Digester)>,
+    digest: Option<(Digest, Digester)>,
 }
 
 impl TensorData for Checked<'_> {
@@ -218,10 +193,6 @@ impl Write for Counter<'_> {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-pub(super) fn changed(what: String) -> Error {
-    ErrorKind::Changed { what }.into()
 }
 
 /// Writes the payloads of a file, and the bytes around them.

@@ -1,0 +1,174 @@
+//! Bytes that are stored once for several tensors.
+//!
+//! Planning finds the candidates: tensors with the same storage id, tensors of the same length if that is asked for, and
+//! tensors that their type ties to another. Equal ids prove nothing, because memory is used again, so the bytes of the
+//! candidates, and of no others, are compared by their digests in one more pass over the tensors. Writing makes the
+//! digests again: a tensor that changed in between is an error and not a corrupt file.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::RandomState;
+
+use super::order::in_stored_order;
+use super::plan::changed;
+use super::share::{Digest, Shared, digester};
+use super::{Plan, Sharing};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::{TensorRecord, TensorSink, Tensors};
+
+/// The tensors that may share bytes.
+pub(super) struct Candidates {
+    sharing: Sharing,
+    by_storage: HashMap<(u64, usize), usize>,
+    by_length: HashMap<usize, usize>,
+    /// The tensors to compare.
+    found: BTreeSet<usize>,
+    /// The tensors that are tied to the tensor of a name.
+    tied: Vec<(usize, String)>,
+}
+
+impl Candidates {
+    pub(super) fn new(sharing: Sharing) -> Self {
+        Self {
+            sharing,
+            by_storage: HashMap::new(),
+            by_length: HashMap::new(),
+            found: BTreeSet::new(),
+            tied: Vec::new(),
+        }
+    }
+
+    /// Adds the next tensor of the plan.
+    pub(super) fn add(&mut self, at: usize, len: usize, tensor: &TensorRecord<'_>) {
+        if let Some(name) = tensor.tied {
+            self.tied.push((at, name.to_owned()));
+        }
+        if len == 0 {
+            return;
+        }
+        let other = match self.sharing {
+            Sharing::Never => return,
+            Sharing::SameMemory => match tensor.data.storage_id() {
+                Some(id) => first_of(self.by_storage.entry((id, len)), at),
+                None => None,
+            },
+            Sharing::EqualBytes => first_of(self.by_length.entry(len), at),
+        };
+        if let Some(other) = other {
+            self.found.extend([other, at]);
+        }
+    }
+
+    /// Compares the bytes of the candidates.
+    pub(super) fn compare(mut self, plan: &Plan, tensors: &dyn Tensors) -> Result<Shared> {
+        let tied = self.find_targets(plan)?;
+        self.found.extend(tied.iter().flat_map(|&(at, target)| [at, target]));
+        if self.found.is_empty() {
+            return Ok(Shared::default());
+        }
+        let keys = [RandomState::new(), RandomState::new()];
+        let mut digests = Digests { plan, wanted: &self.found, keys: &keys, at: 0, made: BTreeMap::new() };
+        tensors.send(&mut digests)?;
+        let digests = digests.finish()?;
+        for (at, target) in tied {
+            check_tied(plan, at, target, digests[&at] == digests[&target])?;
+        }
+        Ok(Shared::new(group(plan, &digests), keys))
+    }
+
+    /// Returns the tied tensors, each with the one that it is tied to.
+    fn find_targets(&self, plan: &Plan) -> Result<Vec<(usize, usize)>> {
+        if self.tied.is_empty() {
+            return Ok(Vec::new());
+        }
+        let by_name: HashMap<&str, usize> = (0..plan.len()).map(|at| (plan.name(at), at)).collect();
+        let find = |(at, name): &(usize, String)| match by_name.get(name.as_str()) {
+            Some(&target) => Ok((*at, target)),
+            None => Err(cannot_tie(plan, *at, name, "the value has no tensor of that name".to_owned())),
+        };
+        self.tied.iter().map(find).collect()
+    }
+}
+
+/// Returns the first tensor of its kind, if there was one before.
+fn first_of<K>(entry: Entry<'_, K, usize>, at: usize) -> Option<usize> {
+    match entry {
+        Entry::Occupied(first) => Some(*first.get()),
+        Entry::Vacant(vacant) => {
+            vacant.insert(at);
+            None
+        }
+    }
+}
+
+fn check_tied(plan: &Plan, at: usize, target: usize, is_equal: bool) -> Result<()> {
+    let (bytes, expected) = (plan.payload_bytes(at), plan.payload_bytes(target));
+    let why = if bytes != expected {
+        format!("it takes {bytes} bytes, and that one {expected}")
+    } else if !is_equal {
+        "their bytes are not the same".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(cannot_tie(plan, at, plan.name(target), why))
+}
+
+fn cannot_tie(plan: &Plan, at: usize, target: &str, why: String) -> Error {
+    let kind = ErrorKind::Unsupported { what: format!("tie it to `{target}`"), instead: why };
+    Error::new(kind).in_tensor(plan.name(at))
+}
+
+/// Returns the tensors whose bytes another one has too, each with the first of them.
+fn group(plan: &Plan, digests: &BTreeMap<usize, Digest>) -> HashMap<usize, (usize, Digest)> {
+    let mut groups: HashMap<(usize, Digest), Vec<usize>> = HashMap::new();
+    for (&at, digest) in digests {
+        groups.entry((plan.payload_bytes(at), *digest)).or_default().push(at);
+    }
+    let shared = groups.into_iter().filter(|((bytes, _), tensors)| *bytes > 0 && tensors.len() > 1);
+    shared
+        .flat_map(|((_, digest), tensors)| {
+            let owner = tensors[0];
+            tensors.into_iter().map(move |at| (at, (owner, digest)))
+        })
+        .collect()
+}
+
+/// Computes the digests of some tensors of a plan.
+struct Digests<'a> {
+    plan: &'a Plan,
+    wanted: &'a BTreeSet<usize>,
+    keys: &'a [RandomState; 2],
+    /// The position of the next tensor.
+    at: usize,
+    made: BTreeMap<usize, Digest>,
+}
+
+impl Digests<'_> {
+    fn finish(self) -> Result<BTreeMap<usize, Digest>> {
+        match self.at == self.plan.len() {
+            true => Ok(self.made),
+            false => Err(changed(format!("`{}` did not come again", self.plan.name(self.at)))),
+        }
+    }
+
+    fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let at = self.at;
+        let (name, info) = (tensor.name, tensor.info);
+        if at >= self.plan.len() || name != self.plan.name(at) || info != self.plan.info(at) {
+            return Err(changed(format!("`{name}`, {info}, was not there before")));
+        }
+        if self.wanted.contains(&at) {
+            let mut digester = digester(self.keys);
+            tensor.data.write_to(&mut digester)?;
+            self.made.insert(at, digester.digest());
+        }
+        self.at += 1;
+        Ok(())
+    }
+}
+
+impl TensorSink for Digests<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        in_stored_order(tensor, self.plan.encode(), &mut |tensor| self.add(tensor))
+    }
+}

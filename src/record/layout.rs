@@ -1,0 +1,25 @@
+/// All bytes of a file but the payloads, and where everything goes. The gaps are zeros.
+#[derive(Debug, Default)]
+pub struct FileLayout {
+    /// The bytes at the start.
+    pub begin: Vec<u8>,
+    /// The headers of the tensors, one after the other. Each is written right before its payload.
+    pub headers: Vec<u8>,
+    /// The end of each header in `headers`; empty if tensors have no headers of their own.
+    pub header_ends: Vec<usize>,
+    /// The offset of each payload.
+    pub payloads: Vec<u64>,
+    /// The offset of the bytes at the end, after the last payload and its padding.
+    pub end_offset: u64,
+    /// The bytes at the end.
+    pub end: Vec<u8>,
+}
+
+impl FileLayout {
+    /// Returns the header of the tensor at a position.
+    pub(crate) fn header(&self, at: usize) -> &[u8] {
+        let Some(&end) = self.header_ends.get(at) else { return &[] };
+        let start = at.checked_sub(1).map_or(0, |before| self.header_ends[before]);
+        &self.headers[start..end]
+    }
+}
