@@ -1,5 +1,4 @@
-//! How long it takes to open a file of many small tensors, and to see whether it holds what a type wants: in all, and for
-//! each tensor as the number of items per second.
+//! The time to open a file of many small tensors and to compare it with a type: in total, and as tensors per second.
 //!
 //! `cargo bench -p tensorfile-benches --bench open --all-features`; `BENCH_SHRINK=1000` divides the number of tensors.
 //! The `safetensors` crate reads the header of its own format for comparison, in memory.

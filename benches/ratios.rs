@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Runs a block for each format: `$name` is what it is called, `$module` its module, `$options` write every name.
+/// Runs a block for each format, with its name, its module, and options that write every name.
 macro_rules! for_each_format {
     (|$name:ident, $module:ident, $options:ident| $block:block) => {
         for_each_format!(btf, |$module| $module::Options::new().embed_names(true), $name, $options, $block);
@@ -54,7 +54,7 @@ fn large(report: &mut Report) -> Result<()> {
     type Owned = Arrays<Vec<Array2<f32>>>;
     let arrays = Arrays(cases::large());
     let payloads: Vec<&[u8]> = arrays.0.iter().filter_map(|array| array.as_slice()).map(bytemuck::cast_slice).collect();
-    // Without a name, so that it goes when it is dropped, which is not measured.
+    // An unnamed file is deleted when it is dropped, which is not measured.
     let create = || tempfile::tempfile().expect("a temporary file");
     let rounds = 11;
 
@@ -129,7 +129,7 @@ fn small(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// One array, encoded into memory that is there already, and decoded: what the Go package `ten` measures of itself.
+/// One array, encoded into allocated memory, and decoded, as the benchmarks of the Go package `ten` do.
 fn go(report: &mut Report) -> Result<()> {
     for elements in cases::GO {
         let array = Array1::from_elem(elements, 1.5_f32);
@@ -181,7 +181,7 @@ struct Case<'a> {
 }
 
 impl Report {
-    /// Whether a case whose name begins so may be wanted.
+    /// Returns `true` if a case whose name begins with `what` may be selected.
     fn wants(&self, what: &str) -> bool {
         what.starts_with(&self.wanted) || self.wanted.starts_with(what)
     }
@@ -192,7 +192,7 @@ impl Report {
             return;
         }
         eprintln!("{}, {}", case.what, case.format);
-        // Once without measuring; then so many calls in a round that it takes a millisecond.
+        // One call to warm up; then enough calls for a round of a millisecond.
         time(1, &mut plain);
         time(1, &mut format);
         let once = time(1, &mut plain).max(time(1, &mut format));
@@ -228,7 +228,7 @@ impl Report {
     }
 }
 
-/// The time that a call takes; where there is but one, without dropping what it returns.
+/// Measures the time of a call. A single call is measured without dropping its result.
 fn time<T>(calls: u32, call: &mut impl FnMut() -> T) -> Duration {
     let start = Instant::now();
     for _ in 1..calls {

@@ -1,4 +1,4 @@
-//! What is written and read, for all benchmarks.
+//! The values that all benchmarks write and read.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@ use std::io::{self, Write};
 /// The longest piece in bytes: small enough for progress to be seen.
 const LONGEST: usize = 1 << 20;
 
-/// A writer that calls a closure with what is written, in pieces.
+/// A writer that passes each write to a closure.
 pub struct Pieces<F>(pub F);
 
 impl<F: FnMut(&[u8]) -> io::Result<()>> Write for Pieces<F> {

@@ -1,4 +1,4 @@
-//! Judges what parsed well but cannot be meant.
+//! Rejects attributes that parse but contradict each other or the type.
 
 use std::collections::HashMap;
 

@@ -15,10 +15,10 @@ use crate::storage::replace;
 /// followed. Programs that have the old file open or mapped keep the old content. It is an error if the folder does not
 /// allow new files, or if the path is not a regular file.
 ///
-/// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an
-/// opened [`File`](super::File), which that converts, or any other value that the format's `to_writer` takes. Only tensors
-/// and the names that the format stores are saved: of a file, what else it says goes along by
-/// `WriteOptions::new().metadata(file.metadata()?.entries)`, and names can be embedded; see [`WriteOptions`].
+/// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an open
+/// [`File`](super::File), which converts it, or any other value that the format's `to_writer` takes. Only tensors and the
+/// names that the format stores are saved. To keep the metadata of a file, pass
+/// `WriteOptions::new().metadata(file.metadata()?.entries)`. Names can be embedded; see [`WriteOptions`].
 ///
 /// ```
 /// use tensorfile::{File, Tensor, TensorMap};
@@ -83,13 +83,13 @@ impl SaveOptions {
         self
     }
 
-    /// The most bytes that the tensors of one file may take: what has more is saved in shards.
+    /// Sets the maximum size of a file's tensors in bytes. Larger values are saved in shards.
     ///
-    /// The shards of `model.safetensors` are `model-00001-of-00003.safetensors` and so on, and beside them is
-    /// `model.safetensors.index.json`, which tells what tensor is where and is opened in place of the one file. The
-    /// tensors keep their order: a shard ends where the next tensor would be too much. A tensor that is too much by itself
-    /// has a shard of its own, and tensors that share their bytes in the format are all in the shard of the first. What
-    /// fits one file is saved as that, without an index.
+    /// The shards of `model.safetensors` are `model-00001-of-00003.safetensors` and so on. Next to them is the index,
+    /// `model.safetensors.index.json`, which lists the shard of each tensor and is opened instead of a single file. The
+    /// tensors keep their order: a shard ends before the tensor that would exceed the maximum. A tensor that is larger than
+    /// the maximum gets a shard of its own. Tensors that share bytes are in the same shard. A value that fits into one file
+    /// is saved as one file, without an index.
     ///
     /// ```
     /// use tensorfile::{File, SaveOptions, Tensor, TensorMap};
@@ -105,17 +105,16 @@ impl SaveOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # What is replaced when
+    /// # Replacing files
     ///
-    /// All files are written beside their places first, and what was there stays as it is until each is whole and on the
-    /// disk. Then the shards get their names, and the index the last of all. A set of another number of shards has other
-    /// names, so its index leads to it until the new index takes its place. Where the names are the same, the old index is
-    /// removed before the first shard is replaced: a crash or a failure in between leaves shards of both sets and no index,
-    /// never an index that leads to a mixture.
+    /// All files are written under temporary names first, and flushed to disk. Then the shards are renamed, and the index
+    /// last. An older set with another number of shards has other names, so the old index is valid until the new one
+    /// replaces it. If the names are the same, the old index is removed before the first shard is replaced. A crash in
+    /// between leaves shards of both sets and no index, but never an index of mixed shards.
     ///
-    /// Files of an older set are left alone, if they have other names: its shards, the file without shards,
-    /// `model.safetensors`, which programs may prefer to the index, and, where what is saved now fits one file, the index,
-    /// which still leads to the old shards.
+    /// Files of an older set with other names are not removed: its shards, and `model.safetensors`, which programs may
+    /// prefer to the index. If the value now fits into one file, the old index stays too and still refers to the old
+    /// shards.
     #[cfg(feature = "shards")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
@@ -127,8 +126,8 @@ impl SaveOptions {
     ///
     /// # Errors
     ///
-    /// As [`save`](super::save()); in shards also [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where the
-    /// format would store no names.
+    /// As [`save`](super::save()), and for shards [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the format
+    /// would store no names.
     pub fn save<T: Tensors + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<()> {
         self.save_tensors(path.as_ref(), &ByRef(value))
     }

@@ -236,7 +236,7 @@ impl<'f> FileTensor<'f> {
     fn blame(&self, error: impl Into<Error>) -> Error {
         let label = self.file.index.label(self.at);
         let error = error.into().in_tensor(label).in_format(self.file.format.name);
-        // A call that cannot be is not about the bytes.
+        // An invalid call has no offset in the file.
         if error.category() == Category::Call { error } else { self.file.place(error.at(self.span().start)) }
     }
 }
@@ -252,7 +252,7 @@ impl TensorData for FileTensor<'_> {
         if let Layout::Coo { .. } = self.layout() {
             return out.write_all(self.read()?.as_bytes());
         }
-        // An error of `out` that is one of the file is about the bytes that it was given.
+        // If `out` rejects the bytes, the file is malformed.
         let written = self.entry().write_to(&self.file.storage, out);
         written.map_err(|error| match Error::from(error) {
             error if error.category() == Category::File => self.blame(error).into(),

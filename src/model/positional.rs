@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_the_lengths_of_lists_and_what_is_absent() {
+    fn finds_the_lengths_of_lists_and_absent_options() {
         type Layers = (Option<Array1<f32>>, Vec<(Array2<f32>, Option<Array1<f32>>)>, Array2<f32>);
         for (shapes, expected) in [
             (&[&[1, 1][..]][..], "2"),

@@ -108,7 +108,7 @@ impl<'s> Serializer<'s> {
     /// If a value went on after an error.
     pub fn end(self) -> Result<()> {
         if self.failed {
-            let what = "a tensor was refused, and the value passed over it".to_owned();
+            let what = "a tensor was refused, and the value ignored the error".to_owned();
             return Err(ErrorKind::Message(what).into());
         }
         Ok(())

@@ -93,7 +93,7 @@ pub fn node_of<T: TensorFile + ?Sized>() -> Node {
     note = "`ArrayViewMut` and references can be written but not read; `#[tensor(write_only)]` on the struct leaves reading out"
 )]
 pub trait FromTensors<'de>: TensorFile + Sized {
-    /// Calls exactly one method of `source`, once, and makes the value of what that gives.
+    /// Calls exactly one method of `source`, once, and makes the value of its result.
     ///
     /// # Errors
     ///
@@ -156,10 +156,10 @@ pub trait Sink {
     /// Takes a struct: one value for each field of `def`.
     fn fields(&mut self, def: &'static StructDef, values: &[&dyn Store]) -> Result<()>;
 
-    /// Takes numbered items, of which the type does not tell how many there are.
+    /// Takes numbered items. The type does not determine their number.
     fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()>;
 
-    /// Takes numbered items, of which the type tells how many there are.
+    /// Takes a number of numbered items that the type determines.
     fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()>;
 
     /// Takes entries under the names that are their keys.

@@ -46,7 +46,7 @@ const PIECE: usize = 32 * 1024;
 
 /// Decodes a payload piece by piece.
 ///
-/// It holds one piece in memory, whatever sizes the file claims.
+/// It holds one piece in memory, regardless of the sizes in the file.
 pub(crate) struct Decoder<R> {
     bytes: Bytes<R>,
     big_endian: Option<usize>,

@@ -31,7 +31,7 @@ pub(crate) fn payload<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8
     Ok(bytes)
 }
 
-/// The longest list that is read, in bytes: names of 64 bytes for as many tensors as the default limits allow.
+/// The maximum length of the list in bytes: names of 64 bytes for the default limit of tensors.
 pub(crate) const LONGEST: u64 = 1 << 28;
 
 /// Parses the names of `count` tensors.

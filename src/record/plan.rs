@@ -19,7 +19,7 @@ pub struct Plan {
     /// All names, one after the other.
     names: String,
     tensors: Vec<Planned>,
-    /// The value has a name that was given, so it is no position.
+    /// The name was given, so it is stored even if it looks like a position.
     is_named: bool,
     /// The payload of the last tensor, if that is the list of names.
     embedded: Option<Vec<u8>>,

@@ -17,7 +17,7 @@ pub enum Sharing {
 /// 128 bits that differ if bytes differ: two hashes with random keys.
 pub(super) type Digest = [u64; 2];
 
-/// Computes a [`Digest`]. It does not depend on how the bytes are cut into pieces.
+/// Computes a [`Digest`], which does not depend on how the bytes are split into writes.
 #[derive(Clone)]
 pub(super) struct Digester([DefaultHasher; 2]);
 

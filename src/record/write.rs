@@ -167,7 +167,7 @@ impl TensorData for Checked<'_> {
     }
 }
 
-/// Passes on as many bytes as were planned.
+/// Passes on the planned number of bytes. More are an error.
 struct Counter<'a> {
     out: &'a mut dyn Write,
     planned: usize,

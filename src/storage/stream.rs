@@ -146,7 +146,7 @@ impl<R: Read> ReadAt for Stream<R> {
         while self.position < offset {
             let done = self.position - start;
             self.take(len - done).map(drop).map_err(|error| match error.kind() {
-                // The bytes up to the offset are what is missing.
+                // The bytes up to the offset are missing.
                 ErrorKind::Truncated { .. } => truncated(start, len, done),
                 _ => error,
             })?;

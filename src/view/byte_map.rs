@@ -4,7 +4,7 @@ use std::ops::Range;
 use crate::file::{File, FileTensor};
 use crate::tensor::Layout;
 
-/// The bytes of a file, counted: payload, and what lies before, between and after the payloads.
+/// Counts of the bytes of a file: payloads, and the bytes before, between and after them.
 ///
 /// `payload + before + between + after` is the length of the file.
 ///

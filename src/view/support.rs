@@ -1,4 +1,4 @@
-//! A collection with ties, and a sink that keeps what it receives, for the tests of views.
+//! Tensors with ties, and a sink that records tensors, for the tests of views.
 
 use std::io;
 

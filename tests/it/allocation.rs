@@ -1,4 +1,4 @@
-//! What writing and reading take from the allocator: never as much as a payload, or as a file only promises.
+//! The memory that writing and reading allocate: less than a payload, and less than a length that a file only states.
 
 use std::io::{self, Read};
 
@@ -11,7 +11,7 @@ use crate::support::u64s;
 const MIB: usize = 1 << 20;
 
 #[test]
-fn writing_takes_the_same_memory_whatever_the_size() {
+fn writing_takes_the_same_memory_for_any_size() {
     for format in ["btf", "ten"] {
         let write = |array: ArrayView2<f32>| match format {
             "btf" => btf::to_writer(io::sink(), &Arrays([array])),
@@ -79,7 +79,7 @@ fn reading_takes_the_arrays_and_little_more() {
 
 /// Files that promise far more than they hold.
 #[test]
-fn reading_does_not_allocate_what_a_file_only_promises() {
+fn reading_does_not_allocate_stated_lengths() {
     for (what, file) in promises() {
         let (name, _) = what.split_once(": ").unwrap();
         let Some(format) = FORMATS.iter().find(|format| format.name == name) else { continue };

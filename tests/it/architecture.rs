@@ -74,13 +74,13 @@ impl Source {
         first.trim_end_matches(".rs").to_owned()
     }
 
-    /// The names that stand behind `crate::`, each with what follows it.
+    /// Returns the paths that begin with `crate::`, without it.
     fn crate_paths(&self) -> BTreeSet<String> {
         paths_after(&self.code, "crate::")
     }
 }
 
-/// The paths that stand behind `prefix`, with lists in braces taken apart.
+/// Returns the paths that begin with `prefix`, without it. Lists in braces are expanded.
 fn paths_after(code: &str, prefix: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in code.match_indices(prefix) {
@@ -92,7 +92,7 @@ fn paths_after(code: &str, prefix: &str) -> BTreeSet<String> {
     found
 }
 
-/// Reads one path, or the list of paths in braces, at the beginning of `code`; returns what is behind it.
+/// Reads one path, or a list of paths in braces, at the beginning of `code`. Returns the rest.
 fn expand<'a>(code: &'a str, stem: &str, found: &mut BTreeSet<String>) -> &'a str {
     if let Some(mut rest) = code.strip_prefix('{') {
         while !rest.starts_with('}') {
@@ -209,7 +209,7 @@ fn folder_of(format: &str) -> PathBuf {
 }
 
 #[test]
-fn a_format_knows_no_other() {
+fn formats_do_not_import_each_other() {
     let formats: Vec<&str> = tensorfile::FORMATS.iter().map(|format| format.name).collect();
     let mut wrong = Vec::new();
     for source in sources() {
@@ -238,7 +238,7 @@ fn formats_have_the_same_files() {
 }
 
 #[test]
-fn only_the_format_module_tells_formats_apart() {
+fn only_the_format_module_names_formats() {
     for source in sources().iter().filter(|source| !source.path.starts_with("format")) {
         for format in tensorfile::FORMATS {
             let quoted = format!("\"{}\"", format.name);
@@ -250,7 +250,7 @@ fn only_the_format_module_tells_formats_apart() {
 }
 
 #[test]
-fn tensors_know_no_serde_arrays_or_files() {
+fn tensors_do_not_import_serde_arrays_or_files() {
     for source in sources().iter().filter(|source| source.path.starts_with("tensor")) {
         for foreign in ["serde::", "serde_bytes::", "ndarray::", "std::fs"] {
             assert!(!source.code.contains(foreign), "{} names {foreign}", source.path.display());
@@ -259,7 +259,7 @@ fn tensors_know_no_serde_arrays_or_files() {
 }
 
 #[test]
-fn arrays_are_known_to_the_edge_only() {
+fn only_the_edge_imports_ndarray() {
     for source in sources() {
         let is_edge = ["array", "file"].iter().any(|folder| source.path.starts_with(folder));
         assert!(is_edge || !source.code.contains("ndarray::"), "{} names ndarray", source.path.display());
@@ -273,7 +273,7 @@ fn serde_paths(code: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn serde_is_known_to_the_bridge_and_to_public_functions() {
+fn only_the_bridge_and_public_functions_import_serde() {
     /// Public functions whose bounds are serde's, and headers that are JSON.
     const ALLOWED: &[&str] = &["array/with.rs", "file/mod.rs", "file/shards/index.rs", "format/safetensors/header.rs"];
     for source in sources().iter().filter(|source| !source.path.starts_with("serde")) {
@@ -338,7 +338,7 @@ fn circle(folder: &Path, sources: &[Source]) -> Option<Vec<String>> {
             needs.entry(module.clone()).or_default().extend(needed.filter(|needed| *needed != module));
         }
     }
-    // Modules that need none of the rest are taken away until nothing is left, or only a circle.
+    // Removes modules that need none of the others, until nothing is left, or only circles.
     while let Some(done) = modules_without_needs(&needs) {
         needs.remove(&done);
         for needed in needs.values_mut() {
@@ -368,7 +368,7 @@ fn private_names_are_spelled_in_one_place() {
 }
 
 #[test]
-fn there_are_no_drawers_for_odds_and_ends() {
+fn no_file_is_a_collection_of_helpers() {
     for source in sources() {
         let name = source.path.file_stem().unwrap().to_string_lossy().into_owned();
         assert!(!["utils", "util", "helpers", "common", "misc"].contains(&name.as_str()), "{}", source.path.display());

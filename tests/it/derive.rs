@@ -1,4 +1,4 @@
-//! What the derive's code does: each attribute through formats that know tensors and through formats that do not.
+//! Derived implementations: each attribute in tensor files and in other serde formats.
 
 use std::fmt::Debug;
 
@@ -28,7 +28,7 @@ fn names<T: Serialize>(value: &T) -> Vec<String> {
     ten::from_slice::<TensorMap>(&ten_file(value)).unwrap().names().map(str::to_owned).collect()
 }
 
-/// The error that a file gives, without what the file has instead.
+/// Returns the error of a file, without the list of names in the file.
 fn error<T: DeserializeOwned + Debug>(file: &[u8]) -> String {
     let error = ten::from_slice::<T>(file).unwrap_err().to_string();
     error.split("; the file has").next().unwrap().to_owned()
@@ -66,7 +66,7 @@ fn fields_are_names_and_structs_are_prefixes() {
 }
 
 #[test]
-fn a_newtype_is_what_its_field_is() {
+fn newtypes_are_stored_as_their_field() {
     #[derive(TensorFile, Debug, PartialEq)]
     struct Scale(Array1<f64>);
 
@@ -141,7 +141,7 @@ fn rename_and_alias_read_whole_names() {
 }
 
 #[test]
-fn rename_all_spares_what_is_renamed() {
+fn rename_all_skips_renamed_fields() {
     #[derive(TensorFile, Debug, PartialEq)]
     #[tensor(rename_all = "camelCase")]
     struct Attention {
@@ -204,7 +204,7 @@ fn ones() -> Array1<f32> {
 }
 
 #[test]
-fn default_fills_in_what_is_missing() {
+fn default_fills_missing_tensors() {
     #[derive(TensorFile, Debug, PartialEq)]
     struct Norm {
         scale: Array1<f32>,

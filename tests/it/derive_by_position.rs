@@ -1,4 +1,4 @@
-//! Derived structs in files without names: what the dtypes and ranks tell is read, and nothing is guessed.
+//! Derived structs in files without names: fields are matched by dtype and rank, and never guessed.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ fn lists_of_structs_come_back_the_same() {
 }
 
 #[test]
-fn what_could_be_read_in_two_ways_is_refused() {
+fn ambiguous_files_are_refused() {
     #[derive(TensorFile, Debug)]
     struct Either {
         one: Option<Array1<f32>>,
@@ -181,5 +181,5 @@ fn a_refused_tensor_cannot_be_passed_over() {
     }
 
     let error = btf::to_vec(&Careless).unwrap_err();
-    assert_eq!(error.to_string(), "btf: a tensor was refused, and the value passed over it");
+    assert_eq!(error.to_string(), "btf: a tensor was refused, and the value ignored the error");
 }

@@ -217,7 +217,7 @@ fn a_file_that_shrinks_is_an_error_when_it_is_read_at_positions() {
 }
 
 #[test]
-fn saving_what_cannot_be_stored_leaves_the_old_file() {
+fn failed_saves_keep_the_old_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.btf");
     fs::write(&path, "old").unwrap();
@@ -309,7 +309,7 @@ mod load {
     }
 
     #[test]
-    fn the_rest_is_what_a_type_leaves() {
+    fn rest_returns_the_tensors_that_a_type_does_not_take() {
         for_every_format(|_, path| {
             let file = File::open(path).unwrap();
             assert_eq!(file.load::<Part>().unwrap().bias, array![1, -1]);

@@ -1,7 +1,6 @@
-//! Files of 20 GiB, most of which is a hole: opened, listed and sliced in little memory, whatever the format.
+//! Sparse files of 20 GiB, which are opened, listed and sliced in little memory in any format.
 //!
-//! The files take no room where the file system has holes. Where it has none, or on another system than Linux, this says
-//! so and passes.
+//! On file systems without sparse files, and on systems other than Linux, the tests print that they are skipped.
 
 use std::fs;
 use std::process::Command;
@@ -11,10 +10,10 @@ use tensorfile::{Backend, FORMATS, OpenOptions};
 use crate::support::huge::{GIB, write};
 use crate::support::interop::run;
 
-/// What opening, listing and slicing may add to the memory of the process.
+/// The memory that opening, listing and slicing may take.
 const BOUND: u64 = 64 << 20;
 
-/// The most memory that the process has had, in bytes.
+/// Returns the peak memory of the process in bytes.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

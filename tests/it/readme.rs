@@ -17,7 +17,7 @@ fn lists_the_formats() {
     let table = section("`tensorfile::FORMATS` -->", "<!-- end of formats -->");
     let mut rows = table.lines().map(|row| {
         let mut columns: Vec<&str> = row.split(" | ").collect();
-        // Who made the format is not in `FORMATS`.
+        // The origin of a format is not in `FORMATS`.
         columns.remove(2);
         columns.join(" | ")
     });

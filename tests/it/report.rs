@@ -1,4 +1,4 @@
-//! What a file and a type have in common: the report agrees with what reading does, and reads well.
+//! Load reports: their text, and that they agree with loading.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -405,7 +405,7 @@ gaps in lists:
 }
 
 #[test]
-fn what_many_items_have_alike_is_one_line() {
+fn equal_mismatches_of_items_are_one_line() {
     let mut file = "embed.weight: f32[2,2]; lm_head.weight: f32[2,2]".to_owned();
     for at in 0..32 {
         write!(file, "; layers.{at}.wieght: f32[2,2]; layers.{at}.bias: f32[{at}]").unwrap();

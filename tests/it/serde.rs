@@ -245,7 +245,7 @@ mod plain_types {
 
     #[test]
     fn a_key_with_dots_holds_a_tensor_and_nothing_else() {
-        // Where one key ends and the next begins could not be told when it is read.
+        // A reader could not tell where one key ends and the next begins.
         type Nested<T> = BTreeMap<&'static str, T>;
         let tensor = || Arrays(array![1.0_f32]);
         assert_eq!(contents(&Nested::from([("a.b", tensor())])), ["a.b: f32[1]"]);
@@ -260,7 +260,7 @@ mod plain_types {
     }
 
     #[test]
-    fn a_map_key_that_is_no_number_is_an_error() {
+    fn map_keys_must_be_numbers() {
         let file = ten_file(&BTreeMap::from([("one", Arrays(array![1.0_f32]))]));
         assert_eq!(
             message(ten::from_slice::<BTreeMap<u32, Arrays<Array1<f32>>>>(&file)),
@@ -296,7 +296,7 @@ mod plain_types {
         assert_eq!(
             ten::from_slice::<Model>(&file).unwrap(),
             Model { out_proj: Array1::default(0), ..model },
-            "as in other formats, unknown names are passed over"
+            "as in other formats, unknown names are ignored"
         );
     }
 
@@ -351,7 +351,7 @@ mod plain_types {
     }
 
     #[test]
-    fn what_is_no_tensor_is_refused_with_advice() {
+    fn refuses_values_that_are_not_tensors_with_advice() {
         #[derive(Serialize)]
         enum Choice {
             Unit,
@@ -419,7 +419,7 @@ mod plain_types {
     }
 
     #[test]
-    fn what_no_tensor_can_become_is_refused() {
+    fn refuses_types_that_are_not_tensors() {
         #[derive(Deserialize, Debug)]
         enum Choice {
             Unit,
@@ -491,7 +491,7 @@ mod other_formats {
     use super::*;
 
     #[test]
-    fn json_shows_what_a_tensor_is() {
+    fn json_contains_dtype_shape_and_bytes() {
         let tensor = Tensor::from_slice(&[1_i16, -2], [1, 2]).unwrap();
         assert_eq!(
             serde_json::to_string(&tensor).unwrap(),
@@ -710,7 +710,7 @@ mod memory_orders {
 
     use super::*;
 
-    /// Checks that an array is written as its elements in row-major order, whatever its memory is like.
+    /// Checks that an array is written in row-major order, regardless of its order in memory.
     #[track_caller]
     fn check<A: Element, S: Data<Elem = A>, D: Dimension>(what: &str, array: &ArrayBase<S, D>) {
         let elements: Vec<A> = array.iter().copied().collect();
@@ -727,7 +727,7 @@ mod memory_orders {
 
     /// Sends an array of every kind of memory order through [`check`].
     fn check_all<A: Element>(element: impl Fn(usize) -> A) {
-        // More elements than are gathered at once, and no multiple of that.
+        // More elements than are gathered at once, and not a multiple of that number.
         let array = Array3::from_shape_fn((7, 41, 61), |(a, b, c)| element((a * 41 + b) * 61 + c));
         check("row-major", &array);
         check("reversed axes", &array.t());
@@ -821,7 +821,7 @@ mod memory_orders {
 mod streams {
     use super::*;
 
-    /// A reader that yields so many bytes at a time.
+    /// A reader that returns a fixed number of bytes at a time.
     struct Steps<'a>(&'a [u8], usize);
 
     impl Read for Steps<'_> {
@@ -993,7 +993,7 @@ mod by_name {
     }
 
     #[test]
-    fn missing_tensors_are_named_with_what_there_is() {
+    fn missing_tensors_are_reported_with_the_names_in_the_file() {
         let mut m = Messages::default();
         let file = ten_file_of(&["decoder.bias", "encoder.weight", "encoder.bias"]);
         m.compare(
@@ -1101,7 +1101,7 @@ mod by_name {
         }
         assert!(file.is_empty(), "nothing is written");
         m.end();
-        // Where no names are stored, they do not matter.
+        // Formats without names accept duplicate names.
         assert_eq!(btf::from_slice::<Vec<Tensor>>(&btf::to_vec(&Twice(&["a", "a"])).unwrap()).unwrap().len(), 2);
     }
 }
@@ -1179,7 +1179,7 @@ mod by_position {
     }
 
     #[test]
-    fn what_does_not_fit_is_shown_with_the_slots() {
+    fn mismatches_are_reported_with_the_slots() {
         type Pair = Arrays<(Array1<f32>, Array2<u8>)>;
         let mut m = Messages::default();
         let file = |tensors: &[Tensor]| btf::to_vec(tensors).unwrap();
@@ -1293,7 +1293,7 @@ mod by_position {
     }
 
     #[test]
-    fn a_schema_nobody_took_is_forgotten() {
+    fn unused_schemas_are_dropped() {
         #[derive(Deserialize)]
         struct Outer {
             #[serde(flatten)]

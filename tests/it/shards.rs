@@ -82,7 +82,7 @@ fn shards_of_every_format_open_as_one_file() {
 }
 
 #[test]
-fn the_index_is_what_transformers_writes() {
+fn the_index_is_the_same_as_that_of_transformers() {
     let folder = tempfile::tempdir().unwrap();
     let index = save(folder.path(), format("ten"));
     let expected = r#"{
@@ -104,7 +104,7 @@ fn the_index_is_what_transformers_writes() {
 /// Shards as `safetensors` writes them, and the index as `transformers` does.
 #[cfg(feature = "safetensors")]
 #[test]
-fn reads_what_transformers_writes() {
+fn reads_shards_of_transformers() {
     let folder = tempfile::tempdir().unwrap();
     let metadata = || Some([("format".to_owned(), "pt".to_owned())].into_iter().collect());
     let numbers: Vec<u8> = [1.0_f32, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
@@ -145,7 +145,7 @@ fn reads_what_transformers_writes() {
 }
 
 #[test]
-fn what_fits_one_file_has_no_index() {
+fn a_single_file_has_no_index() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.ten");
     SaveOptions::new().max_shard_bytes(72).save(&path, &map()).unwrap();
@@ -180,7 +180,7 @@ fn lists_keep_their_order() {
 }
 
 #[test]
-fn errors_tell_the_shard() {
+fn errors_name_the_shard() {
     let folder = tempfile::tempdir().unwrap();
     let index = save(folder.path(), format("ten"));
     let shard = folder.path().join("model-00002-of-00003.ten");
@@ -214,7 +214,7 @@ fn saving_again_leaves_whole_sets() {
     assert_eq!(names(folder.path()), before);
     assert_eq!(File::open(&index).unwrap().load::<TensorMap>().unwrap(), map());
 
-    // The same names: what is open stays as it was, as the shards are other files.
+    // With the same names: an open file is unaffected, as its shards were replaced and not overwritten.
     let other: TensorMap = map().into_iter().rev().collect();
     options().save(&path, &other).unwrap();
     let new = File::open(&index).unwrap();
@@ -251,7 +251,7 @@ fn tied_tensors_stay_together() {
     }
 }
 
-/// Writes an index beside the shards of the map, with a change; returns why it does not open.
+/// Saves shards, changes their index, and returns the error of opening it.
 fn refused(change: impl FnOnce(&mut Value)) -> tensorfile::Error {
     let folder = tempfile::tempdir().unwrap();
     let index = save(folder.path(), format("ten"));
@@ -290,7 +290,7 @@ fn an_index_cannot_lead_out_of_its_folder() {
     for shard in ["../model.ten", "/etc/passwd", "", ".", "..", "a/b", "./a", "a\\b", "a\0b", "a/"] {
         let error = refused(|json| json["weight_map"]["new"] = json!(shard));
         let shard = shard.escape_debug();
-        let message = format!("`new` is said to be in `{shard}`, which is no name of a file beside the index");
+        let message = format!("`new` is said to be in `{shard}`, which is not the name of a file next to the index");
         assert_eq!((error.to_string(), error.category()), (message, Category::File));
     }
 }
@@ -329,7 +329,7 @@ fn malformed_indexes_are_refused() {
 }
 
 #[test]
-fn an_index_is_known_by_its_name_or_by_what_is_in_it() {
+fn an_index_is_recognized_by_name_or_content() {
     let folder = tempfile::tempdir().unwrap();
     let index = save(folder.path(), format("ten"));
     let renamed = folder.path().join("checkpoint");
@@ -350,7 +350,7 @@ fn metadata_is_that_of_the_index_and_of_the_shards() {
     let metadata = File::open(&index).unwrap().metadata().unwrap();
     let entries: Vec<_> = metadata.entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(entries, ["format=pt", "nested={\"a\":[1]}", "total_parameters=18"]);
-    assert_eq!(metadata.warnings, ["the index tells of 1000 bytes, but the tensors have 72"]);
+    assert_eq!(metadata.warnings, ["the index states 1000 bytes, but the tensors have 72"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Statistics and histograms, compared with results by hand and with plain sums.
+//! Statistics and histograms, compared with literal results and with plain sums.
 
 #![allow(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "small numbers, and any bits")]
 

@@ -1,4 +1,4 @@
-//! Links the crate and uses none of its formats on a value.
+//! Links the crate without reading or writing a value.
 
 fn main() {
     println!("{} formats", tensorfile::FORMATS.len());

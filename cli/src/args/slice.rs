@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn display_is_what_was_parsed() {
+    fn displays_the_parsed_text() {
         for text in ["0:8, :", "::-1, 3", "..., 2:", ":5:2"] {
             assert_eq!(text.parse::<Slice>().unwrap().to_string(), text);
         }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_what_controls_a_terminal() {
+    fn escapes_control_characters() {
         assert!(matches!(escape("layers.0.gewicht_ä"), Cow::Borrowed(_)));
         assert_eq!(escape("a\u{1b}[2J\n\u{202e}b"), "a\\u{1b}[2J\\n\\u{202e}b");
     }

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn suggests_only_what_is_near() {
+    fn suggests_similar_names_only() {
         let known = ["rename", "skip", "default", "shape", "cast", "alias"];
         for (word, expected) in [
             ("name", Some("rename")),

@@ -21,7 +21,7 @@ pub(super) const TOTAL: &str = "total_size";
 const METADATA: &str = "metadata";
 pub(super) const WEIGHT_MAP: &str = "weight_map";
 
-/// Which tensor is in which file.
+/// The file of each tensor, and metadata.
 #[derive(Debug, Default)]
 pub(in crate::file) struct ShardIndex {
     /// The text of each value, which may be any JSON.
@@ -39,7 +39,7 @@ impl ShardIndex {
             Some((tensor, shard)) => {
                 let shard = shard.escape_debug();
                 Err(malformed(format!(
-                    "`{tensor}` is said to be in `{shard}`, which is no name of a file beside the index"
+                    "`{tensor}` is said to be in `{shard}`, which is not the name of a file next to the index"
                 )))
             }
             None if index.weight_map.is_empty() => Err(malformed("the index of shards lists no tensors".to_owned())),
@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for ShardIndex {
     }
 }
 
-/// An object without a key that comes twice.
+/// An object with distinct keys.
 struct Entries<V>(PhantomData<V>);
 
 impl<V> Entries<V> {

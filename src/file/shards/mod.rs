@@ -1,4 +1,4 @@
-//! Checkpoints in several files, with an index of JSON that tells which tensor is in which.
+//! Checkpoints in several files, with a JSON index that lists the file of each tensor.
 //!
 //! ```text
 //! model-00001-of-00002.safetensors
@@ -8,14 +8,14 @@
 //!
 //! # Specification
 //!
-//! There is none; it is what `transformers` and `huggingface_hub` write, and others read, of safetensors. We write and
-//! read it of every format that stores names.
+//! There is none. `transformers` and `huggingface_hub` write such indexes of safetensors files. We read and write them for
+//! every format that stores names.
 //!
 //! # Deviations
 //!
-//! - Whoever else reads such an index looks for the tensors that it lists, and never sees another one. We refuse a shard
-//!   that has more: it belongs to another index.
-//! - A name twice, which readers of JSON mostly let the later one win, is an error.
+//! - Other readers ignore tensors that the index does not list. We refuse a shard with such a tensor: it belongs to another
+//!   index.
+//! - Two entries of the same name are an error. In most JSON readers the later one wins.
 
 mod index;
 mod open;

@@ -10,7 +10,7 @@ use crate::limits::Limits;
 use crate::record::{FileMetadata, Index};
 use crate::storage::{FileStorage, Joined};
 
-/// The longest index that is read, in bytes: a hundred thousand tensors take ten million.
+/// The maximum length of an index in bytes. 100,000 tensors take about 10 MB.
 const LONGEST: u64 = 1 << 27;
 
 /// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
@@ -21,7 +21,7 @@ pub(in crate::file) fn is_index(storage: &FileStorage, path: &Path, has_format: 
     }
     let mut begin = [0; 64];
     let len = storage.read_some(0, &mut begin)?;
-    // A format may well begin with a number whose first byte is a brace, but then comes a zero.
+    // A binary format may begin with a number whose first byte is a brace, but such a number has a zero byte.
     let is_json = begin[..len].trim_ascii_start().starts_with(b"{") && !begin[..len].contains(&0);
     if !is_json || has_format || storage.len() > LONGEST {
         return Ok(false);
@@ -101,9 +101,9 @@ fn metadata_of(entries: IndexMap<String, Box<RawValue>>, files: &[File]) -> File
     for (key, value) in entries {
         if key != TOTAL {
             metadata.entries.insert(key, text(&value));
-        } else if value.get().parse::<u64>().is_ok_and(|told| told > total) {
-            // Less is fine: bytes that tensors share are mostly told once.
-            metadata.warnings.push(format!("the index tells of {value} bytes, but the tensors have {total}"));
+        } else if value.get().parse::<u64>().is_ok_and(|stated| stated > total) {
+            // Less is fine: most writers count shared bytes once.
+            metadata.warnings.push(format!("the index states {value} bytes, but the tensors have {total}"));
         }
     }
     metadata
@@ -126,7 +126,7 @@ pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<Fi
             match metadata.entries.get(&key) {
                 None => drop(metadata.entries.insert(key, value)),
                 Some(kept) if *kept == value => {}
-                Some(_) => metadata.warnings.push(format!("{name}: its `{key}` is another one, which is passed over")),
+                Some(_) => metadata.warnings.push(format!("{name}: its `{key}` differs and is ignored")),
             }
         }
     }

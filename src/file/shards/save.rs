@@ -16,7 +16,7 @@ pub(in crate::file) struct Split {
     plan: Plan,
     shard_of: Vec<usize>,
     shards: usize,
-    /// The bytes of all tensors. Those that are shared count once.
+    /// The bytes of all tensors. Shared bytes count once.
     bytes: u64,
 }
 
@@ -139,7 +139,7 @@ fn shard_name(path: &Path, at: usize, shards: usize) -> Result<String> {
 mod tests {
     use super::*;
 
-    /// The shards of tensors that take so many bytes, or share those of an earlier one.
+    /// Assigns tensors, given by their length or by the earlier tensor whose bytes they share.
     fn shards(tensors: &[Result<u64, usize>], max_bytes: u64) -> (Vec<usize>, u64) {
         let payload = |(at, tensor): (usize, &Result<u64, usize>)| {
             tensor.map_or_else(|owner| (tensors[owner].unwrap(), owner), |bytes| (bytes, at))

@@ -38,7 +38,7 @@ impl IndexReader for Reader {
     }
 }
 
-/// Checks that the file continues to `end`, which is not known of a stream before.
+/// Checks that the file continues to `end`. The length of a stream is not known before.
 fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
     match file.file_len() {
         Some(len) if len < end => Err(Error::new(ErrorKind::Truncated { needed: end - len, left: 0 }).at(len)),

@@ -90,10 +90,10 @@ impl Family {
 /// The length of root offset and identifier, after which the header is injected.
 pub(super) const BEFORE_HEADER: u64 = 8;
 
-/// The length of the shortest file: ExecuTorch reads as many bytes before it looks at them.
+/// The minimum length of a file: ExecuTorch reads this many bytes before it looks at them.
 pub(super) const HEAD: usize = 64;
 
-/// The length of the longest flatbuffer: offsets in it are signed numbers of 32 bits.
+/// The maximum length of a flatbuffer, whose offsets are signed 32-bit numbers.
 pub(super) const MAX_FLATBUFFER: u64 = i32::MAX as u64;
 
 /// The frame of a file: the places of its flatbuffer and of its segments.

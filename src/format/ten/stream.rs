@@ -37,7 +37,7 @@ impl<W: Write> Encoder<W> {
         Self { writer }
     }
 
-    /// Writes one tensor under a name of up to 8 bytes. An empty name is no name.
+    /// Writes one tensor under a name of up to 8 bytes. An empty name means that the tensor has none.
     ///
     /// Elements of an array in memory order are not copied before they are written.
     ///

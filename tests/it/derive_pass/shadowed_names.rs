@@ -1,4 +1,4 @@
-//! The generated code does not look at what is in scope.
+//! The generated code does not depend on names in scope.
 
 #![no_implicit_prelude]
 #![allow(dead_code, non_camel_case_types)]

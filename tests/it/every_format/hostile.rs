@@ -1,4 +1,4 @@
-//! Files that nobody meant: an error or a value, never a panic, and no more memory than the file is worth.
+//! Damaged files: reading returns an error or a value, never panics, and takes memory in proportion to the file.
 
 use tensorfile::{Category, FORMATS, Format, TensorMap, WriteOptions};
 
@@ -6,10 +6,10 @@ use super::packed_samples;
 use crate::support::Dribble;
 use crate::support::memory::peak;
 
-/// What reading may take beside what the file is worth: the buffer of a stream, and the first piece of a payload.
+/// Memory that reading may take besides: the buffer of a stream, and the first piece of a payload.
 const BUFFERS: usize = (256 << 10) + (1 << 20) + (64 << 10);
 
-/// Reads a file both ways, and checks that they agree and that it does no harm. Returns the value, if it is one.
+/// Reads a file from memory and from a stream, and checks that the results agree. Returns the value, if it is one.
 #[track_caller]
 fn read(format: &Format, file: &[u8], what: &str) -> Option<TensorMap> {
     let what = format!("{}, {what}", format.name);
@@ -38,7 +38,7 @@ fn all_samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
     [super::samples(format), packed_samples(format)].concat()
 }
 
-/// Checks that a value is whole: its tensors are what they say, and what is written of it is read as it.
+/// Checks that the tensors of a value are valid, and that it is the same after writing and reading.
 #[track_caller]
 fn check(format: &Format, map: &TensorMap, what: &str) {
     for (_, tensor) in map {
@@ -60,7 +60,7 @@ fn every_cut() {
                 let Some(read) = read(format, &file[..len], &format!("cut at {len} of {}", file.len())) else {
                     continue;
                 };
-                // What comes of a part is the beginning of the whole.
+                // A cut file has the first tensors of the whole file.
                 assert!(read.len() <= map.len());
                 for ((_, read), (_, whole)) in read.iter().zip(&map) {
                     assert_eq!(read, whole, "{}, cut at {len}", format.name);

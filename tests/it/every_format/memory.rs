@@ -30,8 +30,7 @@ fn a_stream_is_written_without_a_copy_and_read_with_no_more_than_two() {
         assert!(used < BUFFERS, "{}: writing took {used} bytes", format.name);
         let file = format.to_vec(&map, &WriteOptions::new()).unwrap();
         let (read, used) = peak(|| format.from_reader(&file[..]).unwrap());
-        // Where the index comes last, or the names do, all is held until then; but no more than that, and not after it
-        // was taken.
+        // A file whose index or names come last is held in memory until then, but only once.
         assert!(used < bytes * 9 / 4 + BUFFERS, "{}: reading took {used} bytes for {bytes}", format.name);
         assert!(read == map);
     }

@@ -1,4 +1,4 @@
-//! What every format must do, driven by the table of formats: a new row is tested without a new test.
+//! Tests of every row of the table of formats. A new row needs no new test.
 
 mod hostile;
 mod memory;
@@ -15,19 +15,19 @@ fn sparse() -> Tensor {
     CooTensor::new([3, 300], vec![0, 1, 2, 299, 1, 0], vec![1.5_f32, -2.0, 0.25]).unwrap().to_tensor()
 }
 
-/// Whether a format stores `name` for the tensor at position `at`.
+/// Returns `true` if a format stores `name` for the tensor at position `at`.
 fn stores_name(format: &Format, name: &str, at: usize) -> bool {
     let is_position = name == at.to_string();
     is_position || format.max_name.is_none_or(|most| name.len() <= most && (1..).contains(&name.len()))
 }
 
-/// Whether a format holds such a map: some hold a given number of tensors, and no names.
+/// Returns `true` if a format can store a map. Some store a fixed number of tensors, or no names.
 fn holds(format: &Format, map: &TensorMap) -> bool {
     let mut names = map.names().enumerate();
     format.max_tensors.is_none_or(|count| map.len() == count && names.all(|(at, name)| stores_name(format, name, at)))
 }
 
-/// The file of a map, with its names in the format's own place if it has one for all of them.
+/// Returns the file of a map. Its names are embedded if the format cannot store all of them.
 fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
     let own = map.names().enumerate().all(|(at, name)| stores_name(format, name, at));
     let file = if own {

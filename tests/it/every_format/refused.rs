@@ -1,4 +1,4 @@
-//! What a format cannot store is an error that names the tensor, before anything is written.
+//! Tensors that a format cannot store are an error that names the tensor, before anything is written.
 
 use tensorfile::{Category, Dtype, ErrorKind, FORMATS, Format, TensorMap, WriteOptions};
 

@@ -1,4 +1,4 @@
-//! What is written is read again, the same, by every way in and out.
+//! Round trips of values through every way to write and to read.
 
 use tensorfile::{Dtype, FORMATS, Format, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
 
@@ -21,7 +21,7 @@ const SHAPES: &[&[usize]] = &[
     &[0, 0, 0, 0],
 ];
 
-/// Checks that a file is what a map is, whichever way it is read.
+/// Checks that every way to read a file returns the map.
 #[track_caller]
 fn assert_reads(format: &Format, file: &[u8], map: &TensorMap, what: &str) {
     assert_eq!(format.from_slice(file).unwrap(), *map, "{}, {what}", format.name);

@@ -163,7 +163,7 @@ fn laid_out(offsets: &[u64], records: &[(usize, Vec<u8>)]) -> Vec<u8> {
     let mut file = u64s(&[offsets.len() as u64]);
     file.extend(u64s(offsets));
     for (at, record) in records {
-        // Gaps are no zeros, so that nobody can take them for padding.
+        // Gaps are not zeros, so they cannot be mistaken for padding.
         file.resize((*at).max(file.len()), 0xaa);
         file.splice(*at.., record.iter().copied());
     }
@@ -270,7 +270,7 @@ fn embedded_names_are_one_more_tensor() {
 }
 
 #[test]
-fn a_list_of_names_must_be_whole() {
+fn lists_of_names_must_be_complete() {
     let names_at = 104;
     let mut messages = Messages::default();
     for (what, edit, expected) in [

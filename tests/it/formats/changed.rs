@@ -135,7 +135,7 @@ fn a_list_that_grows_is_an_error() {
     );
 }
 
-/// A tensor by the private names, of as many bytes as the pass says.
+/// A tensor that uses the private names, whose length depends on the pass.
 struct Forged {
     passes: Cell<usize>,
     payloads: [&'static [u8]; 2],
@@ -193,7 +193,7 @@ fn a_payload_of_another_length_is_an_error() {
     }
 }
 
-/// A writer that takes so many bytes and then fails.
+/// A writer that fails after a number of bytes.
 struct Full<'a> {
     written: &'a mut Vec<u8>,
     room: usize,
@@ -254,7 +254,7 @@ fn a_writer_that_cannot_flush_is_reported() {
 }
 
 #[test]
-fn what_cannot_be_stored_leaves_the_writer_untouched() {
+fn unsupported_tensors_leave_the_writer_untouched() {
     struct Untouched;
 
     impl Write for Untouched {
@@ -304,7 +304,7 @@ impl Serialize for Failing {
 }
 
 #[test]
-fn a_plan_tells_the_length_and_writes_the_same_file() {
+fn a_plan_has_the_length_and_writes_the_same_file() {
     let value = Arrays((array![1_u8, 2, 3], array![[1.0_f64]]));
     for embed in [false, true] {
         let options = btf::Options::new().embed_names(embed);

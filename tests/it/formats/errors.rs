@@ -1,4 +1,4 @@
-//! What an error tells beside its message: the kind, whose fault it is, the tensor and the place.
+//! Errors of reading: kind, category, tensor and offset, in addition to the message.
 
 use std::error::Error as _;
 
@@ -15,7 +15,7 @@ fn file() -> Vec<u8> {
 }
 
 #[test]
-fn an_error_tells_whose_fault_it_is_and_where() {
+fn errors_have_a_category_and_an_offset() {
     let cut = btf::from_slice::<TensorMap>(&file()[..42]).unwrap_err();
     assert!(matches!(cut.kind(), ErrorKind::Truncated { needed: 3, left: 2 }));
     assert_eq!((cut.category(), cut.tensor(), cut.offset()), (Category::File, Some("#0"), Some(40)));

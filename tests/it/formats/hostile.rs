@@ -61,7 +61,7 @@ fn model() -> Model {
     }
 }
 
-/// How a format is read.
+/// The functions that read a format.
 trait Read {
     fn slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T>;
     fn stream<T: DeserializeOwned>(file: &[u8]) -> Result<T>;

@@ -3,7 +3,7 @@ use tensorfile::{Arrays, Dtype, Layout, Limits, Tensor, TensorInfo, TensorMap, T
 
 use crate::support::{Dribble, Messages, hex};
 
-/// What numpy saves for `np.array([[1, 2, 3], [4, 5, 6]], "<i2")`.
+/// The file that numpy saves for `np.array([[1, 2, 3], [4, 5, 6]], "<i2")`.
 fn golden() -> Vec<u8> {
     let mut file = hex("93 4e 55 4d 50 59 01 00 76 00");
     file.extend(b"{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }");
@@ -124,7 +124,7 @@ fn fortran_order_is_read_as_strides() {
 }
 
 #[test]
-fn what_is_not_an_array_of_numbers_is_an_error() {
+fn rejects_arrays_without_numbers() {
     let mut messages = Messages::default();
     let mut compare = |what: &str, file: Vec<u8>, expected: &str| {
         let stream = npy::from_reader::<TensorMap>(&file[..]);
@@ -190,7 +190,7 @@ fn what_is_not_an_array_of_numbers_is_an_error() {
 }
 
 #[test]
-fn promises_and_limits_are_checked() {
+fn stated_lengths_and_limits_are_checked() {
     let mut messages = Messages::default();
     messages.compare(
         "cut",
@@ -212,7 +212,7 @@ fn promises_and_limits_are_checked() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_refused() {
+fn refuses_unsupported_tensors() {
     let mut messages = Messages::default();
     let one = || array![1_u8];
     messages.compare(

@@ -123,7 +123,7 @@ fn stored_members_are_borrowed_and_aligned() {
         let offset = view.as_bytes().as_ptr() as usize - file.as_ptr() as usize;
         assert_eq!((offset % 64, view.as_bytes()), (0, tensors[name].as_bytes()), "{name}");
     }
-    // What is packed cannot be borrowed.
+    // A compressed tensor cannot be borrowed.
     assert!(npz::from_slice::<BTreeMap<String, TensorView<'_>>>(&deflated().1).is_err());
 }
 
@@ -194,7 +194,7 @@ fn every_bit_of_packed_members_may_be_flipped() {
 }
 
 #[test]
-fn what_an_archive_may_not_be_is_an_error() {
+fn rejects_unsupported_archives() {
     let mut messages = Messages::default();
     let mut compare = |what: &str, file: &[u8], expected: &str| {
         messages.compare(what, npz::from_slice::<TensorMap>(file), expected);
@@ -263,7 +263,7 @@ fn members_of_one_name_are_refused() {
 }
 
 #[test]
-fn limits_hold_for_what_is_packed() {
+fn limits_apply_to_compressed_members() {
     let zeros: TensorMap = [("x", Tensor::from_slice(&[0_u8; 100_000], [100_000]).unwrap())].into_iter().collect();
     let file = npz::Options::new().compress(true).to_vec(&zeros).unwrap();
     let mut messages = Messages::default();
@@ -281,7 +281,7 @@ fn limits_hold_for_what_is_packed() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_refused() {
+fn refuses_unsupported_tensors() {
     let mut messages = Messages::default();
     let blob =
         |name: &str| -> TensorMap { [(name, Tensor::new(TensorInfo::blob(1), &[1]).unwrap())].into_iter().collect() };

@@ -66,7 +66,7 @@ const FT01: &str = "
     07 08                   | 150 the blob
 ";
 
-/// What ExecuTorch 0.6 wrote: two tensors in one segment, and a blob.
+/// A file as ExecuTorch 0.6 wrote it: two tensors in one segment, and a blob.
 const EARLY: &str = "
     48 00 00 00 46 54 30 31 | 00 the root table at 48, FT01
     46 48 30 31 28 00 00 00 | 08 FH01, a header of 40
@@ -172,7 +172,7 @@ const DATA_V1: &str = "
     01 00 ff ff 00 01       | 120 1, -1, 256
 ";
 
-/// The RFC's version 2: no tensor, but what it says of its model.
+/// The RFC's version 2: no tensors, but a description of the model.
 const DATA_V2: &str = "
     38 00 00 00 44 54 30 31 | 00 the root table at 38, DT01
     65 68 30 30 20 00 00 00 | 08 eh00, a header of 32
@@ -211,7 +211,7 @@ fn map<const N: usize>(tensors: [(&str, Tensor); N]) -> TensorMap {
     tensors.into_iter().collect()
 }
 
-/// The files above, each with what it holds.
+/// The files above, each with its contents.
 fn golden() -> [(&'static str, Vec<u8>, TensorMap); 3] {
     let (w, x) = (w(), Tensor::from_slice(&[1.5_f64], []).unwrap());
     [
@@ -251,7 +251,7 @@ fn writes_three_generations() {
 }
 
 #[test]
-fn tells_what_a_file_says_of_itself() {
+fn reads_metadata() {
     let metadata = |file: &[u8]| {
         let metadata = ptd::metadata(file).unwrap();
         let numbers = (metadata.schema_version, metadata.tensor_alignment, metadata.segments);
@@ -575,7 +575,7 @@ fn survives_cuts_and_flips_everywhere() {
 #[test]
 fn reads_headers_of_any_length() {
     let file = hex(FT01);
-    // 42 is what the C++ writer makes of an alignment of 3: the flatbuffer is not aligned in the file.
+    // The C++ writer turns an alignment of 3 into 42, so the flatbuffer is not aligned in the file.
     for header in [40, 42, 48, 64, 128] {
         for length in [40, 41] {
             let number = |number: usize| (number as u64).to_le_bytes();
@@ -626,7 +626,7 @@ fn keeps_shared_bytes_shared() {
 }
 
 #[test]
-fn shares_what_is_the_same_memory() {
+fn stores_shared_memory_once() {
     let array = ArcArray1::from(vec![1.0_f32, 2.0, 3.0]);
     let shared = Arrays([array.clone(), array.clone(), array.slice_move(ndarray::s![..2])]);
     let file = ptd::to_vec(&shared).unwrap();
@@ -850,7 +850,7 @@ fn memory_orders_go_both_ways() {
     }
     let Arrays(view) = ptd::from_slice::<Arrays<ndarray::ArrayView4<'_, f32>>>(&kept).unwrap();
     assert_eq!(view.strides(), image.0.strides());
-    // A tensor in memory order is put into row-major order unless told otherwise.
+    // Tensors are written in row-major order by default.
     assert_eq!(ptd::to_vec(&map).unwrap(), row_major);
     assert_eq!(Options::new().keep_dim_order(true).to_vec(&map).unwrap(), kept);
 
@@ -899,7 +899,7 @@ fn segments_hold_groups() {
 }
 
 #[test]
-fn refuses_what_it_cannot_store() {
+fn refuses_unsupported_tensors() {
     let mut messages = Messages::default();
     let sparse = CooTensor::<f32>::new([2], vec![1], vec![1.0]).unwrap();
     let expected = "ptd: tensor `0`: cannot store a sparse tensor; ptd stores dense tensors";
@@ -957,7 +957,7 @@ fn a_flatbuffer_that_refers_to_itself_again_and_again_is_refused_at_once() {
     assert_eq!(message(ptd::from_slice::<TensorMap>(&flat(3, 2))), expected);
 }
 
-/// A file of entries that are all the same table, with a name of so many letters.
+/// Returns a file whose entries are all the same table, with a name of `name` letters.
 fn flat(name: u32, entries: u32) -> Vec<u8> {
     let entry = 0x54 + 4 * entries;
     let end = entry + 12 + name + 1;
@@ -998,7 +998,7 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn reads_and_writes_what_executorch_writes() {
+fn reproduces_files_of_executorch() {
     let counted: Vec<u8> = (0..24).collect();
     let tensor = |dtype, shape: &[usize], bytes: &[u8]| Tensor::new(TensorInfo::new(dtype, shape), bytes).unwrap();
     let transposed =

@@ -57,7 +57,7 @@ fn of_all_dtypes() -> Vec<(Tag, Dtype)> {
     ]
 }
 
-/// What the crate reads.
+/// Reads a file with the `safetensors` crate.
 fn by_the_crate(file: &[u8]) -> Result<HashMap<String, Tensor>, String> {
     let read = SafeTensors::deserialize(file).map_err(|error| error.to_string())?;
     let dtypes = of_all_dtypes();
@@ -209,7 +209,7 @@ fn json_may_be_written_in_other_ways() {
 }
 
 #[test]
-fn tells_what_is_wrong_with_a_file() {
+fn reports_malformed_files() {
     let of = |tensors: &str| file(&format!("{{{tensors}}}"), &[0; 16]);
     let entry = |dtype: &str, shape: &str, offsets: &str| {
         format!(r#"{{"dtype":"{dtype}","shape":[{shape}],"data_offsets":[{offsets}]}}"#)
@@ -236,7 +236,7 @@ fn tells_what_is_wrong_with_a_file() {
             file(&"{\"a\":".repeat(100_000), &[]),
             "the header cannot be read: EOF while parsing a value (at byte 500007)",
         ),
-        // What the file says of itself.
+        // Metadata.
         (
             of(r#""__metadata__":7"#),
             "the header cannot be read: invalid type: integer `7`, expected an object (at byte 24)",
@@ -352,7 +352,7 @@ fn sizes_that_overflow_are_malformed_but_for_zero_dims() {
     assert!(by_the_crate(&zero).unwrap_err().starts_with("overflow"));
 }
 
-/// Damages a file in many ways: we read what the crate reads, and as it does, but for the deviations.
+/// Damages a file in many ways, and checks that we agree with the `safetensors` crate, except for the deviations.
 #[test]
 fn agrees_with_the_crate() {
     let wide = Tensor::from_slice(&[1_u8, 0, 1], [3]).unwrap();
@@ -396,7 +396,7 @@ fn limits_hold() {
 }
 
 #[test]
-fn refuses_what_it_cannot_store() {
+fn refuses_unsupported_tensors() {
     let one = |name: &str, tensor| [(name, tensor)].into_iter().collect::<TensorMap>();
     let empty = |shape: &[usize]| Tensor::from_slice::<u8>(&[], shape).unwrap();
     let mut messages = Messages::default();
@@ -432,7 +432,7 @@ fn refuses_what_it_cannot_store() {
 }
 
 #[test]
-fn what_is_aligned_is_borrowed() {
+fn borrows_aligned_tensors() {
     // In memory that begins at a multiple of 8, as that of a mapped file does.
     let mut words = [0_u64; 64];
     let file = safetensors::to_vec(&Arrays((array![1.0_f64, 2.0], array![7_u8]))).unwrap();
@@ -458,7 +458,7 @@ fn what_is_aligned_is_borrowed() {
 }
 
 #[test]
-fn what_is_shared_is_stored_for_each_name() {
+fn shared_bytes_are_stored_for_each_name() {
     let shared = array![1_u8, 2, 3].into_shared();
     let file = safetensors::to_vec(&Arrays((shared.clone(), shared))).unwrap();
     assert!(file.ends_with(&[1, 2, 3, 1, 2, 3]));

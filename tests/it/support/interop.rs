@@ -1,6 +1,6 @@
 //! Foreign software, which `tests/interop/setup.sh` installs into `target/interop` or `$TENSORFILE_INTEROP`.
 //!
-//! Where it is missing, tests print that they are skipped.
+//! Tests print that they are skipped if it is missing.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -64,7 +64,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Returns the result of a call, and the most bytes that it held at once.
+/// Returns the result of a call, and its peak memory in bytes.
 pub fn peak<T>(call: impl FnOnce() -> T) -> (T, usize) {
     let before = NOW.get();
     PEAK.set(before);
