@@ -8,7 +8,7 @@ use crate::tensor::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
 #[derive(Debug, Clone, Copy)]
 struct Encoding {
     mantissa_bits: u32,
-    bias: i32,
+    bias: u32,
     special: Special,
 }
 
@@ -73,7 +73,7 @@ encodings! {
 }
 
 const SIGN: u8 = 0x80;
-const F32_BIAS: i32 = 127;
+const F32_BIAS: u32 = 127;
 const F32_MANTISSA_BITS: u32 = f32::MANTISSA_DIGITS - 1;
 
 // Functions called for each element are inlined and have no branches, so that many elements are done at once.
@@ -140,9 +140,8 @@ impl Encoding {
 
     /// Returns the exponent of the smallest normal number, with the bias of an `f32`.
     #[inline]
-    #[expect(clippy::cast_sign_loss, reason = "no bias is as large as that of an `f32`")]
     fn smallest_exponent(self) -> u32 {
-        (F32_BIAS + 1 - self.bias) as u32
+        F32_BIAS + 1 - self.bias
     }
 
     /// Returns the number of mantissa bits that an `f32` has more.
@@ -212,7 +211,7 @@ mod tests {
                 let exponent = i32::from(bits >> encoding.mantissa_bits);
                 let fraction = f32::from(bits % (1 << encoding.mantissa_bits)) / steps;
                 let whole = if exponent == 0 { 0.0 } else { 1.0 };
-                let number = (whole + fraction) * 2.0_f32.powi(exponent.max(1) - encoding.bias);
+                let number = (whole + fraction) * 2.0_f32.powi(exponent.max(1) - encoding.bias.cast_signed());
                 assert_eq!(encoding.decode(bits), number, "{encoding:?} {bits:#x}");
                 assert!(bits == 0 || encoding.decode(bits | SIGN) == -number, "{encoding:?} -{bits:#x}");
             }

@@ -40,7 +40,6 @@ impl SmallFloat for bf16 {
 }
 
 /// Returns the upper 16 bits. Shifted with their sign, they fit the instructions that pack 32 bits into 16.
-#[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "bits, not a number")]
 fn upper_half(bits: u32) -> u16 {
-    ((bits as i32) >> 16) as i16 as u16
+    ((bits.cast_signed() >> 16) as i16).cast_unsigned()
 }
