@@ -117,7 +117,12 @@ impl Caster {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn writer<W: io::Write>(&mut self, out: W) -> CastWriter<'_, W> {
-        CastWriter::new(self, out)
+        self.writer_after(0, out)
+    }
+
+    /// Returns a writer as [`writer`](Self::writer), which passes on the first `skip` bytes as they are.
+    pub(crate) fn writer_after<W: io::Write>(&mut self, skip: usize, out: W) -> CastWriter<'_, W> {
+        CastWriter::new(self, skip, out)
     }
 
     /// Returns the counts of the elements that were cast so far, and of those that changed.

@@ -11,19 +11,26 @@ const PIECE: usize = 8192;
 #[derive(Debug)]
 pub struct CastWriter<'a, W> {
     caster: &'a mut Caster,
+    /// The number of bytes that are yet to be passed on as they are.
+    skip: usize,
     cast: Vec<u8>,
     out: W,
 }
 
 impl<'a, W: Write> CastWriter<'a, W> {
-    pub(super) fn new(caster: &'a mut Caster, out: W) -> Self {
-        Self { caster, cast: Vec::new(), out }
+    pub(super) fn new(caster: &'a mut Caster, skip: usize, out: W) -> Self {
+        Self { caster, skip, cast: Vec::new(), out }
     }
 }
 
 impl<W: Write> Write for CastWriter<'_, W> {
     /// Casts and writes up to one piece. After an error, the results of that piece are written in part or not at all.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.skip > 0 {
+            let written = self.out.write(&bytes[..bytes.len().min(self.skip)])?;
+            self.skip -= written;
+            return Ok(written);
+        }
         let piece = &bytes[..bytes.len().min(PIECE * self.caster.from.block_bytes())];
         self.cast.clear();
         self.caster.cast(piece, &mut self.cast);

@@ -10,9 +10,6 @@ use crate::error::Result;
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
-/// The number of bytes that are cast at once.
-const PIECE: usize = 1 << 20;
-
 /// The tensors of another collection in other dtypes, cast while they are written.
 ///
 /// Each number becomes the nearest one, as [`Caster`] describes. [`casts`](Self::casts) reports how many changed.
@@ -153,11 +150,10 @@ impl TensorData for CastData<'_, '_> {
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let Some(caster) = &self.caster else { return self.source.data.write_to(out) };
-        let (caster, skip) = (caster.clone(), self.coordinate_bytes());
-        let mut writer = CastWriter { caster, skip, cast: Vec::new(), out };
-        self.source.data.write_to(&mut writer)?;
+        let mut caster = caster.clone();
+        self.source.data.write_to(&mut caster.writer_after(self.coordinate_bytes(), out))?;
         if let Some(cast) = self.view.state().casts.get_mut(self.source.name) {
-            cast.report = writer.caster.report().clone();
+            cast.report = caster.report().clone();
         }
         Ok(())
     }
@@ -168,33 +164,6 @@ impl TensorData for CastData<'_, '_> {
         let mut state = self.view.state();
         let next = state.storage.len() as u64;
         Some(*state.storage.entry(key).or_insert(next))
-    }
-}
-
-/// Casts what is written to it, but for the first `skip` bytes.
-struct CastWriter<'a> {
-    caster: Caster,
-    skip: usize,
-    cast: Vec<u8>,
-    out: &'a mut dyn Write,
-}
-
-impl Write for CastWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.skip > 0 {
-            let written = self.out.write(&bytes[..bytes.len().min(self.skip)])?;
-            self.skip -= written;
-            return Ok(written);
-        }
-        let piece = &bytes[..bytes.len().min(PIECE)];
-        self.cast.clear();
-        self.caster.cast(piece, &mut self.cast);
-        self.out.write_all(&self.cast)?;
-        Ok(piece.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }
 
