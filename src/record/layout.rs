@@ -1,4 +1,7 @@
-/// All bytes of a file but the payloads, and where everything goes. The gaps are zeros.
+/// All bytes of a file except the payloads, and the offsets of everything. The gaps are zeros.
+///
+/// The file is written from start to end, so the payloads are in the order of the tensors, each after its header. A tensor
+/// that shares the bytes of an earlier one has the same offset. Another layout is an error when the file is planned.
 #[derive(Debug, Default)]
 pub struct FileLayout {
     /// The bytes at the start.

@@ -62,6 +62,7 @@ impl Plan {
         }
         let encode = Arc::clone(&self.encode);
         self.layout = encode.lay_out(&self)?;
+        self.check_layout()?;
         Ok(self)
     }
 
@@ -187,6 +188,52 @@ impl Plan {
         self.embedded.as_deref()
     }
 
+    /// Checks that everything in the layout of a format has a place of its own, in the order in which it is written.
+    fn check_layout(&self) -> Result<()> {
+        let layout = &self.layout;
+        let (headers, payloads, tensors) = (layout.header_ends.len(), layout.payloads.len(), self.len());
+        if payloads != tensors {
+            return Err(bad_layout(format!("{payloads} payloads"), format!("there are {tensors} tensors")));
+        }
+        if headers != 0 && headers != tensors {
+            return Err(bad_layout(format!("{headers} headers"), format!("there are {tensors} tensors")));
+        }
+        if !layout.header_ends.is_sorted() || layout.header_ends.last().is_some_and(|end| *end > layout.headers.len()) {
+            let instead = format!("the ends have to be in order and at most {}", layout.headers.len());
+            return Err(bad_layout("headers that overlap or are cut".to_owned(), instead));
+        }
+        let mut end = layout.begin.len() as u64;
+        for (at, &payload) in layout.payloads.iter().enumerate() {
+            let in_tensor = |error: Error| error.in_tensor(self.name(at));
+            let place = || format!("a payload at byte {payload}");
+            let owner = self.owner(at);
+            if owner < at {
+                let shared = layout.payloads[owner];
+                if payload != shared {
+                    let instead = format!("it shares its bytes with `{}`, at byte {shared}", self.name(owner));
+                    return Err(in_tensor(bad_layout(place(), instead)));
+                }
+                continue;
+            }
+            let header_end = end.saturating_add(layout.header(at).len() as u64);
+            if payload < header_end {
+                let instead = format!("the bytes before it, with its header, end at byte {header_end}");
+                return Err(in_tensor(bad_layout(place(), instead)));
+            }
+            let next = payload.checked_add(self.payload_bytes(at) as u64);
+            end = next.ok_or_else(|| in_tensor(bad_layout(place(), "it ends past 2^64".to_owned())))?;
+        }
+        let end_offset = layout.end_offset;
+        if end_offset < end {
+            let instead = format!("the payloads before it end at byte {end}");
+            return Err(bad_layout(format!("the end at byte {end_offset}"), instead));
+        }
+        match end_offset.checked_add(layout.end.len() as u64) {
+            Some(_) => Ok(()),
+            None => Err(bad_layout(format!("the end at byte {end_offset}"), "it ends past 2^64".to_owned())),
+        }
+    }
+
     pub(super) fn check_names(&self) -> Result<()> {
         let hasher = DefaultHashBuilder::default();
         let hash = |at: &usize| hasher.hash_one(self.name(*at));
@@ -210,6 +257,10 @@ impl Plan {
         self.embedded = Some(payload);
         Ok(())
     }
+}
+
+fn bad_layout(what: String, instead: String) -> Error {
+    ErrorKind::Unsupported { what: format!("lay out {what}"), instead }.into()
 }
 
 fn too_large(info: &TensorInfo) -> Error {

@@ -7,6 +7,7 @@ mod btf;
 mod changed;
 mod errors;
 mod hostile;
+mod layouts;
 #[cfg(feature = "npy")]
 mod npy;
 #[cfg(feature = "npz")]

@@ -44,13 +44,15 @@ impl record::Encode for Encode {
         header::check_name(name, info)
     }
 
-    /// Writes the archive to nowhere, with zeros for the elements, to learn its length.
+    /// Writes the archive to nowhere, with zeros for the elements, to find the offsets. A compressed file has others.
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
         let mut archive = ZipArchiveWriter::new(Count(0));
+        let mut payloads = Vec::with_capacity(plan.len());
         for at in 0..plan.len() {
             let mut member = start(&mut archive, plan.name(at), plan.info(at), CompressionMethod::STORE)?;
             member.write_all(&array_header(plan.info(at)))?;
+            payloads.push(member.stream_offset());
             let mut left = plan.payload_bytes(at);
             while left > 0 {
                 let now = left.min(ZEROS.len());
@@ -61,7 +63,7 @@ impl record::Encode for Encode {
             member.finish(DataDescriptorOutput::new(0, bytes)).map_err(write_error)?;
         }
         let Count(end_offset) = archive.finish().map_err(write_error)?;
-        Ok(FileLayout { end_offset, ..FileLayout::default() })
+        Ok(FileLayout { payloads, end_offset, ..FileLayout::default() })
     }
 
     fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {

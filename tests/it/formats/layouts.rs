@@ -1,0 +1,105 @@
+//! Layouts of formats outside of the crate: mistakes are errors before anything is written.
+
+use std::sync::Arc;
+
+use tensorfile::record::{Encode, Entry, FileLayout, Format, IndexReader, Names, Plan, ReadAt, Sharing};
+use tensorfile::{Category, Dtype, Limits, Result, Tensor, TensorMap, WriteOptions};
+
+use crate::support::Messages;
+
+/// Lays out headers of 4 bytes and payloads at multiples of 8, then makes a mistake.
+#[derive(Debug)]
+struct Toy(fn(&mut FileLayout));
+
+static TOY: Format = toy(|_| Ok(Arc::new(Toy(|_| ()))));
+
+const fn toy(encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>) -> Format {
+    Format::new("toy", &[Dtype::U8], || Box::new(Unread), encode)
+}
+
+struct Unread;
+
+impl IndexReader for Unread {
+    fn next(&mut self, _: &mut dyn ReadAt, _: &Limits) -> Result<Option<Entry>> {
+        Ok(None)
+    }
+}
+
+impl Encode for Toy {
+    fn format(&self) -> &'static Format {
+        &TOY
+    }
+
+    fn names(&self) -> Names {
+        Names::Stored
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::EqualBytes
+    }
+
+    fn lay_out(&self, _: &Plan) -> Result<FileLayout> {
+        let mut layout = FileLayout {
+            begin: b"TOY!".to_vec(),
+            headers: b"hd 0hd 1".to_vec(),
+            header_ends: vec![4, 8, 8],
+            payloads: vec![8, 16, 8],
+            end_offset: 24,
+            end: b"end".to_vec(),
+        };
+        (self.0)(&mut layout);
+        Ok(layout)
+    }
+}
+
+/// Two tensors of 3 bytes, and one that shares the bytes of the first.
+fn map() -> TensorMap {
+    let tensor = |first: u8| Tensor::from_slice(&[first, 2, 3], [3]).unwrap();
+    [("a", tensor(1)), ("b", tensor(7)), ("c", tensor(1))].into_iter().collect()
+}
+
+#[test]
+fn writes_layouts_of_other_formats() {
+    let file = TOY.to_vec(&map(), &WriteOptions::new()).unwrap();
+    assert_eq!(file, b"TOY!hd 0\x01\x02\x03\0hd 1\x07\x02\x03\0\0\0\0\0end");
+}
+
+#[test]
+fn refuses_layouts_that_cannot_be_written() {
+    macro_rules! cases {
+        ($($mistake:expr => $expected:literal;)*) => {
+            [$((toy(|_| Ok(Arc::new(Toy($mistake)))), $expected)),*]
+        };
+    }
+    let cases = cases! {
+        |layout| layout.payloads[0] = 7 =>
+            "toy: tensor `a`: cannot lay out a payload at byte 7; the bytes before it, with its header, end at byte 8";
+        |layout| layout.payloads[1] = 14 =>
+            "toy: tensor `b`: cannot lay out a payload at byte 14; the bytes before it, with its header, end at byte 15";
+        |layout| layout.payloads[1] = 0 =>
+            "toy: tensor `b`: cannot lay out a payload at byte 0; the bytes before it, with its header, end at byte 15";
+        |layout| layout.payloads[1] = u64::MAX - 1 =>
+            "toy: tensor `b`: cannot lay out a payload at byte 18446744073709551614; it ends past 2^64";
+        |layout| layout.payloads[2] = 24 =>
+            "toy: tensor `c`: cannot lay out a payload at byte 24; it shares its bytes with `a`, at byte 8";
+        |layout| layout.payloads.truncate(1) => "toy: cannot lay out 1 payloads; there are 3 tensors";
+        |layout| layout.header_ends.truncate(2) => "toy: cannot lay out 2 headers; there are 3 tensors";
+        |layout| layout.header_ends[0] = 9 =>
+            "toy: cannot lay out headers that overlap or are cut; the ends have to be in order and at most 8";
+        |layout| layout.headers.truncate(5) =>
+            "toy: cannot lay out headers that overlap or are cut; the ends have to be in order and at most 5";
+        |layout| layout.end_offset = 18 =>
+            "toy: cannot lay out the end at byte 18; the payloads before it end at byte 19";
+        |layout| layout.end_offset = u64::MAX =>
+            "toy: cannot lay out the end at byte 18446744073709551615; it ends past 2^64";
+    };
+    let mut messages = Messages::default();
+    for (format, expected) in cases {
+        let mut file = Vec::new();
+        let result = format.to_writer(&mut file, &map(), &WriteOptions::new());
+        assert!(result.as_ref().is_err_and(|error| error.category() == Category::Call), "{expected}");
+        messages.compare("layout", result, expected);
+        assert!(file.is_empty(), "nothing is written");
+    }
+    messages.end();
+}
