@@ -149,7 +149,14 @@ impl<'de> Deserializer<'de> {
 
     /// Calls `load` for the next value, which is of the type `node`.
     pub(crate) fn load_with(&mut self, node: Node, load: LoadFrom<'_, 'de>) -> Result<()> {
-        self.begin(node).and_then(|()| load(self)).map_err(|error| self.blame(error))
+        let loaded = self.begin(node).and_then(|()| {
+            if let At::Entry(first) = self.at {
+                self.enter_entry(first, node.key_part());
+                self.at = At::Here;
+            }
+            load(self)
+        });
+        loaded.map_err(|error| self.blame(error))
     }
 
     /// Checks that no tensor is left.

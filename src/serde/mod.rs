@@ -4,13 +4,13 @@
 
 mod de;
 pub(crate) mod error;
+mod own;
 mod report;
 mod ser;
 mod sink;
 mod source;
 pub(crate) mod token;
 mod types;
-mod visit;
 
 use std::io;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::io;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, Serializer};
 
 use super::error::{is_ours, to_ser};
-use super::token;
+use super::{own, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Adapt, Entries, List, Sink, Store, StructDef, TensorData};
 use crate::tensor::{Dtype, Layout, TensorInfo};
@@ -18,7 +18,7 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 ///
 /// Errors of the serializer.
 pub fn serialize_store<S: Serializer>(value: &dyn Store, serializer: S) -> Result<S::Ok, S::Error> {
-    Part::Value(value, &Adapt::NONE).serialize(serializer)
+    own::serialize(value, serializer).unwrap_or_else(|other| Part::Value(value, &Adapt::NONE).serialize(other))
 }
 
 /// A part of a value, as serde sees it: the only type that our types hand to a serde format, apart from keys.

@@ -1,17 +1,25 @@
 //! Any serde format as a [`Source`]: types that map to tensors implement `Deserialize` with it.
 //!
 //! Everything here is generic over the format only and shared by all types, except the few lines of
-//! [`deserialize_load`]. Visitors and seeds hold closures behind `&mut dyn`.
+//! [`deserialize_load`]. [`Part`] is the only visitor and the only seed, so a format's deserializer is compiled for one
+//! type. Results go to places that it borrows, and closures are behind `&mut dyn`.
 
-use serde::de::{DeserializeSeed, Deserializer};
+use std::fmt;
+
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess, Unexpected, VariantAccess,
+    Visitor,
+};
 
 use super::de::set_node;
 use super::error::{is_ours, to_de};
-use super::visit::Part;
+use super::{own, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Adapt, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, Source, StructDef, TensorSpec, node_of, put,
+    Adapt, EachEntry, EachPart, FieldDef, FromTensors, KeyPart, LoadFrom, Loaded, Payload, Source, StructDef,
+    TensorSpec, node_of, put,
 };
+use crate::tensor::{Buffer, DimOrder, Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// Deserializes a value that maps to tensors: `impl Deserialize` of all derived types.
 ///
@@ -19,28 +27,28 @@ use crate::model::{
 ///
 /// Errors of the deserializer, and those of a payload that the type cannot hold.
 pub fn deserialize_load<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let deserializer = match own::deserialize(deserializer) {
+        Ok(deserialized) => return deserialized,
+        Err(other) => other,
+    };
     let mut value = None;
     set_node(is_ours::<D::Error>().then_some(node_of::<T>));
     let driven = drive(deserializer, &mut |source| put(&mut value, source, &Adapt::NONE));
     // Not every call takes it.
     set_node(None);
     driven?;
-    value.ok_or_else(|| to_de(misused("a type loaded nothing")))
+    value.ok_or_else(|| to_de(message("a type loaded nothing")))
 }
 
 /// Calls `load` with the deserializer as a source.
-pub(super) fn drive<'de, D: Deserializer<'de>>(deserializer: D, load: LoadFrom<'_, 'de>) -> Result<(), D::Error> {
+fn drive<'de, D: Deserializer<'de>>(deserializer: D, load: LoadFrom<'_, 'de>) -> Result<(), D::Error> {
     let mut source = SerdeSource::Open(deserializer);
     match (load(&mut source), source) {
         (Err(_), SerdeSource::Failed(error)) => Err(error),
         (Err(error), _) => Err(to_de(error)),
         (Ok(()), SerdeSource::Done) => Ok(()),
-        (Ok(()), _) => Err(to_de(misused("a type loaded nothing"))),
+        (Ok(()), _) => Err(to_de(message("a type loaded nothing"))),
     }
-}
-
-fn misused(what: &str) -> Error {
-    ErrorKind::Message(what.to_owned()).into()
 }
 
 /// A serde deserializer, until it is used. An error of its own waits here while a marker goes up through the value.
@@ -53,11 +61,11 @@ enum SerdeSource<'de, D: Deserializer<'de>> {
 impl<'de, D: Deserializer<'de>> SerdeSource<'de, D> {
     fn read(&mut self, part: Part<'_, 'de>) -> Result<()> {
         let Self::Open(deserializer) = std::mem::replace(self, Self::Done) else {
-            return Err(misused("a type loaded itself twice"));
+            return Err(message("a type loaded itself twice"));
         };
         part.deserialize(deserializer).map_err(|error| {
             *self = Self::Failed(error);
-            misused("an error of the serde format")
+            message("an error of the serde format")
         })
     }
 }
@@ -66,7 +74,7 @@ impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
         let mut loaded = None;
         self.read(Part::Tensor(spec, &mut loaded))?;
-        loaded.ok_or_else(|| misused("a serde format gave no tensor"))
+        loaded.ok_or_else(|| message("a serde format gave no tensor"))
     }
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
@@ -91,7 +99,7 @@ impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
 }
 
 /// A source without a value.
-pub(super) struct Nothing;
+struct Nothing;
 
 impl Nothing {
     fn missing() -> Error {
@@ -124,4 +132,542 @@ impl<'de> Source<'de> for Nothing {
     fn option(&mut self, _: EachPart<'_, 'de>) -> Result<()> {
         Ok(())
     }
+}
+
+/// A part of a value that is asked for, and the place for what is found.
+enum Part<'x, 'de> {
+    Tensor(&'x TensorSpec, &'x mut Option<Loaded<'de>>),
+    Fields(&'static StructDef, EachPart<'x, 'de>),
+    /// Items, and how many there are if the type tells it.
+    List(Option<usize>, EachPart<'x, 'de>),
+    Map(KeyPart, EachEntry<'x, 'de>),
+    Option(EachPart<'x, 'de>),
+    /// A field or an item, with its number.
+    Value(usize, EachPart<'x, 'de>),
+    /// The value of an entry of a map, with its key.
+    Entry(&'x mut String, EachEntry<'x, 'de>),
+    Key(KeyPart, &'x mut String),
+    /// The number of a field. The field of this number is likely; the number of fields stands for a name to be skipped.
+    FieldName(&'static StructDef, &'x mut usize),
+    /// The number of a name in a list.
+    Name(&'static [&'static str], &'x mut usize),
+    /// The header that our own deserializer gives as bytes.
+    Header(&'x mut Option<TensorInfo>),
+    Dtype(&'x mut Option<Dtype>),
+    Layout(&'x mut Option<Layout>),
+    Shape(&'x mut Option<Shape>),
+    DimOrder(&'x mut Vec<u8>),
+    Number(&'x mut u64),
+    Byte(&'x mut u64),
+    Payload(&'x TensorInfo, &'x mut Option<Loaded<'de>>),
+    /// A payload that comes before its header.
+    EarlyPayload(&'x mut Option<Vec<u8>>),
+    /// An item of a payload's list: a run of bytes, or a number that is one byte.
+    Piece(&'x mut Buffer, usize),
+    /// Anything. It is not kept.
+    Ignored,
+}
+
+impl<'de> DeserializeSeed<'de> for Part<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self {
+            Self::Tensor(..) => deserializer.deserialize_struct(token::TENSOR, token::TENSOR_FIELDS, self),
+            // Our own deserializer wants more of a field than its name.
+            Self::Fields(def, _) => {
+                let name = if is_ours::<D::Error>() { token::DERIVED } else { def.name };
+                deserializer.deserialize_struct(name, def.specs, self)
+            }
+            Self::List(None, _) | Self::Shape(_) | Self::DimOrder(_) => deserializer.deserialize_seq(self),
+            Self::List(Some(len), _) => deserializer.deserialize_tuple(len, self),
+            Self::Map(..) => deserializer.deserialize_map(self),
+            Self::Option(_) => deserializer.deserialize_option(self),
+            Self::Value(at, each) => drive(deserializer, &mut |source| each(at, source)),
+            Self::Entry(key, each) => drive(deserializer, &mut |source| each(std::mem::take(key), source)),
+            // Our own deserializer must know how much of a name the key is.
+            Self::Key(KeyPart::First, _) if is_ours::<D::Error>() => {
+                deserializer.deserialize_newtype_struct(token::FIRST_SEGMENT, self)
+            }
+            Self::Key(KeyPart::BeforeIndex, _) if is_ours::<D::Error>() => {
+                deserializer.deserialize_newtype_struct(token::BEFORE_INDEX, self)
+            }
+            Self::Key(..) => deserializer.deserialize_string(self),
+            Self::FieldName(..) | Self::Name(..) => deserializer.deserialize_identifier(self),
+            Self::Header(_) | Self::Payload(..) => deserializer.deserialize_bytes(self),
+            Self::EarlyPayload(_) => deserializer.deserialize_byte_buf(self),
+            Self::Dtype(_) => deserializer.deserialize_enum(token::DTYPE, Dtype::NAMES, self),
+            Self::Layout(_) => deserializer.deserialize_enum(token::LAYOUT, token::LAYOUTS, self),
+            Self::Number(_) => deserializer.deserialize_u64(self),
+            Self::Ignored => deserializer.deserialize_ignored_any(self),
+            // Formats without bytes list numbers of 8 bits. Our own deserializer gives bytes for any call.
+            Self::Byte(_) | Self::Piece(..) => deserializer.deserialize_u8(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Part<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe(f)
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, bool: bool) -> Result<(), E> {
+        self.refuse(Unexpected::Bool(bool)).map_err(to_de)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
+        match u64::try_from(number) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => self.negative(number).map_err(to_de),
+        }
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
+        self.number(number).map_err(to_de)
+    }
+
+    fn visit_f32<E: serde::de::Error>(self, number: f32) -> Result<(), E> {
+        self.refuse(Unexpected::Float(number.into())).map_err(to_de)
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
+        self.refuse(Unexpected::Float(number)).map_err(to_de)
+    }
+
+    fn visit_char<E: serde::de::Error>(self, char: char) -> Result<(), E> {
+        self.visit_str(char.encode_utf8(&mut [0; 4]))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        match self {
+            Self::Name(names, at) => {
+                let found = names.iter().position(|name| *name == text);
+                *at = found.ok_or_else(|| E::unknown_variant(text, names))?;
+                Ok(())
+            }
+            part => part.text(text).map_err(to_de),
+        }
+    }
+
+    fn visit_borrowed_str<E: serde::de::Error>(self, text: &'de str) -> Result<(), E> {
+        self.visit_str(text)
+    }
+
+    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<(), E> {
+        self.visit_str(&text)
+    }
+
+    fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<(), E> {
+        match self {
+            Self::FieldName(..) | Self::Name(..) => self.visit_str(&String::from_utf8_lossy(bytes)),
+            _ => self.bytes(bytes).map_err(to_de),
+        }
+    }
+
+    fn visit_borrowed_bytes<E: serde::de::Error>(self, bytes: &'de [u8]) -> Result<(), E> {
+        match self {
+            Self::Payload(info, place) => keep(place, info, Payload::Borrowed(bytes)).map_err(to_de),
+            _ => self.visit_bytes(bytes),
+        }
+    }
+
+    fn visit_byte_buf<E: serde::de::Error>(self, bytes: Vec<u8>) -> Result<(), E> {
+        self.visit_bytes(&bytes)
+    }
+
+    fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
+        match self {
+            Self::Option(_) => Ok(()),
+            _ => self.refuse(Unexpected::Option).map_err(to_de),
+        }
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
+        match self {
+            Self::Option(_) => Ok(()),
+            _ => self.refuse(Unexpected::Unit).map_err(to_de),
+        }
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self {
+            Self::Option(each) => Part::Value(0, each).deserialize(deserializer),
+            Self::Ignored => self.deserialize(deserializer),
+            _ => self.refuse(Unexpected::Option).map_err(to_de),
+        }
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self {
+            Self::Key(_, text) => Part::Key(KeyPart::Whole, text).deserialize(deserializer),
+            Self::Ignored => self.deserialize(deserializer),
+            _ => self.refuse(Unexpected::NewtypeStruct).map_err(to_de),
+        }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        match self {
+            // The fields in order; from our own deserializer the header at once.
+            Self::Tensor(spec, loaded) => {
+                let missing = |at| A::Error::invalid_length(at, &"a tensor's dtype, shape, layout and data");
+                let mut header = Header::default();
+                let info = if is_ours::<A::Error>() {
+                    let mut info = None;
+                    seq.next_element_seed(Part::Header(&mut info))?;
+                    info.ok_or_else(|| missing(0))?
+                } else {
+                    for at in 0..3 {
+                        seq.next_element_seed(header.part(at))?.ok_or_else(|| missing(at))?;
+                    }
+                    header.info().map_err(to_de)?
+                };
+                spec.check(&info).map_err(|kind| to_de(kind.into()))?;
+                seq.next_element_seed(Part::Payload(&info, loaded))?.ok_or_else(|| missing(3))
+            }
+            // Fields in order, from formats without names.
+            Self::Fields(def, each) => {
+                for (at, field) in def.fields.iter().enumerate() {
+                    if seq.next_element_seed(Part::Value(at, &mut *each))?.is_none() && !field.optional {
+                        return Err(A::Error::invalid_length(at, &Part::Fields(def, each)));
+                    }
+                }
+                Ok(())
+            }
+            Self::List(len, each) => {
+                let mut at = 0;
+                while len != Some(at) {
+                    match (seq.next_element_seed(Part::Value(at, &mut *each))?, len) {
+                        (Some(()), _) => at += 1,
+                        (None, None) => break,
+                        (None, Some(_)) => return Err(A::Error::invalid_length(at, &Part::List(len, each))),
+                    }
+                }
+                Ok(())
+            }
+            Self::Shape(shape) => {
+                let (dims, mut dim) = (shape.get_or_insert_default(), 0);
+                while seq.next_element_seed(Part::Number(&mut dim))?.is_some() {
+                    dims.push(as_usize(dim).map_err(to_de)?);
+                }
+                Ok(())
+            }
+            Self::DimOrder(order) => {
+                let mut dim = 0;
+                while seq.next_element_seed(Part::Byte(&mut dim))?.is_some() {
+                    order.push(as_byte(dim).map_err(to_de)?);
+                }
+                Ok(())
+            }
+            // Pieces from our own deserializer, or single bytes from a format without bytes.
+            Self::Payload(info, loaded) => {
+                let (mut buffer, expected) = payload_buffer(info).map_err(to_de)?;
+                while seq.next_element_seed(Part::Piece(&mut buffer, expected))?.is_some() {}
+                keep(loaded, info, Payload::Owned(buffer)).map_err(to_de)
+            }
+            Self::EarlyPayload(bytes) => {
+                let (bytes, mut byte) = (bytes.get_or_insert_default(), 0);
+                while seq.next_element_seed(Part::Byte(&mut byte))?.is_some() {
+                    bytes.push(as_byte(byte).map_err(to_de)?);
+                }
+                Ok(())
+            }
+            Self::Ignored => {
+                while seq.next_element_seed(Part::Ignored)?.is_some() {}
+                Ok(())
+            }
+            _ => self.refuse(Unexpected::Seq).map_err(to_de),
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        match self {
+            Self::Tensor(spec, loaded) => visit_tensor(&mut map, spec, loaded),
+            Self::Fields(def, each) => visit_fields(&mut map, def, each),
+            Self::Map(part, each) => {
+                let mut key = String::new();
+                while map.next_key_seed(Part::Key(part, &mut key))?.is_some() {
+                    map.next_value_seed(Part::Entry(&mut key, &mut *each))?;
+                }
+                Ok(())
+            }
+            Self::Ignored => {
+                while map.next_key_seed(Part::Ignored)?.is_some() {
+                    map.next_value_seed(Part::Ignored)?;
+                }
+                Ok(())
+            }
+            _ => self.refuse(Unexpected::Map).map_err(to_de),
+        }
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<(), A::Error> {
+        let mut at = 0;
+        match self {
+            Self::Dtype(dtype) => {
+                let ((), variant) = access.variant_seed(Part::Name(Dtype::NAMES, &mut at))?;
+                *dtype = Dtype::ALL.get(at).copied();
+                variant.unit_variant()
+            }
+            Self::Layout(layout) => {
+                let ((), variant) = access.variant_seed(Part::Name(token::LAYOUTS, &mut at))?;
+                *layout = Some(match token::LAYOUTS[at] {
+                    token::ROW_MAJOR => variant.unit_variant().map(|()| Layout::RowMajor)?,
+                    token::BLOB => variant.unit_variant().map(|()| Layout::Blob)?,
+                    token::DIM_ORDER => {
+                        let mut order = Vec::new();
+                        variant.newtype_variant_seed(Part::DimOrder(&mut order))?;
+                        Layout::DimOrder(DimOrder::new(&order).map_err(|error| to_de(error.into()))?)
+                    }
+                    _ => {
+                        let mut entries = 0;
+                        variant.newtype_variant_seed(Part::Number(&mut entries))?;
+                        Layout::Coo { entries: as_usize(entries).map_err(to_de)? }
+                    }
+                });
+                Ok(())
+            }
+            Self::Ignored => access.variant_seed(Part::Ignored)?.1.newtype_variant_seed(Part::Ignored),
+            _ => self.refuse(Unexpected::Enum).map_err(to_de),
+        }
+    }
+}
+
+fn visit_tensor<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    spec: &TensorSpec,
+    loaded: &mut Option<Loaded<'de>>,
+) -> Result<(), A::Error> {
+    let (mut header, mut early, mut field) = (Header::default(), None, 0);
+    while map.next_key_seed(Part::Name(token::TENSOR_FIELDS, &mut field))?.is_some() {
+        match token::TENSOR_FIELDS[field] {
+            token::DATA if loaded.is_some() || early.is_some() => return Err(A::Error::duplicate_field(token::DATA)),
+            token::DATA if header.is_complete() => {
+                let info = header.info().map_err(to_de)?;
+                spec.check(&info).map_err(|kind| to_de(kind.into()))?;
+                map.next_value_seed(Part::Payload(&info, loaded))?;
+            }
+            // A format that sorts its keys gives the payload before its header.
+            token::DATA => map.next_value_seed(Part::EarlyPayload(&mut early))?,
+            _ if loaded.is_some() => return Err(A::Error::custom("a tensor has a field twice")),
+            _ => map.next_value_seed(header.part(field))?,
+        }
+    }
+    if loaded.is_some() {
+        return Ok(());
+    }
+    if let Some(missing) = header.missing() {
+        return Err(A::Error::missing_field(missing));
+    }
+    let info = header.info().map_err(to_de)?;
+    spec.check(&info).map_err(|kind| to_de(kind.into()))?;
+    Part::Payload(&info, loaded).visit_bytes(&early.ok_or_else(|| A::Error::missing_field(token::DATA))?)
+}
+
+fn visit_fields<'de, A: MapAccess<'de>>(
+    map: &mut A,
+    def: &'static StructDef,
+    each: EachPart<'_, 'de>,
+) -> Result<(), A::Error> {
+    let fields = def.fields;
+    let mut given = vec![false; fields.len()];
+    let mut at = 0;
+    while map.next_key_seed(Part::FieldName(def, &mut at))?.is_some() {
+        match given.get_mut(at) {
+            None => map.next_value_seed(Part::Ignored)?,
+            Some(true) => return Err(A::Error::duplicate_field(fields[at].name)),
+            Some(given) => {
+                *given = true;
+                map.next_value_seed(Part::Value(at, &mut *each))?;
+            }
+        }
+        at += 1;
+    }
+    // Here the format still knows the place for its message.
+    for (at, field) in fields.iter().enumerate().filter(|(at, field)| !given[*at] && !field.optional) {
+        each(at, &mut Nothing as &mut dyn Source<'de>).map_err(|error| match error.kind() {
+            ErrorKind::Missing { .. } => A::Error::missing_field(field.name),
+            _ => to_de(error),
+        })?;
+    }
+    Ok(())
+}
+
+/// A tensor's header that comes field by field.
+#[derive(Default)]
+struct Header {
+    dtype: Option<Dtype>,
+    shape: Option<Shape>,
+    layout: Option<Layout>,
+}
+
+impl Header {
+    /// Returns the place for a field of [`token::TENSOR_FIELDS`] other than the last.
+    fn part<'x, 'de>(&'x mut self, field: usize) -> Part<'x, 'de> {
+        match field {
+            0 => Part::Dtype(&mut self.dtype),
+            1 => {
+                self.shape = None;
+                Part::Shape(&mut self.shape)
+            }
+            _ => Part::Layout(&mut self.layout),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.missing().is_none()
+    }
+
+    fn missing(&self) -> Option<&'static str> {
+        let has = [self.dtype.is_some(), self.shape.is_some(), self.layout.is_some()];
+        Some(token::TENSOR_FIELDS[has.iter().position(|has| !has)?])
+    }
+
+    /// A dim order has a dim for each of the shape's; row-major order is not one.
+    fn info(&mut self) -> Result<TensorInfo, Error> {
+        let Self { dtype: Some(dtype), shape: Some(shape), layout: Some(layout) } = std::mem::take(self) else {
+            return Err(ErrorKind::Message("a tensor has a dtype, a shape and a layout".to_owned()).into());
+        };
+        let layout = match layout {
+            Layout::DimOrder(order) if order.as_slice().len() != shape.rank() => {
+                return Err(InvalidTensor::DimOrderRank { found: order.as_slice().len(), rank: shape.rank() }.into());
+            }
+            Layout::DimOrder(order) if order.is_row_major() => Layout::RowMajor,
+            layout => layout,
+        };
+        Ok(TensorInfo { dtype, shape, layout })
+    }
+}
+
+/// Methods that are not generic, so that they are compiled once.
+impl Part<'_, '_> {
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tensor(spec, _) => spec.expecting(f),
+            Self::Fields(def, _) => write!(f, "struct {}", def.name),
+            Self::List(Some(len), _) => write!(f, "{len} items"),
+            Self::List(None, _) => f.write_str("a list of tensors"),
+            Self::Map(..) => f.write_str("a map of tensors"),
+            Self::Option(_) => f.write_str("tensors or nothing"),
+            Self::Value(..) | Self::Entry(..) => f.write_str("tensors"),
+            Self::Key(..) => f.write_str("a name"),
+            Self::FieldName(..) => f.write_str("field identifier"),
+            Self::Name(names, _) => write!(f, "one of {}", names.join(", ")),
+            Self::Header(_) => f.write_str("the header of a tensor"),
+            Self::Dtype(_) => f.write_str("a dtype"),
+            Self::Layout(_) => f.write_str("a layout"),
+            Self::Shape(_) | Self::DimOrder(_) => f.write_str("a list of dims"),
+            Self::Number(_) => f.write_str("a number"),
+            Self::Ignored => f.write_str("anything"),
+            Self::Payload(..) | Self::EarlyPayload(_) => f.write_str("the bytes of a tensor"),
+            Self::Byte(_) | Self::Piece(..) => f.write_str("a byte"),
+        }
+    }
+
+    /// Refuses a value of another kind, unless any is taken.
+    fn refuse(&self, found: Unexpected<'_>) -> Result<(), Error> {
+        match self {
+            Self::Ignored => Ok(()),
+            part => Err(message(format!("invalid type: {found}, expected {}", part as &dyn Expected))),
+        }
+    }
+
+    fn negative(self, number: i64) -> Result<(), Error> {
+        let found = Unexpected::Signed(number);
+        match self {
+            Self::Byte(_) | Self::Piece(..) => Err(message(format!("{number} is not a byte"))),
+            Self::Number(_) => Err(message(format!("invalid value: {found}, expected usize"))),
+            part => part.refuse(found),
+        }
+    }
+
+    fn number(self, number: u64) -> Result<(), Error> {
+        match self {
+            Self::Number(place) | Self::Byte(place) => *place = number,
+            Self::FieldName(_, place) => *place = as_usize(number)?,
+            Self::Name(names, place) => match as_usize(number)? {
+                at if at < names.len() => *place = at,
+                at => return Err(message(format!("{at} is not the number of one of {}", names.join(", ")))),
+            },
+            Self::Piece(buffer, expected) => append(buffer, &[as_byte(number)?], expected)?,
+            _ => return self.refuse(Unexpected::Unsigned(number)).map_err(to_de),
+        }
+        Ok(())
+    }
+
+    fn text(self, text: &str) -> Result<(), Error> {
+        match self {
+            Self::Key(_, place) => text.clone_into(place),
+            Self::FieldName(def, at) => {
+                let fields = def.fields;
+                if fields.get(*at).is_some_and(|field| field.name == text) {
+                    return Ok(());
+                }
+                let is_named = |field: &FieldDef| field.name == text || field.aliases.contains(&text);
+                *at = match fields.iter().position(is_named) {
+                    Some(at) => at,
+                    None if def.allow_unknown => fields.len(),
+                    None => {
+                        let expected = fields.iter().map(|field| field.name.to_owned()).collect();
+                        return Err(ErrorKind::Unexpected { name: text.to_owned(), expected, complete: false }.into());
+                    }
+                };
+            }
+            _ => return self.refuse(Unexpected::Str(text)).map_err(to_de),
+        }
+        Ok(())
+    }
+
+    fn bytes(self, bytes: &[u8]) -> Result<(), Error> {
+        match self {
+            Self::Header(place) => match token::decode_header(bytes) {
+                Some(info) => *place = Some(info),
+                None => return Self::Header(place).refuse(Unexpected::Bytes(bytes)),
+            },
+            Self::Payload(info, place) => {
+                info.check_payload(bytes.len() as u64)?;
+                keep(place, info, Payload::Owned(Buffer::from_slice(info.element_bytes(), bytes)))?;
+            }
+            Self::EarlyPayload(place) => *place = Some(bytes.to_vec()),
+            Self::Piece(buffer, expected) => append(buffer, bytes, expected)?,
+            _ => return self.refuse(Unexpected::Bytes(bytes)).map_err(to_de),
+        }
+        Ok(())
+    }
+}
+
+fn keep<'de>(place: &mut Option<Loaded<'de>>, info: &TensorInfo, payload: Payload<'de>) -> Result<(), Error> {
+    *place = Some(Loaded::new(info.clone(), payload)?);
+    Ok(())
+}
+
+/// Returns an empty buffer for the payload of a tensor, and the length of the payload.
+fn payload_buffer(info: &TensorInfo) -> Result<(Buffer, usize), Error> {
+    /// The memory that is allocated before the first piece arrives.
+    const FIRST: usize = 1 << 20;
+
+    let too_large = || InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() };
+    let expected = info.payload_bytes().ok_or_else(too_large)?;
+    Ok((Buffer::with_capacity(info.element_bytes(), expected.min(FIRST)), expected))
+}
+
+fn append(buffer: &mut Buffer, piece: &[u8], expected: usize) -> Result<(), Error> {
+    if piece.len() > expected - buffer.len() {
+        return Err(message(format!("payload is longer than {expected} bytes")));
+    }
+    buffer.append(piece, expected);
+    Ok(())
+}
+
+fn as_byte(number: u64) -> Result<u8, Error> {
+    u8::try_from(number).map_err(|_| message(format!("{number} is not a byte")))
+}
+
+fn as_usize(number: u64) -> Result<usize, Error> {
+    usize::try_from(number).map_err(|_| message(format!("{number} is too large")))
+}
+
+fn message(what: impl Into<String>) -> Error {
+    ErrorKind::Message(what.into()).into()
 }

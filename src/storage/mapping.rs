@@ -1,4 +1,4 @@
-//! Memory mapping, the only `unsafe` code that was written by hand.
+//! Memory mapping.
 
 use std::fs::File;
 use std::io;

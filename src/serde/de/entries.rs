@@ -1,6 +1,5 @@
 use std::cell::Cell;
 
-use super::value::Value;
 use crate::error::Result;
 use crate::find::{At, Deserializer};
 use crate::model::{KeyPart, Mark};
@@ -27,38 +26,43 @@ impl<'a, 'de> Entries<'a, 'de> {
         Self { de, place, is_present, part: Cell::new(KeyPart::Whole), first: None }
     }
 
-    /// Goes to the value of the next entry.
-    pub(super) fn next_before_key(&mut self) -> Result<Option<Value<'_, 'de>>> {
+    /// Goes to the value of the next entry. Returns whether there is one.
+    pub(super) fn go_to_value_before_key(&mut self) -> Result<bool> {
         self.find_next()?;
-        let Some(first) = self.first else { return Ok(None) };
-        self.de.at = At::Entry(first);
-        Ok(Some(self.de.begin_part()))
+        if let Some(first) = self.first {
+            self.de.at = At::Entry(first);
+        }
+        Ok(self.first.is_some())
     }
 
-    /// Returns the key of the value that was read.
-    pub(super) fn key(&mut self) -> Value<'_, 'de> {
+    /// Returns the key of the value that was read, and the cell for the part of it that the type wants.
+    pub(super) fn key(&mut self) -> (&str, &Cell<KeyPart>) {
         self.de.last = None;
         self.part.set(KeyPart::Whole);
-        Value::Key(self.de.path.since(self.place), &self.part)
+        (self.de.path.since(self.place), &self.part)
     }
 
-    /// Goes to the next key.
-    pub(super) fn next_key(&mut self) -> Result<Option<Value<'_, 'de>>> {
+    /// Goes to the next key, and returns what [`key`](Self::key) does.
+    pub(super) fn go_to_key(&mut self) -> Result<Option<(&str, &Cell<KeyPart>)>> {
         self.find_next()?;
         let Some(first) = self.first else { return Ok(None) };
         let name = self.de.reader.name(first);
         self.part.set(KeyPart::Whole);
-        Ok(Some(Value::Key(self.de.path.strip(name).unwrap_or(name), &self.part)))
+        Ok(Some((self.de.path.strip(name).unwrap_or(name), &self.part)))
     }
 
     /// Goes to the value of the key.
-    pub(super) fn next_value(&mut self) -> Result<Value<'_, 'de>> {
+    pub(super) fn go_to_value(&mut self) -> Result<()> {
         self.find_next()?;
         if let Some(first) = self.first {
             self.de.enter_entry(first, self.part.get());
         }
         self.de.at = At::Here;
-        Ok(self.de.begin_part())
+        Ok(())
+    }
+
+    pub(super) fn deserializer(&mut self) -> &mut Deserializer<'de> {
+        self.de
     }
 
     /// Goes back to the map. An entry that did not read its first tensor must not come again.

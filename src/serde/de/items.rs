@@ -1,4 +1,3 @@
-use super::value::Value;
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{At, Deserializer};
 use crate::model::{Loaded, Mark, first_segment, is_index, needs_names};
@@ -34,19 +33,31 @@ impl<'a, 'de> Items<'a, 'de> {
         Self { place: de.path.mark(), de, next: 0, len, order: Order::ByPosition }
     }
 
-    /// Goes to the next item.
-    pub(super) fn next(&mut self) -> Result<Option<Value<'_, 'de>>> {
+    /// Goes to the next item. Returns whether there is one.
+    pub(super) fn go_to_item(&mut self) -> Result<bool> {
         // The first item may have been a struct whose type gave every tensor its name.
         if matches!(self.order, Order::ByPosition) && !self.de.positional {
             self.order = Order::ByName { is_present: true };
         }
-        let is_found = match self.order {
-            Order::Elements(_) if self.len == Some(self.next) => return Ok(None),
-            Order::Elements(ref tensor) => return Ok(element(tensor, self.next)),
-            Order::ByName { is_present } => self.next_by_name(is_present)?,
-            Order::ByPosition => self.next_by_position()?,
-        };
-        Ok(is_found.then(|| self.de.begin_part()))
+        match self.order {
+            Order::Elements(ref tensor) => {
+                Ok(self.len != Some(self.next) && tensor.info().shape.dims().first() > Some(&self.next))
+            }
+            Order::ByName { is_present } => self.next_by_name(is_present),
+            Order::ByPosition => self.next_by_position(),
+        }
+    }
+
+    /// Returns the tensor that the list is, and the number of its next element.
+    pub(super) fn elements(&self) -> Option<(&Loaded<'de>, usize)> {
+        match &self.order {
+            Order::Elements(tensor) => Some((tensor, self.next)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn deserializer(&mut self) -> &mut Deserializer<'de> {
+        self.de
     }
 
     fn next_by_name(&mut self, is_present: bool) -> Result<bool> {
@@ -74,7 +85,7 @@ impl<'a, 'de> Items<'a, 'de> {
     }
 
     /// Goes back from an item.
-    pub(super) fn end(&mut self) -> Result<()> {
+    pub(super) fn end_item(&mut self) -> Result<()> {
         self.next += 1;
         if !matches!(self.order, Order::Elements(_)) {
             (self.de.opens_list, self.de.takes_item) = (false, false);
@@ -107,12 +118,6 @@ impl<'a, 'de> Items<'a, 'de> {
         self.de.path.push_index(self.next);
         Err(ErrorKind::Missing { name: self.de.path.name().to_owned(), found, complete: true }.into())
     }
-}
-
-/// Returns one element of a tensor in row-major order.
-pub(super) fn element<'a, 'de>(tensor: &'a Loaded<'_>, at: usize) -> Option<Value<'a, 'de>> {
-    let element = tensor.as_bytes().chunks_exact(tensor.info().dtype.block_bytes()).nth(at)?;
-    Some(Value::Element(tensor.info(), element))
 }
 
 /// Checks that a type took all elements of a list.

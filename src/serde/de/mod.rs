@@ -6,7 +6,6 @@
 
 mod entries;
 mod items;
-mod parts;
 mod place;
 mod value;
 
@@ -14,9 +13,9 @@ use std::cell::Cell;
 
 use serde::de::Visitor;
 
-use self::parts::Parts;
 pub(super) use self::place::set_node;
-use self::value::Value;
+use self::value::Parts;
+pub(super) use self::value::Value;
 use crate::error::{Error, Result};
 use crate::find::Deserializer;
 use crate::model::KeyPart;

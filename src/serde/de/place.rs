@@ -4,8 +4,7 @@ use std::cell::Cell;
 
 use super::entries::Entries;
 use super::items::Items;
-use super::parts::{FieldOrder, Fields, Parts};
-use super::value::{Value, number};
+use super::value::{FieldOrder, Fields, Parts, Value, number};
 use super::{Answer, Ask};
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{self, At, Deserializer, FieldsWalk, RootKind};

@@ -681,7 +681,7 @@ fn nothing_is_borrowed_from_a_stream() {
     let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
     assert_eq!(
         message(TensorView::deserialize(&mut deserializer)),
-        "cannot borrow from a stream; read the file into memory, or use a `Tensor`"
+        "tensor `#0`: cannot borrow from a stream; read the file into memory, or use a `Tensor` (at byte 40)"
     );
     let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
     assert_eq!(

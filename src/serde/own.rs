@@ -1,0 +1,61 @@
+//! Recognizes our own serializer and deserializer behind serde's type parameters.
+//!
+//! Types that map to tensors reach `btf::to_writer` as `T: Serialize`, and serde has no call that hands over an object. They
+//! could cross it as structs of bytes, as they do in other formats, but for small tensors that takes twice as many
+//! instructions. So here the type parameter is compared with our types, and a match goes the direct way: [`Store::store`]
+//! and [`FromTensors::load`].
+#![expect(unsafe_code, reason = "a type parameter is cast to the type that it was found to be")]
+
+use serde::{Deserializer, Serializer};
+
+use super::de::Value;
+use super::error::{to_de, to_ser};
+use crate::error::Result;
+use crate::model::{Adapt, FromTensors, LoadFrom, Node, Store, node_of, put};
+use crate::{find, model};
+
+/// Serializes a value, if the serializer is ours. Otherwise gives it back.
+pub(super) fn serialize<S: Serializer>(value: &dyn Store, mut serializer: S) -> Result<Result<S::Ok, S::Error>, S> {
+    if typeid::of::<S>() != typeid::of::<&mut model::Serializer<'_>>() {
+        return Err(serializer);
+    }
+    // SAFETY: `S` is this type, as the ids of types differ otherwise. They do not tell lifetimes apart, but `store` is
+    // compiled once for all lifetimes, and keeps nothing of what it is given.
+    let ours = unsafe { &mut *(&raw mut serializer).cast::<&mut model::Serializer<'_>>() };
+    let stored = value.store(*ours, &Adapt::NONE);
+    // The value was stored, so what is left is nothing.
+    Ok(stored.map_err(to_ser).and_then(|()| serializer.serialize_none()))
+}
+
+/// Deserializes a value, if the deserializer is ours. Otherwise gives it back.
+pub(super) fn deserialize<'de, T: FromTensors<'de>, D: Deserializer<'de>>(
+    mut deserializer: D,
+) -> Result<Result<T, D::Error>, D> {
+    let mut value = None;
+    match load(&mut deserializer, node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE)) {
+        None => Err(deserializer),
+        Some(loaded) => Ok(loaded.map_err(to_de).map(|()| value.expect("the value was loaded"))),
+    }
+}
+
+fn load<'de, D: Deserializer<'de>>(
+    deserializer: &mut D,
+    node: fn() -> Node,
+    load: LoadFrom<'_, 'de>,
+) -> Option<Result<()>> {
+    let id = typeid::of::<D>();
+    if id == typeid::of::<&mut find::Deserializer<'de>>() {
+        // SAFETY: `D` is this type, as the ids of types differ otherwise. They do not tell lifetimes apart, but of all
+        // lifetimes in its place only `'de` makes it a `Deserializer<'de>`, and the outer reference ends with this call.
+        let ours = unsafe { &mut *std::ptr::from_mut(deserializer).cast::<&mut find::Deserializer<'de>>() };
+        return Some(ours.load_with(node(), load));
+    }
+    if id == typeid::of::<Value<'_, 'de>>() {
+        // SAFETY: as above.
+        let ours = unsafe { &mut *std::ptr::from_mut(deserializer).cast::<Value<'_, 'de>>() };
+        if let Value::Here(ours) = ours {
+            return Some(ours.load_with(node(), load));
+        }
+    }
+    None
+}
