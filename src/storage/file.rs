@@ -154,7 +154,11 @@ impl FileStorage {
             bytes[..now].copy_from_slice(&rest[..now]);
             return Ok(now);
         }
-        let (Self::Positioned(Positioned { file, .. }), start) = self.file(offset) else { return Ok(0) };
+        let (Self::Positioned(Positioned { file, len }), start) = self.file(offset) else { return Ok(0) };
+        // Systems refuse offsets from 2^63 on with errors of their own.
+        if start >= *len {
+            return Ok(0);
+        }
         let mut filled = 0;
         while filled < bytes.len() {
             match read_file_at(file, start.saturating_add(filled as u64), &mut bytes[filled..]) {

@@ -41,8 +41,10 @@ impl ReadAt for FileReader<'_> {
         }
         if self.in_window(offset, bytes.len()).is_none() {
             self.window.resize(WINDOW, 0);
-            let read = self.storage.read_some(offset, &mut self.window)?;
-            self.window.truncate(read);
+            let read = self.storage.read_some(offset, &mut self.window);
+            // After an error, the window holds nothing.
+            self.window.truncate(*read.as_ref().unwrap_or(&0));
+            read?;
             self.window_start = offset;
         }
         match self.in_window(offset, bytes.len()) {

@@ -1,6 +1,6 @@
 //! Damaged files: reading returns an error or a value, never panics, and takes memory in proportion to the file.
 
-use tensorfile::{Category, FORMATS, Format, TensorMap, WriteOptions};
+use tensorfile::{Backend, Category, FORMATS, File, Format, OpenOptions, Result, TensorMap, WriteOptions};
 
 use super::packed_samples;
 use crate::support::Dribble;
@@ -104,6 +104,35 @@ fn every_number_replaced() {
                     replaced[at..at + 4].copy_from_slice(&(*number as u32).to_le_bytes());
                     replaced[at + 4..at + 8].copy_from_slice(&file[at + 4..at + 8]);
                     read(format, &replaced, &format!("{number} in 32 bits at byte {at}"));
+                    replaced[at..at + 8].copy_from_slice(&file[at..at + 8]);
+                }
+            }
+        }
+    }
+}
+
+/// The index and all tensors of a file, or the message of the first error.
+fn contents(file: Result<File>) -> Result<Vec<String>, String> {
+    let read = |file: File| file.tensors().map(|tensor| Ok(format!("{tensor:?} {:?}", tensor.read()?))).collect();
+    file.and_then(read).map_err(|error: tensorfile::Error| error.to_string())
+}
+
+#[test]
+fn numbers_past_the_end_of_files_that_are_read_at_positions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let numbers = [i64::MAX as u64 - 7, 1 << 63, (1 << 63) + 8, u64::MAX - 15, u64::MAX - 7, u64::MAX];
+    for format in FORMATS {
+        let options = OpenOptions::new().format(format);
+        let positioned = options.clone().backend(Backend::Positioned);
+        for (_, file) in all_samples(format) {
+            let mut replaced = file.clone();
+            for at in (0..file.len().saturating_sub(7)).step_by(4) {
+                for number in numbers {
+                    replaced[at..at + 8].copy_from_slice(&number.to_le_bytes());
+                    std::fs::write(&path, &replaced).unwrap();
+                    let what = format!("{}: {number} at byte {at}", format.name);
+                    assert_eq!(contents(positioned.open(&path)), contents(options.from_vec(replaced.clone())), "{what}");
                     replaced[at..at + 8].copy_from_slice(&file[at..at + 8]);
                 }
             }
