@@ -237,13 +237,16 @@ impl<'f> FileTensor<'f> {
         let label = self.file.index.label(self.at);
         let error = error.into().in_tensor(label).in_format(self.file.format.name);
         // An invalid call has no offset in the file.
-        if error.category() == Category::Call { error } else { self.file.place(error.at(self.span().start)) }
+        if error.category() == Category::Call { error } else { self.file.place(self.entry().locate(error)) }
     }
 }
 
 impl TensorData for FileTensor<'_> {
+    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates is left to
+    /// [`write_to`](Self::write_to), which says what is wrong.
     fn as_bytes(&self) -> Option<&[u8]> {
-        self.bytes()?.ok()
+        let bytes = self.bytes()?.ok()?;
+        check_coo(self.info(), bytes).is_ok().then_some(bytes)
     }
 
     /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 1 MiB if not.

@@ -281,7 +281,7 @@ impl<'de> Deserializer<'de> {
 
     /// Adds the tensor that an error is about, and its offset, unless they are known.
     pub(crate) fn about(&self, at: usize, error: Error) -> Error {
-        error.in_tensor(self.reader.index().label(at)).at(self.reader.offset(at))
+        self.reader.locate(at, error.in_tensor(self.reader.index().label(at)))
     }
 
     /// Adds the tensor that was read last to an error of the type that reads it.

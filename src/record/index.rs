@@ -101,6 +101,15 @@ impl Entry {
         storage.write_to(range.start, range.end - range.start, out)
     }
 
+    /// Adds the offset in the file of what is wrong in the payload, unless it is known.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        let within = match error.kind() {
+            ErrorKind::InvalidTensor(invalid) if !self.has_codec() => invalid.offset_in(&self.info),
+            _ => 0,
+        };
+        error.at(self.range.start.saturating_add(within as u64))
+    }
+
     /// Returns dtype, shape and layout.
     #[must_use]
     pub fn info(&self) -> &TensorInfo {

@@ -10,7 +10,7 @@ use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Payload;
 use crate::storage::{ReadAt, Storage};
-use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
+use crate::tensor::{Buffer, Dtype, InvalidTensor, Layout, TensorInfo, coo_index_bytes};
 
 /// Reads the index of a file: one tensor after the other, wherever the bytes come from.
 pub trait IndexReader {
@@ -153,6 +153,11 @@ impl<'de> Reader<'de> {
         self.index.entry(at).range().start
     }
 
+    /// Adds the offset in the file of what is wrong with a tensor, unless it is known.
+    pub(crate) fn locate(&self, at: usize, error: Error) -> Error {
+        self.index.entry(at).locate(error)
+    }
+
     /// Returns the unread tensor of that name.
     pub(crate) fn find(&mut self, name: &str) -> Option<usize> {
         self.unread.find(&self.index, name)
@@ -269,7 +274,9 @@ impl<'de> Reader<'de> {
         let entry = index_reader.next(&mut *self.storage, &self.limits)?;
         if let Some(entry) = &entry {
             let number = self.index.next_number();
-            self.check_limits(entry).map_err(|kind| Error::new(kind).in_tensor(entry.label(number)))?;
+            let checked = self.check_limits(entry).map_err(Error::new);
+            let checked = checked.and_then(|()| check_counts(&mut *self.storage, entry));
+            checked.map_err(|error| error.in_tensor(entry.label(number)))?;
         }
         Ok(entry)
     }
@@ -351,6 +358,31 @@ impl<'de> Reader<'de> {
         if !is_whole {
             self.index_reader = None;
         }
+    }
+}
+
+/// Checks the number of values of a sparse tensor. In a stream, it is not known before the coordinates are read.
+fn check_counts(file: &mut dyn ReadAt, entry: &Entry) -> Result<()> {
+    let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
+    if entry.has_codec() {
+        return Ok(());
+    }
+    let at = entry.range().start.saturating_add(coo_index_bytes(entry.info()) as u64);
+    let shape = &entry.info().shape;
+    if entries > 0 && shape.dims().contains(&0) {
+        let expected = format!("0, as the shape {shape} has no elements");
+        return Err(
+            Error::new(ErrorKind::BadNumber { what: "number of values", found: entries as i128, expected }).at(at)
+        );
+    }
+    if file.file_len().is_none() {
+        return Ok(());
+    }
+    let mut values = [0; size_of::<u64>()];
+    file.peek_at(at, &mut values)?;
+    match u64::from_le_bytes(values) {
+        values if values == entries as u64 => Ok(()),
+        values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(at)),
     }
 }
 

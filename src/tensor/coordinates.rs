@@ -17,9 +17,34 @@ pub(crate) fn check(info: &TensorInfo, bytes: &[u8]) -> Result<(), InvalidTensor
 
 /// Splits the checked bytes of a tensor in COO layout into indices and values.
 pub(crate) fn split<'a>(info: &TensorInfo, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
-    let Layout::Coo { entries } = info.layout else { return (&[], bytes) };
-    let indices = entries * info.shape.rank() * size_of::<u64>();
+    let Layout::Coo { .. } = info.layout else { return (&[], bytes) };
+    let indices = index_bytes(info);
     (&bytes[..indices], &bytes[indices + size_of::<u64>()..])
+}
+
+/// Returns the length of the indices in the payload of a tensor in COO layout, whose length was checked. The number of
+/// values is after them. Other layouts have no indices.
+pub(crate) fn index_bytes(info: &TensorInfo) -> usize {
+    match info.layout {
+        Layout::Coo { entries } => entries * info.shape.rank() * size_of::<u64>(),
+        _ => 0,
+    }
+}
+
+impl InvalidTensor {
+    /// Returns the offset of the mistake in the payload of a tensor; 0 if it is all of it. The length of the payload was
+    /// checked.
+    pub(crate) fn offset_in(&self, info: &TensorInfo) -> usize {
+        let is_sparse = matches!(info.layout, Layout::Coo { .. });
+        match self {
+            Self::Coordinate { entry, axis, .. } if is_sparse => (entry * info.shape.rank() + axis) * size_of::<u64>(),
+            Self::CoordinateCount { .. } => index_bytes(info),
+            // The elements are bytes.
+            Self::Value { element, .. } if is_sparse => index_bytes(info) + size_of::<u64>() + element,
+            Self::Value { element, .. } => *element,
+            _ => 0,
+        }
+    }
 }
 
 fn le_u64(bytes: &[u8]) -> u64 {

@@ -1,6 +1,9 @@
 use half::f16;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, CowArray, Ix1, Ix2, array};
-use tensorfile::{Arrays, CooTensor, Dtype, Tensor, TensorInfo, TensorMap, TensorView, btf};
+use tensorfile::{
+    Arrays, Backend, CooTensor, Dtype, OpenOptions, Tensor, TensorData, TensorInfo, TensorMap, TensorView,
+    WriteOptions, btf,
+};
 
 use crate::support::{Dribble, Messages, hex, message, u64s};
 
@@ -512,19 +515,19 @@ fn rejects_sparse_tensors_that_contradict_themselves() {
         (
             "an index that is its dim",
             with(SPARSE, &[(80, 3)]),
-            "btf: tensor `#0`: index 3 of coordinate 1 is outside dim 0, which is 3 (at byte 64)",
+            "btf: tensor `#0`: index 3 of coordinate 1 is outside dim 0, which is 3 (at byte 80)",
             "",
         ),
         (
             "a negative index",
             with(SPARSE, &[(72, u64::MAX)]),
-            "btf: tensor `#0`: index 18446744073709551615 of coordinate 0 is outside dim 1, which is 4 (at byte 64)",
+            "btf: tensor `#0`: index 18446744073709551615 of coordinate 0 is outside dim 1, which is 4 (at byte 72)",
             "",
         ),
         (
             "more values than indices",
             with(SPARSE, &[(112, 4)]),
-            "btf: tensor `#0`: 3 coordinates, but 4 values (at byte 64)",
+            "btf: tensor `#0`: 3 coordinates, but 4 values (at byte 112)",
             "",
         ),
         (
@@ -554,7 +557,7 @@ fn rejects_sparse_tensors_that_contradict_themselves() {
         (
             "no place for a coordinate",
             with(SPARSE, &[(32, 0)]),
-            "btf: tensor `#0`: index 0 of coordinate 0 is outside dim 0, which is 0 (at byte 64)",
+            "btf: tensor `#0`: number of values is 3, but expected 0, as the shape [0, 4] has no elements (at byte 112)",
             "",
         ),
     ] {
@@ -565,6 +568,43 @@ fn rejects_sparse_tensors_that_contradict_themselves() {
         messages.compare(format!("{what}, from a stream"), btf::from_reader::<CooTensor<f32>>(&file[..]), stream);
     }
     messages.end();
+}
+
+#[test]
+fn files_check_sparse_tensors_as_soon_as_they_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sparse.btf");
+    for backend in [Backend::Mapped, Backend::Positioned] {
+        let open = |file: &[u8]| {
+            std::fs::write(&path, file).unwrap();
+            OpenOptions::new().backend(backend).open(&path)
+        };
+        // The numbers of values are part of the index.
+        let expected = "btf: tensor `#0`: 3 coordinates, but 4 values (at byte 112)";
+        assert_eq!(message(open(&with(SPARSE, &[(112, 4)]))), expected);
+        let expected = "btf: tensor `#0`: number of values is 3, but expected 0, as the shape [3, 0] has no elements (at byte 112)";
+        assert_eq!(message(open(&with(SPARSE, &[(40, 0)]))), expected);
+
+        for (at, number) in [(72, 4), (88, u64::MAX), (96, 1 << 62), (80, 1 << 63)] {
+            let file = open(&with(SPARSE, &[(at, number)])).unwrap();
+            let tensor = file.get("0").unwrap();
+            let (entry, axis) = ((at - 64) / 16, (at - 64) / 8 % 2);
+            let dim = tensor.shape()[axis];
+            let expected = format!(
+                "btf: tensor `#0`: index {number} of coordinate {entry} is outside dim {axis}, which is {dim} (at byte {at})"
+            );
+            assert_eq!(message(tensor.read()), expected);
+            assert_eq!(message(tensor.load::<CooTensor<f32>>()), expected);
+            assert_eq!(message(file.load::<TensorMap>()), expected);
+            assert_eq!(message(tensor.write_to(&mut std::io::sink()).map_err(Into::into)), expected);
+            assert_eq!(message(tensor.write_row_major_to(&mut std::io::sink()).map_err(Into::into)), expected);
+            assert_eq!(message(btf::FORMAT.to_vec(&file, &WriteOptions::new())), expected);
+            assert_eq!(tensor.as_bytes(), None);
+            if backend == Backend::Mapped {
+                assert_eq!(message(tensor.view()), expected);
+            }
+        }
+    }
 }
 
 #[cfg(target_pointer_width = "64")]
