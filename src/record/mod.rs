@@ -6,6 +6,8 @@ mod candidates;
 #[cfg(feature = "npy")]
 mod codec;
 mod cursor;
+#[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
+mod flatbuffer;
 mod format;
 mod index;
 mod layout;
@@ -38,6 +40,8 @@ pub use crate::storage::ReadAt;
 pub(crate) use codec::{Codec, Decoder, RangeReader};
 #[cfg(feature = "npz")]
 pub(crate) use codec::{Deflated, inflate, not_deflated};
+#[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
+pub(crate) use flatbuffer::check_table;
 pub(crate) use format::dtypes;
 pub(crate) use index::{Index, Unread};
 pub(crate) use reader::{Pieces, Reader};

@@ -71,6 +71,7 @@ pub(super) struct Contents {
 pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
     let flatbuffer = Flatbuffer::read(file)?;
     let any = flatbuffer.root::<flat_tensor::AnyRoot<'_>>()?;
+    flatbuffer.check_table(&any._tab)?;
     let index = Index::new(&flatbuffer, limits, file.file_len());
     match flatbuffer.frame.family {
         Family::FlatTensor => {
@@ -181,12 +182,15 @@ impl<'a> Index<'a> {
         self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
         self.read_tensor_segments(root.tensor_segments())?;
         let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-        let compatibility = root.compatibility_metadata().map(|found| Compatibility {
-            model_name: text(found.model_name()),
-            version: text(found.version()),
-            quantization_scheme: text(found.quantization_scheme()),
-            custom_description: text(found.custom_description()),
+        let compatibility = root.compatibility_metadata().map(|found| {
+            self.flatbuffer.check_table(&found._tab).map(|()| Compatibility {
+                model_name: text(found.model_name()),
+                version: text(found.version()),
+                quantization_scheme: text(found.quantization_scheme()),
+                custom_description: text(found.custom_description()),
+            })
         });
+        let compatibility = compatibility.transpose()?;
         self.finish(Version::Dt01V2, 2, Some(root.tensor_alignment()), compatibility)
     }
 
@@ -214,6 +218,7 @@ impl<'a> Index<'a> {
     fn read_tensor_segments(&mut self, segments: Tables<'a, data::TensorSegment<'a>>) -> Result<()> {
         use data::TensorMetadata as T;
         for segment in segments.into_iter().flatten() {
+            self.flatbuffer.check_table(&segment._tab)?;
             let index_at = self.flatbuffer.place(&segment._tab, data::TensorSegment::VT_SEGMENT_INDEX);
             for tensor in segment.tensor_metadata().into_iter().flatten() {
                 let table = tensor._tab;
@@ -249,6 +254,7 @@ impl<'a> Index<'a> {
         let frame = self.flatbuffer.frame;
         for (number, segment) in segments.into_iter().flatten().enumerate() {
             let (table, offset, size) = parts(segment);
+            self.flatbuffer.check_table(&table)?;
             let malformed =
                 |what| Error::new(ErrorKind::Malformed { what }).at(self.flatbuffer.frame.offset(table.loc()));
             let end = offset.checked_add(size).and_then(|end| end.checked_add(frame.base));
@@ -278,6 +284,7 @@ impl<'a> Index<'a> {
     fn push(&mut self, found: Found<'a>) -> Result<()> {
         let number = self.entries.len();
         self.flatbuffer.check_count(number + 1, self.limits)?;
+        self.flatbuffer.check_table(&found.table)?;
         let table_at = self.flatbuffer.frame.offset(found.table.loc());
         let name = found.name.ok_or_else(|| {
             let what = "it has no name".to_owned();
@@ -333,6 +340,7 @@ impl<'a> Index<'a> {
     }
 
     fn info(&self, layout: &FoundLayout<'a>) -> Result<TensorInfo> {
+        self.flatbuffer.check_table(&layout.table)?;
         let at = |field| self.flatbuffer.place(&layout.table, field);
         let (scalar_type, field) = layout.scalar_type;
         let dtype = header::dtype(scalar_type)

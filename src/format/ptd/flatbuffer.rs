@@ -4,7 +4,7 @@ use super::header::{BEFORE_HEADER, Frame, HEAD, bad_number};
 use super::schema::flat_tensor;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::Cursor;
+use crate::record::{Cursor, check_table};
 use crate::storage::ReadAt;
 
 /// The index of a file as a flatbuffer, in memory of its own.
@@ -100,6 +100,11 @@ impl Flatbuffer {
             Some(position) => error.at(self.frame.offset(position)),
             None => error.at(0),
         }
+    }
+
+    /// Checks what the verifier leaves out of a table.
+    pub(super) fn check_table(&self, table: &flatbuffers::Table<'_>) -> Result<()> {
+        check_table(table, &|position| self.frame.offset(position))
     }
 
     /// Refuses a version that is not among `known`.

@@ -14,7 +14,7 @@ use super::generated::{
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::cannot_store;
+use crate::record::{cannot_store, check_table};
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
 
@@ -138,6 +138,7 @@ pub(super) fn open<T>(
     file.read_at(range.start, bytes)?;
     let root =
         root_as_tensor_buffers_metadata_with_opts(&verifier(len), bytes).map_err(|error| invalid(&error, &range))?;
+    check_tables(&root, range.start)?;
     check_version(root.version()).map_err(|error| error.at(range.start))?;
     take(root, range.start)
 }
@@ -146,6 +147,12 @@ pub(super) fn open<T>(
 fn verifier(len: usize) -> VerifierOptions {
     let max_apparent_size = len.saturating_mul(16).saturating_add(1 << 20);
     VerifierOptions { max_tables: len, max_apparent_size, ..VerifierOptions::default() }
+}
+
+/// Checks what the verifier leaves out of the tables without required fields.
+fn check_tables(root: &TensorBuffersMetadata<'_>, start: u64) -> Result<()> {
+    let mut operations = root.operations().into_iter().flatten();
+    operations.try_for_each(|operation| check_table(&operation._tab, &|position| start + position as u64))
 }
 
 fn check_version(version: &str) -> Result<()> {

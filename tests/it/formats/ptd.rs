@@ -546,6 +546,29 @@ fn rejects_wrong_indexes() {
 }
 
 #[test]
+fn tables_have_a_list_of_fields() {
+    let mut messages = Messages::default();
+    for (what, file, tables) in [
+        ("FT01", FT01, &[0x3a, 0x6c, 0x8c, 0xdc, 0xf6, 0x112][..]),
+        ("early FT01", EARLY, &[0x38, 0x7c, 0xcc, 0x100]),
+        ("DT01 V1", DATA_V1, &[0x2c, 0x5c, 0x70, 0x8c, 0xd4]),
+        ("DT01 V2", DATA_V2, &[0x2a, 0x58]),
+    ] {
+        for &at in tables {
+            for length in [0, 2] {
+                let file = with(file, &[(at, &[length])]);
+                let error = message(ptd::from_slice::<TensorMap>(&file));
+                let expected =
+                    format!("length of a table's list of fields is {length}, but expected at least 4 (at byte {at})");
+                assert!(error.ends_with(&expected), "{what}: {error}");
+                messages.compare(what, ptd::from_reader::<TensorMap>(&file[..]), &error);
+            }
+        }
+    }
+    messages.end();
+}
+
+#[test]
 fn survives_cuts_and_flips_everywhere() {
     let files = golden().map(|(what, file, _)| (what, file)).into_iter().chain([("DT01 V2", hex(DATA_V2))]);
     for (what, file) in files {

@@ -456,6 +456,16 @@ fn reports_malformed_files() {
             changed(&[(300, &hex("17 94 5b 4c bd 69 73 71"))]),
             "tensors `gate` and `a.w` have the same id, 717369bd4c5b9417 (at byte 276)",
         ),
+        (
+            "an operation without a list of fields",
+            changed(&[(96, &[2])]),
+            "length of a table's list of fields is 2, but expected at least 4 (at byte 96)",
+        ),
+        (
+            "another operation without one",
+            changed(&[(140, &[0])]),
+            "length of a table's list of fields is 0, but expected at least 4 (at byte 140)",
+        ),
         ("a name twice", changed(&[(256, b"gate")]), "two tensors are named `gate` (at byte 20)"),
         ("an entry twice", changed(&[(76, &[8, 1])]), "two tensors are named `gate` (at byte 340)"),
     ] {
