@@ -169,6 +169,13 @@ pub(crate) const fn dtypes<T, const N: usize>(tags: &[(T, Dtype)]) -> [Dtype; N]
     dtypes
 }
 
+/// Returns a warning about the bytes between the end of what a file uses and its own end.
+pub(crate) fn trailing_bytes(end: u64, len: Option<u64>) -> Option<String> {
+    let bytes = len?.checked_sub(end).filter(|bytes| *bytes > 0)?;
+    let noun = if bytes == 1 { "byte" } else { "bytes" };
+    Some(format!("{bytes} {noun} at the end, from byte {end} on, belong to no tensor"))
+}
+
 impl fmt::Debug for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()

@@ -42,7 +42,7 @@ pub(crate) use codec::{Codec, Decoder, RangeReader};
 pub(crate) use codec::{Deflated, inflate, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 pub(crate) use flatbuffer::check_table;
-pub(crate) use format::dtypes;
+pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Unread};
 pub(crate) use reader::{Pieces, Reader};
 pub(crate) use write::{plan, to_vec, to_writer};

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, IndexReader};
+use crate::record::{Cursor, Entry, FileMetadata, IndexReader, trailing_bytes};
 use crate::storage::ReadAt;
 
 /// Reads the offset table, then the header of each record.
@@ -108,6 +108,17 @@ fn read_record(file: &mut dyn ReadAt, offset: u64, limits: &Limits) -> Result<(E
     let payload = cursor.payload(&info)?;
     let record = offset..payload.end;
     Ok((Entry::new(None, info, payload), record))
+}
+
+/// Reads the index for remarks about the file.
+pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
+    let mut reader = Reader::default();
+    while reader.next(file, limits)?.is_some() {}
+    let tensors = reader.records.len() as u64;
+    let ends = reader.records.iter().map(|record| record.end.checked_next_multiple_of(header::ALIGNMENT));
+    let end = ends.flatten().fold(header::table_bytes(tensors), u64::max);
+    let warnings = trailing_bytes(end, file.file_len()).into_iter().collect();
+    Ok(FileMetadata { warnings, ..FileMetadata::default() })
 }
 
 /// Returns whether a file has a plausible offset table: the first record right after it, all within the file.

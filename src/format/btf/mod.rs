@@ -56,7 +56,9 @@ pub static FORMAT: Format = Format {
     max_dim: Some(header::MAX_DIM),
     max_name: Some(0),
     sparse: true,
-    ..Format::new("btf", DTYPES, || Box::new(de::Reader::default()), encode).with_detection(de::looks_like)
+    ..Format::new("btf", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_detection(de::looks_like)
+        .with_metadata(de::metadata, |_| false)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {

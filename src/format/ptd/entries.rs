@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::{Compatibility, FORMAT, Options, Version, de};
 use crate::error::{ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, WriteOptions};
+use crate::record::{FileMetadata, WriteOptions, trailing_bytes};
 use crate::storage::ReadAt;
 
 /// The keys of the fields of [`Compatibility`], in their order. A file written with any of them has the RFC's version 2,
@@ -36,7 +36,8 @@ pub(super) fn options(write: &WriteOptions) -> Result<Options> {
 }
 
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
-    let found = de::read(file, limits)?.metadata;
+    let len = file.file_len();
+    let de::Contents { metadata: found, end, .. } = de::read(file, limits)?;
     let version = match found.version {
         Version::Ft01 => "FT01",
         Version::EarlyFt01 => "FT01 of ExecuTorch 0.5 and 0.6",
@@ -49,11 +50,10 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
         let entries = KEYS.into_iter().zip(values).filter(|(_, value)| !value.is_empty());
         entries.map(|(key, value)| (key.to_owned(), value)).collect::<IndexMap<_, _>>()
     });
-    let is_old = found.version != Version::Ft01;
-    let warnings = is_old.then(|| "today's ExecuTorch does not read this generation of the format".to_owned());
-    Ok(FileMetadata {
-        version: Some(version.to_owned()),
-        entries: entries.unwrap_or_default(),
-        warnings: warnings.into_iter().collect(),
-    })
+    let mut warnings = Vec::new();
+    if found.version != Version::Ft01 {
+        warnings.push("today's ExecuTorch does not read this generation of the format".to_owned());
+    }
+    warnings.extend(trailing_bytes(end, len));
+    Ok(FileMetadata { version: Some(version.to_owned()), entries: entries.unwrap_or_default(), warnings })
 }

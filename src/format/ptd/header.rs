@@ -164,22 +164,28 @@ impl Frame {
     fn check(&self, len: Option<u64>) -> Result<()> {
         let Some(len) = len else { return Ok(()) };
         if self.flatbuffer_end > len {
-            let what = format!("the flatbuffer ends at byte {}, but the file at byte {len}", self.flatbuffer_end);
-            return Err(Error::new(ErrorKind::Malformed { what }).at(16));
+            return Err(Error::new(ErrorKind::Truncated { needed: self.flatbuffer_end, left: len }).at(0));
         }
-        match self.end {
-            Some(end) if end > len => {
-                let mut what = format!(
-                    "the segments begin at byte {} and end at byte {end}, but the file ends at byte {len}",
-                    self.base
-                );
-                if self.family == Family::FlatTensor {
-                    what.push_str("; ExecuTorch 0.6 and 0.7 write such files for a segment alignment of 128");
-                }
-                Err(Error::new(ErrorKind::Malformed { what }).at(32))
-            }
-            _ => Ok(()),
+        let Some(end) = self.end.filter(|end| *end > len) else { return Ok(()) };
+        if self.is_base_past_the_data(end - self.base, len) {
+            let what = format!(
+                "the segments begin at byte {} and end at byte {end}, but the file ends at byte {len}; ExecuTorch 0.6 and 0.7 \
+                 write such files for a segment alignment of 128",
+                self.base
+            );
+            return Err(Error::new(ErrorKind::Malformed { what }).at(32));
         }
+        let start = self.base.min(len);
+        Err(Error::new(ErrorKind::Truncated { needed: end - start, left: len - start }).at(start))
+    }
+
+    /// Returns whether a file of `len` bytes ends with its `segments` bytes of data, but the base is somewhere else.
+    fn is_base_past_the_data(&self, segments: u64, len: u64) -> bool {
+        /// The alignment of the data that ExecuTorch 0.6 and 0.7 write.
+        const WRITTEN: u64 = 16;
+        let data = self.flatbuffer_end.checked_next_multiple_of(WRITTEN);
+        self.family == Family::FlatTensor
+            && data.is_some_and(|data| data < self.base && len.checked_sub(data) == Some(segments))
     }
 
     /// Returns the offset of the first byte that a segment can have.

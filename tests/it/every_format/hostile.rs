@@ -132,7 +132,11 @@ fn numbers_past_the_end_of_files_that_are_read_at_positions() {
                     replaced[at..at + 8].copy_from_slice(&number.to_le_bytes());
                     std::fs::write(&path, &replaced).unwrap();
                     let what = format!("{}: {number} at byte {at}", format.name);
-                    assert_eq!(contents(positioned.open(&path)), contents(options.from_vec(replaced.clone())), "{what}");
+                    assert_eq!(
+                        contents(positioned.open(&path)),
+                        contents(options.from_vec(replaced.clone())),
+                        "{what}"
+                    );
                     replaced[at..at + 8].copy_from_slice(&file[at..at + 8]);
                 }
             }

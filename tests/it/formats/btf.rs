@@ -59,6 +59,21 @@ fn a_file_without_tensors_is_a_count_of_zero() {
 }
 
 #[test]
+fn remarks_on_bytes_after_the_last_record() {
+    let warnings = |file: &[u8]| {
+        let file = OpenOptions::new().format(&btf::FORMAT).from_vec(file.to_vec()).unwrap();
+        file.metadata().unwrap().warnings
+    };
+    assert_eq!(warnings(&hex(DENSE)), [""; 0]);
+    assert_eq!(warnings(&[0; 8]), [""; 0]);
+    assert_eq!(warnings(&[0; 4096]), ["4088 bytes at the end, from byte 8 on, belong to no tensor"]);
+    assert_eq!(warnings(&[hex(DENSE), vec![0]].concat()), ["1 byte at the end, from byte 88 on, belong to no tensor"]);
+    // The padding of the last record may be left out.
+    let file = [u64s(&[1, 16]), record([6, 0], 3, &[1, 2, 3])].concat();
+    assert_eq!(warnings(&file[..file.len() - 5]), [""; 0]);
+}
+
+#[test]
 fn has_ten_dtypes() {
     let tensors: [(u8, Tensor, &[u8]); 10] = [
         (0, Tensor::from_slice(&[i8::MIN, 1], [2]).unwrap(), &[0x80, 1]),

@@ -5,7 +5,8 @@ use ndarray::{ArcArray1, Array1, Array2, Array4, ArrayView2, ShapeBuilder, array
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use tensorfile::ptd::{Compatibility, Options, Segments, Version};
 use tensorfile::{
-    Arrays, Blob, CooTensor, Dtype, Layout, Limits, Tensor, TensorFile, TensorInfo, TensorMap, TensorView, ptd,
+    Arrays, Blob, CooTensor, Dtype, Layout, Limits, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap, TensorView,
+    ptd,
 };
 
 use crate::support::{Dribble, Messages, hex, message, root};
@@ -371,7 +372,7 @@ fn rejects_wrong_headers() {
         (
             "flatbuffer past the end",
             with(FT01, &[(24, &[0, 2])]),
-            "ptd: the flatbuffer ends at byte 560, but the file at byte 338 (at byte 16)",
+            "ptd: needs 560 more bytes, but the file has 338 left (at byte 0)",
         ),
         (
             "flatbuffer size of DT01",
@@ -397,7 +398,13 @@ fn rejects_wrong_headers() {
         (
             "more data than there is",
             with(DATA_V1, &[(32, &[7])]),
-            "ptd: the segments begin at byte 288 and end at byte 295, but the file ends at byte 294 (at byte 32)",
+            "ptd: needs 7 more bytes, but the file has 6 left (at byte 288)",
+        ),
+        ("a cut file", hex(FT01)[..337].to_vec(), "ptd: needs 18 more bytes, but the file has 17 left (at byte 320)"),
+        (
+            "a file cut before its segments",
+            with(FT01, &[(32, &[0x80, 1])])[..325].to_vec(),
+            "ptd: needs 77 more bytes, but the file has 0 left (at byte 325)",
         ),
         (
             "segments in the flatbuffer",
@@ -566,6 +573,14 @@ fn tables_have_a_list_of_fields() {
         }
     }
     messages.end();
+}
+
+#[test]
+fn remarks_on_what_readers_may_stumble_over() {
+    let warnings = |file: Vec<u8>| OpenOptions::new().from_vec(file).unwrap().metadata().unwrap().warnings;
+    assert_eq!(warnings(hex(FT01)), [""; 0]);
+    let longer = [hex(FT01), vec![0; 3]].concat();
+    assert_eq!(warnings(longer), ["3 bytes at the end, from byte 338 on, belong to no tensor"]);
 }
 
 #[test]
