@@ -37,7 +37,7 @@ pub(super) fn options(write: &WriteOptions) -> Result<Options> {
 
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let len = file.file_len();
-    let de::Contents { metadata: found, end, .. } = de::read(file, limits)?;
+    let de::Contents { metadata: found, entries: tensors, end } = de::read(file, limits)?;
     let version = match found.version {
         Version::Ft01 => "FT01",
         Version::EarlyFt01 => "FT01 of ExecuTorch 0.5 and 0.6",
@@ -53,6 +53,10 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     let mut warnings = Vec::new();
     if found.version != Version::Ft01 {
         warnings.push("today's ExecuTorch does not read this generation of the format".to_owned());
+    }
+    let nameless = tensors.iter().enumerate().map(|(at, tensor)| tensor.label(at)).find(|name| name.contains('\0'));
+    if let Some(name) = nameless {
+        warnings.push(format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", name.escape_default()));
     }
     warnings.extend(trailing_bytes(end, len));
     Ok(FileMetadata { version: Some(version.to_owned()), entries: entries.unwrap_or_default(), warnings })

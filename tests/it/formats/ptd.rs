@@ -579,6 +579,10 @@ fn tables_have_a_list_of_fields() {
 fn remarks_on_what_readers_may_stumble_over() {
     let warnings = |file: Vec<u8>| OpenOptions::new().from_vec(file).unwrap().metadata().unwrap().warnings;
     assert_eq!(warnings(hex(FT01)), [""; 0]);
+    assert_eq!(
+        warnings(with(FT01, &[(0x110, b"\0")])),
+        [r"ExecuTorch's C++ cannot find `\u{0}`, a name with NUL in it"]
+    );
     let longer = [hex(FT01), vec![0; 3]].concat();
     assert_eq!(warnings(longer), ["3 bytes at the end, from byte 338 on, belong to no tensor"]);
 }
@@ -952,6 +956,11 @@ fn refuses_unsupported_tensors() {
     let longest = Tensor::new(TensorInfo::new(Dtype::F32, [0, (1 << 31) - 1]), &[]).unwrap();
     let file = ptd::to_vec(&longest).unwrap();
     assert_eq!(ptd::from_slice::<Tensor>(&file).unwrap(), longest);
+
+    let nul = map([("a\0b", Tensor::from_slice(&[1_u8], [1]).unwrap())]);
+    let expected = "ptd: tensor `a\0b`: cannot store a name with NUL in it; ExecuTorch's C++ finds no such name";
+    messages.compare("NUL", ptd::to_vec(&nul), expected);
+    messages.compare("NUL in DT01", Options::new().version(Version::Dt01V1).to_vec(&nul), expected);
 
     let none = TensorMap::new();
     for (what, options, expected) in [
