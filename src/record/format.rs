@@ -212,6 +212,9 @@ pub struct FileMetadata {
 pub struct WriteOptions {
     /// Write all names into one more tensor, if the format has no room for names of any length. Default: `false`.
     pub embed_names: bool,
+    /// Store dense tensors in the order of their memory, such as NHWC, if the format can. Default: `false`, in row-major
+    /// order.
+    pub keep_dim_order: bool,
     /// The alignment of payloads in the file, in bytes. Default: that of the format.
     pub alignment: Option<u64>,
     /// Metadata to write; see [`FileMetadata::entries`]. Default: none.
@@ -219,7 +222,7 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// The defaults: names as the format stores them, its own alignment, no metadata.
+    /// The defaults: names as the format stores them, row-major order, its own alignment, no metadata.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -229,6 +232,13 @@ impl WriteOptions {
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         self.embed_names = embed;
+        self
+    }
+
+    /// Sets whether to store dense tensors in the order of their memory, in formats that state the order.
+    #[must_use]
+    pub fn keep_dim_order(mut self, keep: bool) -> Self {
+        self.keep_dim_order = keep;
         self
     }
 

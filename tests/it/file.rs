@@ -92,7 +92,7 @@ fn slices_and_pours_other_memory_orders() {
         ..tensorfile::TensorInfo::new(tensorfile::Dtype::U8, [2, 3])
     };
     let map: TensorMap = [("columns", Tensor::new(info, &[1, 4, 2, 5, 3, 6]).unwrap())].into_iter().collect();
-    let bytes = format("ptd").to_vec(&map, &WriteOptions::new()).unwrap();
+    let bytes = format("ptd").to_vec(&map, &WriteOptions::new().keep_dim_order(true)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("columns.ptd");
     fs::write(&path, bytes).unwrap();

@@ -18,8 +18,7 @@ pub(super) fn keeps(key: &str) -> bool {
 
 pub(super) fn options(write: &WriteOptions) -> Result<Options> {
     write.only_metadata(&FORMAT)?;
-    // Tensors come in the layouts of their infos, and are read back in them.
-    let mut options = Options::new().keep_dim_order(true);
+    let mut options = Options::new().keep_dim_order(write.keep_dim_order);
     if let Some(bytes) = write.alignment {
         options = options.alignment(u32::try_from(bytes).map_err(|_| ErrorKind::Unsupported {
             what: format!("align to {bytes} bytes"),

@@ -32,8 +32,9 @@
 //! # Memory order
 //!
 //! The index states the order of the dims in memory. Arrays and views read from a file get the strides that follow from
-//! it, without a copy. Arrays are written in row-major order, or with [`Options::keep_dim_order`] in the order of their
-//! memory, such as NHWC.
+//! it, without a copy. Arrays are written in row-major order. With [`Options::keep_dim_order`], or
+//! [`WriteOptions::keep_dim_order`](crate::WriteOptions::keep_dim_order), they are written in the order of their memory,
+//! such as NHWC.
 //!
 //! # Deviations
 //!

@@ -61,7 +61,7 @@ pub static FORMAT: Format = Format {
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.without_alignment(&FORMAT, "64 bytes")?.only_metadata(&FORMAT)?;
-    let mut npy = Options::new();
+    let mut npy = Options::new().keep_dim_order(options.keep_dim_order);
     npy.encode.refuse_names = options.embed_names;
     Ok(npy.encode())
 }

@@ -75,7 +75,7 @@ pub static FORMAT: Format = Format {
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.without_alignment(&FORMAT, "64 bytes")?.only_metadata(&FORMAT)?;
-    Ok(Options::new().encode())
+    Ok(Options::new().keep_dim_order(options.keep_dim_order).encode())
 }
 
 /// The serializer of all formats. A [`Plan`] makes it write an npz file; [`plan`] has an example.
