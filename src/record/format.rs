@@ -79,7 +79,14 @@ impl Format {
             magics: &[],
             index_reader,
             encode,
-            metadata: |_, _| Ok(FileMetadata { version: None, entries: IndexMap::new(), warnings: Vec::new() }),
+            metadata: |_, _| {
+                Ok(FileMetadata {
+                    version: None,
+                    entries: IndexMap::new(),
+                    coo_layouts: Vec::new(),
+                    warnings: Vec::new(),
+                })
+            },
             keeps_metadata: |_| false,
             looks_like: None,
         }
@@ -191,6 +198,8 @@ pub struct FileMetadata {
     /// Entries about the tensors as a whole, such as `model`. They can be written to another file with
     /// [`WriteOptions::metadata`].
     pub entries: IndexMap<String, String>,
+    /// The layout numbers of the sparse tensors of a BTF file, each once: 1 is that of TFRT's code, 2 the specification's.
+    pub coo_layouts: Vec<u8>,
     /// Oddities of a file that can be read: each a sentence.
     pub warnings: Vec<String>,
 }
@@ -215,6 +224,9 @@ pub struct WriteOptions {
     /// Store dense tensors in the order of their memory, such as NHWC, if the format can. Default: `false`, in row-major
     /// order.
     pub keep_dim_order: bool,
+    /// Write sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2. Only BTF has sparse
+    /// tensors. Default: `false`; [`FileMetadata::coo_layouts`] states what a file has.
+    pub tfrt_coo: bool,
     /// The alignment of payloads in the file, in bytes. Default: that of the format.
     pub alignment: Option<u64>,
     /// Metadata to write; see [`FileMetadata::entries`]. Default: none.
@@ -239,6 +251,13 @@ impl WriteOptions {
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
         self.keep_dim_order = keep;
+        self
+    }
+
+    /// Sets whether to write sparse tensors with the layout number of TFRT's code.
+    #[must_use]
+    pub fn tfrt_coo(mut self, tfrt: bool) -> Self {
+        self.tfrt_coo = tfrt;
         self
     }
 

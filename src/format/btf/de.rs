@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::header;
@@ -5,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{Cursor, Entry, FileMetadata, IndexReader, trailing_bytes};
 use crate::storage::ReadAt;
+use crate::tensor::Layout;
 
 /// Reads the offset table, then the header of each record.
 #[derive(Debug, Default)]
@@ -13,6 +15,8 @@ pub(super) struct Reader {
     offsets: Option<Vec<u64>>,
     /// The records read so far, from their headers to the ends of their payloads.
     records: Vec<Range<u64>>,
+    /// The layout numbers of the sparse tensors so far.
+    coo_layouts: BTreeSet<u8>,
 }
 
 impl IndexReader for Reader {
@@ -29,7 +33,10 @@ impl IndexReader for Reader {
         let record = check_offset(offset, at, offsets.len())
             .and_then(|()| self.check_start(offset))
             .and_then(|()| read_record(file, offset, limits));
-        let (entry, record) = record.map_err(|error| error.in_tensor(format!("#{at}")))?;
+        let (entry, layout, record) = record.map_err(|error| error.in_tensor(format!("#{at}")))?;
+        if let Layout::Coo { .. } = entry.info().layout {
+            self.coo_layouts.insert(layout);
+        }
         self.records.push(record);
         Ok(Some(entry))
     }
@@ -102,12 +109,13 @@ fn check_offset(offset: u64, at: usize, tensors: usize) -> Result<()> {
     Err(Error::new(wrong).at(header::table_bytes(at as u64)))
 }
 
-fn read_record(file: &mut dyn ReadAt, offset: u64, limits: &Limits) -> Result<(Entry, Range<u64>)> {
+/// Reads a record. Returns its tensor, its layout number and its range.
+fn read_record(file: &mut dyn ReadAt, offset: u64, limits: &Limits) -> Result<(Entry, u8, Range<u64>)> {
     let mut cursor = Cursor::new(file, offset);
-    let info = header::read(&mut cursor, limits)?;
+    let (info, layout) = header::read(&mut cursor, limits)?;
     let payload = cursor.payload(&info)?;
     let record = offset..payload.end;
-    Ok((Entry::new(None, info, payload), record))
+    Ok((Entry::new(None, info, payload), layout, record))
 }
 
 /// Reads the index for remarks about the file.
@@ -118,7 +126,7 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     let ends = reader.records.iter().map(|record| record.end.checked_next_multiple_of(header::ALIGNMENT));
     let end = ends.flatten().fold(header::table_bytes(tensors), u64::max);
     let warnings = trailing_bytes(end, file.file_len()).into_iter().collect();
-    Ok(FileMetadata { warnings, ..FileMetadata::default() })
+    Ok(FileMetadata { coo_layouts: reader.coo_layouts.into_iter().collect(), warnings, ..FileMetadata::default() })
 }
 
 /// Returns whether a file has a plausible offset table: the first record right after it, all within the file.

@@ -21,7 +21,10 @@ const TAGS: &[(u8, Dtype)] = &[
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
 const ROW_MAJOR: u8 = 0;
+/// The layout number of sparse tensors in TFRT's code.
 const COO_OF_TFRT: u8 = 1;
+
+/// The layout number of sparse tensors in the specification.
 const COO: u8 = 2;
 
 /// Each record begins at a multiple of this.
@@ -35,11 +38,11 @@ pub(super) fn table_bytes(tensors: u64) -> u64 {
     8 + 8 * tensors
 }
 
-/// Reads a record up to its payload.
-pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<TensorInfo> {
+/// Reads a record up to its payload. Returns also the layout number.
+pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<(TensorInfo, u8)> {
     let start = cursor.offset();
     let rank = cursor.u64()?;
-    let [tag, layout, ..] = cursor.array::<8>()?;
+    let [tag, number, ..] = cursor.array::<8>()?;
     let dtype = TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype);
     let dtype = dtype.ok_or_else(|| Error::new(ErrorKind::UnknownDtype { tag: tag.to_string() }).at(start + 8))?;
     if rank > limits.rank {
@@ -49,12 +52,12 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<TensorInf
     for _ in 0..rank {
         shape.push(read_dim(cursor)?);
     }
-    let layout = match layout {
+    let layout = match number {
         ROW_MAJOR => Layout::RowMajor,
         COO_OF_TFRT | COO => Layout::Coo { entries: read_entries(cursor, &shape)? },
         tag => return Err(Error::new(ErrorKind::UnknownLayout { tag: tag.into() }).at(start + 9)),
     };
-    Ok(TensorInfo { dtype, shape, layout })
+    Ok((TensorInfo { dtype, shape, layout }, number))
 }
 
 fn read_dim(cursor: &mut Cursor<'_>) -> Result<usize> {

@@ -25,7 +25,7 @@
 //!
 //! - The document lists the dtypes 0 to 5. TFRT's code also has 6 to 9, unsigned integers. All ten are read and written.
 //! - The document gives COO the layout number 2, TFRT's code 1. Both are read. 2 is written, or 1 with
-//!   [`Options::tfrt_coo`].
+//!   [`Options::tfrt_coo`]. TFRT's code skips tensors with the number 2.
 //! - The document does not mention the order of records. They are read in any order, with gaps between them and with
 //!   offsets that two tensors share, as TFRT does. They are written in order and adjacent, the last one padded too, as
 //!   TFRT does.
@@ -63,7 +63,7 @@ pub static FORMAT: Format = Format {
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.without_alignment(&FORMAT, "8 bytes")?.only_metadata(&FORMAT)?;
-    Ok(Options::new().embed_names(options.embed_names).encode())
+    Ok(Options::new().embed_names(options.embed_names).tfrt_coo(options.tfrt_coo).encode())
 }
 
 /// The serializer of all formats. A [`Plan`] makes it write a BTF file; [`plan`] has an example.

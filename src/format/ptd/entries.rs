@@ -58,5 +58,10 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
         warnings.push(format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", name.escape_default()));
     }
     warnings.extend(trailing_bytes(end, len));
-    Ok(FileMetadata { version: Some(version.to_owned()), entries: entries.unwrap_or_default(), warnings })
+    Ok(FileMetadata {
+        version: Some(version.to_owned()),
+        entries: entries.unwrap_or_default(),
+        warnings,
+        ..FileMetadata::default()
+    })
 }

@@ -51,7 +51,7 @@ pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Fi
             "{count} tensors, `{name}` first, have ids that are not those of their names; the reference reader misses them"
         ));
     }
-    Ok(FileMetadata { version: Some(version), entries, warnings })
+    Ok(FileMetadata { version: Some(version), entries, warnings, ..FileMetadata::default() })
 }
 
 fn line(operation: &Operation) -> String {

@@ -148,6 +148,25 @@ fn writes_the_layout_number_of_the_specification_or_of_tfrt() {
     assert_eq!(btf::to_vec(&sparse().to_tensor()).unwrap(), file);
     file[25] = 1;
     assert_eq!(btf::Options::new().tfrt_coo(true).to_vec(&sparse()).unwrap(), file);
+    let map: TensorMap = btf::from_slice(&file).unwrap();
+    assert_eq!(btf::FORMAT.to_vec(&map, &WriteOptions::new().tfrt_coo(true)).unwrap(), file);
+    assert_eq!(btf::FORMAT.to_vec(&map, &WriteOptions::new()).unwrap(), hex(SPARSE));
+}
+
+#[test]
+fn files_state_their_layout_numbers() {
+    let layouts = |file: &[u8]| {
+        let file = OpenOptions::new().format(&btf::FORMAT).from_vec(file.to_vec()).unwrap();
+        file.metadata().unwrap().coo_layouts
+    };
+    let mut of_tfrt = hex(SPARSE);
+    of_tfrt[25] = 1;
+    assert_eq!(layouts(&hex(DENSE)), [0; 0]);
+    assert_eq!(layouts(&hex(SPARSE)), [2]);
+    assert_eq!(layouts(&of_tfrt), [1]);
+    let record = |file: &[u8]| file[16..].to_vec();
+    let both = [u64s(&[2, 24, 24 + 120]), record(&hex(SPARSE)), record(&of_tfrt)].concat();
+    assert_eq!(layouts(&both), [1, 2]);
 }
 
 #[test]
