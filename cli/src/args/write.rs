@@ -15,6 +15,16 @@ pub struct WriteArgs {
     /// Align payloads to this number of bytes
     #[arg(long, value_name = "BYTES")]
     pub align: Option<u64>,
+    /// Store tensors in the order of their memory, such as NHWC, if the format can
+    ///
+    /// Otherwise they are stored row-major. A file in the format of its inputs always keeps the order.
+    #[arg(long)]
+    pub keep_dim_order: bool,
+    /// Write sparse tensors as TFRT's code reads them, not as the BTF specification says: with layout number 1 instead of 2
+    ///
+    /// BTF files made of BTF files with this number always keep it.
+    #[arg(long)]
+    pub tfrt_coo: bool,
     /// Drop names and metadata that the format cannot store, and print what was dropped
     #[arg(long)]
     pub lossy: bool,

@@ -5,8 +5,8 @@ use tensorfile::Tensors;
 use tensorfile::view::Renamed;
 
 use crate::args::{Target, WriteArgs, display_name, open};
-use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::{Duplicates, Export, Joined, Source};
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::Stdout;
 
 /// Add the tensors of other files to a file.
@@ -63,8 +63,9 @@ impl Append {
         let joined = Joined::new(&parts, duplicates)?;
 
         let target = Target::new(&self.file, Some(file.format()))?;
-        let metadata = file.metadata().at(&self.file)?.entries;
-        Export::plan(&self.write, &joined, metadata, target)?.run(&self.write, &[], out)?;
+        let mut kept = Kept::of(&file, &self.file)?;
+        others.iter().try_for_each(|(other, path)| Kept::of(other, path).map(|other| kept.join(&other)))?;
+        Export::plan(&self.write, &joined, kept, target)?.run(&self.write, &[], out)?;
         Ok(Verdict::Pass)
     }
 }

@@ -4,8 +4,8 @@ use tensorfile::Format;
 use tensorfile::view::Subset;
 
 use crate::args::{Cast, Filter, Input, Rename, Target, WriteArgs, format_names, parse_bytes};
-use crate::exit::{At, Outcome, Verdict};
-use crate::export::{Export, Source};
+use crate::exit::{Outcome, Verdict};
+use crate::export::{Export, Kept, Source};
 use crate::output::Stdout;
 
 /// Convert a file to another format, to other dtypes or to other names.
@@ -63,7 +63,8 @@ impl Convert {
         let subset = Subset::new(&source, |name| matcher.matches(name));
         let renamed = self.rename.apply(&subset)?;
         let cast = self.cast.apply(&renamed)?;
-        let export = Export::plan(&self.write, &cast, file.metadata().at(path)?.entries, target)?;
+        let export = Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?;
+        matcher.expect_some(export.len())?;
         export.run(&self.write, &cast.casts(), out)?;
         if !self.write.dry_run {
             self.cast.report(&cast.casts());

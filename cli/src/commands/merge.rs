@@ -1,12 +1,11 @@
 use std::path::{Path, PathBuf};
 
-use indexmap::IndexMap;
 use indexmap::map::Entry;
 use tensorfile::{File, Format, Tensors};
 
 use crate::args::{Target, WriteArgs, display_name, format_names, open};
-use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::{Duplicates, Export, Joined, Source};
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::{Stdout, note};
 
 /// Merge several files, or the shards of an index, into one file.
@@ -43,23 +42,26 @@ impl Merge {
         let parts: Vec<(&dyn Tensors, &Path)> =
             sources.iter().map(|source| (source as &dyn Tensors, source.path())).collect();
         let joined = Joined::new(&parts, Duplicates::Refuse { hint: "" })?;
-        let metadata = self.metadata(&files)?;
-        Export::plan(&self.write, &joined, metadata, target)?.run(&self.write, &[], out)?;
+        let kept = self.kept(&files)?;
+        Export::plan(&self.write, &joined, kept, target)?.run(&self.write, &[], out)?;
         Ok(Verdict::Pass)
     }
 
-    fn metadata(&self, files: &[(File, &Path)]) -> Outcome<IndexMap<String, String>> {
-        let mut merged = IndexMap::new();
-        for (file, path) in files {
-            for (key, value) in file.metadata().at(path)?.entries {
-                match merged.entry(key) {
+    fn kept(&self, files: &[(File, &Path)]) -> Outcome<Kept> {
+        let ((first, path), others) = files.split_first().expect("an input is required");
+        let mut kept = Kept::of(first, path)?;
+        for (other, path) in others {
+            let other = Kept::of(other, path)?;
+            kept.join(&other);
+            for (key, value) in other.entries {
+                match kept.entries.entry(key) {
                     Entry::Vacant(vacant) => drop(vacant.insert(value)),
                     Entry::Occupied(entry) if *entry.get() == value => {}
                     Entry::Occupied(entry) => self.drop_metadata(entry.key(), path)?,
                 }
             }
         }
-        Ok(merged)
+        Ok(kept)
     }
 
     /// Fails because a file has another value for a key than the files before it, unless `--lossy` is given.

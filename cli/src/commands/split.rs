@@ -7,8 +7,8 @@ use tensorfile::File;
 use tensorfile::view::Subset;
 
 use crate::args::{Input, Target, WriteArgs, parse_bytes, parse_glob};
-use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::{Export, Source};
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::export::{Export, Kept, Source};
 use crate::output::Stdout;
 
 /// Split a file by size, by the prefixes of names, or by patterns.
@@ -73,7 +73,7 @@ impl Split {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         let file = self.input.open()?;
         let path = self.input.path();
-        let metadata = file.metadata().at(path)?.entries;
+        let kept = Kept::of(&file, path)?;
         // Files that are named after the input have its format; others that of their extension.
         let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
         let source = Source::new(&file, path);
@@ -84,7 +84,7 @@ impl Split {
         let mut exports = Vec::with_capacity(subsets.len());
         for (path, subset) in &subsets {
             let target = Target::new(path, format)?.in_shards(self.by.max_shard_size);
-            exports.push(Export::plan(&self.write, subset, metadata.clone(), target)?);
+            exports.push(Export::plan(&self.write, subset, kept.clone(), target)?);
         }
         exports.iter().try_for_each(|export| export.run(&self.write, &[], out))?;
         Ok(Verdict::Pass)

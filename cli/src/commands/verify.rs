@@ -54,6 +54,9 @@ Examples:
   tensorfile hash --tensors model.safetensors | tensorfile verify --manifest - model.ptd
   tensorfile verify --strict --json model.ptd | jq '.[].problems[]'";
 
+/// The layout number of sparse tensors in the BTF specification.
+const SPECIFIED_COO: u8 = 2;
+
 #[derive(Debug, Default, Serialize)]
 struct Report {
     file: String,
@@ -107,6 +110,11 @@ impl Verify {
         report.warnings.extend(layout_warnings(&file));
         if let Some(format) = self.target.as_deref().and_then(Format::named) {
             check_format(&file, format, report).at(path)?;
+            if format.name == "btf" && metadata.coo_layouts.contains(&SPECIFIED_COO) {
+                let skips =
+                    "TFRT's code skips sparse tensors with layout number 2, which is that of the BTF specification";
+                report.warnings.push(format!("{skips}; `convert --tfrt-coo` writes 1"));
+            }
             for key in metadata.entries.keys().filter(|key| !format.keeps_metadata(key)) {
                 let problem = format!("{} cannot store the metadata `{key}`", format.name);
                 // `convert` drops this entry without `--lossy`.

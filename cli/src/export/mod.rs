@@ -14,7 +14,7 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use tensorfile::view::{Renamed, TensorCast};
-use tensorfile::{Dtype, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions};
+use tensorfile::{Dtype, File, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions};
 
 use crate::args::{Names, Target, WriteArgs};
 use crate::exit::{At, Failure, Outcome};
@@ -47,6 +47,30 @@ pub fn list(tensors: &dyn Tensors) -> Outcome<Vec<(String, TensorInfo)>> {
     Ok(list.0)
 }
 
+/// What a new file keeps of the files that it is made of, besides their tensors.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    pub entries: IndexMap<String, String>,
+    /// The format, if all files have the same.
+    format: Option<&'static str>,
+    /// Some sparse tensors have the layout number of TFRT's code.
+    tfrt_coo: bool,
+}
+
+impl Kept {
+    pub fn of(file: &File, path: &Path) -> Outcome<Self> {
+        let metadata = file.metadata().at(path)?;
+        let tfrt_coo = metadata.coo_layouts.contains(&1);
+        Ok(Self { entries: metadata.entries, format: Some(file.format().name), tfrt_coo })
+    }
+
+    /// Adds another file, except for its metadata.
+    pub fn join(&mut self, other: &Self) {
+        self.format = self.format.filter(|format| Some(*format) == other.format);
+        self.tfrt_coo |= other.tfrt_coo;
+    }
+}
+
 /// Tensors that can be written to a file.
 pub struct Export<'t> {
     tensors: &'t dyn Tensors,
@@ -60,19 +84,14 @@ pub struct Export<'t> {
 
 impl<'t> Export<'t> {
     /// Decides how names and metadata are stored, and checks that the file can be written.
-    pub fn plan(
-        args: &WriteArgs,
-        tensors: &'t dyn Tensors,
-        mut metadata: IndexMap<String, String>,
-        target: Target,
-    ) -> Outcome<Self> {
+    pub fn plan(args: &WriteArgs, tensors: &'t dyn Tensors, kept: Kept, target: Target) -> Outcome<Self> {
         let list = list(tensors)?;
-        if list.is_empty() {
-            return Err(Failure::not_found(format_args!("{}: no tensors to write", target.path.display())));
-        }
+        let mut metadata = kept.entries;
         drop_metadata(args, &mut metadata, &target)?;
         let Naming { embeds, drops } = Naming::of(args, &list, &target)?;
+        let keeps_order = args.keep_dim_order || kept.format == Some(target.format.name);
         let mut options = WriteOptions::new().embed_names(embeds).metadata(metadata);
+        options = options.keep_dim_order(keeps_order).tfrt_coo(args.tfrt_coo || kept.tfrt_coo);
         if let Some(bytes) = args.align {
             options = options.alignment(bytes);
         }
@@ -80,6 +99,11 @@ impl<'t> Export<'t> {
         let bytes = export.target.format.file_bytes(&export.named(), &export.options);
         export.bytes = bytes.at(&export.target.path)?;
         Ok(export)
+    }
+
+    /// Returns the number of tensors.
+    pub fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// Writes the file, or prints what would be written.

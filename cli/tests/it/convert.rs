@@ -164,6 +164,57 @@ fn converts_dim_order_to_row_major() {
 }
 
 #[test]
+fn keeps_dim_order_within_a_format_or_on_request() {
+    let session = Session::new();
+    let layout = tensorfile::Layout::from_dim_order(&[1, 0]).unwrap();
+    let columns = TensorInfo { layout: layout.clone(), ..TensorInfo::new(Dtype::U8, [2, 3]) };
+    let columns: TensorMap = [("a", Tensor::new(columns, &[1, 4, 2, 5, 3, 6]).unwrap())].into_iter().collect();
+    for format in ["ptd", "npz"] {
+        let file = Format::named(format).unwrap().to_vec(&columns, &WriteOptions::new().keep_dim_order(true)).unwrap();
+        std::fs::write(session.path(&format!("columns.{format}")), file).unwrap();
+    }
+    for (arguments, target, is_kept) in [
+        (&["convert", "columns.ptd", "x.ptd"][..], "x.ptd", true),
+        (&["convert", "columns.npz", "x.npz"], "x.npz", true),
+        (&["convert", "columns.npz", "x.ptd"], "x.ptd", false),
+        (&["convert", "columns.npz", "x.ptd", "--keep-dim-order"], "x.ptd", true),
+        (&["merge", "x.ptd", "model.ptd", "columns.ptd"], "x.ptd", true),
+        (&["merge", "x.ptd", "model.ptd", "columns.npz"], "x.ptd", false),
+    ] {
+        let output = session.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(*map(&session, target)["a"].layout() == layout, is_kept, "{arguments:?}");
+    }
+}
+
+#[test]
+fn keeps_the_layout_number_of_sparse_tensors() {
+    let session = Session::new();
+    let layouts = |name: &str| File::open(session.path(name)).unwrap().metadata().unwrap().coo_layouts;
+    let convert = |arguments: &[&str]| assert!(session.run(arguments).status.success(), "{arguments:?}");
+    convert(&["convert", "sparse.btf", "same.btf"]);
+    assert_eq!(layouts("same.btf"), [2]);
+    convert(&["convert", "sparse.btf", "tfrt.btf", "--tfrt-coo"]);
+    assert_eq!(layouts("tfrt.btf"), [1]);
+    convert(&["convert", "tfrt.btf", "again.btf"]);
+    assert_eq!(layouts("again.btf"), [1]);
+    convert(&["append", "same.btf", "tfrt.btf"]);
+    assert_eq!(layouts("same.btf"), [1]);
+}
+
+#[test]
+fn files_without_tensors_are_converted() {
+    let session = Session::new();
+    session.write("empty.ptd", &TensorMap::new());
+    for format in FORMATS.iter().filter(|format| format.max_tensors.is_none()) {
+        let target = format!("empty.{}", format.extensions[0]);
+        let output = session.run(&["convert", "empty.ptd", &target]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(map(&session, &target), TensorMap::new());
+    }
+}
+
+#[test]
 fn drops_metadata_only_with_lossy() {
     let session = session();
     // A format that keeps any key, and one that keeps none.

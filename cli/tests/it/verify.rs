@@ -58,6 +58,22 @@ fn checks_manifests_and_other_formats() {
 }
 
 #[test]
+fn remarks_on_what_the_reference_software_passes_over() {
+    let session = Session::new();
+    assert!(session.run(&["convert", "sparse.btf", "tfrt.btf", "--tfrt-coo"]).status.success());
+    std::fs::write(session.path("zeros.btf"), [0; 4096]).unwrap();
+    let name: TensorMap = [("a\0b", super::weights(&[1]))].into_iter().collect();
+    std::fs::write(session.path("nul.tbs"), tensorfile::tensorbuffers::to_vec(&name).unwrap()).unwrap();
+    insta::assert_snapshot!(session.transcript(&[
+        "verify --for btf sparse.btf",
+        "verify --for btf tfrt.btf",
+        "verify zeros.btf",
+        "verify --strict zeros.btf",
+        "verify --for ptd nul.tbs",
+    ]));
+}
+
+#[test]
 fn strict_treats_warnings_as_problems() {
     let session = Session::new();
     // numpy pads the header so that elements are aligned; this one is not padded.
