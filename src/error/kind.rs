@@ -83,6 +83,11 @@ pub enum ErrorKind {
         /// The name.
         name: String,
     },
+    /// Two tensors of a stream have the same name, and the type or the call asks by name.
+    AmbiguousName {
+        /// The name.
+        name: String,
+    },
     /// The file breaks another rule of its format.
     Malformed {
         /// The rule and what was found.
@@ -207,7 +212,8 @@ impl ErrorKind {
             | Self::InvalidTensor(_)
             | Self::DuplicateName { .. }
             | Self::Malformed { .. } => Category::File,
-            Self::Missing { .. }
+            Self::AmbiguousName { .. }
+            | Self::Missing { .. }
             | Self::Unexpected { .. }
             | Self::WrongDtype { .. }
             | Self::WrongShape { .. }
@@ -233,6 +239,7 @@ impl ErrorKind {
             Self::Missing { .. }
                 | Self::Unexpected { .. }
                 | Self::DuplicateName { .. }
+                | Self::AmbiguousName { .. }
                 | Self::WrongCount { .. }
                 | Self::Load(_)
         )
@@ -264,6 +271,10 @@ impl fmt::Display for ErrorKind {
             }
             Self::InvalidTensor(invalid) => invalid.fmt(f),
             Self::DuplicateName { name } => write!(f, "two tensors are named `{name}`"),
+            Self::AmbiguousName { name } => write!(
+                f,
+                "two tensors are named `{name}`; read them by position, as a list or a tuple, or as `#0`, `#1`, and so on"
+            ),
             Self::Malformed { what } => f.write_str(what),
             Self::Missing { name, found, .. } => {
                 write!(f, "missing tensor `{name}`")?;

@@ -156,8 +156,9 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Missing`] if there is none.
+    /// [`ErrorKind::Missing`] if there is none, [`ErrorKind::AmbiguousName`] if there are several, as in some streams.
     pub fn get(&self, name: &str) -> Result<FileTensor<'_>> {
+        self.index.check_unique_name(name).map_err(|error| error.in_format(self.format.name))?;
         let numbered = || name.strip_prefix('#')?.parse().ok().filter(|at| *at < self.len());
         let at = self.index.position(name).or_else(numbered).ok_or_else(|| self.missing(name))?;
         Ok(FileTensor::new(self, at))

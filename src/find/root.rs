@@ -42,11 +42,12 @@ impl Deserializer<'_> {
         }
         self.settled = true;
         match kind {
-            RootKind::Tensor => Ok(()),
-            RootKind::Map => self.has_names().map(drop),
-            RootKind::Struct => self.by_name_or_position(node, false),
-            RootKind::List => self.settle_list(node),
+            RootKind::Tensor => return Ok(()),
+            RootKind::Map => self.has_names().map(drop)?,
+            RootKind::Struct => self.by_name_or_position(node, false)?,
+            RootKind::List => self.settle_list(node)?,
         }
+        if self.positional { Ok(()) } else { self.reader.require_unique_names() }
     }
 
     fn settle_list(&mut self, node: Option<Node>) -> Result<()> {
@@ -57,6 +58,11 @@ impl Deserializer<'_> {
             return Ok(());
         }
         match node {
+            // Names that repeat cannot tell the parts apart.
+            Some(node) if !node.is_tensor_list() && !begins_with_struct => {
+                self.positional = self.has_names()? && self.reader.index().has_repeated_names();
+                if self.positional { Ok(()) } else { self.by_name_or_position(Some(node), false) }
+            }
             Some(node) if !node.is_tensor_list() => self.by_name_or_position(Some(node), false),
             _ => {
                 self.positional = true;

@@ -132,6 +132,11 @@ pub struct Index {
     /// The number of entries that begin before the one before them.
     backwards: usize,
     by_name: HashTable<usize>,
+    /// Several tensors may have one name.
+    names_may_repeat: bool,
+    /// The tensors that are not in `by_name`, because another has their name; or that are called by a position that is
+    /// the name of another.
+    repeated: Vec<usize>,
     /// The names are those of one more tensor, not the format's own.
     embedded_names: bool,
     hasher: DefaultHashBuilder,
@@ -168,6 +173,11 @@ impl Index {
         Self { start, ..Self::default() }
     }
 
+    /// An index in which several tensors may have one name.
+    pub(crate) fn with_repeated_names() -> Self {
+        Self { names_may_repeat: true, ..Self::default() }
+    }
+
     /// Adds a tensor.
     pub(crate) fn push(&mut self, entry: Entry) -> Result<()> {
         let at = self.entries.len();
@@ -175,10 +185,25 @@ impl Index {
         self.backwards += usize::from(self.entries.last().is_some_and(|before| before.range.start > offset));
         self.entries.push(entry);
         self.sorted = OnceLock::new();
-        if self.entries[at].has_name {
-            self.add_name(at).map_err(|error| error.at(offset))?;
+        if self.names_may_repeat {
+            self.push_repeatable(at);
+            return Ok(());
         }
-        Ok(())
+        match self.entries[at].has_name {
+            true => self.add_name(at).map_err(|error| error.at(offset)),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
+    fn push_repeatable(&mut self, at: usize) {
+        let is_known = match self.entries[at].has_name {
+            true => self.add_name(at).is_err() || self.find_unnamed(self.name(at)).is_some(),
+            false => !self.by_name.is_empty() && self.find_named(self.name(at)).is_some(),
+        };
+        if is_known {
+            self.repeated.push(at);
+        }
     }
 
     fn add_name(&mut self, at: usize) -> Result<()> {
@@ -198,7 +223,7 @@ impl Index {
 
     /// Checks that no tensor is named like the position of a tensor without a name.
     pub(crate) fn complete(&self) -> Result<()> {
-        let is_mixed = !self.by_name.is_empty() && self.by_name.len() < self.entries.len();
+        let is_mixed = !self.names_may_repeat && !self.by_name.is_empty() && self.by_name.len() < self.entries.len();
         let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.entries[at].has_name);
         match unnamed.map(|at| self.name(at)).find(|name| self.find_named(name).is_some()) {
             Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
@@ -206,11 +231,38 @@ impl Index {
         }
     }
 
+    /// Refuses names that several tensors have.
+    pub(crate) fn check_unique(&self) -> Result<()> {
+        match self.repeated.first() {
+            Some(&at) => Err(self.ambiguous(at)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a name that several tensors have.
+    pub(crate) fn check_unique_name(&self, name: &str) -> Result<()> {
+        match self.repeated.iter().find(|at| self.name(**at) == name) {
+            Some(&at) => Err(self.ambiguous(at)),
+            None => Ok(()),
+        }
+    }
+
+    fn ambiguous(&self, at: usize) -> Error {
+        let kind = ErrorKind::AmbiguousName { name: self.name(at).to_owned() };
+        Error::new(kind).at(self.entries[at].range.start)
+    }
+
+    /// Returns whether a name belongs to several tensors.
+    pub(crate) fn has_repeated_names(&self) -> bool {
+        !self.repeated.is_empty()
+    }
+
     /// Drops all tensors. Later ones are numbered on.
     pub(crate) fn clear(&mut self) {
         self.start += self.entries.len();
         self.entries.clear();
         self.by_name.clear();
+        self.repeated.clear();
         self.sorted = OnceLock::new();
     }
 
@@ -227,6 +279,7 @@ impl Index {
     /// Gives every tensor another name.
     pub(crate) fn rename(&mut self, names: Vec<String>) -> Result<()> {
         self.by_name.clear();
+        self.repeated.clear();
         self.sorted = OnceLock::new();
         for (at, name) in names.into_iter().enumerate() {
             self.entries[at].name = OnceLock::from(name.into_boxed_str());

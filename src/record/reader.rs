@@ -26,6 +26,12 @@ pub trait IndexReader {
         false
     }
 
+    /// Returns whether two tensors may have the same name, as in a stream in which nothing is looked up by name. Otherwise
+    /// that is an error.
+    fn names_may_repeat(&self) -> bool {
+        false
+    }
+
     /// Returns whether the last tensor may be the list of the names of all others.
     fn embeds_names(&self) -> bool {
         true
@@ -42,6 +48,8 @@ pub(crate) struct Reader<'de> {
     index_reader: Option<Box<dyn IndexReader + 'de>>,
     is_in_file_order: bool,
     embeds_names: bool,
+    /// Tensors are asked for by name.
+    needs_unique_names: bool,
     limits: Limits,
     index: Cow<'de, Index>,
     unread: Unread,
@@ -62,13 +70,15 @@ impl<'de> Reader<'de> {
         limits: Limits,
     ) -> Self {
         let (is_in_file_order, embeds_names) = (index_reader.is_in_file_order(), index_reader.embeds_names());
+        let index = if index_reader.names_may_repeat() { Index::with_repeated_names() } else { Index::default() };
         Self {
             storage,
             index_reader: Some(index_reader),
             is_in_file_order,
             embeds_names,
+            needs_unique_names: false,
             limits,
-            index: Cow::Owned(Index::default()),
+            index: Cow::Owned(index),
             unread: Unread::default(),
             pending: None,
             ahead: None,
@@ -84,6 +94,7 @@ impl<'de> Reader<'de> {
             index_reader: None,
             is_in_file_order: false,
             embeds_names: false,
+            needs_unique_names: false,
             limits: Limits::default(),
             unread: Unread::of(&index),
             index,
@@ -104,6 +115,12 @@ impl<'de> Reader<'de> {
     pub(crate) fn without_embedded_names(mut self) -> Self {
         self.embeds_names = false;
         self
+    }
+
+    /// Refuses tensors of one name, those known so far and later ones.
+    pub(crate) fn require_unique_names(&mut self) -> Result<()> {
+        self.needs_unique_names = true;
+        self.index.check_unique()
     }
 
     /// Skips the tensors known so far and drops them. Later ones are numbered on.
@@ -266,7 +283,11 @@ impl<'de> Reader<'de> {
         self.pending = Some(self.index.len());
         self.unread.push();
         self.index.to_mut().push(entry)?;
-        Ok(true)
+        self.check_names().map(|()| true)
+    }
+
+    fn check_names(&self) -> Result<()> {
+        if self.needs_unique_names { self.index.check_unique() } else { Ok(()) }
     }
 
     fn next_entry(&mut self) -> Result<Option<Entry>> {

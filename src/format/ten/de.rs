@@ -17,6 +17,10 @@ pub(super) struct Reader {
 }
 
 impl IndexReader for Reader {
+    fn names_may_repeat(&self) -> bool {
+        true
+    }
+
     fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
         // The file may end between tensors, but not inside one or its padding.
         if self.ends(file)? {

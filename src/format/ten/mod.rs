@@ -20,6 +20,10 @@
 //! If no tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names).
 //! [`Options::embed_names`] writes names of any length into one more tensor at the end.
 //!
+//! Names may repeat, as nothing in a stream is looked up by them: WebDataset writes such files. They are listed, and read
+//! by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`]. A struct or a map needs names
+//! that differ, as does writing.
+//!
 //! # Deviations
 //!
 //! - The reference writers refuse rank 10 and above, the readers accept it. It is read, not written.

@@ -1,6 +1,6 @@
 //! Damaged files: reading returns an error or a value, never panics, and takes memory in proportion to the file.
 
-use tensorfile::{Backend, Category, FORMATS, File, Format, OpenOptions, Result, TensorMap, WriteOptions};
+use tensorfile::{Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, Result, TensorMap, WriteOptions};
 
 use super::packed_samples;
 use crate::support::Dribble;
@@ -18,7 +18,9 @@ fn read(format: &Format, file: &[u8], what: &str) -> Option<TensorMap> {
     let (stream, used) = peak(|| format.from_reader(file));
     assert!(used < 32 * file.len() + BUFFERS, "{what}: reading {} bytes from a stream took {used}", file.len());
     for error in [&slice, &stream].into_iter().filter_map(|result| result.as_ref().err()) {
-        assert!(matches!(error.category(), Category::File | Category::Limit), "{what}: {error:?}");
+        // Names may repeat in a stream, but not in the map that it is read as.
+        let is_ambiguous = format.name == "ten" && matches!(error.kind(), ErrorKind::AmbiguousName { .. });
+        assert!(is_ambiguous || matches!(error.category(), Category::File | Category::Limit), "{what}: {error:?}");
         assert!(error.to_string().starts_with(&format!("{}: ", format.name)), "{what}: {error}");
         assert!(error.offset().is_none_or(|offset| offset <= file.len() as u64 || error.to_string().contains("needs")));
     }
