@@ -129,13 +129,21 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     Ok(FileMetadata { coo_layouts: reader.coo_layouts.into_iter().collect(), warnings, ..FileMetadata::default() })
 }
 
-/// Returns whether a file has a plausible offset table: the first record right after it, all within the file.
+/// Returns whether a file has a plausible offset table: the first record right after it, all within the file. Of a long
+/// table, the beginning counts.
 ///
 /// TFRT and this crate write records in order. A file in another order is recognized by its extension only.
 pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
+    /// The number of offsets that are looked at.
+    const ENOUGH: u64 = 512;
     let Some(len) = file.file_len() else { return false };
-    let Ok(offsets) = read_table(file, &Limits::default()) else { return false };
-    let table = header::table_bytes(offsets.len() as u64);
+    let mut cursor = Cursor::new(file, 0);
+    let Ok(count) = cursor.u64() else { return false };
+    if cursor.left().is_none_or(|left| count > left / 8) {
+        return false;
+    }
+    let table = header::table_bytes(count);
+    let Ok(offsets) = cursor.u64s(count.min(ENOUGH)) else { return false };
     match offsets.first() {
         Some(&first) => {
             first == table && offsets.iter().all(|offset| offset.is_multiple_of(header::ALIGNMENT) && *offset < len)
