@@ -128,7 +128,7 @@ impl Format {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`].
-    pub(crate) fn check(&self, name: &str, info: &TensorInfo, names: Names) -> Result<(), ErrorKind> {
+    pub(crate) fn check(&self, name_bytes: usize, info: &TensorInfo, names: Names) -> Result<(), ErrorKind> {
         let format = self.name;
         match info.layout {
             Layout::Blob if self.blobs => {}
@@ -155,11 +155,11 @@ impl Format {
         }
         if let Some(most) = self.max_name
             && names == Names::Stored
-            && name.len() > most
+            && name_bytes > most
         {
             let instead = "`#[tensor(rename)]` shortens a name, `Options::embed_names` keeps it";
             let instead = format!("{format} stores up to {most}; {instead}");
-            return Err(cannot_store(format!("a name of {} bytes", name.len()), instead));
+            return Err(cannot_store(format!("a name of {name_bytes} bytes"), instead));
         }
         Ok(())
     }

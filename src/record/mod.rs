@@ -57,6 +57,11 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// Returns what happens to the tensors' names.
     fn names(&self) -> Names;
 
+    /// Returns the length in bytes of a name as it is stored.
+    fn name_bytes(&self, name: &str) -> usize {
+        name.len()
+    }
+
     /// Returns whether dense tensors are stored in the order of their memory. Otherwise they are written in row-major
     /// order.
     fn keeps_dim_order(&self) -> bool {

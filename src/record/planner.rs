@@ -56,7 +56,7 @@ impl Planner {
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let plan = &mut self.plan;
         let encode = plan.encode();
-        encode.format().check(tensor.name, tensor.info, encode.names())?;
+        encode.format().check(encode.name_bytes(tensor.name), tensor.info, encode.names())?;
         encode.check(tensor.name, tensor.info)?;
         plan.push(tensor.name, tensor.info)?;
         if let Some(candidates) = &mut self.candidates {

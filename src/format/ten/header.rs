@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{Cursor, dtypes};
@@ -90,16 +92,50 @@ fn read_dtype(cursor: &mut Cursor<'_>) -> Result<Dtype> {
     known.ok_or_else(|| Error::new(ErrorKind::UnknownDtype { tag: tag() }).at(offset))
 }
 
-/// Reads the name, or `None` if all bytes are zero.
-///
-/// Go writes any bytes. Bytes that are not UTF-8 are read as escapes, `\xff`, so that the file stays readable and its
-/// names stay different.
+/// Reads the name, or `None` if all bytes are zero. Go writes any bytes.
 fn read_name(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     let bytes = cursor.array::<NAME>()?;
     Ok(match trim(&bytes) {
         [] => None,
-        name => Some(str::from_utf8(name).map_or_else(|_| name.escape_ascii().to_string(), str::to_owned)),
+        name => Some(name_of(name)),
     })
+}
+
+/// Returns the text for a name: the name itself, or escapes such as `\xff` if it is not UTF-8. So that all names stay
+/// different, names that look like escapes are escaped too. [`bytes_of`] is the inverse.
+fn name_of(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(name) if unescape(name).is_none() => name.to_owned(),
+        _ => bytes.escape_ascii().to_string(),
+    }
+}
+
+/// Returns the bytes for a name that may have escapes.
+pub(super) fn bytes_of(name: &str) -> Cow<'_, [u8]> {
+    unescape(name).map_or(Cow::Borrowed(name.as_bytes()), Cow::Owned)
+}
+
+/// Returns the bytes of a name that has escapes because [`name_of`] could not return it as it was.
+fn unescape(name: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = name.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let (byte, after) = match (first, after) {
+            (b'\\', [b'x', high, low, after @ ..]) => {
+                let digit = |digit: &u8| char::from(*digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                (16 * digit(high)? + digit(low)?, after)
+            }
+            (b'\\', [b't', after @ ..]) => (b'\t', after),
+            (b'\\', [b'r', after @ ..]) => (b'\r', after),
+            (b'\\', [b'n', after @ ..]) => (b'\n', after),
+            (b'\\', [byte @ (b'\\' | b'\'' | b'"'), after @ ..]) => (*byte, after),
+            _ => (first, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    // Only what is escaped in the same way was escaped.
+    (bytes.len() < name.len() && name_of(&bytes) == name).then_some(bytes)
 }
 
 fn read_dim(cursor: &mut Cursor<'_>) -> Result<usize> {
@@ -128,7 +164,7 @@ pub(super) fn write(name: &str, info: &TensorInfo, payload: usize, out: &mut Vec
     let padding = contents.next_multiple_of(ALIGNMENT) - contents;
     let (dtype, _) = NAMES.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
     put_text(dtype, out);
-    put_text(name.as_bytes(), out);
+    put_text(&bytes_of(name), out);
     out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
     for dim in info.shape.iter() {
         out.extend_from_slice(&(*dim as u64).to_le_bytes());
@@ -142,4 +178,26 @@ fn put_text(text: &[u8], out: &mut Vec<u8>) {
     let end = out.len() + 8;
     out.extend_from_slice(text);
     out.resize(end, 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_survives_as_text() {
+        let mut names = vec![b"plain".to_vec(), "ä".into(), br"\xff".to_vec(), br"\\xff".to_vec(), br"\xf".to_vec()];
+        names.extend(
+            [&b"\xff\xfe"[..], b"a\xff", b"\xff\\", b"\\", br"\n", br"\\", b"\xff'", br"\\\xff"].map(<[u8]>::to_vec),
+        );
+        let mut texts: Vec<String> = names.iter().map(|name| name_of(name)).collect();
+        for (name, text) in names.iter().zip(&texts) {
+            assert_eq!(*bytes_of(text), **name, "{text}");
+        }
+        assert_eq!(texts[..4], ["plain", "ä", r"\\xff", r"\\\\xff"]);
+        assert_eq!(texts[5], r"\xff\xfe");
+        texts.sort();
+        texts.dedup();
+        assert_eq!(texts.len(), names.len());
+    }
 }

@@ -27,8 +27,9 @@
 //! # Deviations
 //!
 //! - The reference writers refuse rank 10 and above, the readers accept it. It is read, not written.
-//! - Python's writer takes ASCII names only, Go's any bytes. UTF-8 is written. Bytes that are not UTF-8 are read as
-//!   escapes, `\xff`. NULs inside of a name stay, those at its ends are stripped.
+//! - Python's writer takes ASCII names only, Go's any bytes. Names that are not UTF-8 are read with escapes, `\xff`, and
+//!   written as the bytes that they were. So are names that look like such escapes: their backslashes are read as `\\`.
+//!   NULs inside of a name stay, those at its ends are stripped.
 //! - Python cannot read or write `u4`, because of an error in its table, and Go cannot do `f2`. Both are read and
 //!   written. Python cannot read rank 0.
 //! - A header whose length is not `8 × (3 + rank)`, more or fewer elements than the shape has, and a dim of −1, which

@@ -18,6 +18,10 @@ impl record::Encode for Encode {
         if self.embed_names { Names::Embedded } else { Names::Stored }
     }
 
+    fn name_bytes(&self, name: &str) -> usize {
+        header::bytes_of(name).len()
+    }
+
     fn check(&self, name: &str, _: &TensorInfo) -> Result<(), ErrorKind> {
         if self.embed_names {
             return Ok(());
@@ -26,7 +30,8 @@ impl record::Encode for Encode {
             let instead = "ten cannot tell it from no name; `Options::embed_names` keeps it";
             return Err(cannot_store("an empty name", instead));
         }
-        if name.starts_with('\0') || name.ends_with('\0') {
+        let stored = header::bytes_of(name);
+        if stored.starts_with(b"\0") || stored.ends_with(b"\0") {
             return Err(cannot_store("a name with NUL at its end", "readers of ten strip them"));
         }
         Ok(())

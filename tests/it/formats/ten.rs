@@ -534,6 +534,27 @@ fn cannot_store_other_dtypes_and_layouts() {
 }
 
 #[test]
+fn names_that_are_not_utf8_survive_rewriting() {
+    for (stored, name) in [
+        (&b"\xff\xfe"[..], r"\xff\xfe"),
+        (b"\xff\xfe\xfd", r"\xff\xfe\xfd"),
+        (b"abcdefg\xff", r"abcdefg\xff"),
+        (br"\xff", r"\\xff"),
+        (br"\\xff", r"\\\\xff"),
+        (br"\n", r"\n"),
+    ] {
+        let file = tensor(b"u1", stored, &[1], &[7]);
+        let map: TensorMap = ten::from_slice(&file).unwrap();
+        assert_eq!(map.names().collect::<Vec<_>>(), [name]);
+        assert_eq!(ten::to_vec(&map).unwrap(), file, "{name}");
+        let (read, value) = ten::Decoder::new(&file[..]).next().unwrap().unwrap();
+        let mut encoder = ten::Encoder::new(Vec::new());
+        encoder.encode(&read, &value).unwrap();
+        assert_eq!(encoder.into_inner(), file, "{name}");
+    }
+}
+
+#[test]
 fn cannot_store_names_that_would_not_come_back() {
     for (name, expected) in [
         (
@@ -548,6 +569,7 @@ fn cannot_store_names_that_would_not_come_back() {
         ),
         ("\0a", "ten: tensor `\0a`: cannot store a name with NUL at its end; readers of ten strip them"),
         ("a\0", "ten: tensor `a\0`: cannot store a name with NUL at its end; readers of ten strip them"),
+        (r"\xff\x00", r"ten: tensor `\xff\x00`: cannot store a name with NUL at its end; readers of ten strip them"),
     ] {
         // The tensor before it could be written, but is not.
         let tensor = || Tensor::from_slice(&[7_u8], [1]).unwrap();
