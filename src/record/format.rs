@@ -240,7 +240,8 @@ impl WriteOptions {
         Self::default()
     }
 
-    /// Sets whether to write all names into one more tensor.
+    /// Sets whether to write all names into one more tensor. It is the last one: a ten file that is cut right before it reads
+    /// as one without names.
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         self.embed_names = embed;

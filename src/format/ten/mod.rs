@@ -18,7 +18,8 @@
 //!
 //! A name takes up to 8 bytes. A tensor whose name is its position, as for the items of a list, is written without one.
 //! If no tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names).
-//! [`Options::embed_names`] writes names of any length into one more tensor at the end.
+//! [`Options::embed_names`] writes names of any length into one more tensor at the end. A file that is cut right before it
+//! reads as one without names.
 //!
 //! Names may repeat, as nothing in a stream is looked up by them: WebDataset writes such files. They are listed, and read
 //! by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`]. A struct or a map needs names
@@ -240,7 +241,8 @@ impl Options {
     /// Writes all names, of any length, into one more tensor at the end. The others are then written without names.
     ///
     /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in the order of the tensors, each followed by
-    /// a NUL.
+    /// a NUL. As a stream does not say how many tensors it has, one that is cut right before the names is a valid stream
+    /// without names.
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         self.encode.embed_names = embed;
