@@ -20,7 +20,8 @@ pub enum Backend {
     ///
     /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the end of a
     /// file that became shorter kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it replaces
-    /// it by another. If other programs may change the file, use `Positioned`.
+    /// it by another. If other programs may change the file, use `Positioned`. `bool`s are not borrowed from a mapping, but
+    /// copied and checked, as another byte than 0 and 1 would be undefined behavior.
     #[default]
     Mapped,
     /// Each tensor is read from the file when it is asked for. Nothing can be borrowed. If the file changes, reads give an

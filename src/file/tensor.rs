@@ -114,12 +114,21 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory.
+    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, or if the elements are `bool`
+    /// and the file is mapped: another process could change them to bytes that are not a `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
         match self.bytes() {
+            Some(_) if self.may_become_invalid() => {
+                Err(self
+                    .cannot_borrow("bools of a mapped file, which another process could change", "use an owned array"))
+            }
             Some(bytes) => TensorView::new(self.info().clone(), bytes?).map_err(|error| self.blame(error)),
-            None if self.entry().has_codec() => Err(self.cannot_borrow("a tensor that is packed", "read the tensor")),
-            None => Err(self.cannot_borrow("a file that is read at positions", "read the tensor, or map the file")),
+            None if self.entry().has_codec() => {
+                Err(self.cannot_borrow("from a tensor that is packed", "read the tensor"))
+            }
+            None => {
+                Err(self.cannot_borrow("from a file that is read at positions", "read the tensor, or map the file"))
+            }
         }
     }
 
@@ -219,8 +228,13 @@ impl<'f> FileTensor<'f> {
         Ok(Tensor::of_checked(info, buffer))
     }
 
+    /// Returns whether elements could become invalid after they were checked: only bytes of `bool` can.
+    fn may_become_invalid(&self) -> bool {
+        self.dtype() == Dtype::Bool && self.file.storage.may_change()
+    }
+
     fn cannot_borrow(&self, from: &str, instead: &str) -> Error {
-        let what = format!("borrow from {from}");
+        let what = format!("borrow {from}");
         self.blame(ErrorKind::Unsupported { what, instead: instead.to_owned() })
     }
 
@@ -242,9 +256,12 @@ impl<'f> FileTensor<'f> {
 }
 
 impl TensorData for FileTensor<'_> {
-    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates is left to
-    /// [`write_to`](Self::write_to), which says what is wrong.
+    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates, and bools of a mapped file, are
+    /// left to [`write_to`](Self::write_to).
     fn as_bytes(&self) -> Option<&[u8]> {
+        if self.may_become_invalid() {
+            return None;
+        }
         let bytes = self.bytes()?.ok()?;
         check_coo(self.info(), bytes).is_ok().then_some(bytes)
     }

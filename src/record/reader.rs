@@ -221,7 +221,7 @@ impl<'de> Reader<'de> {
     /// Returns the payload of a tensor if it is in memory that lives as long as the file.
     pub(crate) fn borrow(&mut self, at: usize) -> Option<Result<&'de [u8]>> {
         let entry = self.index.entry(at);
-        if entry.has_codec() {
+        if entry.has_codec() || may_become_invalid(&*self.storage, entry) {
             return None;
         }
         let bytes = self.storage.borrow(entry.range())?;
@@ -447,11 +447,21 @@ impl Pieces<'_, '_> {
 /// The memory that is allocated before the first byte of a stream's payload has arrived, in bytes.
 const FIRST: usize = 1 << 20;
 
+/// Returns whether elements that were checked could become invalid while they are borrowed. Only bytes of `bool` can: a
+/// `bool` that is neither 0 nor 1 is undefined behavior.
+fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Entry) -> bool {
+    entry.info().dtype == Dtype::Bool && storage.may_change()
+}
+
 /// Reads a payload that is stored as it is.
 fn read_plain<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<Payload<'de>> {
     let range = entry.range();
     if let Some(bytes) = storage.borrow(range.clone()) {
-        return Ok(Payload::Borrowed(bytes?));
+        let bytes = bytes?;
+        return Ok(match may_become_invalid(&*storage, entry) {
+            true => Payload::Owned(Buffer::from_slice(entry.info().element_bytes(), bytes)),
+            false => Payload::Borrowed(bytes),
+        });
     }
     let too_large =
         || ErrorKind::Limit { what: "payload in bytes", found: range.end - range.start, limit: usize::MAX as u64 };

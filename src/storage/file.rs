@@ -93,6 +93,17 @@ impl FileStorage {
         }
     }
 
+    /// Returns whether bytes that were borrowed can change.
+    pub(crate) fn may_change(&self) -> bool {
+        match self {
+            #[cfg(feature = "mmap")]
+            Self::Mapped(_) => true,
+            #[cfg(feature = "shards")]
+            Self::Joined(joined) => joined.parts.iter().any(Self::may_change),
+            _ => false,
+        }
+    }
+
     /// Returns which of several files an offset is in, and where that file begins.
     pub(crate) fn part(&self, _offset: u64) -> Option<(usize, u64)> {
         match self {

@@ -90,6 +90,11 @@ pub trait Storage<'de>: ReadAt {
         None
     }
 
+    /// Returns whether bytes that were borrowed can change, as those of a mapped file can if another process writes to it.
+    fn may_change(&self) -> bool {
+        false
+    }
+
     /// Returns the beginning of a range that is not empty: at least one byte.
     ///
     /// # Errors

@@ -61,6 +61,10 @@ impl<'f> Storage<'f> for FileReader<'f> {
         self.storage.borrow(range.start, range.end - range.start)
     }
 
+    fn may_change(&self) -> bool {
+        self.storage.may_change()
+    }
+
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
         if let Some(bytes) = self.borrow(range.clone()) {
             return bytes;

@@ -123,6 +123,45 @@ fn borrows_from_a_mapping_only() {
     });
 }
 
+#[cfg(feature = "mmap")]
+#[test]
+fn bools_are_not_borrowed_from_a_mapping() {
+    let map: TensorMap = [("0", Tensor::from_slice(&[true, false], [2]).unwrap())].into_iter().collect();
+    let folder = tempfile::tempdir().unwrap();
+    for format in FORMATS.iter().filter(|format| format.dtypes.contains(&tensorfile::Dtype::Bool)) {
+        let path = folder.path().join(format!("bools.{}", format.extensions[0]));
+        let bytes = format.to_vec(&map, &WriteOptions::new()).unwrap();
+        fs::write(&path, &bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        let tensor = file.get("0").unwrap();
+        let expected = format!(
+            "{}: tensor `{}`: cannot borrow bools of a mapped file, which another process could change; use an owned array",
+            format.name,
+            if tensor.has_name() { "0" } else { "#0" },
+        );
+        assert_eq!(tensor.view().unwrap_err().to_string(), expected);
+        assert!(tensor.as_bytes().is_none());
+        let error = tensor.load::<ArrayView1<'_, bool>>().unwrap_err().to_string();
+        assert!(error.contains("cannot borrow bools from a stream or from a mapped file"), "{error}");
+        let array = tensor.array::<bool, Ix1>().unwrap();
+        assert_eq!(array, array![true, false]);
+        let cow: ndarray::CowArray<'_, bool, Ix1> = tensor.load().unwrap();
+        assert!(cow.is_owned());
+        assert_eq!(file.load::<TensorMap>().unwrap(), map);
+
+        // Owned elements are checked after they are copied.
+        let mut changed = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        io::Seek::seek(&mut changed, io::SeekFrom::Start(tensor.range().start)).unwrap();
+        io::Write::write_all(&mut changed, &[200]).unwrap();
+        assert!(tensor.array::<bool, Ix1>().is_err(), "{}", format.name);
+        assert_eq!(array, array![true, false]);
+
+        // In memory nobody else changes them.
+        let memory = OpenOptions::new().format(format).from_vec(bytes).unwrap();
+        assert!(memory.get("0").unwrap().view().is_ok());
+    }
+}
+
 #[test]
 fn finds_tensors_by_name_and_by_position() {
     let file = OpenOptions::new().from_vec(format("btf").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
