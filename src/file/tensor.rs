@@ -10,7 +10,8 @@ use super::File;
 use super::slice::Part;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
-use crate::record::{Entry, Index};
+use crate::record::{Entry, Index, Sum};
+use crate::storage::FileReader;
 use crate::tensor::{
     Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, check_coo, write_row_major,
 };
@@ -98,19 +99,26 @@ impl<'f> FileTensor<'f> {
     /// became shorter.
     pub fn read(&self) -> Result<Tensor> {
         let (info, len) = (self.info().clone(), self.payload_len()?);
+        let mut sum =
+            Sum::of(self.entry(), &mut FileReader::new(&self.file.storage)).map_err(|error| self.blame(error))?;
         if let Some(bytes) = self.bytes() {
-            return TensorView::new(info, bytes?).map(|view| view.to_tensor()).map_err(|error| self.blame(error));
+            let bytes = bytes?;
+            sum.update(bytes);
+            sum.end().map_err(|error| self.blame(error))?;
+            return TensorView::new(info, bytes).map(|view| view.to_tensor()).map_err(|error| self.blame(error));
         }
         if self.entry().has_codec() {
             return self.load();
         }
         let mut buffer = Buffer::zeroed(info.element_bytes(), len);
         self.file.storage.read_at(self.span().start, &mut buffer).map_err(|error| self.blame(error))?;
+        sum.update(&buffer);
+        sum.end().map_err(|error| self.blame(error))?;
         check_coo(&info, &buffer).map_err(|error| self.blame(error))?;
         Ok(Tensor::of_checked(info, buffer))
     }
 
-    /// Borrows the tensor from the mapped file, without reading it.
+    /// Borrows the tensor from the mapped file, without reading it. A checksum, as npz has, is not compared.
     ///
     /// # Errors
     ///
@@ -256,10 +264,10 @@ impl<'f> FileTensor<'f> {
 }
 
 impl TensorData for FileTensor<'_> {
-    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates, and bools of a mapped file, are
-    /// left to [`write_to`](Self::write_to).
+    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates, and one with a checksum, are
+    /// left to [`write_to`](Self::write_to), which checks them and says what is wrong.
     fn as_bytes(&self) -> Option<&[u8]> {
-        if self.may_become_invalid() {
+        if self.entry().has_checksum() || self.may_become_invalid() {
             return None;
         }
         let bytes = self.bytes()?.ok()?;

@@ -16,6 +16,9 @@ pub(crate) struct Codec {
     /// The range is a deflate stream.
     #[cfg(feature = "npz")]
     pub(crate) deflated: Option<Deflated>,
+    /// The payload has a checksum.
+    #[cfg(feature = "npz")]
+    pub(crate) stored: Option<Stored>,
 }
 
 impl Codec {
@@ -25,8 +28,29 @@ impl Codec {
             big_endian: Some(bytes),
             #[cfg(feature = "npz")]
             deflated: None,
+            #[cfg(feature = "npz")]
+            stored: None,
         }
     }
+
+    /// Returns whether the range has to be decoded to the payload.
+    pub(crate) fn decodes(&self) -> bool {
+        #[cfg(feature = "npz")]
+        if self.deflated.is_some() {
+            return true;
+        }
+        self.big_endian.is_some()
+    }
+}
+
+/// The checksum of a payload that is not compressed.
+#[cfg(feature = "npz")]
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    /// The number of bytes before the payload that the checksum is of, too.
+    pub(crate) head: u64,
+    /// The CRC-32.
+    pub(crate) crc32: u32,
 }
 
 /// A deflate stream that ends with a payload.
@@ -146,13 +170,17 @@ impl<R: Read> Bytes<R> {
                     let (found, len) = (stream.total_in(), expected.len);
                     return Err(malformed(format!("the deflate stream takes {found} bytes, but the file has {len}")));
                 }
-                let (found, expected) = (crc.sum(), expected.crc32);
-                match found == expected {
-                    true => Ok(()),
-                    false => Err(malformed(format!("the CRC-32 is {found:08x}, but the file has {expected:08x}"))),
-                }
+                check_crc32(crc.sum(), expected.crc32)
             }
         }
+    }
+}
+
+#[cfg(feature = "npz")]
+pub(super) fn check_crc32(found: u32, expected: u32) -> Result<()> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(malformed(format!("the CRC-32 is {found:08x}, but the file has {expected:08x}"))),
     }
 }
 

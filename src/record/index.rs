@@ -5,13 +5,16 @@ use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+#[cfg(feature = "npz")]
+use super::Stored;
+use super::Sum;
+#[cfg(feature = "npy")]
+use super::reader::check_stored;
 #[cfg(feature = "npy")]
 use super::{Codec, Decoder, RangeReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
-#[cfg(feature = "npy")]
-use crate::storage::FileReader;
-use crate::storage::FileStorage;
+use crate::storage::{FileReader, FileStorage};
 use crate::tensor::TensorInfo;
 
 /// A tensor of a file: its header, and the range of its payload.
@@ -53,13 +56,27 @@ impl Entry {
     /// Returns how to decode the range to the payload; `None` if they are the same.
     #[cfg(feature = "npy")]
     pub(crate) fn codec(&self) -> Option<&Codec> {
-        self.codec.as_deref()
+        self.codec.as_deref().filter(|codec| codec.decodes())
+    }
+
+    /// Returns the checksum of a payload that is not compressed.
+    #[cfg(feature = "npz")]
+    pub(crate) fn stored(&self) -> Option<&Stored> {
+        self.codec.as_deref()?.stored.as_ref()
+    }
+
+    /// Returns whether reading the payload compares a checksum.
+    pub(crate) fn has_checksum(&self) -> bool {
+        #[cfg(feature = "npz")]
+        return self.stored().is_some();
+        #[cfg(not(feature = "npz"))]
+        false
     }
 
     /// Returns whether the range has to be decoded to the payload.
     pub(crate) fn has_codec(&self) -> bool {
         #[cfg(feature = "npy")]
-        return self.codec.is_some();
+        return self.codec().is_some();
         #[cfg(not(feature = "npy"))]
         false
     }
@@ -67,7 +84,7 @@ impl Entry {
     /// Returns the length of the payload in bytes, decoded.
     pub(crate) fn payload_bytes(&self) -> u64 {
         #[cfg(feature = "npy")]
-        if self.codec.is_some() {
+        if self.codec().is_some() {
             return self.info.payload_bytes().unwrap_or(usize::MAX) as u64;
         }
         self.range.end - self.range.start
@@ -85,11 +102,13 @@ impl Entry {
         }
     }
 
-    /// Writes the payload to `out`: in one call if it is stored as it is and in memory.
+    /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if the
+    /// payload is in memory, else in the end.
     pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
         #[cfg(feature = "npy")]
         if let Some(codec) = self.codec() {
             let mut file = FileReader::new(storage);
+            check_stored(&mut file, self)?;
             let range = RangeReader::new(&mut file, self.range());
             let mut decoder = Decoder::new(range, codec, self.payload_bytes());
             while let Some(piece) = decoder.piece()? {
@@ -98,7 +117,19 @@ impl Entry {
             return Ok(());
         }
         let range = self.range();
-        storage.write_to(range.start, range.end - range.start, out)
+        let (start, len) = (range.start, range.end - range.start);
+        if !self.has_checksum() {
+            return storage.write_to(start, len, out);
+        }
+        let mut sum = Sum::of(self, &mut FileReader::new(storage))?;
+        if let Some(bytes) = storage.borrow(start, len) {
+            let bytes = bytes?;
+            sum.update(bytes);
+            sum.end()?;
+            return out.write_all(bytes);
+        }
+        storage.write_to(start, len, &mut Summed { out, sum: &mut sum })?;
+        Ok(sum.end()?)
     }
 
     /// Adds the offset in the file of what is wrong in the payload, unless it is known.
@@ -120,6 +151,24 @@ impl Entry {
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
+    }
+}
+
+/// Passes on a payload, and adds it to its checksum.
+struct Summed<'a> {
+    out: &'a mut dyn io::Write,
+    sum: &'a mut Sum,
+}
+
+impl io::Write for Summed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

@@ -17,6 +17,7 @@ mod plan;
 mod planner;
 mod reader;
 mod share;
+mod sum;
 mod write;
 
 use std::fmt;
@@ -39,12 +40,13 @@ pub use crate::storage::ReadAt;
 #[cfg(feature = "npy")]
 pub(crate) use codec::{Codec, Decoder, RangeReader};
 #[cfg(feature = "npz")]
-pub(crate) use codec::{Deflated, inflate, not_deflated};
+pub(crate) use codec::{Deflated, Stored, inflate, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 pub(crate) use flatbuffer::check_table;
 pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Unread};
 pub(crate) use reader::{Pieces, Reader};
+pub(crate) use sum::Sum;
 pub(crate) use write::{plan, to_vec, to_writer};
 
 /// The writing half of a format: the bytes around the payloads.

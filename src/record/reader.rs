@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::names;
 #[cfg(feature = "npy")]
 use super::{Decoder, RangeReader};
-use super::{Entry, Index, Unread};
+use super::{Entry, Index, Sum, Unread};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Payload;
@@ -225,6 +225,7 @@ impl<'de> Reader<'de> {
             return None;
         }
         let bytes = self.storage.borrow(entry.range())?;
+        let bytes = bytes.and_then(|bytes| check_sum(&mut *self.storage, entry, bytes).map(|()| bytes));
         self.unread.mark_read(&self.index, at);
         Some(bytes)
     }
@@ -235,11 +236,12 @@ impl<'de> Reader<'de> {
         let entry = self.index.entry(at);
         #[cfg(feature = "npy")]
         if let Some(codec) = entry.codec() {
+            let failed = check_stored(&mut *self.storage, entry).err();
             let range = RangeReader::new(&mut *self.storage, entry.range());
-            return Pieces::Coded(Decoder::new(range, codec, entry.payload_bytes()));
+            return Pieces::Coded { decoder: Decoder::new(range, codec, entry.payload_bytes()), failed };
         }
         let range = entry.range();
-        Pieces::Plain { done: range.start, range, at, reader: self }
+        Pieces::Plain { done: range.start, range, at, sum: None, reader: self }
     }
 
     /// Reads on to the next tensor. Returns whether there is one.
@@ -358,6 +360,7 @@ impl<'de> Reader<'de> {
         #[cfg(feature = "npy")]
         if let Some(codec) = entry.codec() {
             let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);
+            check_stored(&mut *self.storage, entry)?;
             let mut buffer = Buffer::with_capacity(entry.info().element_bytes(), len.min(FIRST));
             let mut decoder = Decoder::new(RangeReader::new(&mut *self.storage, entry.range()), codec, len as u64);
             while let Some(piece) = decoder.piece()? {
@@ -365,7 +368,9 @@ impl<'de> Reader<'de> {
             }
             return Ok(Payload::Owned(buffer));
         }
-        read_plain(&mut *self.storage, entry)
+        let payload = read_plain(&mut *self.storage, entry)?;
+        check_sum(&mut *self.storage, entry, payload.bytes())?;
+        Ok(payload)
     }
 
     /// Frees storage that is not needed any more. A stream that broke off within a payload has no next tensor.
@@ -415,31 +420,47 @@ pub(crate) enum Pieces<'a, 'de> {
         range: Range<u64>,
         /// The offset of the next piece.
         done: u64,
+        /// The checksum, once the first piece is asked for.
+        sum: Option<Sum>,
     },
     #[cfg(feature = "npy")]
-    Coded(Decoder<RangeReader<'a, 'de>>),
+    Coded {
+        decoder: Decoder<RangeReader<'a, 'de>>,
+        /// The checksum is wrong.
+        failed: Option<Error>,
+    },
 }
 
 impl Pieces<'_, '_> {
     /// Returns the next piece, or `None` after the last one.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
         match self {
-            Self::Plain { reader, at, range, done } if *done == range.end => {
-                reader.payload_was_read(*at, true);
-                Ok(None)
+            Self::Plain { reader, at, range, done, sum } => {
+                if sum.is_none() {
+                    *sum = Some(Sum::of(reader.index.entry(*at), &mut *reader.storage)?);
+                }
+                if *done == range.end {
+                    reader.payload_was_read(*at, true);
+                    sum.as_mut().map_or(Ok(()), Sum::end)?;
+                    return Ok(None);
+                }
+                match chunk(&mut *reader.storage, range, *done) {
+                    Ok(piece) => {
+                        *done += piece.len() as u64;
+                        sum.iter_mut().for_each(|sum| sum.update(piece));
+                        Ok(Some(piece))
+                    }
+                    Err(error) => {
+                        reader.index_reader = None;
+                        Err(error)
+                    }
+                }
             }
-            Self::Plain { reader, range, done, .. } => match chunk(&mut *reader.storage, range, *done) {
-                Ok(piece) => {
-                    *done += piece.len() as u64;
-                    Ok(Some(piece))
-                }
-                Err(error) => {
-                    reader.index_reader = None;
-                    Err(error)
-                }
-            },
             #[cfg(feature = "npy")]
-            Self::Coded(decoder) => decoder.piece(),
+            Self::Coded { decoder, failed } => match failed.take() {
+                Some(error) => Err(error),
+                None => decoder.piece(),
+            },
         }
     }
 }
@@ -481,6 +502,30 @@ fn read_plain<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Res
         buffer.append(piece, len);
     }
     Ok(Payload::Owned(buffer))
+}
+
+/// Compares the checksum of a payload that is stored as it is, if the file has one.
+fn check_sum(file: &mut dyn ReadAt, entry: &Entry, payload: &[u8]) -> Result<()> {
+    let mut sum = Sum::of(entry, file)?;
+    sum.update(payload);
+    sum.end()
+}
+
+/// Compares the checksum of a payload that is swapped but not compressed, if the file has one.
+#[cfg(feature = "npy")]
+pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<()> {
+    if !entry.has_checksum() {
+        return Ok(());
+    }
+    let mut sum = Sum::of(entry, &mut *storage)?;
+    let range = entry.range();
+    let mut done = range.start;
+    while done < range.end {
+        let piece = chunk(storage, &range, done)?;
+        done += piece.len() as u64;
+        sum.update(piece);
+    }
+    sum.end()
 }
 
 /// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.

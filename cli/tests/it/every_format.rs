@@ -135,6 +135,13 @@ fn finds_a_changed_byte() {
             std::fs::write(session.path(&target), changed).unwrap();
 
             let output = session.run(&["diff", "--json", file, &target]);
+            if format.name == "npz" {
+                // The checksum of the member is wrong.
+                assert_eq!(output.status.code(), Some(4), "{name}");
+                let verified = session.run(&["verify", "--payload", &target]).stdout;
+                assert!(String::from_utf8_lossy(&verified).contains("the CRC-32 is "), "{name}");
+                continue;
+            }
             assert_eq!(output.status.code(), Some(1), "{}: {name}", format.name);
             let found: Value = serde_json::from_slice(&output.stdout).unwrap();
             let tensors = found["tensors"].as_array().unwrap();

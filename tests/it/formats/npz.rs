@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
 
 use ndarray::array;
-use tensorfile::{Arrays, Layout, Limits, Tensor, TensorInfo, TensorMap, TensorView, npz};
+use tensorfile::{
+    Arrays, Backend, Layout, Limits, OpenOptions, Tensor, TensorData, TensorInfo, TensorMap, TensorView, WriteOptions,
+    npz,
+};
 
-use crate::support::{Dribble, Messages, hex};
+use crate::support::{Dribble, Messages, hex, message};
 
 /// An archive of the array `a`, `[1, 2]` in `u1`, and the member `b`, the byte 3.
 ///
@@ -38,15 +41,15 @@ fn golden() -> Vec<u8> {
         03                      | 256 the byte
         50 4b 07 08 CRC_B 01 00 00 00 01 00 00 00
         50 4b 01 02             | 273 the directory
-        14 00 14 00 08 00 00 00 |     version 2.0, sizes behind the contents, stored
+        14 03 14 00 08 00 00 00 |     version 2.0 of Unix, sizes behind the contents, stored
         00 00 00 00 CRC_A       |     no date
         82 00 00 00 82 00 00 00 |     130 bytes, stored in as many
         05 00 00 00 00 00       |     name of 5 bytes, no extra fields, no comment
-        00 00 00 00 00 00 00 00 |     disk 0, attributes
+        00 00 00 00 00 00 a4 81 |     disk 0, attributes: a file with permissions 644
         00 00 00 00             |     local header at 0
         61 2e 6e 70 79          |     a.npy
-        50 4b 01 02 14 00 14 00 08 00 00 00 00 00 00 00 CRC_B
-        01 00 00 00 01 00 00 00 01 00 00 00 00 00 00 00 00 00 00 00 00 00
+        50 4b 01 02 14 03 14 00 08 00 00 00 00 00 00 00 CRC_B
+        01 00 00 00 01 00 00 00 01 00 00 00 00 00 00 00 00 00 00 00 a4 81
         d2 00 00 00             |     local header at 210
         62                      |     b
         50 4b 05 06 00 00 00 00 | 371 the end: one disk
@@ -201,9 +204,14 @@ fn rejects_unsupported_archives() {
         messages.compare(format!("{what}, from a stream"), npz::from_reader::<TensorMap>(file), expected);
     };
     let none = "npz: the file does not end with the directory of a zip archive";
-    compare("nothing", &[], none);
-    compare("text", b"not an archive", none);
-    compare("cut", &golden()[..392], "npz: the zip archive is damaged: unexpected end of file");
+    compare("nothing", &[], &format!("{none} (at byte 0)"));
+    compare("text", b"not an archive", &format!("{none} (at byte 14)"));
+    compare("cut", &golden()[..392], "npz: the zip archive is damaged: it ends within a record (at byte 371)");
+    compare(
+        "no local header",
+        &changed(&[(0, b"PK..")]),
+        "npz: tensor `a`: the zip archive is damaged: a record begins with 2e2e4b50, but expected 04034b50 (at byte 273)",
+    );
     compare("encrypted", &changed(&[(281, &[9])]), "npz: tensor `a`: the member is encrypted (at byte 64)");
     compare(
         "another compression",
@@ -228,7 +236,7 @@ fn rejects_unsupported_archives() {
     compare(
         "another number of members",
         &changed(&[(371 + 8, &[3, 0, 3])]),
-        "npz: number of members is 3, but expected 2",
+        "npz: number of members is 3, but expected 2 (at byte 273)",
     );
     compare(
         "one place twice",
@@ -246,6 +254,53 @@ fn rejects_unsupported_archives() {
         "npz: tensor `a`: unknown dtype tag '|O8' (at byte 64)",
     );
     messages.end();
+}
+
+#[test]
+fn checksums_of_stored_members_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.npz");
+    for (name, at, start) in [("a", 193, 64), ("b", 256, 256)] {
+        let bytes = changed(&[(at, &[golden()[at] ^ 1])]);
+        let error = npz::from_slice::<TensorMap>(&bytes).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("npz: tensor `{name}`: the CRC-32 is ")), "{error}");
+        let end = if name == "a" { "5f650262" } else { "4b0bbe37" };
+        assert!(error.ends_with(&format!(", but the file has {end} (at byte {start})")), "{error}");
+        assert_eq!(message(npz::from_reader::<TensorMap>(&bytes[..])), error);
+        assert_eq!(message(npz::from_slice::<BTreeMap<String, Tensor>>(&bytes)), error);
+        std::fs::write(&path, &bytes).unwrap();
+        for backend in [Backend::Mapped, Backend::Positioned] {
+            let file = OpenOptions::new().backend(backend).open(&path).unwrap();
+            let tensor = file.get(name).unwrap();
+            assert_eq!(message(tensor.read()), error);
+            assert_eq!(message(tensor.load::<Tensor>()), error);
+            assert_eq!(message(tensor.write_to(&mut std::io::sink()).map_err(Into::into)), error);
+            assert_eq!(message(npz::FORMAT.to_vec(&file, &WriteOptions::new())), error);
+            // Nothing but the index is read for a view.
+            assert_eq!(tensor.view().is_ok(), backend == Backend::Mapped);
+        }
+    }
+    // Big-endian elements are swapped after the checksum is compared.
+    let big_endian = |byte| {
+        let numbers = [("n", Tensor::from_slice(&[byte], [1]).unwrap())].into_iter().collect::<TensorMap>();
+        let mut file = npz::to_vec(&numbers).unwrap();
+        let descr = file.windows(5).position(|text| text == b"'<u2'").unwrap();
+        file[descr + 1] = b'>';
+        file
+    };
+    let (file, one) = (big_endian(1_u16), 194);
+    // The error tells the checksum of the changed header.
+    let error = message(npz::from_slice::<TensorMap>(&file));
+    let found = error.strip_prefix("npz: tensor `n`: the CRC-32 is ").unwrap();
+    let crc = u32::from_str_radix(&found[..8], 16).unwrap();
+    let directory = file.len() - 22 - 46 - 5;
+    let mut file = file;
+    file[directory + 16..directory + 20].copy_from_slice(&crc.to_le_bytes());
+    assert_eq!(npz::from_slice::<TensorMap>(&file).unwrap()["n"], Tensor::from_slice(&[256_u16], [1]).unwrap());
+    file[one - 1] ^= 1;
+    let error = message(npz::from_slice::<TensorMap>(&file));
+    assert!(error.starts_with("npz: tensor `n`: the CRC-32 is "), "{error}");
+    assert_eq!(message(npz::from_reader::<TensorMap>(&file[..])), error);
 }
 
 #[test]
@@ -301,7 +356,8 @@ fn refuses_unsupported_tensors() {
 #[test]
 fn archives_of_many_members_and_of_large_ones_have_64_bits() {
     let blob = |at: u32| (at.to_string(), Tensor::new(TensorInfo::blob(0), &[]).unwrap());
-    let many: TensorMap = (0..66_000).map(blob).collect();
+    let mut many: TensorMap = (0..66_000).map(blob).collect();
+    many.insert("array", Tensor::from_slice(&[1_u8], [1]).unwrap());
     let file = npz::to_vec(&many).unwrap();
     assert_eq!(file.len() as u64, npz::plan(&many).unwrap().file_bytes());
     assert!(npz::from_slice::<TensorMap>(&file).unwrap() == many);

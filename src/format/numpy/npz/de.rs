@@ -11,7 +11,7 @@ use super::header::Member;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::header;
 use crate::limits::Limits;
-use crate::record::{Codec, Deflated, Entry, IndexReader, inflate, not_deflated};
+use crate::record::{Codec, Deflated, Entry, IndexReader, Stored, inflate, not_deflated};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
@@ -41,10 +41,15 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
     let mut buffer = vec![0; buffer];
     let file = File { file: RefCell::new(file), len };
     let archive = ZipLocator::new().locate_in_reader(file, &mut buffer, len);
-    let archive = archive.map_err(|(_, error)| read_error(error))?;
+    let archive = archive.map_err(|(_, error)| {
+        let at = error.eocd_offset().unwrap_or(len);
+        read_error(error, at)
+    })?;
+    let directory = archive.directory_offset();
     let mut records = archive.entries(&mut buffer);
-    let (mut entries, mut ranges) = (Vec::new(), Vec::new());
-    while let Some(record) = records.next_entry().map_err(read_error)? {
+    let (mut entries, mut ranges, mut last) = (Vec::new(), Vec::new(), directory);
+    while let Some(record) = records.next_entry().map_err(|error| read_error(error, last))? {
+        last = record.central_directory_offset();
         let found = entries.len() as u64 + 1;
         if found > limits.tensors {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit: limits.tensors }.into());
@@ -55,7 +60,7 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
     }
     if archive.entries_hint() != entries.len() as u64 {
         let (found, expected) = (archive.entries_hint().into(), entries.len().to_string());
-        return Err(ErrorKind::BadNumber { what: "number of members", found, expected }.into());
+        return Err(Error::new(ErrorKind::BadNumber { what: "number of members", found, expected }).at(directory));
     }
     check_overlap(ranges, &entries)?;
     Ok(entries)
@@ -69,7 +74,8 @@ fn read_member(
 ) -> Result<(Entry, Range<u64>)> {
     let member = Member::of(record.file_path().as_bytes());
     let place = || {
-        let entry = archive.get_entry(record.wayfinder()).map_err(read_error)?;
+        let entry = archive.get_entry(record.wayfinder());
+        let entry = entry.map_err(|error| read_error(error, record.central_directory_offset()))?;
         let (start, end) = entry.compressed_data_range();
         let left = archive.directory_offset().saturating_sub(start);
         match end - start <= left {
@@ -93,6 +99,7 @@ fn read_member(
 struct Contents {
     /// The decoded length in bytes.
     len: u64,
+    crc32: u32,
     deflated: Option<Deflated>,
 }
 
@@ -115,7 +122,15 @@ impl Contents {
                 return Err(ErrorKind::BadNumber { what: "compression method", found, expected }.into());
             }
         };
-        Ok(Self { len, deflated })
+        Ok(Self { len, crc32: record.crc32(), deflated })
+    }
+}
+
+impl Contents {
+    /// Returns how to read a payload after `head` bytes of the contents.
+    fn codec(&self, big_endian: Option<usize>, head: u64, deflated: Option<Deflated>) -> Codec {
+        let stored = deflated.is_none().then_some(Stored { head, crc32: self.crc32 });
+        Codec { big_endian, deflated, stored }
     }
 }
 
@@ -130,17 +145,16 @@ fn array(file: &File<'_>, name: &str, contents: &Contents, range: Range<u64>, li
     header.info.check_payload(payload)?;
     let deflated = contents.deflated.clone().map(|deflated| Deflated { head: header.len, ..deflated });
     let start = if deflated.is_some() { range.start } else { range.start + header.len };
-    let is_coded = deflated.is_some() || header.big_endian.is_some();
-    let codec = is_coded.then_some(Codec { big_endian: header.big_endian, deflated });
-    Ok(Entry::new(Some(name.to_owned()), header.info, start..range.end).with_codec(codec))
+    let codec = contents.codec(header.big_endian, header.len, deflated);
+    Ok(Entry::new(Some(name.to_owned()), header.info, start..range.end).with_codec(Some(codec)))
 }
 
 fn blob(name: &str, contents: &Contents, range: Range<u64>) -> Result<Entry> {
     let Ok(len) = usize::try_from(contents.len) else {
         return Err(malformed(format!("a blob of {} bytes is more than can be addressed", contents.len)));
     };
-    let codec = contents.deflated.clone().map(|deflated| Codec { big_endian: None, deflated: Some(deflated) });
-    Ok(Entry::new(Some(name.to_owned()), TensorInfo::blob(len), range).with_codec(codec))
+    let codec = contents.codec(None, 0, contents.deflated.clone());
+    Ok(Entry::new(Some(name.to_owned()), TensorInfo::blob(len), range).with_codec(Some(codec)))
 }
 
 /// Refuses members that share bytes, which could make a small archive decode to a large one.
@@ -171,14 +185,22 @@ impl ReaderAt for File<'_> {
     }
 }
 
-fn read_error(error: rawzip::Error) -> Error {
-    match error.into_kind() {
-        rawzip::ErrorKind::IO(error) if error.kind() != io::ErrorKind::UnexpectedEof => error.into(),
-        rawzip::ErrorKind::MissingEndOfCentralDirectory => {
-            malformed("the file does not end with the directory of a zip archive".to_owned())
+/// Converts an error of the zip reader. `at` is the offset of what it was reading.
+fn read_error(error: rawzip::Error, at: u64) -> Error {
+    use rawzip::ErrorKind as Kind;
+    let what = match error.into_kind() {
+        Kind::IO(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Error::from(error).at(at),
+        Kind::MissingEndOfCentralDirectory => "the file does not end with the directory of a zip archive".to_owned(),
+        Kind::InvalidEndOfCentralDirectory => {
+            "the zip archive is damaged: the end of its directory contradicts the file".to_owned()
         }
-        other => malformed(format!("the zip archive is damaged: {}", other.to_string().to_lowercase())),
-    }
+        Kind::InvalidSignature { expected, actual } => {
+            format!("the zip archive is damaged: a record begins with {actual:08x}, but expected {expected:08x}")
+        }
+        Kind::IO(_) | Kind::Eof => "the zip archive is damaged: it ends within a record".to_owned(),
+        _ => "the zip archive is damaged: a record contradicts itself".to_owned(),
+    };
+    malformed(what).at(at)
 }
 
 fn malformed(what: String) -> Error {

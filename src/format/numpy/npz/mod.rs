@@ -20,7 +20,8 @@
 //!
 //! Members are stored as they are, with their elements at multiples of 64 bytes, or deflated with
 //! [`Options::compress`]. Stored members are read without a copy. Deflated ones are decoded piece by piece as they are
-//! read, and their checksums are compared. Those of stored members are not, as that would read them once more.
+//! read. Checksums are compared where a payload is read in full, also for views in a type that is loaded, but not by
+//! [`FileTensor::view`](crate::FileTensor::view) and [`slice`](crate::FileTensor::slice).
 //!
 //! # Memory order
 //!
@@ -34,6 +35,7 @@
 //!   that are not those of the array are errors.
 //! - Sizes and checksums are after the members and in the directory, not before the members, as the writer need not
 //!   seek.
+//! - Members are made by Unix with permissions 644, so that Info-ZIP takes their names as UTF-8.
 //! - A name that is not ASCII and not a plain relative path, such as `/ä`, is written without the flag for UTF-8. Names
 //!   are always read as UTF-8 if they can be.
 //!

@@ -129,7 +129,9 @@ fn start<'a, W: Write>(
         true => EntryPath::conformant(name.as_str()),
         false => EntryPath::verbatim(name.as_bytes()),
     };
-    let mut file = archive.new_file(path).compression_method(method);
+    // Unix permissions state that the archive was made by Unix. Info-ZIP then takes names as they are, where it would
+    // convert names of DOS, which has no UTF-8.
+    let mut file = archive.new_file(path).compression_method(method).unix_permissions(0o100_644);
     if let Some(contents) = alignment {
         let id = ExtraFieldId::new(header::ALIGNMENT_FIELD);
         file = file.extra_field(id, &contents, Header::LOCAL).map_err(write_error)?;
