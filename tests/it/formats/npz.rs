@@ -304,6 +304,32 @@ fn checksums_of_stored_members_are_compared() {
 }
 
 #[test]
+fn other_zip_archives_are_not_npz() {
+    let mut messages = Messages::default();
+    for (name, ending, looks_like) in [
+        ("notes", b".txt", ""),
+        ("archive/data", b".pkl", "; it looks like a PyTorch or TorchScript archive, which has `data.pkl`"),
+        ("x-1.dist-info/RECORD", b".txt", "; it looks like a Python wheel, which has a folder `.dist-info`"),
+    ] {
+        let map: TensorMap = [(name, Tensor::from_slice(&[1_u8], [1]).unwrap())].into_iter().collect();
+        let mut file = npz::to_vec(&map).unwrap();
+        while let Some(at) = file.windows(4).position(|text| text == b".npy") {
+            file[at..at + 4].copy_from_slice(ending);
+        }
+        let directory = file.len() - 22 - 46 - name.len() - 4;
+        let expected = format!("npz: a zip archive without .npy members is not npz{looks_like} (at byte {directory})");
+        messages.compare(name, npz::from_slice::<TensorMap>(&file), &expected);
+        messages.compare(name, OpenOptions::new().from_vec(file), &expected);
+    }
+    messages.end();
+    let none = npz::to_vec(&TensorMap::new()).unwrap();
+    assert_eq!(npz::from_slice::<TensorMap>(&none).unwrap(), TensorMap::new());
+    let blob: TensorMap = [("b", Tensor::new(TensorInfo::blob(1), &[3]).unwrap())].into_iter().collect();
+    let expected = "npz: cannot store blobs alone; npz has at least one array, or it is taken for another archive";
+    assert_eq!(message(npz::to_vec(&blob)), expected);
+}
+
+#[test]
 fn members_of_one_name_are_refused() {
     let two: TensorMap =
         [("a", Tensor::from_slice(&[1_u8], [1]).unwrap()), ("b", Tensor::from_slice(&[2_u8], [1]).unwrap())]

@@ -46,6 +46,7 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
         read_error(error, at)
     })?;
     let directory = archive.directory_offset();
+    check_members(&archive, &mut buffer)?;
     let mut records = archive.entries(&mut buffer);
     let (mut entries, mut ranges, mut last) = (Vec::new(), Vec::new(), directory);
     while let Some(record) = records.next_entry().map_err(|error| read_error(error, last))? {
@@ -202,6 +203,35 @@ fn read_error(error: rawzip::Error, at: u64) -> Error {
     };
     malformed(what).at(at)
 }
+
+/// Refuses an archive of other things: one that has members, but no array.
+fn check_members(archive: &ZipArchive<File<'_>>, buffer: &mut [u8]) -> Result<()> {
+    let directory = archive.directory_offset();
+    let (mut is_empty, mut looks_like) = (true, None);
+    let mut records = archive.entries(buffer);
+    while let Some(record) = records.next_entry().map_err(|error| read_error(error, directory))? {
+        let path = record.file_path();
+        let path = path.as_bytes();
+        if let Member::Array(_) = Member::of(path) {
+            return Ok(());
+        }
+        is_empty = false;
+        if path == b"data.pkl" || path.ends_with(b"/data.pkl") {
+            looks_like = Some("a PyTorch or TorchScript archive, which has `data.pkl`");
+        } else if path.windows(DIST_INFO.len()).any(|part| part == DIST_INFO) {
+            looks_like = Some("a Python wheel, which has a folder `.dist-info`");
+        }
+    }
+    if is_empty {
+        return Ok(());
+    }
+    let what = "a zip archive without .npy members is not npz";
+    let what = looks_like.map_or_else(|| what.to_owned(), |like| format!("{what}; it looks like {like}"));
+    Err(malformed(what).at(directory))
+}
+
+/// A part of the name of a folder in a wheel.
+const DIST_INFO: &[u8] = b".dist-info/";
 
 fn malformed(what: String) -> Error {
     ErrorKind::Malformed { what }.into()

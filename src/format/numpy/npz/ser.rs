@@ -46,6 +46,11 @@ impl record::Encode for Encode {
 
     /// Writes the archive to nowhere, with zeros for the elements, to find the offsets. A compressed file has others.
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+        if !plan.is_empty() && (0..plan.len()).all(|at| plan.info(at).layout == Layout::Blob) {
+            return Err(
+                cannot_store("blobs alone", "npz has at least one array, or it is taken for another archive").into()
+            );
+        }
         static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
         let mut archive = ZipArchiveWriter::new(Count(0));
         let mut payloads = Vec::with_capacity(plan.len());
