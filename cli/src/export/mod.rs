@@ -47,7 +47,7 @@ pub fn list(tensors: &dyn Tensors) -> Outcome<Vec<(String, TensorInfo)>> {
     Ok(list.0)
 }
 
-/// What a new file keeps of the files that it is made of, besides their tensors.
+/// Properties of the input files, apart from their tensors, that a new file keeps.
 #[derive(Debug, Clone)]
 pub struct Kept {
     pub entries: IndexMap<String, String>,

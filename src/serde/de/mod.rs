@@ -21,7 +21,7 @@ use crate::find::Deserializer;
 use crate::model::KeyPart;
 use crate::tensor::Dtype;
 
-/// What a visitor asks for.
+/// A question of a visitor.
 #[derive(Debug, Clone, Copy)]
 enum Ask {
     Any,
@@ -42,7 +42,7 @@ enum Ask {
     Ignored,
 }
 
-/// What a visitor is given.
+/// The answer to an [`Ask`].
 enum Answer<'a, 'de> {
     Unit,
     None,
