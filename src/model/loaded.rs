@@ -89,12 +89,7 @@ impl<'de> Loaded<'de> {
     /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment.
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
     pub fn as_slice_of_file<A: Element>(&self) -> Result<&'de [A]> {
-        let Payload::Borrowed(bytes) = self.payload else {
-            return Err(match A::DTYPE {
-                Dtype::Bool => cannot_borrow_bools(),
-                _ => cannot_borrow("an owned array"),
-            });
-        };
+        let Payload::Borrowed(bytes) = self.payload else { return Err(cannot_borrow(A::DTYPE, "an owned array")) };
         Ok(A::view_le_bytes(bytes).ok_or_else(|| misaligned(A::DTYPE, align_of::<A>()))??)
     }
 
@@ -115,21 +110,16 @@ pub(crate) fn misaligned(dtype: Dtype, alignment: usize) -> Error {
     ErrorKind::Misaligned { dtype, alignment }.into()
 }
 
-/// The error for borrowed bools. Those of a mapped file are not lent: another process could change them to bytes that are
-/// not a `bool`.
-fn cannot_borrow_bools() -> Error {
-    ErrorKind::Unsupported {
-        what: "borrow bools from a stream or from a mapped file, which another process could change".to_owned(),
-        instead: "use an owned array".to_owned(),
-    }
-    .into()
-}
-
-/// The error for a borrowed tensor if there is nothing to borrow from.
-pub(crate) fn cannot_borrow(owned: &str) -> Error {
-    ErrorKind::Unsupported {
-        what: "borrow from a stream".to_owned(),
-        instead: format!("read the file into memory, or use {owned}"),
-    }
-    .into()
+/// The error for a borrowed tensor if there is nothing to borrow from. Bools of a mapped file are not lent: another process
+/// could change them to bytes that are not a `bool`.
+#[cold]
+pub(crate) fn cannot_borrow(dtype: Dtype, owned: &str) -> Error {
+    let (what, instead) = match dtype {
+        Dtype::Bool => (
+            "borrow bools from a stream or from a mapped file, which another process could change",
+            format!("use {owned}"),
+        ),
+        _ => ("borrow from a stream", format!("read the file into memory, or use {owned}")),
+    };
+    ErrorKind::Unsupported { what: what.to_owned(), instead }.into()
 }

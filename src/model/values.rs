@@ -22,7 +22,7 @@ impl<'de: 'a, 'a> FromTensors<'de> for TensorView<'a> {
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
         match source.tensor(&TensorSpec::ANY)?.into_parts() {
             (info, Payload::Borrowed(bytes)) => Ok(TensorView::of_checked(info, bytes)),
-            (_, Payload::Owned(_)) => Err(cannot_borrow("a `Tensor`")),
+            (info, Payload::Owned(_)) => Err(cannot_borrow(info.dtype, "a `Tensor`")),
         }
     }
 }

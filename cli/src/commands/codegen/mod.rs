@@ -43,7 +43,7 @@ pub struct Codegen {
     /// The name of the outermost struct
     #[arg(long, value_name = "NAME", default_value = "Model")]
     root: String,
-    /// Borrow arrays from the file: `ArrayView` instead of `Array`
+    /// Borrow arrays from the file, except those of bools: `ArrayView` instead of `Array`
     #[arg(long)]
     views: bool,
     /// Require the shapes of this file when loading

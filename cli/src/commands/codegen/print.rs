@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use tensorfile::Dtype;
+
 use super::struct_names::struct_names;
 use super::structs::{Field, Structs, Type};
 use super::tree::{Kind, Leaf};
@@ -57,11 +59,16 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn borrows(&self, ty: &Type) -> bool {
         match ty {
-            Type::Tensor(Kind::Dense(_) | Kind::Any, _) => self.style.views,
-            Type::Tensor(Kind::Sparse(_) | Kind::Blob, _) | Type::TensorMap => false,
+            Type::Tensor(Kind::Dense(dtype), _) => self.borrows_arrays_of(*dtype),
+            Type::Tensor(Kind::Sparse(_) | Kind::Blob | Kind::Any, _) | Type::TensorMap => false,
             Type::Struct(at) => self.borrows[*at],
             Type::List(ty) | Type::Map(ty) | Type::Option(ty) => self.borrows(ty),
         }
+    }
+
+    /// Bools cannot be borrowed from a mapped file, because another process could change them to other bytes.
+    fn borrows_arrays_of(&self, dtype: Dtype) -> bool {
+        self.style.views && dtype != Dtype::Bool && element(dtype).is_some()
     }
 
     fn declare(&mut self, at: usize, text: &mut String) {
@@ -131,9 +138,9 @@ impl Printer<'_> {
     }
 
     fn tensor(&mut self, kind: Kind, rank: Option<usize>) -> String {
-        let (view, lifetime) = if self.style.views { ("View", "'a, ") } else { ("", "") };
         match kind {
             Kind::Dense(dtype) => {
+                let (view, lifetime) = if self.borrows_arrays_of(dtype) { ("View", "'a, ") } else { ("", "") };
                 let Some(element) = element(dtype) else { return self.tensor(Kind::Any, rank) };
                 // `ndarray` has names for ranks up to 6.
                 let rank = rank.filter(|rank| *rank <= 6).map_or("D".to_owned(), |rank| rank.to_string());
@@ -145,7 +152,7 @@ impl Printer<'_> {
                 format!("{}<{element}>", self.import("tensorfile", "CooTensor"))
             }
             Kind::Blob => self.import("tensorfile", "Blob"),
-            Kind::Any if self.style.views => self.import("tensorfile", "TensorView") + "<'a>",
+            // One of the tensors may hold bools.
             Kind::Any => self.import("tensorfile", "Tensor"),
         }
     }
