@@ -1,5 +1,3 @@
-use std::io;
-
 use super::path::{Mark, Path};
 use super::{Adapt, Entries, List, Sink, Store, StructDef, TensorData, TensorRecord, TensorSink};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,7 +24,7 @@ use crate::tensor::{Dtype, Shape, TensorInfo};
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 pub struct Serializer<'s> {
-    pub(crate) target: Target<'s>,
+    sink: &'s mut dyn TensorSink,
     pub(crate) path: Path,
     /// A tensor was refused, so the result cannot be used.
     failed: bool,
@@ -38,16 +36,6 @@ pub struct Serializer<'s> {
     pub(crate) tied: Option<&'static str>,
     /// State between serde's calls.
     pub(crate) serde: SerdeState,
-}
-
-/// The destination of a [`Serializer`].
-pub(crate) enum Target<'s> {
-    /// Named tensors.
-    Sink(&'s mut dyn TensorSink),
-    /// The bytes of a payload that serializes itself.
-    Bytes(&'s mut dyn io::Write),
-    /// The storage id of a payload that serializes itself.
-    StorageId(&'s mut Option<u64>),
 }
 
 /// State between serde's calls.
@@ -76,7 +64,6 @@ pub(crate) struct Numbers {
 /// A field of a tensor's header.
 #[derive(Debug, Default)]
 pub(crate) struct Header {
-    pub(crate) info: Option<TensorInfo>,
     pub(crate) dtype: Option<Dtype>,
     pub(crate) numbers: Shape,
     pub(crate) variant: Option<&'static str>,
@@ -85,20 +72,16 @@ pub(crate) struct Header {
 impl<'s> Serializer<'s> {
     /// A serializer that sends to `sink`.
     pub fn new(sink: &'s mut dyn TensorSink) -> Self {
-        Self::over(Target::Sink(sink), "")
+        Self::named(sink, "")
     }
 
     /// A serializer of a value that is named `name`.
     pub(crate) fn named(sink: &'s mut dyn TensorSink, name: &str) -> Self {
-        Self::over(Target::Sink(sink), name)
-    }
-
-    pub(crate) fn over(target: Target<'s>, name: &str) -> Self {
         let mut path = Path::default();
         if !name.is_empty() {
             path.push(name);
         }
-        Self { target, path, failed: false, sent: 0, last: Mark::default(), tied: None, serde: SerdeState::default() }
+        Self { sink, path, failed: false, sent: 0, last: Mark::default(), tied: None, serde: SerdeState::default() }
     }
 
     /// Checks that no tensor was refused.
@@ -162,10 +145,9 @@ impl Sink for Serializer<'_> {
 
     fn tensor(&mut self, info: &TensorInfo, data: &dyn TensorData) -> Result<()> {
         let name = self.path.name();
-        let Target::Sink(sink) = &mut self.target else { return Err(not_bytes()) };
         self.sent += 1;
         self.last = self.path.mark();
-        let sent = sink.tensor(&TensorRecord { name, info, data, tied: self.tied });
+        let sent = self.sink.tensor(&TensorRecord { name, info, data, tied: self.tied });
         self.failed |= sent.is_err();
         sent.map_err(|error| error.in_tensor(name))
     }

@@ -45,7 +45,7 @@ pub(crate) use codec::{Deflated, Stored, inflate, not_deflated};
 pub(crate) use flatbuffer::check_table;
 pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Unread};
-pub(crate) use reader::{Pieces, Reader};
+pub(crate) use reader::Reader;
 pub(crate) use sum::Sum;
 pub(crate) use write::{plan, to_vec, to_writer};
 

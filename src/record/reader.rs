@@ -218,32 +218,6 @@ impl<'de> Reader<'de> {
         payload.map_err(|error| error.at(self.offset(at)))
     }
 
-    /// Returns the payload of a tensor if it is in memory that lives as long as the file.
-    pub(crate) fn borrow(&mut self, at: usize) -> Option<Result<&'de [u8]>> {
-        let entry = self.index.entry(at);
-        if entry.has_codec() || may_become_invalid(&*self.storage, entry) {
-            return None;
-        }
-        let bytes = self.storage.borrow(entry.range())?;
-        let bytes = bytes.and_then(|bytes| check_sum(&mut *self.storage, entry, bytes).map(|()| bytes));
-        self.unread.mark_read(&self.index, at);
-        Some(bytes)
-    }
-
-    /// Reads the payload of a tensor piece by piece.
-    pub(crate) fn pieces(&mut self, at: usize) -> Pieces<'_, 'de> {
-        self.unread.mark_read(&self.index, at);
-        let entry = self.index.entry(at);
-        #[cfg(feature = "npy")]
-        if let Some(codec) = entry.codec() {
-            let failed = check_stored(&mut *self.storage, entry).err();
-            let range = RangeReader::new(&mut *self.storage, entry.range());
-            return Pieces::Coded { decoder: Decoder::new(range, codec, entry.payload_bytes()), failed };
-        }
-        let range = entry.range();
-        Pieces::Plain { done: range.start, range, at, sum: None, reader: self }
-    }
-
     /// Reads on to the next tensor. Returns whether there is one.
     ///
     /// There is none after an error, because it is not known where the next one begins.
@@ -409,59 +383,6 @@ fn check_counts(file: &mut dyn ReadAt, entry: &Entry) -> Result<()> {
     match u64::from_le_bytes(values) {
         values if values == entries as u64 => Ok(()),
         values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(at)),
-    }
-}
-
-/// The payload of a tensor, piece by piece.
-pub(crate) enum Pieces<'a, 'de> {
-    Plain {
-        reader: &'a mut Reader<'de>,
-        at: usize,
-        range: Range<u64>,
-        /// The offset of the next piece.
-        done: u64,
-        /// The checksum, once the first piece is asked for.
-        sum: Option<Sum>,
-    },
-    #[cfg(feature = "npy")]
-    Coded {
-        decoder: Decoder<RangeReader<'a, 'de>>,
-        /// The checksum is wrong.
-        failed: Option<Error>,
-    },
-}
-
-impl Pieces<'_, '_> {
-    /// Returns the next piece, or `None` after the last one.
-    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
-        match self {
-            Self::Plain { reader, at, range, done, sum } => {
-                if sum.is_none() {
-                    *sum = Some(Sum::of(reader.index.entry(*at), &mut *reader.storage)?);
-                }
-                if *done == range.end {
-                    reader.payload_was_read(*at, true);
-                    sum.as_mut().map_or(Ok(()), Sum::end)?;
-                    return Ok(None);
-                }
-                match chunk(&mut *reader.storage, range, *done) {
-                    Ok(piece) => {
-                        *done += piece.len() as u64;
-                        sum.iter_mut().for_each(|sum| sum.update(piece));
-                        Ok(Some(piece))
-                    }
-                    Err(error) => {
-                        reader.index_reader = None;
-                        Err(error)
-                    }
-                }
-            }
-            #[cfg(feature = "npy")]
-            Self::Coded { decoder, failed } => match failed.take() {
-                Some(error) => Err(error),
-                None => decoder.piece(),
-            },
-        }
     }
 }
 

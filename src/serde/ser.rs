@@ -4,7 +4,6 @@
 //! methods that are not generic.
 
 use std::fmt::{self, Display, Write as _};
-use std::io;
 
 use serde::ser::{
     Impossible, Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, SerializeTupleStruct,
@@ -12,7 +11,7 @@ use serde::ser::{
 
 use super::token;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Header, MapKey, Mark, Numbers, Serializer, Sink, Target, TensorData, not_a_key, not_bytes};
+use crate::model::{Header, MapKey, Mark, Numbers, Serializer, Sink, not_a_key, not_bytes};
 use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo};
 
 impl<'s> Serializer<'s> {
@@ -27,19 +26,9 @@ impl<'s> Serializer<'s> {
             header.numbers.push(number);
             return Ok(());
         }
-        match (&mut self.target, &mut self.serde.numbers) {
-            (Target::Sink(_), Some(numbers)) => {
-                numbers.push(dtype, bytes).map_err(|kind| Error::new(kind).in_tensor(self.path.name()))
-            }
-            (Target::Sink(_), None) => self.tensor(&TensorInfo::new(dtype, []), &bytes),
-            // The storage id comes before the pieces of a payload.
-            (Target::Bytes(_), _) if dtype == Dtype::U64 => Ok(()),
-            (Target::Bytes(_), _) => Err(not_bytes()),
-            (Target::StorageId(id), _) => {
-                **id = <[u8; 8]>::try_from(bytes).ok().filter(|_| dtype == Dtype::U64).map(u64::from_le_bytes);
-                // Stops before the first piece is made.
-                Err(not_bytes())
-            }
+        match &mut self.serde.numbers {
+            Some(numbers) => numbers.push(dtype, bytes).map_err(|kind| Error::new(kind).in_tensor(self.path.name())),
+            None => self.tensor(&TensorInfo::new(dtype, []), &bytes),
         }
     }
 
@@ -64,7 +53,7 @@ impl<'s> Serializer<'s> {
         if self.serde.payload.is_some() {
             return Err(not_bytes());
         }
-        if self.serde.header.is_some() || !matches!(self.target, Target::Sink(_)) {
+        if self.serde.header.is_some() {
             return Ok(List::new(self, None, ListKind::Raw));
         }
         self.enter()?;
@@ -120,33 +109,15 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
     }
 
     fn serialize_bytes(self, bytes: &[u8]) -> Result<()> {
-        if let Some(header) = &mut self.serde.header {
-            header.info = token::decode_header(bytes);
-            return if header.info.is_some() { Ok(()) } else { Err(not_ours()) };
+        if let Some(info) = self.serde.payload.take() {
+            return self.tensor(&info, &bytes);
         }
-        match &mut self.target {
-            Target::Bytes(out) => Ok(out.write_all(bytes)?),
-            Target::StorageId(id) => {
-                **id = (&bytes as &dyn TensorData).storage_id();
-                Ok(())
-            }
-            Target::Sink(_) => {
-                if let Some(info) = self.serde.payload.take() {
-                    return self.tensor(&info, &bytes);
-                }
-                self.enter()?;
-                self.tensor(&TensorInfo::new(Dtype::U8, [bytes.len()]), &bytes)
-            }
-        }
+        self.enter()?;
+        self.tensor(&TensorInfo::new(Dtype::U8, [bytes.len()]), &bytes)
     }
 
     fn serialize_none(self) -> Result<()> {
-        match self.target {
-            Target::Sink(_) => self.enter(),
-            Target::Bytes(_) => Ok(()),
-            // A payload without a storage id.
-            Target::StorageId(_) => Err(not_bytes()),
-        }
+        self.enter()
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<()> {
@@ -193,14 +164,7 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
             token::NDARRAY if len == token::NDARRAY_FIELDS.len() => StructKind::Ndarray,
             _ => StructKind::Fields,
         };
-        Ok(Struct {
-            serializer: self,
-            kind,
-            dtype: None,
-            shape: Shape::default(),
-            layout: Layout::RowMajor,
-            info: None,
-        })
+        Ok(Struct { serializer: self, kind, dtype: None, shape: Shape::default(), layout: Layout::RowMajor })
     }
 
     fn serialize_str(self, _: &str) -> Result<()> {
@@ -429,8 +393,6 @@ pub struct Struct<'a, 's> {
     dtype: Option<Dtype>,
     shape: Shape,
     layout: Layout,
-    /// The whole header, if it comes from a type of ours.
-    info: Option<TensorInfo>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -458,22 +420,20 @@ impl Struct<'_, '_> {
         Ok(self.serializer.path.mark())
     }
 
-    /// Returns the header of a tensor whose payload comes in pieces: it was not taken, because the sink asks for it when
-    /// it is ready.
-    fn end_field(&mut self, name: &'static str, place: Mark, stored: Result<()>) -> Result<Option<TensorInfo>> {
+    fn end_field(&mut self, name: &'static str, place: Mark, stored: Result<()>) -> Result<()> {
         match (self.kind, name) {
             (StructKind::Fields, _) => {
                 stored.map_err(|error| self.serializer.in_part(error))?;
                 self.serializer.path.back_to(place);
+                Ok(())
             }
             (StructKind::Tensor, token::DATA) => match self.serializer.serde.payload.take() {
-                Some(info) => return Ok(Some(info)),
-                None => stored?,
+                Some(_) => Err(not_bytes()),
+                None => stored,
             },
-            (StructKind::Ndarray, "data") => stored?,
-            _ => self.end_header(name, stored)?,
+            (StructKind::Ndarray, "data") => stored,
+            _ => self.end_header(name, stored),
         }
-        Ok(None)
     }
 
     /// Stores a field of a header that the serializer has received.
@@ -481,7 +441,6 @@ impl Struct<'_, '_> {
         let header = self.serializer.serde.header.take().unwrap_or_default();
         stored?;
         match name {
-            token::HEADER => self.info = header.info,
             token::DTYPE => self.dtype = header.dtype,
             token::SHAPE | "dim" => self.shape = header.numbers,
             token::LAYOUT => self.layout = layout(header)?,
@@ -493,14 +452,11 @@ impl Struct<'_, '_> {
     }
 
     fn take_info(&mut self) -> Result<TensorInfo> {
-        match self.info.take() {
-            Some(info) => Ok(info),
-            None => Ok(TensorInfo {
-                dtype: self.dtype.ok_or_else(not_ours)?,
-                shape: std::mem::take(&mut self.shape),
-                layout: std::mem::take(&mut self.layout),
-            }),
-        }
+        Ok(TensorInfo {
+            dtype: self.dtype.ok_or_else(not_ours)?,
+            shape: std::mem::take(&mut self.shape),
+            layout: std::mem::take(&mut self.layout),
+        })
     }
 }
 
@@ -530,30 +486,11 @@ impl SerializeStruct for Struct<'_, '_> {
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
         let place = self.begin_field(name)?;
         let stored = value.serialize(&mut *self.serializer);
-        match self.end_field(name, place, stored)? {
-            Some(info) => self.serializer.tensor(&info, &SerdeData(value)),
-            None => Ok(()),
-        }
+        self.end_field(name, place, stored)
     }
 
     fn end(self) -> Result<()> {
         Ok(())
-    }
-}
-
-/// A payload that serializes itself as a list of a storage id and pieces.
-struct SerdeData<'a, T: ?Sized>(&'a T);
-
-impl<T: Serialize + ?Sized> TensorData for SerdeData<'_, T> {
-    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        Ok(self.0.serialize(&mut Serializer::over(Target::Bytes(out), ""))?)
-    }
-
-    fn storage_id(&self) -> Option<u64> {
-        let mut id = None;
-        // A payload in pieces is stopped with an error once its storage id is known.
-        let _ = self.0.serialize(&mut Serializer::over(Target::StorageId(&mut id), ""));
-        id
     }
 }
 

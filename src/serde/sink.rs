@@ -2,8 +2,6 @@
 //!
 //! Everything here is generic over the format only and shared by all types.
 
-use std::io;
-
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, Serializer};
 
 use super::error::{is_ours, to_ser};
@@ -29,8 +27,6 @@ enum Part<'a> {
     Flattened(&'a dyn Store, &'a Adapt),
     /// A field that is equal to another tensor, for our own serializer.
     Tied(&'a dyn Store, &'a Adapt, &'static str),
-    /// Dtype, shape and layout as bytes, for our own serializer.
-    Header(&'a TensorInfo),
     Dtype(Dtype),
     Dims(&'a [usize]),
     Layout(&'a Layout),
@@ -38,9 +34,6 @@ enum Part<'a> {
     Number(usize),
     Byte(u8),
     Bytes(&'a [u8]),
-    /// A payload for our own serializer: bytes, or a list of the storage id and pieces, so that nothing is gathered.
-    Payload(&'a dyn TensorData),
-    StorageId(Option<u64>),
 }
 
 impl Serialize for Part<'_> {
@@ -62,7 +55,6 @@ impl Serialize for Part<'_> {
             Self::Tied(value, adapt, to) => {
                 serializer.serialize_newtype_variant(token::TIED, 0, to, &Self::Value(value, adapt))
             }
-            Self::Header(info) => serializer.serialize_bytes(&token::encode_header(info)),
             Self::Dtype(dtype) => serializer.serialize_unit_variant(token::DTYPE, dtype as u32, dtype.name()),
             Self::Dims(dims) => serialize_list(serializer, dims.len(), &mut |at| Self::Number(dims[at])),
             Self::Layout(layout) => match layout {
@@ -80,12 +72,6 @@ impl Serialize for Part<'_> {
             Self::Number(number) => serializer.serialize_u64(number as u64),
             Self::Byte(byte) => serializer.serialize_u8(byte),
             Self::Bytes(bytes) => serializer.serialize_bytes(bytes),
-            Self::Payload(data) => match data.as_bytes() {
-                Some(bytes) => serializer.serialize_bytes(bytes),
-                None => serialize_pieces(serializer, data),
-            },
-            Self::StorageId(Some(id)) => serializer.serialize_u64(id),
-            Self::StorageId(None) => serializer.serialize_none(),
         }
     }
 }
@@ -100,34 +86,6 @@ fn serialize_list<'a, S: Serializer>(
         seq.serialize_element(&item(at))?;
     }
     seq.end()
-}
-
-fn serialize_pieces<S: Serializer>(serializer: S, data: &dyn TensorData) -> Result<S::Ok, S::Error> {
-    let mut seq = serializer.serialize_seq(None)?;
-    seq.serialize_element(&Part::StorageId(data.storage_id()))?;
-    let mut failed = None;
-    let written = data.write_to(&mut Pieces(&mut |piece| {
-        failed = seq.serialize_element(&Part::Bytes(piece)).err();
-        failed.is_none()
-    }));
-    match (failed, written) {
-        (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(to_ser(error.into())),
-        (None, Ok(())) => seq.end(),
-    }
-}
-
-/// A writer that calls a closure with each piece. The closure returns whether it took the piece.
-struct Pieces<'a>(&'a mut dyn FnMut(&[u8]) -> bool);
-
-impl io::Write for Pieces<'_> {
-    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        if (self.0)(piece) { Ok(piece.len()) } else { Err(io::Error::other("an error of the serde format")) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// A serde serializer, until it is used. An error of its own waits here while a marker goes up through the value.
@@ -165,10 +123,6 @@ impl<S: Serializer> SerdeSink<S> {
 }
 
 impl<S: Serializer> Sink for SerdeSink<S> {
-    fn takes_dim_order(&self) -> bool {
-        is_ours::<S::Error>()
-    }
-
     fn tensor(&mut self, info: &TensorInfo, data: &dyn TensorData) -> Result<()> {
         let serializer = self.take()?;
         self.set(serialize_tensor(serializer, info, data))
@@ -248,26 +202,18 @@ pub(super) fn serialize_tensor<S: Serializer>(
     info: &TensorInfo,
     data: &dyn TensorData,
 ) -> Result<S::Ok, S::Error> {
-    let fields = [
-        (token::DTYPE, Part::Dtype(info.dtype)),
-        (token::SHAPE, Part::Dims(info.shape.dims())),
-        (token::LAYOUT, Part::Layout(&info.layout)),
-    ];
-    let is_ours = is_ours::<S::Error>();
     let mut gathered = Vec::new();
-    let payload = match data.as_bytes() {
-        _ if is_ours => Part::Payload(data),
-        Some(bytes) => Part::Bytes(bytes),
+    let bytes = match data.as_bytes() {
+        Some(bytes) => bytes,
         None => {
             data.write_to(&mut gathered).map_err(|error| to_ser(error.into()))?;
-            Part::Bytes(&gathered)
+            &gathered
         }
     };
-    let header = if is_ours { &[(token::HEADER, Part::Header(info))] } else { &fields[..] };
-    let mut tensor = serializer.serialize_struct(token::TENSOR, header.len() + 1)?;
-    for (name, part) in header {
-        tensor.serialize_field(name, part)?;
-    }
-    tensor.serialize_field(token::DATA, &payload)?;
+    let mut tensor = serializer.serialize_struct(token::TENSOR, token::TENSOR_FIELDS.len())?;
+    tensor.serialize_field(token::DTYPE, &Part::Dtype(info.dtype))?;
+    tensor.serialize_field(token::SHAPE, &Part::Dims(info.shape.dims()))?;
+    tensor.serialize_field(token::LAYOUT, &Part::Layout(&info.layout))?;
+    tensor.serialize_field(token::DATA, &Part::Bytes(bytes))?;
     tensor.end()
 }

@@ -151,8 +151,6 @@ enum Part<'x, 'de> {
     FieldName(&'static StructDef, &'x mut usize),
     /// The number of a name in a list.
     Name(&'static [&'static str], &'x mut usize),
-    /// The header that our own deserializer gives as bytes.
-    Header(&'x mut Option<TensorInfo>),
     Dtype(&'x mut Option<Dtype>),
     Layout(&'x mut Option<Layout>),
     Shape(&'x mut Option<Shape>),
@@ -162,8 +160,6 @@ enum Part<'x, 'de> {
     Payload(&'x TensorInfo, &'x mut Option<Loaded<'de>>),
     /// A payload that comes before its header.
     EarlyPayload(&'x mut Option<Vec<u8>>),
-    /// An item of a payload's list: a run of bytes, or a number that is one byte.
-    Piece(&'x mut Buffer, usize),
     /// Anything. It is not kept.
     Ignored,
 }
@@ -194,14 +190,13 @@ impl<'de> DeserializeSeed<'de> for Part<'_, 'de> {
             }
             Self::Key(..) => deserializer.deserialize_string(self),
             Self::FieldName(..) | Self::Name(..) => deserializer.deserialize_identifier(self),
-            Self::Header(_) | Self::Payload(..) => deserializer.deserialize_bytes(self),
+            Self::Payload(..) => deserializer.deserialize_bytes(self),
             Self::EarlyPayload(_) => deserializer.deserialize_byte_buf(self),
             Self::Dtype(_) => deserializer.deserialize_enum(token::DTYPE, Dtype::NAMES, self),
             Self::Layout(_) => deserializer.deserialize_enum(token::LAYOUT, token::LAYOUTS, self),
             Self::Number(_) => deserializer.deserialize_u64(self),
             Self::Ignored => deserializer.deserialize_ignored_any(self),
-            // Formats without bytes list numbers of 8 bits. Our own deserializer gives bytes for any call.
-            Self::Byte(_) | Self::Piece(..) => deserializer.deserialize_u8(self),
+            Self::Byte(_) => deserializer.deserialize_u8(self),
         }
     }
 }
@@ -309,20 +304,13 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         match self {
-            // The fields in order; from our own deserializer the header at once.
             Self::Tensor(spec, loaded) => {
                 let missing = |at| A::Error::invalid_length(at, &"a tensor's dtype, shape, layout and data");
                 let mut header = Header::default();
-                let info = if is_ours::<A::Error>() {
-                    let mut info = None;
-                    seq.next_element_seed(Part::Header(&mut info))?;
-                    info.ok_or_else(|| missing(0))?
-                } else {
-                    for at in 0..3 {
-                        seq.next_element_seed(header.part(at))?.ok_or_else(|| missing(at))?;
-                    }
-                    header.info().map_err(to_de)?
-                };
+                for at in 0..3 {
+                    seq.next_element_seed(header.part(at))?.ok_or_else(|| missing(at))?;
+                }
+                let info = header.info().map_err(to_de)?;
                 spec.check(&info).map_err(|kind| to_de(kind.into()))?;
                 seq.next_element_seed(Part::Payload(&info, loaded))?.ok_or_else(|| missing(3))
             }
@@ -360,10 +348,13 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
                 }
                 Ok(())
             }
-            // Pieces from our own deserializer, or single bytes from a format without bytes.
+            // Bytes one by one, from formats without bytes.
             Self::Payload(info, loaded) => {
                 let (mut buffer, expected) = payload_buffer(info).map_err(to_de)?;
-                while seq.next_element_seed(Part::Piece(&mut buffer, expected))?.is_some() {}
+                let mut byte = 0;
+                while seq.next_element_seed(Part::Byte(&mut byte))?.is_some() {
+                    append(&mut buffer, byte, expected).map_err(to_de)?;
+                }
                 keep(loaded, info, Payload::Owned(buffer)).map_err(to_de)
             }
             Self::EarlyPayload(bytes) => {
@@ -554,14 +545,13 @@ impl Part<'_, '_> {
             Self::Key(..) => f.write_str("a name"),
             Self::FieldName(..) => f.write_str("field identifier"),
             Self::Name(names, _) => write!(f, "one of {}", names.join(", ")),
-            Self::Header(_) => f.write_str("the header of a tensor"),
             Self::Dtype(_) => f.write_str("a dtype"),
             Self::Layout(_) => f.write_str("a layout"),
             Self::Shape(_) | Self::DimOrder(_) => f.write_str("a list of dims"),
             Self::Number(_) => f.write_str("a number"),
             Self::Ignored => f.write_str("anything"),
             Self::Payload(..) | Self::EarlyPayload(_) => f.write_str("the bytes of a tensor"),
-            Self::Byte(_) | Self::Piece(..) => f.write_str("a byte"),
+            Self::Byte(_) => f.write_str("a byte"),
         }
     }
 
@@ -576,7 +566,7 @@ impl Part<'_, '_> {
     fn negative(self, number: i64) -> Result<(), Error> {
         let found = Unexpected::Signed(number);
         match self {
-            Self::Byte(_) | Self::Piece(..) => Err(message(format!("{number} is not a byte"))),
+            Self::Byte(_) => Err(message(format!("{number} is not a byte"))),
             Self::Number(_) => Err(message(format!("invalid value: {found}, expected usize"))),
             part => part.refuse(found),
         }
@@ -590,7 +580,6 @@ impl Part<'_, '_> {
                 at if at < names.len() => *place = at,
                 at => return Err(message(format!("{at} is not the number of one of {}", names.join(", ")))),
             },
-            Self::Piece(buffer, expected) => append(buffer, &[as_byte(number)?], expected)?,
             _ => return self.refuse(Unexpected::Unsigned(number)).map_err(to_de),
         }
         Ok(())
@@ -621,16 +610,11 @@ impl Part<'_, '_> {
 
     fn bytes(self, bytes: &[u8]) -> Result<(), Error> {
         match self {
-            Self::Header(place) => match token::decode_header(bytes) {
-                Some(info) => *place = Some(info),
-                None => return Self::Header(place).refuse(Unexpected::Bytes(bytes)),
-            },
             Self::Payload(info, place) => {
                 info.check_payload(bytes.len() as u64)?;
                 keep(place, info, Payload::Owned(Buffer::from_slice(info.element_bytes(), bytes)))?;
             }
             Self::EarlyPayload(place) => *place = Some(bytes.to_vec()),
-            Self::Piece(buffer, expected) => append(buffer, bytes, expected)?,
             _ => return self.refuse(Unexpected::Bytes(bytes)).map_err(to_de),
         }
         Ok(())
@@ -652,11 +636,11 @@ fn payload_buffer(info: &TensorInfo) -> Result<(Buffer, usize), Error> {
     Ok((Buffer::with_capacity(info.element_bytes(), expected.min(FIRST)), expected))
 }
 
-fn append(buffer: &mut Buffer, piece: &[u8], expected: usize) -> Result<(), Error> {
-    if piece.len() > expected - buffer.len() {
+fn append(buffer: &mut Buffer, byte: u64, expected: usize) -> Result<(), Error> {
+    if buffer.len() == expected {
         return Err(message(format!("payload is longer than {expected} bytes")));
     }
-    buffer.append(piece, expected);
+    buffer.append(&[as_byte(byte)?], expected);
     Ok(())
 }
 

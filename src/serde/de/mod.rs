@@ -56,7 +56,6 @@ enum Answer<'a, 'de> {
     Char(char),
     Str(&'a str),
     Name(&'static str),
-    Bytes(&'a [u8]),
     BorrowedBytes(&'de [u8]),
     ByteBuf(Vec<u8>),
     Seq(Parts<'a, 'de>),
@@ -79,7 +78,6 @@ impl<'de> Answer<'_, 'de> {
             Self::Char(char) => visitor.visit_char(char),
             Self::Str(text) => visitor.visit_str(text),
             Self::Name(name) => visitor.visit_borrowed_str(name),
-            Self::Bytes(bytes) => visitor.visit_bytes(bytes),
             Self::BorrowedBytes(bytes) => visitor.visit_borrowed_bytes(bytes),
             Self::ByteBuf(bytes) => visitor.visit_byte_buf(bytes),
             Self::Seq(mut parts) => {

@@ -16,7 +16,10 @@ thread_local! {
     static NODE: Cell<Option<fn() -> Node>> = const { Cell::new(None) };
 }
 
-/// Tells the next call of a [`Deserializer`] the type that it is for. serde has no argument for it.
+/// Tells the next call of a [`Deserializer`] the type that it is for.
+///
+/// Only deserializers that wrap ours need it: [`own`](crate::serde::own) finds ours itself, but not behind them, and serde's
+/// calls have no argument for a type.
 pub(in crate::serde) fn set_node(node: Option<fn() -> Node>) {
     NODE.set(node);
 }
@@ -54,7 +57,7 @@ impl<'de> Deserializer<'de> {
             Ask::Struct(token::TENSOR, _) => {
                 let at = self.locate()?;
                 self.last = Some(at);
-                Ok(Answer::Seq(Parts::Tensor { de: self, at, next: 0 }))
+                Ok(Answer::Map(Parts::TensorFields { de: self, at, next: 0 }))
             }
             Ask::Struct(token::NDARRAY, fields) if fields == token::NDARRAY_FIELDS => {
                 let tensor = self.row_major()?;

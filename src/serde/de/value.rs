@@ -9,7 +9,6 @@ use crate::cast::Number;
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{Deserializer, FieldKey, FieldsWalk};
 use crate::model::{KeyPart, Loaded, Mark, Payload};
-use crate::record::Pieces;
 use crate::serde::token;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
@@ -21,14 +20,10 @@ pub(in crate::serde) enum Value<'a, 'de> {
     Element(&'a TensorInfo, &'a [u8]),
     /// All elements of a tensor, in row-major order.
     Elements(Box<Loaded<'de>>),
-    /// The header of a tensor, for types of ours.
-    Header(&'a TensorInfo),
     Layout(&'a Layout),
     Dims(&'a [usize]),
     DimOrder(&'a [u8]),
     Payload(&'a mut Deserializer<'de>, usize),
-    /// A part of a payload.
-    Piece(&'a [u8]),
     Number(usize),
     Name(&'static str),
     Str(&'a str),
@@ -46,7 +41,6 @@ impl<'a, 'de> Value<'a, 'de> {
                 _ => number(info, element, ask),
             },
             Self::Elements(tensor) => Ok(Answer::Seq(Parts::Elements { tensor, taken: 0 })),
-            Self::Header(info) => Ok(Answer::ByteBuf(token::encode_header(info).to_vec())),
             Self::Layout(layout) => {
                 let (name, value) = match layout {
                     Layout::RowMajor => (token::ROW_MAJOR, None),
@@ -62,15 +56,7 @@ impl<'a, 'de> Value<'a, 'de> {
             }
             Self::Dims(dims) => Ok(Answer::Seq(Parts::Dims(dims))),
             Self::DimOrder(order) => Ok(Answer::Seq(Parts::DimOrder(order))),
-            Self::Payload(de, at) => match ask {
-                // Types of ours gather the pieces themselves, in memory that is aligned for the elements.
-                Ask::Bytes => match de.reader.borrow(at) {
-                    Some(bytes) => Ok(Answer::BorrowedBytes(bytes?)),
-                    None => Ok(Answer::Seq(Parts::Pieces(Box::new(de.reader.pieces(at))))),
-                },
-                _ => de.payload(at),
-            },
-            Self::Piece(bytes) => Ok(Answer::Bytes(bytes)),
+            Self::Payload(de, at) => de.payload(at),
             Self::Number(number) => Ok(Answer::U64(number as u64)),
             Self::Name(name) => match ask {
                 Ask::Enum => Ok(Answer::Enum(Parts::Variant { name, value: None })),
@@ -158,13 +144,7 @@ pub(super) enum Parts<'a, 'de> {
     Fields(Fields<'a, 'de>),
     Items(Items<'a, 'de>),
     Entries(Entries<'a, 'de>),
-    /// The header of a tensor as bytes, then its payload: for types of ours.
-    Tensor {
-        de: &'a mut Deserializer<'de>,
-        at: usize,
-        next: usize,
-    },
-    /// The fields of a tensor with their names, for types that take anything.
+    /// The fields of a tensor with their names.
     TensorFields {
         de: &'a mut Deserializer<'de>,
         at: usize,
@@ -183,8 +163,6 @@ pub(super) enum Parts<'a, 'de> {
     /// The dims of a shape.
     Dims(&'a [usize]),
     DimOrder(&'a [u8]),
-    /// The payload of a tensor.
-    Pieces(Box<Pieces<'a, 'de>>),
     /// A variant of an enum, which is also a map of one entry.
     Variant {
         name: &'a str,
@@ -225,18 +203,9 @@ impl<'de> Parts<'_, 'de> {
                 }
                 Ok(items.elements().and_then(|(tensor, at)| element(tensor, at)))
             }
-            Self::Tensor { de, at, next } => {
-                *next += 1;
-                Ok(match *next {
-                    1 => Some(Value::Header(de.reader.info(*at))),
-                    2 => Some(Value::Payload(de, *at)),
-                    _ => None,
-                })
-            }
             Self::Elements { tensor, taken } => Ok(element(tensor, *taken).inspect(|_| *taken += 1)),
             Self::Dims(dims) => Ok(dims.split_off_first().map(|dim| Value::Number(*dim))),
             Self::DimOrder(order) => Ok(order.split_off_first().map(|dim| Value::Number(usize::from(*dim)))),
-            Self::Pieces(pieces) => Ok(pieces.next()?.map(Value::Piece)),
             _ => Err(Error::custom("a map was read as a list")),
         }
     }

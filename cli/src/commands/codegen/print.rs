@@ -193,7 +193,7 @@ fn push(text: &mut String, line: &str) {
 }
 
 /// Returns the Rust type of an element, as a path that needs no import.
-fn element(dtype: tensorfile::Dtype) -> Option<&'static str> {
+fn element(dtype: Dtype) -> Option<&'static str> {
     use tensorfile::Dtype;
 
     Some(match dtype {
