@@ -12,8 +12,8 @@
 //!
 //! 1. `btf::to_writer`, `Options::to_writer` (`format/btf/mod.rs`), which call
 //! 2. `record::to_writer` (`record/write.rs`): makes a `Plan`, then sends the value to the plan's writer,
-//! 3. `SerdeValue::send` (`serde/mod.rs`), `serialize_store` (`serde/sink.rs`): from serde's bounds to `dyn Store`,
-//! 4. `Store::store` of the struct (derived) and of the array (`array/mod.rs`), which call `Sink::fields` and
+//! 3. `SerdeValue::send` (`serde/mod.rs`), `own::serialize` (`serde/own.rs`): from serde's bounds to `dyn Store`,
+//! 4. `Store::store` of the struct (derived) and of the array (`array/store.rs`), which call `Sink::fields` and
 //!    `Sink::tensor` of
 //! 5. `Serializer` (`model/serializer.rs`): gives the tensor its name,
 //! 6. `PlanWriter::tensor` (`record/write.rs`): compares it with the plan,

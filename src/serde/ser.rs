@@ -256,7 +256,7 @@ enum ListKind {
     FixedLen,
     /// Each item must hold a tensor, or the length would be lost.
     AnyLen,
-    /// Not a value: a part of a header, or the pieces of a payload.
+    /// Not a value: a part of a header.
     Raw,
 }
 

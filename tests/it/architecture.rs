@@ -322,7 +322,9 @@ fn circle(folder: &Path, sources: &[Source]) -> Option<Vec<String>> {
             items.insert(item, module.clone());
         }
     }
-    let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    // Modules that name no others are here too.
+    let mut needs: BTreeMap<String, BTreeSet<String>> =
+        modules.iter().map(|module| (module.clone(), BTreeSet::new())).collect();
     for source in sources {
         let Some(module) = module_of(source) else { continue };
         // `super` of a file in the folder, and the full path.
