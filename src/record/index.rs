@@ -1,20 +1,15 @@
 use std::hash::BuildHasher;
-use std::io;
 use std::ops::Range;
 use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+#[cfg(feature = "npy")]
+use super::Codec;
 #[cfg(feature = "npz")]
 use super::Stored;
-use super::Sum;
-#[cfg(feature = "npy")]
-use super::reader::check_stored;
-#[cfg(feature = "npy")]
-use super::{Codec, Decoder, RangeReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
-use crate::storage::{FileReader, FileStorage};
 use crate::tensor::TensorInfo;
 
 /// A tensor of a file: its header, and the range of its payload.
@@ -102,36 +97,6 @@ impl Entry {
         }
     }
 
-    /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if the
-    /// payload is in memory, else in the end.
-    pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
-        #[cfg(feature = "npy")]
-        if let Some(codec) = self.codec() {
-            let mut file = FileReader::new(storage);
-            check_stored(&mut file, self)?;
-            let range = RangeReader::new(&mut file, self.range());
-            let mut decoder = Decoder::new(range, codec, self.payload_bytes());
-            while let Some(piece) = decoder.piece()? {
-                out.write_all(piece)?;
-            }
-            return Ok(());
-        }
-        let range = self.range();
-        let (start, len) = (range.start, range.end - range.start);
-        if !self.has_checksum() {
-            return storage.write_to(start, len, out);
-        }
-        let mut sum = Sum::of(self, &mut FileReader::new(storage))?;
-        if let Some(bytes) = storage.borrow(start, len) {
-            let bytes = bytes?;
-            sum.update(bytes);
-            sum.end()?;
-            return out.write_all(bytes);
-        }
-        storage.write_to(start, len, &mut Summed { out, sum: &mut sum })?;
-        Ok(sum.end()?)
-    }
-
     /// Adds the offset in the file of what is wrong in the payload, unless it is known.
     pub(crate) fn locate(&self, error: Error) -> Error {
         let within = match error.kind() {
@@ -151,24 +116,6 @@ impl Entry {
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
-    }
-}
-
-/// Passes on a payload, and adds it to its checksum.
-struct Summed<'a> {
-    out: &'a mut dyn io::Write,
-    sum: &'a mut Sum,
-}
-
-impl io::Write for Summed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.sum.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
     }
 }
 

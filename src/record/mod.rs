@@ -13,6 +13,7 @@ mod index;
 mod layout;
 pub(crate) mod names;
 mod order;
+mod payload;
 mod plan;
 mod planner;
 mod reader;

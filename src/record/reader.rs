@@ -1,16 +1,20 @@
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 
 use super::names;
 #[cfg(feature = "npy")]
+use super::payload::{FIRST, check_stored};
+use super::payload::{check_sum, read_plain};
+#[cfg(feature = "npy")]
 use super::{Decoder, RangeReader};
-use super::{Entry, Index, Sum, Unread};
+use super::{Entry, Index, Unread};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Payload;
 use crate::storage::{ReadAt, Storage};
-use crate::tensor::{Buffer, Dtype, InvalidTensor, Layout, TensorInfo, coo_index_bytes};
+#[cfg(feature = "npy")]
+use crate::tensor::Buffer;
+use crate::tensor::{Dtype, InvalidTensor, Layout, TensorInfo, coo_index_bytes};
 
 /// Reads the index of a file: one tensor after the other, wherever the bytes come from.
 pub trait IndexReader {
@@ -384,80 +388,6 @@ fn check_counts(file: &mut dyn ReadAt, entry: &Entry) -> Result<()> {
         values if values == entries as u64 => Ok(()),
         values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(at)),
     }
-}
-
-/// The memory that is allocated before the first byte of a stream's payload has arrived, in bytes.
-const FIRST: usize = 1 << 20;
-
-/// Returns whether elements that were checked could become invalid while they are borrowed. Only bytes of `bool` can: a
-/// `bool` that is neither 0 nor 1 is undefined behavior.
-fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Entry) -> bool {
-    entry.info().dtype == Dtype::Bool && storage.may_change()
-}
-
-/// Reads a payload that is stored as it is.
-fn read_plain<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<Payload<'de>> {
-    let range = entry.range();
-    if let Some(bytes) = storage.borrow(range.clone()) {
-        let bytes = bytes?;
-        return Ok(match may_become_invalid(&*storage, entry) {
-            true => Payload::Owned(Buffer::from_slice(entry.info().element_bytes(), bytes)),
-            false => Payload::Borrowed(bytes),
-        });
-    }
-    let too_large =
-        || ErrorKind::Limit { what: "payload in bytes", found: range.end - range.start, limit: usize::MAX as u64 };
-    let len = usize::try_from(range.end - range.start).map_err(|_| too_large())?;
-    let element = entry.info().element_bytes();
-    if storage.file_len().is_some_and(|file_len| range.end <= file_len) {
-        // The bytes are there, so the memory for them may be taken at once.
-        let mut buffer = Buffer::zeroed(element, len);
-        storage.read_at(range.start, &mut buffer)?;
-        return Ok(Payload::Owned(buffer));
-    }
-    let mut buffer = Buffer::with_capacity(element, len.min(FIRST));
-    let mut done = range.start;
-    while done < range.end {
-        let piece = chunk(storage, &range, done)?;
-        done += piece.len() as u64;
-        buffer.append(piece, len);
-    }
-    Ok(Payload::Owned(buffer))
-}
-
-/// Compares the checksum of a payload that is stored as it is, if the file has one.
-fn check_sum(file: &mut dyn ReadAt, entry: &Entry, payload: &[u8]) -> Result<()> {
-    let mut sum = Sum::of(entry, file)?;
-    sum.update(payload);
-    sum.end()
-}
-
-/// Compares the checksum of a payload that is swapped but not compressed, if the file has one.
-#[cfg(feature = "npy")]
-pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<()> {
-    if !entry.has_checksum() {
-        return Ok(());
-    }
-    let mut sum = Sum::of(entry, &mut *storage)?;
-    let range = entry.range();
-    let mut done = range.start;
-    while done < range.end {
-        let piece = chunk(storage, &range, done)?;
-        done += piece.len() as u64;
-        sum.update(piece);
-    }
-    sum.end()
-}
-
-/// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
-fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>, done: u64) -> Result<&'a [u8]> {
-    storage.chunk(done..range.end).map_err(|error| match error.kind() {
-        ErrorKind::Truncated { left, .. } => {
-            let left = done - range.start + left;
-            Error::new(ErrorKind::Truncated { needed: range.end - range.start, left }).at(range.start)
-        }
-        _ => error.at(range.start),
-    })
 }
 
 impl fmt::Debug for Reader<'_> {

@@ -1,0 +1,136 @@
+//! Reads payloads: stored as they are or coded, with or without a checksum.
+
+use std::io;
+use std::ops::Range;
+
+#[cfg(feature = "npy")]
+use super::{Decoder, RangeReader};
+use super::{Entry, Sum};
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::Payload;
+use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
+use crate::tensor::{Buffer, Dtype};
+
+/// The memory that is allocated before the first byte of a stream's payload has arrived, in bytes.
+pub(super) const FIRST: usize = 1 << 20;
+
+/// Returns whether elements that were checked could become invalid while they are borrowed. Only bytes of `bool` can: a
+/// `bool` that is neither 0 nor 1 is undefined behavior.
+fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Entry) -> bool {
+    entry.info().dtype == Dtype::Bool && storage.may_change()
+}
+
+/// Reads a payload that is stored as it is.
+pub(super) fn read_plain<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<Payload<'de>> {
+    let range = entry.range();
+    if let Some(bytes) = storage.borrow(range.clone()) {
+        let bytes = bytes?;
+        return Ok(match may_become_invalid(&*storage, entry) {
+            true => Payload::Owned(Buffer::from_slice(entry.info().element_bytes(), bytes)),
+            false => Payload::Borrowed(bytes),
+        });
+    }
+    let too_large =
+        || ErrorKind::Limit { what: "payload in bytes", found: range.end - range.start, limit: usize::MAX as u64 };
+    let len = usize::try_from(range.end - range.start).map_err(|_| too_large())?;
+    let element = entry.info().element_bytes();
+    if storage.file_len().is_some_and(|file_len| range.end <= file_len) {
+        // The bytes are there, so the memory for them may be taken at once.
+        let mut buffer = Buffer::zeroed(element, len);
+        storage.read_at(range.start, &mut buffer)?;
+        return Ok(Payload::Owned(buffer));
+    }
+    let mut buffer = Buffer::with_capacity(element, len.min(FIRST));
+    let mut done = range.start;
+    while done < range.end {
+        let piece = chunk(storage, &range, done)?;
+        done += piece.len() as u64;
+        buffer.append(piece, len);
+    }
+    Ok(Payload::Owned(buffer))
+}
+
+/// Compares the checksum of a payload that is stored as it is, if the file has one.
+pub(super) fn check_sum(file: &mut dyn ReadAt, entry: &Entry, payload: &[u8]) -> Result<()> {
+    let mut sum = Sum::of(entry, file)?;
+    sum.update(payload);
+    sum.end()
+}
+
+/// Compares the checksum of a payload that is swapped but not compressed, if the file has one.
+#[cfg(feature = "npy")]
+pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<()> {
+    if !entry.has_checksum() {
+        return Ok(());
+    }
+    let mut sum = Sum::of(entry, &mut *storage)?;
+    let range = entry.range();
+    let mut done = range.start;
+    while done < range.end {
+        let piece = chunk(storage, &range, done)?;
+        done += piece.len() as u64;
+        sum.update(piece);
+    }
+    sum.end()
+}
+
+/// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
+fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>, done: u64) -> Result<&'a [u8]> {
+    storage.chunk(done..range.end).map_err(|error| match error.kind() {
+        ErrorKind::Truncated { left, .. } => {
+            let left = done - range.start + left;
+            Error::new(ErrorKind::Truncated { needed: range.end - range.start, left }).at(range.start)
+        }
+        _ => error.at(range.start),
+    })
+}
+
+impl Entry {
+    /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if the
+    /// payload is in memory, else in the end.
+    pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
+        #[cfg(feature = "npy")]
+        if let Some(codec) = self.codec() {
+            let mut file = FileReader::new(storage);
+            check_stored(&mut file, self)?;
+            let range = RangeReader::new(&mut file, self.range());
+            let mut decoder = Decoder::new(range, codec, self.payload_bytes());
+            while let Some(piece) = decoder.piece()? {
+                out.write_all(piece)?;
+            }
+            return Ok(());
+        }
+        let range = self.range();
+        let (start, len) = (range.start, range.end - range.start);
+        if !self.has_checksum() {
+            return storage.write_to(start, len, out);
+        }
+        let mut sum = Sum::of(self, &mut FileReader::new(storage))?;
+        if let Some(bytes) = storage.borrow(start, len) {
+            let bytes = bytes?;
+            sum.update(bytes);
+            sum.end()?;
+            return out.write_all(bytes);
+        }
+        storage.write_to(start, len, &mut Summed { out, sum: &mut sum })?;
+        Ok(sum.end()?)
+    }
+}
+
+/// Passes on a payload, and adds it to its checksum.
+struct Summed<'a> {
+    out: &'a mut dyn io::Write,
+    sum: &'a mut Sum,
+}
+
+impl io::Write for Summed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.sum.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
