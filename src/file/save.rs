@@ -15,6 +15,9 @@ use crate::storage::replace;
 /// followed. Programs that have the old file open or mapped keep the old content. It is an error if the folder does not
 /// allow new files, or if the path is not a regular file.
 ///
+/// A process that is killed leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes it,
+/// if the file system has locks: a writer holds the lock of its file while it lives.
+///
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an open
 /// [`File`](super::File), which converts it, or any other value that the format's `to_writer` takes. Only tensors and the
 /// names that the format stores are saved. To keep the metadata of a file, pass

@@ -3,6 +3,7 @@
 //! Storage knows ranges of bytes. It does not know formats, dtypes or serde.
 
 mod file;
+mod lock;
 #[cfg(feature = "mmap")]
 mod mapping;
 mod positioned;
@@ -10,6 +11,7 @@ mod replace;
 mod rest;
 mod slice;
 mod stream;
+mod temporary;
 
 use std::ops::Range;
 

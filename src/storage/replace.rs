@@ -1,15 +1,15 @@
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::temporary::Temporary;
 use crate::error::{Error, Result};
 
 /// Replaces or creates the file at `path` by one that `fill` writes: whole and durable, or the old file stays.
 ///
 /// The new file is written next to the old one, with its permissions, is flushed to disk and then renamed. If there is
 /// no old file, the permissions are those of any new file. If the path is a symbolic link, its target is replaced.
+/// Temporary files that killed processes left for the same path are removed.
 pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     replace_in_steps(path, fill, &mut |_| Ok(()))
 }
@@ -60,7 +60,7 @@ impl Staged {
         let path = follow(given).map_err(|error| named(given, error))?;
         let old = look(&path).map_err(|error| named(given, error))?;
         before(Step::Create)?;
-        let created = create_temporary(&path, old.is_some());
+        let created = Temporary::create(&path, old.is_some());
         let (mut file, new) = created.map_err(|error| named(given, creation_failed(error)))?;
         before(Step::Permit)?;
         let replaces = old.is_some();
@@ -88,8 +88,7 @@ impl Staged {
     fn put_in_steps(self, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<()> {
         let Self { named: given, path, new, .. } = self;
         before(Step::Rename)?;
-        fs::rename(&new.0, &path).map_err(|error| named(&given, error))?;
-        std::mem::forget(new);
+        new.rename(&path).map_err(|error| named(&given, error))?;
         before(Step::SyncFolder)?;
         Ok(sync_folder(&path).map_err(|error| named(&given, error))?)
     }
@@ -150,42 +149,6 @@ fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
 /// Explains that the folder does not allow it.
 fn creation_failed(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot create a file next to it, to replace it: {error}"))
-}
-
-/// A file that is removed when this goes out of scope.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // An error here would hide the one that led to this.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Creates an empty file in the same folder. If it is `private`, only its owner may read it.
-fn create_temporary(path: &Path, private: bool) -> io::Result<(File, Temporary)> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-
-    loop {
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mut name = OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{}-{count}.tmp", std::process::id()));
-        let temporary = path.with_file_name(name);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        if private {
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        }
-        #[cfg(not(unix))]
-        let _ = private;
-        match options.open(&temporary) {
-            Ok(file) => return Ok((file, Temporary(temporary))),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// Gives a file the permissions of another, and its owner if that is allowed.
@@ -270,6 +233,16 @@ mod tests {
             replace_in_steps(&path, fill, &mut { look }).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         }
+    }
+
+    #[test]
+    fn replaces_files_with_the_longest_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("n".repeat(255));
+        replace(&path, fill).unwrap();
+        replace(&path, fill).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[cfg(unix)]
