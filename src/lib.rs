@@ -43,6 +43,7 @@
 //! | Rename, filter, cast, check and print them on the way | [`view`] |
 //! | Put arrays into plain serde structs | [`array`](mod@array), [`Arrays`]; save them with [`SerdeValue`] |
 //! | Cast, count and digest elements | [`Caster`], [`Stats`], `digest` |
+//! | Remove temporary files when a program is stopped | [`atomic`] |
 //! | Bound the memory that a file may take | [`Limits`] |
 //! | Implement a format | [`record`] |
 //! | Implement a type that holds tensors | [`Store`], [`FromTensors`] |
@@ -121,7 +122,7 @@ pub use digest::Digest;
 pub use error::{
     Category, Error, ErrorKind, Gap, InvalidCast, LoadReport, Misfit, MissingTensor, Result, UnexpectedTensor,
 };
-pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, load, save};
+pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, atomic, load, save};
 pub use find::Deserializer;
 #[cfg(feature = "npy")]
 pub use format::npy;

@@ -5,6 +5,7 @@
 //! - [`output`]: tables, numbers, charts and messages.
 //! - [`exit`]: exit codes and failures.
 //! - [`export`]: writes tensors of one or more files to another.
+//! - [`signals`]: signals that would leave temporary files.
 //! - [`digests`]: digests of tensors, and lists of them.
 
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod exit;
 mod export;
 mod output;
 mod pieces;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -46,7 +48,8 @@ Exit codes:
   1  files differ, a check failed, or a tensor was not found
   2  the command line is wrong
   3  a file cannot be read or written
-  4  a file is malformed";
+  4  a file is malformed
+  130, 143  stopped by SIGINT or SIGTERM; files that were being written are unchanged";
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         }
     };
     cli.color.write_global();
+    signals::handle();
 
     let mut out = Stdout::new();
     let outcome = cli.command.run(&mut out);

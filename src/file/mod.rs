@@ -1,5 +1,6 @@
 //! Files on disk: opened lazily, loaded into types, and saved whole.
 
+pub mod atomic;
 mod load;
 mod open;
 mod save;

@@ -26,6 +26,7 @@ pub(crate) use replace::Staged;
 pub(crate) use replace::replace;
 pub use slice::Slice;
 pub use stream::Stream;
+pub(crate) use temporary::exit_without_saving;
 
 /// Bytes at offsets, as the reader of an index sees them.
 ///

@@ -115,6 +115,16 @@ fn discard(live: &mut Vec<PathBuf>, path: &Path) {
     }
 }
 
+/// Removes all temporary files of this process and ends it.
+pub(crate) fn exit_without_saving(code: i32) -> ! {
+    // Stays locked, so that other threads neither create nor rename a file before the end.
+    let live = live();
+    for path in live.iter() {
+        let _ = fs::remove_file(path);
+    }
+    std::process::exit(code)
+}
+
 /// Removes a temporary file whose writer does not live.
 fn remove_left(path: &Path) {
     if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {

@@ -16,6 +16,8 @@ mod huge;
 mod info;
 mod ls;
 mod show;
+#[cfg(unix)]
+mod signals;
 mod stats;
 mod tour;
 mod verify;
