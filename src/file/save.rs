@@ -11,9 +11,10 @@ use crate::storage::replace;
 /// Saves a value to a file, in the format of the path's extension.
 ///
 /// On success the file is complete and on disk. On failure the old file is unchanged. The new file is written next to the
-/// path, flushed to disk and renamed. It gets the permissions of the old file, if there is one. A symbolic link is
-/// followed. Programs that have the old file open or mapped keep the old content. It is an error if the folder does not
-/// allow new files, or if the path is not a regular file.
+/// path, flushed to disk and renamed. It gets the permissions of the old file, if there is one. On Linux and macOS, it also
+/// gets the access control list of Linux and the extended attributes of the user, as far as they can be set. A symbolic
+/// link is followed. Programs that have the old file open or mapped keep the old content. It is an error if the folder does
+/// not allow new files, if the old file is read-only for all, or if the path is not a regular file.
 ///
 /// A process that is killed leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes it,
 /// if the file system has locks: a writer holds the lock of its file while it lives.

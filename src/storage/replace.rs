@@ -66,6 +66,7 @@ impl Staged {
         let replaces = old.is_some();
         if let Some(old) = old {
             permit(&file, &old).map_err(|error| named(given, error))?;
+            copy_attributes(&file, &path);
         }
         fill(&mut file).map_err(|error| in_path(given, error))?;
         before(Step::Sync)?;
@@ -135,6 +136,10 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 /// Returns the metadata of the file that is to be replaced, if there is one.
 fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
+        Ok(old) if old.is_file() && old.permissions().readonly() => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "is read-only; make it writable or remove it to replace it",
+        )),
         Ok(old) if old.is_file() => Ok(Some(old)),
         Ok(old) if old.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(_) => Err(io::Error::new(
@@ -170,6 +175,39 @@ fn permit(file: &File, like: &fs::Metadata) -> io::Result<()> {
         }
     }
     file.set_permissions(like.permissions())
+}
+
+/// Gives a file the extended attributes of another that belong to its user, and its access control list.
+///
+/// Those that cannot be read or set are left out: attributes are not worth failing to save for. Attributes of the system
+/// and of security modules follow from where the new file is.
+fn copy_attributes(file: &File, like: &Path) {
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
+    {
+        use rustix::fs::{XattrFlags, fsetxattr, getxattr, listxattr};
+
+        /// Linux allows no longer values and lists.
+        const MAX_BYTES: usize = 1 << 16;
+
+        let mut names = vec![0; MAX_BYTES];
+        let Ok(len) = listxattr(like, &mut names) else { return };
+        let mut value = Vec::new();
+        for name in names.get(..len).unwrap_or_default().split(|byte| *byte == 0) {
+            let is_kept = match cfg!(target_os = "macos") {
+                true => !name.is_empty() && !name.starts_with(b"com.apple."),
+                false => name.starts_with(b"user.") || name == b"system.posix_acl_access",
+            };
+            if !is_kept {
+                continue;
+            }
+            value.resize(MAX_BYTES, 0);
+            if let Ok(len) = getxattr(like, name, &mut value) {
+                let _ = fsetxattr(file, name, value.get(..len).unwrap_or_default(), XattrFlags::empty());
+            }
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos")))]
+    let _ = (file, like);
 }
 
 /// Flushes the new name to disk.
@@ -267,6 +305,43 @@ mod tests {
         fs::write(&fresh, "").unwrap();
         let mode = |path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&path), mode(&fresh), "a new file has the permissions of any new file");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn keeps_extended_attributes() {
+        use rustix::fs::{XattrFlags, getxattr, setxattr};
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        // Not all file systems have them.
+        if setxattr(&path, "user.origin", b"here", XattrFlags::empty()).is_ok() {
+            setxattr(&path, "user.empty", b"", XattrFlags::empty()).unwrap();
+            replace(&path, fill).unwrap();
+            let mut value = [0; 8];
+            assert_eq!(getxattr(&path, "user.origin", &mut value), Ok(4));
+            assert_eq!(&value[..4], b"here");
+            assert_eq!(getxattr(&path, "user.empty", &mut value), Ok(0));
+        }
+    }
+
+    #[test]
+    fn rejects_read_only_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "old").unwrap();
+        let writable = fs::metadata(&path).unwrap().permissions();
+        let mut permissions = writable.clone();
+        permissions.set_readonly(true);
+        fs::set_permissions(&path, permissions).unwrap();
+        let error = replace(&path, |_| unreachable!("there is nothing to write to")).unwrap_err();
+        let message = format!("{}: is read-only; make it writable or remove it to replace it", path.display());
+        assert_eq!(error.to_string(), message);
+        assert_eq!(error.into_io().unwrap().kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        fs::set_permissions(&path, writable).unwrap();
     }
 
     #[cfg(unix)]
