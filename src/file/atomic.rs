@@ -1,5 +1,7 @@
 //! Parts of [`save`](crate::save()) for programs, and for files that are not of tensors.
 
+pub use crate::storage::FileLock;
+
 /// Ends the process as [`std::process::exit`] does, after removing the temporary files of saves that have not ended.
 ///
 /// The files that they were to replace stay as they are. Call it from the thread that handles SIGINT and SIGTERM: other

@@ -1,6 +1,10 @@
 //! Advisory locks of files, as `flock` takes them. The system releases them when their process ends, however it ends.
 
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use crate::error::Result;
 
 /// The answer to a request for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,18 +36,74 @@ pub(super) fn try_lock(file: &File) -> Lock {
 }
 
 /// Returns whether the path leads to the open file, without following a link.
-pub(super) fn is_at(file: &File, path: &std::path::Path) -> bool {
+pub(super) fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
-        use std::os::unix::fs::MetadataExt;
-
-        let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-        let (open, named) = (file.metadata().map(id), std::fs::symlink_metadata(path).map(id));
-        matches!((open, named), (Ok(open), Ok(named)) if open == named)
+        are_same(file.metadata(), fs::symlink_metadata(path))
     }
     #[cfg(not(unix))]
     {
         let _ = (file, path);
         true
+    }
+}
+
+#[cfg(unix)]
+fn are_same(one: io::Result<fs::Metadata>, other: io::Result<fs::Metadata>) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    matches!((one.map(id), other.map(id)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// The exclusive lock of a file that is read and then replaced, such as to append to it.
+///
+/// It is advisory: only those wait who ask for it too, as `tensorbuffers::append` and the
+/// program `tensorfile append` do. The lock is released when this is dropped, and when the process ends. Only Unix has it,
+/// and not on every file system; elsewhere this does nothing.
+#[derive(Debug)]
+pub struct FileLock {
+    _file: Option<File>,
+}
+
+impl FileLock {
+    /// Locks the file at `path`, which must exist. Waits while another process or thread has the lock.
+    ///
+    /// A file that has been replaced in the meantime is opened and locked again, so that the file at `path` is the locked
+    /// one until it is replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io): the file cannot be opened.
+    pub fn acquire(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let file = lock(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// Waits for the lock of a file; `None` if it cannot be locked.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    loop {
+        // Opening a pipe would wait for its other end.
+        if !fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
+        // NFS only locks files that are open for writing.
+        let file = OpenOptions::new().read(true).write(true).open(path).or_else(|_| File::open(path))?;
+        #[cfg(all(unix, not(target_os = "solaris")))]
+        {
+            let locked =
+                rustix::io::retry_on_intr(|| rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive));
+            if locked.is_ok() && !are_same(file.metadata(), fs::metadata(path)) {
+                continue;
+            }
+            return Ok(locked.is_ok().then_some(file));
+        }
+        #[cfg(not(all(unix, not(target_os = "solaris"))))]
+        {
+            drop(file);
+            return Ok(None);
+        }
     }
 }

@@ -20,6 +20,7 @@ use crate::error::Result;
 pub use file::FileStorage;
 #[cfg(feature = "shards")]
 pub use file::Joined;
+pub use lock::FileLock;
 pub use positioned::FileReader;
 #[cfg(feature = "shards")]
 pub(crate) use replace::Staged;

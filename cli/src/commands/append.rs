@@ -2,17 +2,18 @@ use std::path::{Path, PathBuf};
 
 use tensorfile::File;
 use tensorfile::Tensors;
+use tensorfile::atomic::FileLock;
 use tensorfile::view::Renamed;
 
 use crate::args::{Target, WriteArgs, display_name, open};
-use crate::exit::{Failure, Outcome, Verdict};
+use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::Stdout;
 
 /// Add the tensors of other files to a file.
 ///
 /// The file keeps its format and its metadata; the metadata of the other files is ignored. A new file is written and
-/// replaces the old one when it is complete.
+/// replaces the old one when it is complete. Commands that append to the same file at the same time wait for each other.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Append {
@@ -36,6 +37,9 @@ Examples:
 
 impl Append {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        // Otherwise two commands would read the same old file, and the later one would drop what the other added.
+        let is_written = !self.write.dry_run && self.file != Path::new("-");
+        let _lock = is_written.then(|| FileLock::acquire(&self.file).at(&self.file)).transpose()?;
         let file = open(&self.file, None)?;
         if !file.shards().is_empty() {
             let path = self.file.display();

@@ -31,6 +31,28 @@ fn appends_tensors() {
     assert_eq!(map(&session, "model.ptd")["embed.weight"], model()["embed.weight"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn appends_at_once_take_turns() {
+    let session = session();
+    let names: Vec<String> = (0..12).map(|at| format!("new{at:02}")).collect();
+    for name in &names {
+        session.write(&format!("{name}.ten"), &[(name.as_str(), weights(&[1000]))].into_iter().collect());
+    }
+    let mut before: Vec<String> = map(&session, "model.ptd").names().map(str::to_owned).collect();
+    let append = |name: &String| session.command(&["append", "model.ptd", &format!("{name}.ten")]).spawn().unwrap();
+    let running: Vec<_> = names.iter().map(append).collect();
+    for mut child in running {
+        assert!(child.wait().unwrap().success());
+    }
+    before.extend(names);
+    before.sort();
+    let after = map(&session, "model.ptd");
+    let mut after: Vec<&str> = after.names().collect();
+    after.sort_unstable();
+    assert_eq!(after, before);
+}
+
 #[test]
 fn splits_and_merges() {
     let session = session();

@@ -17,13 +17,17 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Tensors;
 use crate::record;
-use crate::storage::{FileReader, FileStorage, replace};
+use crate::storage::{FileLock, FileReader, FileStorage, replace};
 
 /// Adds tensors to the file at `path`.
 pub(super) fn append(path: &Path, tensors: &dyn Tensors, encode: &Encode, limits: &Limits) -> Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    let old = File::open(path).map_err(named).map_err(Error::from);
-    let appended = old.and_then(|old| replace(path, |new| rewrite(&old, new, tensors, encode.clone(), limits)));
+    let append = || {
+        let _lock = FileLock::acquire(path)?;
+        let old = File::open(path).map_err(named)?;
+        replace(path, |new| rewrite(&old, new, tensors, encode.clone(), limits))
+    };
+    let appended: Result<()> = append();
     appended.map_err(|error| error.in_format(FORMAT.name))
 }
 
@@ -93,6 +97,28 @@ mod tests {
 
     fn map(names: &[&str]) -> TensorMap {
         names.iter().map(|&name| (name, Tensor::from_slice(name.as_bytes(), [name.len()]).unwrap())).collect()
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn appends_at_once_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.tbs");
+        std::fs::write(&path, tensorbuffers::to_vec(&map(&["old"])).unwrap()).unwrap();
+        let names: Vec<String> = (0..24).map(|at| format!("new{at:02}")).collect();
+        std::thread::scope(|scope| {
+            for names in names.chunks(6) {
+                let path = &path;
+                scope.spawn(move || {
+                    names.iter().for_each(|name| tensorbuffers::append(path, &map(&[name])).unwrap());
+                });
+            }
+        });
+        let all: TensorMap = tensorbuffers::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let mut found: Vec<&str> = all.names().collect();
+        found.sort_unstable();
+        assert_eq!(found[..24], names);
+        assert_eq!(found[24..], ["old"]);
     }
 
     #[test]

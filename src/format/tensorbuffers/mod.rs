@@ -236,7 +236,8 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 /// A new file is written next to the old one and flushed to disk before it replaces the old one: at any time the path
 /// leads to one of them, whole. The old tensors are copied as they are, and so are the model and the operations.
 /// Permissions are kept, and links followed. Unfinished files of killed processes are removed as [`save`](crate::save()) does.
-/// Two processes that append to one file at the same time must take turns, or the tensors of one are lost.
+/// Calls that append to one file at the same time wait for each other, by its [lock](crate::atomic::FileLock); where there
+/// are no locks, they must take turns, or the tensors of one are lost.
 ///
 /// ```
 /// use std::collections::BTreeMap;
