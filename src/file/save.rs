@@ -112,13 +112,18 @@ impl SaveOptions {
     /// # Replacing files
     ///
     /// All files are written under temporary names first, and flushed to disk. Then the shards are renamed, and the index
-    /// last. An older set with another number of shards has other names, so the old index is valid until the new one
-    /// replaces it. If the names are the same, the old index is removed before the first shard is replaced. A crash in
-    /// between leaves shards of both sets and no index, but never an index of mixed shards.
+    /// last. Shards that an old index names are not replaced: if the names would be the same, the new shards are
+    /// `model-2-00001-of-00003.safetensors` and so on, and the next save takes the first names again. The old shards are
+    /// removed when the new index is in place. So the index names one whole set at any time, even after a crash.
     ///
-    /// Files of an older set with other names are not removed: its shards, and `model.safetensors`, which programs may
-    /// prefer to the index. If the value now fits into one file, the old index stays too and still refers to the old
-    /// shards.
+    /// A crash can leave shards that no index names. The next save with as many shards overwrites them; others
+    /// stay, and can be removed by hand.
+    ///
+    /// Only shards that the old index names, and whose names are as above, are removed. `model.safetensors` stays, which
+    /// programs may prefer to the index. If the value now fits into one file, the old index and its shards stay.
+    ///
+    /// A program that has read the old index but not yet opened the shards does not find them. Two saves to one path must
+    /// not run at once.
     #[cfg(feature = "shards")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {

@@ -22,9 +22,9 @@ pub use file::FileStorage;
 pub use file::Joined;
 pub use lock::FileLock;
 pub use positioned::FileReader;
-#[cfg(feature = "shards")]
-pub(crate) use replace::Staged;
 pub(crate) use replace::replace;
+#[cfg(feature = "shards")]
+pub(crate) use replace::{Staged, Step};
 pub use slice::Slice;
 pub use stream::Stream;
 pub(crate) use temporary::exit_without_saving;

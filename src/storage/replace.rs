@@ -16,7 +16,7 @@ pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -
 
 /// The steps of a replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+pub(crate) enum Step {
     Create,
     Permit,
     Sync,
@@ -30,7 +30,7 @@ fn replace_in_steps(
     fill: impl FnOnce(&mut File) -> Result<()>,
     before: &mut dyn FnMut(Step) -> io::Result<()>,
 ) -> Result<()> {
-    Staged::in_steps(path, fill, before)?.put_in_steps(before)
+    Staged::in_steps(path, None, fill, before)?.put_in_steps(before)
 }
 
 /// A complete file on disk that is not renamed yet. It is removed when this goes out of scope before that.
@@ -39,69 +39,51 @@ pub(crate) struct Staged {
     named: PathBuf,
     /// The path after following symbolic links.
     path: PathBuf,
-    /// There is an old file.
-    #[cfg_attr(not(feature = "shards"), expect(dead_code, reason = "a single file is renamed at once"))]
-    replaces: bool,
     new: Temporary,
 }
 
 impl Staged {
     /// Writes the new file, as [`replace`] does, without renaming it.
+    ///
+    /// If there is no old file, the permissions are those of `like`.
     #[cfg(feature = "shards")]
-    pub(crate) fn new(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<Self> {
-        Self::in_steps(path, fill, &mut |_| Ok(()))
+    pub(crate) fn new(path: &Path, like: Option<&Path>, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<Self> {
+        Self::in_steps(path, like, fill, &mut |_| Ok(()))
     }
 
     fn in_steps(
         given: &Path,
+        like: Option<&Path>,
         fill: impl FnOnce(&mut File) -> Result<()>,
         before: &mut dyn FnMut(Step) -> io::Result<()>,
     ) -> Result<Self> {
         let path = follow(given).map_err(|error| named(given, error))?;
-        let old = look(&path).map_err(|error| named(given, error))?;
+        let look = |path: &Path, shown| look(path).map_err(|error| named(shown, error));
+        let mut old = look(&path, given)?.map(|old| (old, path.as_path()));
+        if let (None, Some(like)) = (&old, like) {
+            old = look(like, like)?.map(|old| (old, like));
+        }
         before(Step::Create)?;
         let created = Temporary::create(&path, old.is_some());
         let (mut file, new) = created.map_err(|error| named(given, creation_failed(error)))?;
         before(Step::Permit)?;
-        let replaces = old.is_some();
-        if let Some(old) = old {
+        if let Some((old, path)) = old {
             permit(&file, &old).map_err(|error| named(given, error))?;
-            copy_attributes(&file, &path);
+            copy_attributes(&file, path);
         }
         fill(&mut file).map_err(|error| in_path(given, error))?;
         before(Step::Sync)?;
         file.sync_all().map_err(|error| named(given, error))?;
-        Ok(Self { named: given.to_owned(), path, replaces, new })
+        Ok(Self { named: given.to_owned(), path, new })
     }
 
-    /// Returns whether there was an old file.
-    #[cfg(feature = "shards")]
-    pub(crate) fn replaces(&self) -> bool {
-        self.replaces
-    }
-
-    /// Renames the file.
-    #[cfg(feature = "shards")]
-    pub(crate) fn put(self) -> Result<()> {
-        self.put_in_steps(&mut |_| Ok(()))
-    }
-
-    fn put_in_steps(self, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<()> {
-        let Self { named: given, path, new, .. } = self;
+    /// Renames the file, with a call before each step, which may fail instead of it.
+    pub(crate) fn put_in_steps(self, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<()> {
+        let Self { named: given, path, new } = self;
         before(Step::Rename)?;
         new.rename(&path).map_err(|error| named(&given, error))?;
         before(Step::SyncFolder)?;
         Ok(sync_folder(&path).map_err(|error| named(&given, error))?)
-    }
-
-    /// Removes the old file, if there is one.
-    #[cfg(feature = "shards")]
-    pub(crate) fn clear(&self) -> Result<()> {
-        match fs::remove_file(&self.path) {
-            Ok(()) => Ok(sync_folder(&self.path).map_err(|error| named(&self.named, error))?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(named(&self.named, error).into()),
-        }
     }
 }
 

@@ -139,8 +139,9 @@ fn reads_shards_of_transformers() {
 
     // Written again, it is the same index, but for what it cannot know of.
     SaveOptions::new().max_shard_bytes(16).save(folder.path().join("model.safetensors"), &file).unwrap();
-    assert_eq!(fs::read_to_string(&path).unwrap(), index.replace("    \"total_parameters\": 6,\n", ""));
-    let first = fs::read(folder.path().join("model-00001-of-00002.safetensors")).unwrap();
+    let index = index.replace("    \"total_parameters\": 6,\n", "").replace("model-0000", "model-2-0000");
+    assert_eq!(fs::read_to_string(&path).unwrap(), index);
+    let first = fs::read(folder.path().join("model-2-00001-of-00002.safetensors")).unwrap();
     assert_eq!(safetensors::SafeTensors::deserialize(&first).unwrap().len(), 2);
 }
 
@@ -214,16 +215,18 @@ fn saving_again_leaves_whole_sets() {
     assert_eq!(names(folder.path()), before);
     assert_eq!(File::open(&index).unwrap().load::<TensorMap>().unwrap(), map());
 
-    // With the same names: an open file is unaffected, as its shards were replaced and not overwritten.
+    // As many shards: an open file is unaffected, as its shards were removed and not overwritten.
     let other: TensorMap = map().into_iter().rev().collect();
     options().save(&path, &other).unwrap();
     let new = File::open(&index).unwrap();
     assert_eq!(new.tensors().next().unwrap().name(), "a.bias");
     assert_eq!(old.load::<TensorMap>().unwrap(), map());
+    assert_eq!(names(folder.path())[..3], [1, 2, 3].map(|at| format!("model-2-0000{at}-of-00003.ten")));
+    assert_eq!(names(folder.path()).len(), 3 + 1);
 
-    // Onto itself, in other shards; the old ones are left alone.
+    // Onto itself, in other shards.
     options().max_shard_bytes(1).save(&path, &new).unwrap();
-    assert_eq!(names(folder.path()).len(), 3 + 4 + 1);
+    assert_eq!(names(folder.path()).len(), 4 + 1);
     assert_eq!(File::open(&index).unwrap().load::<TensorMap>().unwrap(), other);
 }
 

@@ -18,6 +18,9 @@ pub(super) const EXTENSION: &str = ".index.json";
 /// The entry of the metadata that tells how many bytes the tensors take.
 pub(super) const TOTAL: &str = "total_size";
 
+/// The maximum length of an index in bytes. 100,000 tensors take about 10 MB.
+pub(super) const MAX_BYTES: u64 = 1 << 27;
+
 const METADATA: &str = "metadata";
 pub(super) const WEIGHT_MAP: &str = "weight_map";
 

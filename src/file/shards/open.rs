@@ -3,15 +3,12 @@ use std::path::Path;
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-use super::index::{EXTENSION, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
+use super::index::{EXTENSION, MAX_BYTES, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
 use crate::error::{ErrorKind, Result};
 use crate::file::{File, Shards};
 use crate::limits::Limits;
 use crate::record::{FileMetadata, Index};
 use crate::storage::{FileStorage, Joined};
-
-/// The maximum length of an index in bytes. 100,000 tensors take about 10 MB.
-const LONGEST: u64 = 1 << 27;
 
 /// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
 pub(in crate::file) fn is_index(storage: &FileStorage, path: &Path, has_format: bool) -> Result<bool> {
@@ -23,7 +20,7 @@ pub(in crate::file) fn is_index(storage: &FileStorage, path: &Path, has_format: 
     let len = storage.read_some(0, &mut begin)?;
     // A binary format may begin with a number whose first byte is a brace, but such a number has a zero byte.
     let is_json = begin[..len].trim_ascii_start().starts_with(b"{") && !begin[..len].contains(&0);
-    if !is_json || has_format || storage.len() > LONGEST {
+    if !is_json || has_format || storage.len() > MAX_BYTES {
         return Ok(false);
     }
     let key = format!("\"{WEIGHT_MAP}\"");
@@ -33,8 +30,8 @@ pub(in crate::file) fn is_index(storage: &FileStorage, path: &Path, has_format: 
 /// Reads an index of shards.
 pub(in crate::file) fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
     let limit = |what, found, limit| ErrorKind::Limit { what, found, limit };
-    if storage.len() > LONGEST {
-        return Err(limit("the length of the index of shards", storage.len(), LONGEST).into());
+    if storage.len() > MAX_BYTES {
+        return Err(limit("the length of the index of shards", storage.len(), MAX_BYTES).into());
     }
     let index = ShardIndex::parse(&read_all(storage)?)?;
     match index.weight_map.len() as u64 {

@@ -1,14 +1,16 @@
 use std::ffi::OsString;
-use std::path::Path;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::index::{EXTENSION, ShardIndex, TOTAL};
+use super::index::{EXTENSION, MAX_BYTES, ShardIndex, TOTAL, malformed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{TensorRecord, TensorSink, Tensors};
 use crate::record::{Encode, Names, Output, Plan};
-use crate::storage::Staged;
+use crate::storage::{Staged, Step};
 
 /// The plan of all tensors, and the shard of each.
 #[derive(Debug)]
@@ -89,7 +91,18 @@ impl TensorSink for Filter<'_> {
 
 /// Saves tensors to the shards next to `path`, and the index of them.
 pub(in crate::file) fn save(path: &Path, split: &Split, tensors: &dyn Tensors) -> Result<()> {
-    let names = (0..split.shards).map(|shard| shard_name(path, shard, split.shards)).collect::<Result<Vec<_>>>()?;
+    save_in_steps(path, split, tensors, &mut |_| Ok(()))
+}
+
+/// As [`save`], with a call before each step of renaming, which may fail instead of it.
+fn save_in_steps(
+    path: &Path,
+    split: &Split,
+    tensors: &dyn Tensors,
+    before: &mut dyn FnMut(Step) -> io::Result<()>,
+) -> Result<()> {
+    let old = OldSet::read(path)?;
+    let names = old.other_names(path, split.shards)?;
     let in_format = |error: Error| error.in_format(split.plan.encode().format().name);
     let plan = |shard: usize| {
         let positions: Vec<usize> = (0..split.plan.len()).filter(|at| split.shard_of[*at] == shard).collect();
@@ -99,17 +112,77 @@ pub(in crate::file) fn save(path: &Path, split: &Split, tensors: &dyn Tensors) -
     let mut staged = Vec::with_capacity(names.len());
     for (shard, (name, plan)) in names.iter().zip(&plans).enumerate() {
         let own = Shard { tensors, shard_of: &split.shard_of, shard };
-        let fill = |file: &mut std::fs::File| plan.write(&own, Output::stream(file)).map(drop);
-        staged.push(Staged::new(&path.with_file_name(name), fill)?);
+        let fill = |file: &mut fs::File| plan.write(&own, Output::stream(file)).map(drop);
+        let like = old.names.get(shard).or(old.names.last()).map(|name| path.with_file_name(name));
+        staged.push(Staged::new(&path.with_file_name(name), like.as_deref(), fill)?);
     }
     let index = index(path, split, &names)?;
-    if staged.iter().any(Staged::replaces) {
-        index.clear()?;
+    for (at, shard) in staged.into_iter().enumerate() {
+        if let Err(error) = shard.put_in_steps(before) {
+            // No index names these.
+            names[..=at].iter().for_each(|name| drop(fs::remove_file(path.with_file_name(name))));
+            return Err(error);
+        }
     }
-    for shard in staged {
-        shard.put()?;
+    // If this fails, the index may already be the new one, so that both sets stay.
+    index.put_in_steps(before)?;
+    // The new set is complete. A shard that cannot be removed is in nobody's way.
+    for name in old.names.iter().filter(|name| is_shard_name(path, name)) {
+        let _ = fs::remove_file(path.with_file_name(name));
     }
-    index.put()
+    Ok(())
+}
+
+/// The shards that are there before saving.
+struct OldSet {
+    /// The shards that the old index names, in order.
+    names: Vec<String>,
+    /// There is an index, but it is malformed or too long: any file may be one of its shards.
+    is_unknown: bool,
+}
+
+impl OldSet {
+    fn read(path: &Path) -> Result<Self> {
+        let index_path = index_path(path);
+        let mut json = Vec::new();
+        let read = fs::File::open(&index_path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut json));
+        let index = match read {
+            Ok(_) if json.len() as u64 > MAX_BYTES => Err(malformed("the index is too long".to_owned())),
+            Ok(_) => ShardIndex::parse(&json),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self { names: Vec::new(), is_unknown: false });
+            }
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", index_path.display())).into()),
+        };
+        let is_unknown = index.is_err();
+        let names = index.map(|index| index.shards().into_keys().map(str::to_owned).collect()).unwrap_or_default();
+        Ok(Self { names, is_unknown })
+    }
+
+    /// Returns names for a new set, none of which the old index names.
+    ///
+    /// There are two such sets for a number of shards, which take turns. So a set without an index, as a crash leaves, is
+    /// overwritten by the next save.
+    fn other_names(&self, path: &Path, shards: usize) -> Result<Vec<String>> {
+        let mut set = 1;
+        loop {
+            let names = (0..shards).map(|at| shard_name(path, set, at, shards)).collect::<Result<Vec<_>>>()?;
+            let is_old = |name: &String| match self.is_unknown {
+                true => fs::symlink_metadata(path.with_file_name(name)).is_ok(),
+                false => self.names.iter().any(|old| old.eq_ignore_ascii_case(name)),
+            };
+            if !names.iter().any(is_old) {
+                return Ok(names);
+            }
+            set += 1;
+        }
+    }
+}
+
+fn index_path(path: &Path) -> PathBuf {
+    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+    name.push(EXTENSION);
+    path.with_file_name(name)
 }
 
 fn index(path: &Path, split: &Split, names: &[String]) -> Result<Staged> {
@@ -118,26 +191,48 @@ fn index(path: &Path, split: &Split, names: &[String]) -> Result<Staged> {
     let total = RawValue::from_string(split.bytes.to_string()).expect("a number is JSON");
     let metadata = [(TOTAL.to_owned(), total)].into_iter().collect();
     let json = ShardIndex { metadata, weight_map }.to_json();
-    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
-    name.push(EXTENSION);
-    Staged::new(&path.with_file_name(name), |file| Ok(std::io::Write::write_all(file, &json)?))
+    Staged::new(&index_path(path), None, |file| Ok(io::Write::write_all(file, &json)?))
 }
 
-/// `model-00001-of-00003.safetensors`.
-fn shard_name(path: &Path, at: usize, shards: usize) -> Result<String> {
-    let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_str().map(str::to_owned);
-    let (Some(stem), Some(extension)) = (part(path.file_stem()), part(path.extension())) else {
+/// Returns the parts of a name around the number of a shard.
+fn around_number(path: &Path) -> Option<(&str, String)> {
+    let [stem, extension] = [path.file_stem(), path.extension()].map(|part| part.unwrap_or_default().to_str());
+    let (stem, extension) = (stem?, extension?);
+    let dot = if extension.is_empty() { "" } else { "." };
+    Some((stem, format!("{dot}{extension}")))
+}
+
+/// `model-00001-of-00003.safetensors`; in the second set, `model-2-00001-of-00003.safetensors`.
+fn shard_name(path: &Path, set: usize, at: usize, shards: usize) -> Result<String> {
+    let Some((stem, end)) = around_number(path) else {
         let what = format!("save {} in shards", path.display());
         let instead = "the name goes into an index, which takes UTF-8".to_owned();
         return Err(Error::from(ErrorKind::Unsupported { what, instead }));
     };
-    let dot = if extension.is_empty() { "" } else { "." };
-    Ok(format!("{stem}-{:05}-of-{shards:05}{dot}{extension}", at + 1))
+    let set = if set == 1 { String::new() } else { format!("-{set}") };
+    Ok(format!("{stem}{set}-{:05}-of-{shards:05}{end}", at + 1))
+}
+
+/// Returns whether [`shard_name`] returns a name for some number of shards.
+fn is_shard_name(path: &Path, name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = || {
+        let (stem, end) = around_number(path)?;
+        let (rest, count) = name.strip_prefix(stem)?.strip_suffix(end.as_str())?.rsplit_once("-of-")?;
+        let (set, at) = rest.rsplit_once('-')?;
+        let is_set = set.is_empty() || set.strip_prefix('-').is_some_and(is_number);
+        Some(is_set && is_number(at) && is_number(count))
+    };
+    number().unwrap_or(false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::File;
+    use crate::format::ten;
+    use crate::record::WriteOptions;
+    use crate::tensor::{Tensor, TensorMap};
 
     /// Assigns tensors, given by their length or by the earlier tensor whose bytes they share.
     fn shards(tensors: &[Result<u64, usize>], max_bytes: u64) -> (Vec<usize>, u64) {
@@ -154,5 +249,112 @@ mod tests {
         assert_eq!(shards(&[Ok(4), Ok(8), Err(0), Ok(1)], 8), (vec![0, 1, 0, 2], 13));
         assert_eq!(shards(&[Ok(u64::MAX), Ok(1)], u64::MAX), (vec![0, 1], u64::MAX));
         assert_eq!(shards(&[], 1), (vec![], 0));
+    }
+
+    fn tensors(number: u8) -> TensorMap {
+        let tensor = |name: &str| (name.to_owned(), Tensor::from_slice(&[number], [1]).unwrap());
+        ["a", "b", "c"].into_iter().map(tensor).collect()
+    }
+
+    fn save_tensors(path: &Path, number: u8, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<()> {
+        let encode = (ten::FORMAT.encode)(&WriteOptions::new()).unwrap();
+        let tensors = tensors(number);
+        let split = split(&tensors, encode, 1).unwrap().unwrap();
+        save_in_steps(path, &split, &tensors, before)
+    }
+
+    /// Returns the number whose tensors are saved.
+    fn saved(path: &Path) -> u8 {
+        let map: TensorMap = File::open(index_path(path)).unwrap().load().unwrap();
+        let number = map["a"].as_bytes()[0];
+        assert_eq!(map, tensors(number));
+        number
+    }
+
+    #[test]
+    fn the_index_names_a_whole_set_at_each_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.ten");
+        let files = || fs::read_dir(folder.path()).unwrap().count();
+        let mut steps = 0;
+        save_tensors(&path, 0, &mut |_| Ok(steps += 1)).unwrap();
+        assert_eq!(steps, 2 * 4);
+        for fault in 0..steps {
+            // The state at a step is that which a crash there leaves.
+            let mut step = 0;
+            let check = |_| {
+                assert_eq!(saved(&path), if step == 7 { 1 } else { 0 });
+                step += 1;
+                Ok(())
+            };
+            save_tensors(&path, 1, &mut { check }).unwrap();
+            assert_eq!((saved(&path), files()), (1, 4));
+
+            // The same steps, one of which fails.
+            let mut step = 0;
+            let fail = |_| {
+                step += 1;
+                if step - 1 == fault { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+            };
+            save_tensors(&path, 2, &mut { fail }).unwrap_err();
+            let is_renamed = fault == 7;
+            assert_eq!(saved(&path), if is_renamed { 2 } else { 1 });
+            assert!(files() == 4 || fault >= 6 && files() == 7, "{fault}: {}", files());
+
+            // The next save overwrites what that left.
+            save_tensors(&path, 0, &mut |_| Ok(())).unwrap();
+            assert_eq!((saved(&path), files()), (0, 4));
+        }
+    }
+
+    #[test]
+    fn shards_stay_next_to_a_malformed_index() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.ten");
+        save_tensors(&path, 0, &mut |_| Ok(())).unwrap();
+        let first = fs::read(index_path(&path)).unwrap();
+        fs::write(index_path(&path), "{").unwrap();
+        save_tensors(&path, 1, &mut |_| Ok(())).unwrap();
+        assert_eq!((saved(&path), fs::read_dir(folder.path()).unwrap().count()), (1, 7));
+        fs::write(index_path(&path), first).unwrap();
+        assert_eq!(saved(&path), 0);
+    }
+
+    #[test]
+    fn only_own_shards_are_removed() {
+        let path = Path::new("dir/model.ten");
+        for own in ["model-00001-of-00003.ten", "model-2-00001-of-00003.ten"] {
+            assert!(is_shard_name(path, own), "{own}");
+        }
+        for other in [
+            "model.ten",
+            "other-00001-of-00003.ten",
+            "model-x-00001-of-00003.ten",
+            "model2-00001-of-00003.ten",
+            "model-00001-of-00003.ptd",
+            "model-00001-of-.ten",
+            "",
+        ] {
+            assert!(!is_shard_name(path, other), "{other}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn new_shards_have_the_permissions_of_old_ones() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.ten");
+        save_tensors(&path, 0, &mut |_| Ok(())).unwrap();
+        for at in 0..3 {
+            let shard = folder.path().join(shard_name(&path, 1, at, 3).unwrap());
+            fs::set_permissions(shard, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        save_tensors(&path, 1, &mut |_| Ok(())).unwrap();
+        for at in 0..3 {
+            let shard = folder.path().join(shard_name(&path, 2, at, 3).unwrap());
+            assert_eq!(fs::metadata(shard).unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 }
