@@ -43,7 +43,7 @@
 //! | Rename, filter, cast, check and print them on the way | [`view`] |
 //! | Put arrays into plain serde structs | [`array`](mod@array), [`Arrays`]; save them with [`SerdeValue`] |
 //! | Cast, count and digest elements | [`Caster`], [`Stats`], `digest` |
-//! | Lock files; remove temporary files when a program is stopped | [`atomic`] |
+//! | Replace any files whole; lock files; remove temporary files when a program is stopped | [`atomic`] |
 //! | Bound the memory that a file may take | [`Limits`] |
 //! | Implement a format | [`record`] |
 //! | Implement a type that holds tensors | [`Store`], [`FromTensors`] |

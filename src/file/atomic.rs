@@ -1,6 +1,29 @@
 //! Parts of [`save`](crate::save()) for programs, and for files that are not of tensors.
 
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::error::Result;
+use crate::storage::replace;
+
 pub use crate::storage::FileLock;
+
+/// Writes a file as [`std::fs::write`] does, but whole and durable, or the old file stays, as [`save`](crate::save()) does.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("report.txt");
+/// tensorfile::atomic::write(&path, b"2 tensors")?;
+/// assert_eq!(std::fs::read(&path)?, b"2 tensors");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`](crate::ErrorKind::Io): the file could not be written or renamed.
+pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    replace(path.as_ref(), |file| Ok(file.write_all(bytes)?))
+}
 
 /// Ends the process as [`std::process::exit`] does, after removing the temporary files of saves that have not ended.
 ///

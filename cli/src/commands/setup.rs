@@ -61,7 +61,7 @@ impl Man {
             for command in std::iter::once(&program).chain(program.get_subcommands()) {
                 let name = command.get_display_name().unwrap_or_else(|| command.get_name());
                 let path = directory.join(format!("{name}.1"));
-                std::fs::write(&path, page(command)?).at(&path)?;
+                tensorfile::atomic::write(&path, &page(command)?).at(&path)?;
             }
             return Ok(Verdict::Pass);
         }

@@ -79,7 +79,7 @@ pub fn plot(path: &Path, caption: &str, panels: &[Panel<'_>]) -> Outcome<()> {
             })
         }
     };
-    drawn.and_then(|bytes| std::fs::write(path, bytes)).at(path)
+    tensorfile::atomic::write(path, &drawn.at(path)?).at(path)
 }
 
 /// Returns the font that the program contains, so that charts look the same on every system.

@@ -95,3 +95,27 @@ fn a_limit_of_the_file_size_is_an_error() {
     assert_eq!(std::fs::read(session.path("out.safetensors")).unwrap(), b"old");
     assert_eq!(left(&session), [""; 0]);
 }
+
+#[test]
+fn charts_and_manual_pages_are_replaced_as_a_whole() {
+    let session = Session::new();
+    for name in ["chart.svg", "man/tensorfile-ls.1"] {
+        let path = session.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "old").unwrap();
+        // Another name of the old file shows whether it was written to.
+        std::fs::hard_link(&path, path.with_extension("other")).unwrap();
+    }
+    for arguments in [["stats", "model.ptd", "--plot", "chart.svg"].as_slice(), &["man", "--out", "man"]] {
+        assert!(session.run(arguments).status.success(), "{arguments:?}");
+    }
+    for name in ["chart", "man/tensorfile-ls"] {
+        assert_eq!(std::fs::read(session.path(&format!("{name}.other"))).unwrap(), b"old");
+    }
+    assert!(std::fs::read(session.path("chart.svg")).unwrap().starts_with(b"<svg"));
+    assert!(std::fs::read(session.path("man/tensorfile-ls.1")).unwrap().len() > 100);
+    for folder in [session.path(""), session.path("man")] {
+        let mut names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(names.all(|name| !name.to_str().unwrap().ends_with(".tmp")));
+    }
+}
