@@ -277,7 +277,11 @@ mod tests {
         let path = folder.path().join("model.ten");
         let files = || fs::read_dir(folder.path()).unwrap().count();
         let mut steps = 0;
-        save_tensors(&path, 0, &mut |_| Ok(steps += 1)).unwrap();
+        save_tensors(&path, 0, &mut |_| {
+            steps += 1;
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(steps, 2 * 4);
         for fault in 0..steps {
             // The state at a step is that which a crash there leaves.
