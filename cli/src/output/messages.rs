@@ -30,7 +30,14 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 
 fn is_control(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        || matches!(
+            c,
+            // Soft hyphen, and marks that change the direction of text or take no room.
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            // Annotations and tags.
+            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 /// A progress bar, shown if standard error is a terminal and the run takes longer than [`DELAY`].
@@ -78,5 +85,6 @@ mod tests {
     fn escapes_control_characters() {
         assert!(matches!(escape("layers.0.gewicht_ä"), Cow::Borrowed(_)));
         assert_eq!(escape("a\u{1b}[2J\n\u{202e}b"), "a\\u{1b}[2J\\n\\u{202e}b");
+        assert_eq!(escape("\u{ad}\u{61c}\u{fff9}\u{e0041}é"), "\\u{ad}\\u{61c}\\u{fff9}\\u{e0041}é");
     }
 }
