@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::candidates::Candidates;
 use super::order::in_stored_order;
-use super::{Encode, Names, Plan, Sharing};
+use super::{Encode, Names, Plan};
 use crate::error::Result;
 use crate::model::{TensorRecord, TensorSink, Tensors};
 
@@ -24,16 +24,14 @@ impl Plan {
     }
 
     fn with_names(tensors: &dyn Tensors, encode: Arc<dyn Encode>, is_named: bool) -> Result<Self> {
-        let candidates = (encode.sharing() != Sharing::Never).then(|| Candidates::new(encode.sharing()));
+        let candidates = Candidates::new(encode.sharing());
         let mut planner = Planner { plan: Self::empty(encode, is_named), candidates };
         tensors.send(&mut planner)?;
         let Planner { mut plan, candidates } = planner;
         if plan.len() > 1 && plan.encode().names() != Names::Omitted {
             plan.check_names()?;
         }
-        if let Some(candidates) = candidates {
-            plan.shared = candidates.compare(&plan, tensors)?;
-        }
+        plan.shared = candidates.compare(&plan, tensors)?;
         Ok(plan)
     }
 }
@@ -41,8 +39,7 @@ impl Plan {
 /// Makes a plan of the tensors that are sent to it.
 struct Planner {
     plan: Plan,
-    /// The tensors that may share their bytes, for a format that stores those once.
-    candidates: Option<Candidates>,
+    candidates: Candidates,
 }
 
 impl TensorSink for Planner {
@@ -59,10 +56,8 @@ impl Planner {
         encode.format().check(encode.name_bytes(tensor.name), tensor.info, encode.names())?;
         encode.check(tensor.name, tensor.info)?;
         plan.push(tensor.name, tensor.info)?;
-        if let Some(candidates) = &mut self.candidates {
-            let at = plan.len() - 1;
-            candidates.add(at, plan.payload_bytes(at), tensor);
-        }
+        let at = plan.len() - 1;
+        self.candidates.add(at, plan.payload_bytes(at), tensor);
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Tensors that a format cannot store are an error that names the tensor, before anything is written.
 
-use tensorfile::{Category, Dtype, ErrorKind, FORMATS, Format, TensorMap, WriteOptions};
+use ndarray::{Array1, array};
+use tensorfile::{Category, Dtype, ErrorKind, FORMATS, Format, TensorFile, TensorMap, WriteOptions};
 
 use super::sparse;
 use crate::support::tensor;
@@ -68,5 +69,23 @@ fn sparse_tensors_where_the_row_has_none() {
     for format in FORMATS.iter().filter(|format| !format.sparse) {
         let map = [("a", tensor(format.dtypes[0], &[1])), ("b", sparse())].into_iter().collect();
         assert_refused(format, &map, "b", "a sparse tensor", false);
+    }
+}
+
+#[test]
+fn a_tie_to_a_tensor_that_is_not_there() {
+    #[derive(TensorFile)]
+    struct Tied {
+        embed: Array1<f32>,
+        #[tensor(tied = "nope")]
+        head: Array1<f32>,
+    }
+
+    let value = Tied { embed: array![1.0], head: array![1.0] };
+    // A format of one tensor refuses the second one.
+    for format in FORMATS.iter().filter(|format| format.max_tensors.is_none() && format.dtypes.contains(&Dtype::F32)) {
+        let error = format.to_vec(&value, &WriteOptions::new()).unwrap_err();
+        let expected = "tensor `head`: cannot tie it to `nope`; the value has no tensor of that name";
+        assert_eq!(error.to_string(), format!("{}: {expected}", format.name));
     }
 }
