@@ -5,6 +5,8 @@
 //!                                                                    └──► fallback: print the mistakes, and stubs
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod attr;
 mod check;
 mod ctxt;

@@ -243,6 +243,25 @@ mod plain_types {
         assert_round_trips(&model);
     }
 
+    /// An entry whose value reads nothing must not be found again and again.
+    #[test]
+    fn a_name_without_a_dot_ends_a_map_of_maps() {
+        fn refuses<T: DeserializeOwned + Debug>(file: &[u8]) {
+            let error = ten::from_slice::<T>(file).unwrap_err();
+            assert_eq!(error.category(), Category::Mismatch, "{error}");
+            assert_eq!(error.tensor().unwrap_or("weight"), "weight", "{error}");
+        }
+
+        let file = ten_file(&BTreeMap::from([("weight", Arrays(array![1.0_f32]))]));
+        refuses::<BTreeMap<String, BTreeMap<String, Tensor>>>(&file);
+        refuses::<HashMap<String, HashMap<String, Tensor>>>(&file);
+        refuses::<BTreeMap<String, BTreeMap<String, Option<Tensor>>>>(&file);
+        refuses::<BTreeMap<String, BTreeMap<String, f32>>>(&file);
+        refuses::<BTreeMap<String, TensorMap>>(&file);
+        refuses::<Arrays<BTreeMap<String, BTreeMap<String, Tensor>>>>(&file);
+        refuses::<Arrays<BTreeMap<String, TensorMap>>>(&file);
+    }
+
     #[test]
     fn a_key_with_dots_holds_a_tensor_and_nothing_else() {
         // A reader could not tell where one key ends and the next begins.
