@@ -46,10 +46,11 @@ fn store_bytes(dtype: Dtype, shape: &[usize], bytes: &[u8], sink: &mut (dyn Sink
 /// Stores an array that is not in row-major order.
 fn store_strided(array: &dyn Strided, sink: &mut (dyn Sink + '_)) -> Result<()> {
     let mut info = TensorInfo::new(array.dtype(), array.shape());
-    let Some(order) = dim_order(array.shape(), array.strides()) else {
+    let in_memory = dim_order(array.shape(), array.strides())
+        .and_then(|order| array.in_memory_order(&order).map(|bytes| (order, bytes)));
+    let Some((order, bytes)) = in_memory else {
         return sink.tensor(&info, &Gathered { array, element: info.dtype.block_bytes() });
     };
-    let Some(bytes) = array.in_memory_order(&order) else { unreachable!("the dims cover the memory without gaps") };
     match () {
         () if order.is_row_major() => sink.tensor(&info, &bytes),
         () if sink.takes_dim_order() => {
@@ -96,8 +97,8 @@ trait Strided {
     /// Returns the bytes of an array that lies in memory in this dim order, without gaps.
     fn in_memory_order(&self, order: &DimOrder) -> Option<Cow<'_, [u8]>>;
 
-    /// Appends the bytes of the row, along the last axis, with the element at `index`.
-    fn append_row(&self, index: &mut [usize], out: &mut Vec<u8>);
+    /// Appends the bytes of `len` elements of a row, which is along the last axis, from the one at `index` on.
+    fn append_run(&self, index: &mut [usize], len: usize, out: &mut Vec<u8>);
 }
 
 impl<A: Element> Strided for ArrayView<'_, A, IxDyn> {
@@ -125,16 +126,17 @@ impl<A: Element> Strided for ArrayView<'_, A, IxDyn> {
         in_order.to_slice().map(A::as_le_bytes)
     }
 
-    fn append_row(&self, index: &mut [usize], out: &mut Vec<u8>) {
+    fn append_run(&self, index: &mut [usize], len: usize, out: &mut Vec<u8>) {
         let last = index.len() - 1;
+        let run = index[last]..index[last] + len;
         let mut row = self.clone();
         for (axis, index) in index[..last].iter().enumerate() {
             row.collapse_axis(Axis(axis), *index);
         }
         if let Some(elements) = row.to_slice() {
-            return out.extend_from_slice(&A::as_le_bytes(elements));
+            return out.extend_from_slice(&A::as_le_bytes(&elements[run]));
         }
-        for at in 0..row.len() {
+        for at in run {
             index[last] = at;
             out.extend_from_slice(&A::as_le_bytes(std::slice::from_ref(&self[&*index])));
         }
@@ -184,13 +186,21 @@ impl TensorData for Gathered<'_> {
 
         let Some((row, outer)) = self.array.shape().split_last() else { return Ok(()) };
         let rows: usize = outer.iter().product();
+        let most = BATCH / self.element;
         let mut batch = Vec::with_capacity(BATCH.min(rows * row * self.element));
         let mut index = vec![0; outer.len() + 1];
         for _ in 0..rows {
-            self.array.append_row(&mut index, &mut batch);
-            if batch.len() >= BATCH {
-                out.write_all(&batch)?;
-                batch.clear();
+            let mut done = 0;
+            while done < *row {
+                // Part of a row, if not all of it fits the batch.
+                let len = (most - batch.len() / self.element).min(row - done);
+                index[outer.len()] = done;
+                self.array.append_run(&mut index, len, &mut batch);
+                done += len;
+                if batch.len() / self.element == most {
+                    out.write_all(&batch)?;
+                    batch.clear();
+                }
             }
             for (index, dim) in index[..outer.len()].iter_mut().zip(outer).rev() {
                 *index += 1;

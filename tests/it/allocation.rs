@@ -37,6 +37,20 @@ fn writing_takes_the_same_memory_for_any_size() {
 }
 
 #[test]
+fn rows_with_gaps_are_gathered_in_parts() {
+    let every_second = Array1::<f32>::ones(4 * MIB);
+    let value = Arrays(every_second.slice(s![..;2]));
+    let ((), bytes) = peak(|| btf::to_writer(io::sink(), &value).unwrap());
+    assert!(bytes < MIB / 4, "{bytes} bytes");
+
+    let numbers = Array2::from_shape_fn((3, 40_000), |(row, column)| (row * 40_000 + column) as f32);
+    for view in [numbers.slice(s![.., 1..39_999]), numbers.slice(s![..;2, ..;3]), numbers.slice(s![..;-1, ..;-7])] {
+        let file = btf::to_vec(&Arrays(view)).unwrap();
+        assert_eq!(btf::from_slice::<Arrays<Array2<f32>>>(&file).unwrap().0, view);
+    }
+}
+
+#[test]
 fn writing_sparse_and_dynamic_tensors_does_not_copy_them() {
     let entries = 512 * 1024;
     let coordinates = (0..entries as u64).collect();
