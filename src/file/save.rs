@@ -152,7 +152,7 @@ impl SaveOptions {
         }
         // A tensor that cannot be stored is found before a file is made.
         let plan = record::plan(tensors, encode)?;
-        replace(path, |file| plan.write(tensors, Output::stream(file)).map(drop))
+        replace(path, |file| plan.write(tensors, Output::stream(file, plan.file_bytes())).map(drop))
     }
 }
 

@@ -5,9 +5,11 @@
 //! tensors therefore compares the digests of the candidates. Writing computes the digests again, so a tensor that changed
 //! in between is an error instead of a corrupt file.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::RandomState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, Hash, RandomState};
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use super::order::in_stored_order;
 use super::plan::changed;
@@ -95,7 +97,7 @@ impl Candidates {
 }
 
 /// Returns the first tensor of its kind, if there was one before.
-fn first_of<K>(entry: Entry<'_, K, usize>, at: usize) -> Option<usize> {
+fn first_of<K: Hash, S: BuildHasher>(entry: Entry<'_, K, usize, S>, at: usize) -> Option<usize> {
     match entry {
         Entry::Occupied(first) => Some(*first.get()),
         Entry::Vacant(vacant) => {
@@ -173,6 +175,6 @@ impl Digests<'_> {
 
 impl TensorSink for Digests<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        in_stored_order(tensor, self.plan.encode(), &mut |tensor| self.add(tensor))
+        in_stored_order(tensor, self.plan.encode().keeps_dim_order(), &mut |tensor| self.add(tensor))
     }
 }

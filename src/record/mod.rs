@@ -43,7 +43,7 @@ pub(crate) use codec::{Codec, Decoder, RangeReader};
 #[cfg(feature = "npz")]
 pub(crate) use codec::{Deflated, Stored, inflate, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
-pub(crate) use flatbuffer::check_table;
+pub(crate) use flatbuffer::{FlatbufferWriter, check_table};
 pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Unread};
 pub(crate) use reader::Reader;
@@ -92,10 +92,10 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// If the file as a whole is more than the format can address.
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
 
-    /// Returns the writer of the file. Formats whose bytes are all in the layout need none of their own.
+    /// Returns the format's own writer of the file. Formats whose bytes are all in the layout have none and return `out`.
     #[doc(hidden)]
-    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
-        Box::new(write::LayoutWriter::new(plan, out))
+    fn writer<'w>(&self, _plan: &'w Plan, out: Output<'w>) -> Result<Box<dyn FileWriter<'w> + 'w>, Output<'w>> {
+        Err(out)
     }
 }
 

@@ -1,6 +1,5 @@
 use std::io::{self, Write};
 
-use super::Encode;
 use crate::error::Result;
 use crate::model::{TensorData, TensorRecord};
 use crate::tensor::{Layout, TensorInfo, write_row_major};
@@ -8,10 +7,10 @@ use crate::tensor::{Layout, TensorInfo, write_row_major};
 /// Calls `then` with a tensor in the order in which it is stored.
 pub(super) fn in_stored_order(
     tensor: &TensorRecord<'_>,
-    encode: &dyn Encode,
+    keeps_dim_order: bool,
     then: &mut dyn FnMut(&TensorRecord<'_>) -> Result<()>,
 ) -> Result<()> {
-    if !matches!(tensor.info.layout, Layout::DimOrder(_)) || encode.keeps_dim_order() {
+    if !matches!(tensor.info.layout, Layout::DimOrder(_)) || keeps_dim_order {
         return then(tensor);
     }
     let info = TensorInfo { layout: Layout::RowMajor, ..tensor.info.clone() };

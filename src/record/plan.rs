@@ -56,14 +56,13 @@ impl Plan {
         Ok(())
     }
 
-    pub(super) fn laid_out(mut self) -> Result<Self> {
+    /// Asks the format for the layout.
+    pub(super) fn lay_out(&mut self) -> Result<()> {
         if self.encode.names() == Names::Embedded {
             self.embed_names()?;
         }
-        let encode = Arc::clone(&self.encode);
-        self.layout = encode.lay_out(&self)?;
-        self.check_layout()?;
-        Ok(self)
+        self.layout = self.encode.lay_out(self)?;
+        self.check_layout()
     }
 
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
@@ -75,7 +74,8 @@ impl Plan {
             plan.tensors.push(Planned { name_end: plan.names.len(), ..self.tensors[at].clone() });
         }
         plan.shared = self.shared.subset(positions);
-        plan.laid_out()
+        plan.lay_out()?;
+        Ok(plan)
     }
 
     /// Returns the length of the file in bytes.

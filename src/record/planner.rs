@@ -9,12 +9,16 @@ use crate::model::{TensorRecord, TensorSink, Tensors};
 impl Plan {
     /// Plans the file of some tensors.
     pub(crate) fn new(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        Self::with_names(tensors, encode, false).and_then(Self::laid_out)
+        let mut plan = Self::with_names(tensors, encode, false)?;
+        plan.lay_out()?;
+        Ok(plan)
     }
 
     /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
     pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        Self::with_names(tensors, encode, true).and_then(Self::laid_out)
+        let mut plan = Self::with_names(tensors, encode, true)?;
+        plan.lay_out()?;
+        Ok(plan)
     }
 
     /// Plans the tensors of a checkpoint, which may be more than one file can address.
@@ -24,10 +28,9 @@ impl Plan {
     }
 
     fn with_names(tensors: &dyn Tensors, encode: Arc<dyn Encode>, is_named: bool) -> Result<Self> {
-        let candidates = Candidates::new(encode.sharing());
-        let mut planner = Planner { plan: Self::empty(encode, is_named), candidates };
-        tensors.send(&mut planner)?;
-        let Planner { mut plan, candidates } = planner;
+        let mut plan = Self::empty(encode, is_named);
+        let mut candidates = Candidates::new(plan.encode().sharing());
+        tensors.send(&mut Planner { plan: &mut plan, candidates: &mut candidates })?;
         if plan.len() > 1 && plan.encode().names() != Names::Omitted {
             plan.check_names()?;
         }
@@ -37,21 +40,22 @@ impl Plan {
 }
 
 /// Makes a plan of the tensors that are sent to it.
-struct Planner {
-    plan: Plan,
-    candidates: Candidates,
+struct Planner<'a> {
+    plan: &'a mut Plan,
+    candidates: &'a mut Candidates,
 }
 
-impl TensorSink for Planner {
+impl TensorSink for Planner<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let encode = Arc::clone(&self.plan.encode);
-        in_stored_order(tensor, &*encode, &mut |tensor| self.add(tensor)).map_err(|error| error.in_tensor(tensor.name))
+        let keeps_dim_order = self.plan.encode().keeps_dim_order();
+        in_stored_order(tensor, keeps_dim_order, &mut |tensor| self.add(tensor))
+            .map_err(|error| error.in_tensor(tensor.name))
     }
 }
 
-impl Planner {
+impl Planner<'_> {
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let plan = &mut self.plan;
+        let plan = &mut *self.plan;
         let encode = plan.encode();
         encode.format().check(encode.name_bytes(tensor.name), tensor.info, encode.names())?;
         encode.check(tensor.name, tensor.info)?;

@@ -1,7 +1,8 @@
-use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+
+use hashbrown::HashMap;
 
 /// Which tensors are stored once for several names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -31,7 +31,8 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    plan(tensors, encode)?.write(tensors, Output::stream(out)).map(drop)
+    let plan = plan(tensors, encode)?;
+    plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
 }
 
 impl Plan {
@@ -50,7 +51,7 @@ impl Plan {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn writer<'w>(&'w self, out: &'w mut dyn Write) -> PlanWriter<'w> {
-        PlanWriter::new(self, Output::stream(out))
+        PlanWriter::new(self, Output::stream(out, self.file_bytes()))
     }
 
     /// Writes the tensors that were planned. Returns the file, if it is written to memory.
@@ -65,14 +66,18 @@ impl Plan {
 /// after the last one.
 pub struct PlanWriter<'w> {
     plan: &'w Plan,
-    file: Box<dyn FileWriter<'w> + 'w>,
+    file: AnyWriter<'w>,
     /// The number of tensors written.
     done: usize,
 }
 
 impl<'w> PlanWriter<'w> {
     pub(super) fn new(plan: &'w Plan, out: Output<'w>) -> Self {
-        Self { plan, file: plan.encode().writer(plan, out), done: 0 }
+        let file = match plan.encode().writer(plan, out) {
+            Ok(own) => AnyWriter::Own(own),
+            Err(out) => AnyWriter::Layout(LayoutWriter { plan, out, position: 0 }),
+        };
+        Self { plan, file, done: 0 }
     }
 
     /// Writes the end of the file and flushes the writer.
@@ -95,7 +100,11 @@ impl<'w> PlanWriter<'w> {
             if let Some(names) = plan.embedded() {
                 self.write(&names)?;
             }
-            Ok(self.file.finish()?.finish()?)
+            let out = match self.file {
+                AnyWriter::Layout(layout) => layout.finish()?,
+                AnyWriter::Own(own) => own.finish()?,
+            };
+            Ok(out.finish()?)
         };
         finish().map_err(|error: Error| error.in_format(plan.encode().format().name))
     }
@@ -133,7 +142,7 @@ impl<'w> PlanWriter<'w> {
 impl TensorSink for PlanWriter<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let encode = self.plan.encode();
-        in_stored_order(tensor, encode, &mut |tensor| self.add(tensor))
+        in_stored_order(tensor, encode.keeps_dim_order(), &mut |tensor| self.add(tensor))
             .map_err(|error| error.in_tensor(tensor.name).in_format(encode.format().name))
     }
 }
@@ -195,6 +204,21 @@ impl Write for Counter<'_> {
     }
 }
 
+/// The writer of a layout, or one of the format's own.
+enum AnyWriter<'w> {
+    Layout(LayoutWriter<'w>),
+    Own(Box<dyn FileWriter<'w> + 'w>),
+}
+
+impl AnyWriter<'_> {
+    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
+        match self {
+            Self::Layout(layout) => Ok(layout.tensor(at, data)?),
+            Self::Own(own) => own.tensor(at, data),
+        }
+    }
+}
+
 /// Writes the payloads of a file, and the bytes around them.
 pub trait FileWriter<'w> {
     /// Writes the tensor at a position, which comes after those before.
@@ -220,9 +244,10 @@ impl<'w> Output<'w> {
         Self { buffer: file, to: None }
     }
 
-    /// Passes writes on.
-    pub(crate) fn stream(to: &'w mut dyn Write) -> Self {
-        Self { buffer: Vec::new(), to: Some(to) }
+    /// Passes on the writes of a file of so many bytes.
+    pub(crate) fn stream(to: &'w mut dyn Write, file_bytes: u64) -> Self {
+        let capacity = usize::try_from(file_bytes).unwrap_or(BUFFER).min(BUFFER);
+        Self { buffer: Vec::with_capacity(capacity), to: Some(to) }
     }
 
     /// Flushes the writer. Returns the file in memory.
@@ -260,11 +285,12 @@ impl Write for Output<'_> {
     }
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.to.is_some() && self.buffer.len() + bytes.len() > BUFFER {
-            self.drain()?;
-            if let Some(to) = &mut self.to
-                && bytes.len() >= BUFFER
-            {
+        if let Some(to) = &mut self.to
+            && self.buffer.len() + bytes.len() > BUFFER
+        {
+            to.write_all(&self.buffer)?;
+            self.buffer.clear();
+            if bytes.len() >= BUFFER {
                 return to.write_all(bytes);
             }
         }
@@ -285,7 +311,7 @@ impl fmt::Debug for Output<'_> {
 }
 
 /// Writes a file whose bytes are all in its layout, but for the payloads.
-pub(super) struct LayoutWriter<'w> {
+struct LayoutWriter<'w> {
     plan: &'w Plan,
     out: Output<'w>,
     /// The number of bytes written.
@@ -293,19 +319,13 @@ pub(super) struct LayoutWriter<'w> {
 }
 
 impl<'w> LayoutWriter<'w> {
-    pub(super) fn new(plan: &'w Plan, out: Output<'w>) -> Self {
-        Self { plan, out, position: 0 }
-    }
-
     fn begin(&mut self) -> io::Result<()> {
         let begin = &self.plan.layout().begin;
         self.position += begin.len() as u64;
         self.out.write_all(begin)
     }
-}
 
-impl<'w> FileWriter<'w> for LayoutWriter<'w> {
-    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
+    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> io::Result<()> {
         if at == 0 {
             self.begin()?;
         }
@@ -321,7 +341,7 @@ impl<'w> FileWriter<'w> for LayoutWriter<'w> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Output<'w>> {
+    fn finish(mut self) -> io::Result<Output<'w>> {
         if self.plan.is_empty() {
             self.begin()?;
         }

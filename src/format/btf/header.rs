@@ -88,6 +88,7 @@ pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
         Layout::Coo { .. } => COO,
         _ => ROW_MAJOR,
     };
+    out.reserve(16 + 8 * (info.shape.rank() + 2));
     out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
     out.extend_from_slice(&[*tag, layout, 0, 0, 0, 0, 0, 0]);
     for dim in info.shape.iter() {

@@ -207,7 +207,7 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: ser::Encode,
+    encode: Arc<ser::Encode>,
     limits: Limits,
 }
 
@@ -237,14 +237,14 @@ impl Options {
     /// a NUL.
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
-        self.encode.embed_names = embed;
+        Arc::make_mut(&mut self.encode).embed_names = embed;
         self
     }
 
     /// Writes sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2.
     #[must_use]
     pub fn tfrt_coo(mut self, tfrt: bool) -> Self {
-        self.encode.tfrt_coo = tfrt;
+        Arc::make_mut(&mut self.encode).tfrt_coo = tfrt;
         self
     }
 
@@ -318,6 +318,6 @@ impl Options {
     }
 
     fn encode(&self) -> Arc<dyn Encode> {
-        Arc::new(self.encode.clone())
+        self.encode.clone()
     }
 }

@@ -70,8 +70,17 @@ impl Family {
         }
     }
 
+    /// Returns the start of a flatbuffer: room for the offset of the root, the identifier, and room for the header.
+    pub(super) fn front(self, capacity: usize) -> Vec<u8> {
+        let mut front = Vec::with_capacity(capacity);
+        front.extend_from_slice(&[0; 4]);
+        front.extend_from_slice(self.identifier().as_bytes());
+        front.resize(usize::try_from(BEFORE_HEADER + self.header_bytes()).expect("a few bytes"), 0);
+        front
+    }
+
     /// Returns the length of the header that we write, padding included.
-    pub(super) fn header_bytes(self) -> u64 {
+    fn header_bytes(self) -> u64 {
         match self {
             Family::FlatTensor => 48,
             Family::Data => 32,
@@ -221,27 +230,19 @@ pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: S
     Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(at)
 }
 
-/// Returns the start of a file: a finished flatbuffer with the header injected.
-pub(super) fn write(family: Family, flatbuffer: &[u8], base: u64, segment_bytes: u64) -> Vec<u8> {
-    let (header, size) = (family.header_bytes(), flatbuffer.len() as u64);
-    let mut out = Vec::with_capacity(flatbuffer.len() + 48);
-    let root = u32::from_le_bytes(flatbuffer[..4].try_into().expect("a flatbuffer begins with its root offset"));
-    let root = u64::from(root) + header;
-    out.extend_from_slice(&u32::try_from(root).expect("a flatbuffer is shorter than 2^31").to_le_bytes());
-    out.extend_from_slice(&flatbuffer[4..8]);
-    out.extend_from_slice(family.magic());
+/// Fills in the header of a file that begins with a flatbuffer with [room](Family::front) for it.
+pub(super) fn write(family: Family, file: &mut [u8], base: u64, segment_bytes: u64) {
+    let (header, end) = (family.header_bytes(), file.len() as u64);
+    let mut fields = family.magic().to_vec();
     match family {
         Family::FlatTensor => {
-            out.extend_from_slice(&40_u32.to_le_bytes());
-            out.extend([header, size, base, segment_bytes].iter().flat_map(|number| number.to_le_bytes()));
+            fields.extend_from_slice(&40_u32.to_le_bytes());
+            fields.extend([header, end - header, base, segment_bytes].iter().flat_map(|number| number.to_le_bytes()));
         }
         Family::Data => {
-            out.extend_from_slice(&32_u32.to_le_bytes());
-            out.extend([size + header, base, segment_bytes].iter().flat_map(|number| number.to_le_bytes()));
+            fields.extend_from_slice(&32_u32.to_le_bytes());
+            fields.extend([end, base, segment_bytes].iter().flat_map(|number| number.to_le_bytes()));
         }
     }
-    let header_end = usize::try_from(BEFORE_HEADER + header).expect("a few bytes");
-    out.resize(header_end, 0);
-    out.extend_from_slice(&flatbuffer[8..]);
-    out
+    file[8..8 + fields.len()].copy_from_slice(&fields);
 }

@@ -26,6 +26,13 @@ pub struct Compatibility {
     pub custom_description: String,
 }
 
+impl Compatibility {
+    /// Returns the fields in the order of the schema.
+    pub(super) fn texts(&self) -> [&str; 4] {
+        [&self.model_name, &self.version, &self.quantization_scheme, &self.custom_description]
+    }
+}
+
 /// Information in a file besides its tensors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

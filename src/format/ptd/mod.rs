@@ -274,7 +274,7 @@ pub enum Segments {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: ser::Encode,
+    encode: Arc<ser::Encode>,
     limits: Limits,
 }
 
@@ -301,7 +301,7 @@ impl Options {
     /// Sets the generation to write.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
-        self.encode.version = version;
+        Arc::make_mut(&mut self.encode).version = version;
         self
     }
 
@@ -309,35 +309,35 @@ impl Options {
     /// Default: 128.
     #[must_use]
     pub fn alignment(mut self, alignment: u32) -> Self {
-        self.encode.alignment = alignment;
+        Arc::make_mut(&mut self.encode).alignment = alignment;
         self
     }
 
     /// Sets which tensors of a `DT01` file share a segment.
     #[must_use]
     pub fn segments(mut self, segments: Segments) -> Self {
-        self.encode.segments = segments;
+        Arc::make_mut(&mut self.encode).segments = segments;
         self
     }
 
     /// Writes tensors in the order of their memory, if that is an order of their dims, instead of in row-major order.
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
-        self.encode.keep_dim_order = keep;
+        Arc::make_mut(&mut self.encode).keep_dim_order = keep;
         self
     }
 
     /// Stores equal bytes once, wherever they are in memory. Tensors of equal length are read once more for it.
     #[must_use]
     pub fn dedup(mut self, dedup: bool) -> Self {
-        self.encode.dedup = dedup;
+        Arc::make_mut(&mut self.encode).dedup = dedup;
         self
     }
 
     /// Describes the model, in [`Version::Dt01V2`].
     #[must_use]
     pub fn compatibility(mut self, compatibility: Compatibility) -> Self {
-        self.encode.compatibility = Some(compatibility);
+        Arc::make_mut(&mut self.encode).compatibility = Some(compatibility);
         self
     }
 
@@ -412,6 +412,6 @@ impl Options {
     }
 
     fn encode(&self) -> Arc<dyn Encode> {
-        Arc::new(self.encode.clone())
+        self.encode.clone()
     }
 }

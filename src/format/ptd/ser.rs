@@ -1,10 +1,7 @@
-use flatbuffers::{FlatBufferBuilder, WIPOffset};
-
 use super::header::{self, Family};
-use super::schema::{data, flat_tensor};
 use super::{Compatibility, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{self, FileLayout, Format, Names, Plan, Sharing, cannot_store};
+use crate::record::{self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, cannot_store};
 use crate::tensor::{InvalidTensor, Layout, TensorInfo};
 
 /// Writes the index, then the segments in order, each aligned.
@@ -67,18 +64,16 @@ impl record::Encode for Encode {
         self.check_options()?;
         let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
         let placed = self.place(plan)?;
-        check_index_bytes(plan)?;
-        let mut builder = FlatBufferBuilder::new();
+        let mut index = FlatbufferWriter::new(family.front(self.index_bytes(plan)?));
         match self.version {
-            Version::Ft01 => write_flat_tensor(&mut builder, plan, &placed),
+            Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
             Version::EarlyFt01 => unreachable!("the options were checked"),
-            Version::Dt01V1 => self.write_data_v1(&mut builder, plan, &placed),
-            Version::Dt01V2 => self.write_data_v2(&mut builder, plan, &placed),
+            Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
         }
-        let flatbuffer = builder.finished_data();
-        let base = align(family.header_bytes() + flatbuffer.len() as u64, self.alignment).ok_or_else(beyond)?;
+        let mut begin = index.finish();
+        let base = align(begin.len() as u64, self.alignment).ok_or_else(beyond)?;
         let end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
-        let begin = header::write(family, flatbuffer, base, placed.bytes);
+        header::write(family, &mut begin, base, placed.bytes);
         let payloads = placed.tensors.iter().map(|place| base + placed.segments[place.segment].offset + place.offset);
         Ok(FileLayout { begin, payloads: payloads.collect(), end_offset, ..FileLayout::default() })
     }
@@ -164,40 +159,45 @@ impl Encode {
         }
     }
 
-    fn write_data_v1(&self, builder: &mut FlatBufferBuilder<'_>, plan: &Plan, placed: &Placed) {
-        let tensor_segments = write_tensor_segments(builder, plan, placed);
-        let segments: Vec<_> = placed.segments.iter().map(|segment| segment.write_data(builder)).collect();
-        let args = data::DataV1Args {
-            version: 1,
-            tensor_segments: Some(builder.create_vector(&tensor_segments)),
-            segments: Some(builder.create_vector(&segments)),
-            tensor_alignment: self.alignment,
-        };
-        let root = data::DataV1::create(builder, &args);
-        builder.finish(root, Some(Family::Data.identifier()));
+    /// Returns an upper bound of the length of the index in bytes. Refuses one that may be too long for a flatbuffer.
+    fn index_bytes(&self, plan: &Plan) -> Result<usize> {
+        // At least what the header, the root and the lists of fields take.
+        const FRONT: u64 = 256;
+        // At least what the tables, vectors, offsets and padding of a tensor take.
+        const TENSOR: u64 = 128;
+        let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| TENSOR + text.len() as u64);
+        let tensor = |at| TENSOR + plan.name(at).len() as u64 + 5 * plan.info(at).shape.rank() as u64;
+        let bytes = FRONT + texts.sum::<u64>() + (0..plan.len()).map(tensor).sum::<u64>();
+        match usize::try_from(bytes) {
+            Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),
+            _ => {
+                let instead = "an index is a flatbuffer, below 2^31 bytes";
+                Err(cannot_store(format!("an index of {bytes} bytes"), instead).into())
+            }
+        }
     }
 
-    fn write_data_v2(&self, builder: &mut FlatBufferBuilder<'_>, plan: &Plan, placed: &Placed) {
-        let tensor_segments = write_tensor_segments(builder, plan, placed);
-        let segments: Vec<_> = placed.segments.iter().map(|segment| segment.write_data(builder)).collect();
-        let compatibility_metadata = self.compatibility.as_ref().map(|found| {
-            let args = data::CompatibilityMetadataArgs {
-                model_name: Some(builder.create_string(&found.model_name)),
-                version: Some(builder.create_string(&found.version)),
-                quantization_scheme: Some(builder.create_string(&found.quantization_scheme)),
-                custom_description: Some(builder.create_string(&found.custom_description)),
-            };
-            data::CompatibilityMetadata::create(builder, &args)
-        });
-        let args = data::DataV2Args {
-            version: 2,
-            compatibility_metadata,
-            tensor_segments: Some(builder.create_vector(&tensor_segments)),
-            segments: Some(builder.create_vector(&segments)),
-            tensor_alignment: self.alignment,
+    fn write_data(&self, out: &mut FlatbufferWriter, plan: &Plan, placed: &Placed) {
+        let is_second = self.version == Version::Dt01V2;
+        let (version, tensor_segments, segments, tensor_alignment) = if is_second {
+            let has_compatibility = if self.compatibility.is_some() { 4 } else { 0 };
+            let [version, compatibility, tensors, segments, alignment] =
+                out.table(ROOT, [4, has_compatibility, 4, 4, 4]);
+            if let Some(found) = &self.compatibility {
+                let texts = out.table(compatibility, [4; 4]);
+                for (at, text) in texts.into_iter().zip(found.texts()) {
+                    out.string(at, text);
+                }
+            }
+            (version, tensors, segments, alignment)
+        } else {
+            let [version, tensors, segments, alignment] = out.table(ROOT, [4; 4]);
+            (version, tensors, segments, alignment)
         };
-        let root = data::DataV2::create(builder, &args);
-        builder.finish(root, Some(Family::Data.identifier()));
+        out.set(version, &[if is_second { 2 } else { 1 }]);
+        out.set(tensor_alignment, &self.alignment.to_le_bytes());
+        write_tensor_segments(out, tensor_segments, plan, placed);
+        write_segments(out, segments, placed);
     }
 }
 
@@ -224,106 +224,60 @@ fn beyond() -> Error {
     cannot_store("this much data", "a file has less than 2^64 bytes and 2^32 segments").into()
 }
 
-/// Refuses an index that may be too long for a flatbuffer, before the builder panics.
-fn check_index_bytes(plan: &Plan) -> Result<()> {
-    // More than the tables, vectors, offsets and padding of a tensor take.
-    const TABLES: u64 = 192;
-    let bytes = |at| TABLES + plan.name(at).len() as u64 + 5 * plan.info(at).shape.rank() as u64;
-    match (0..plan.len()).map(bytes).sum::<u64>() {
-        bytes if bytes > header::MAX_FLATBUFFER => {
-            Err(cannot_store(format!("an index of {bytes} bytes"), "an index is a flatbuffer, below 2^31 bytes").into())
-        }
-        _ => Ok(()),
-    }
-}
+/// The position of the offset of the root.
+const ROOT: usize = 0;
 
-impl Segment {
-    fn write_flat_tensor<'b>(&self, builder: &mut FlatBufferBuilder<'b>) -> WIPOffset<flat_tensor::DataSegment<'b>> {
-        let args = flat_tensor::DataSegmentArgs { offset: self.offset, size: self.size };
-        flat_tensor::DataSegment::create(builder, &args)
-    }
-
-    fn write_data<'b>(&self, builder: &mut FlatBufferBuilder<'b>) -> WIPOffset<data::DataSegment<'b>> {
-        data::DataSegment::create(builder, &data::DataSegmentArgs { offset: self.offset, size: self.size })
-    }
-}
-
-fn write_flat_tensor(builder: &mut FlatBufferBuilder<'_>, plan: &Plan, placed: &Placed) {
-    let named = (0..plan.len()).map(|at| {
+fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &Placed) {
+    // The version is 0, as it is if it is absent.
+    let [_, segments, named_data] = out.table(ROOT, [0, 4, 4]);
+    for (at, from) in out.offsets(named_data, plan.len()).enumerate() {
         let info = plan.info(at);
-        let tensor_layout = (info.layout != Layout::Blob).then(|| {
-            // Empty vectors are written too: ExecuTorch crashes if one is missing.
-            let (sizes, dim_order) = write_shape(builder, info);
-            let scalar_type = header::scalar_type(info.dtype);
-            let args = flat_tensor::TensorLayoutArgs { scalar_type, sizes: Some(sizes), dim_order: Some(dim_order) };
-            flat_tensor::TensorLayout::create(builder, &args)
-        });
-        let key = Some(builder.create_string(plan.name(at)));
-        let segment_index = segment_index(placed, at);
-        flat_tensor::NamedData::create(builder, &flat_tensor::NamedDataArgs { key, segment_index, tensor_layout })
-    });
-    let named: Vec<_> = named.collect();
-    let segments: Vec<_> = placed.segments.iter().map(|segment| segment.write_flat_tensor(builder)).collect();
-    let args = flat_tensor::FlatTensorArgs {
-        version: 0,
-        segments: Some(builder.create_vector(&segments)),
-        named_data: Some(builder.create_vector(&named)),
-    };
-    let root = flat_tensor::FlatTensor::create(builder, &args);
-    builder.finish(root, Some(Family::FlatTensor.identifier()));
+        let has_layout = if info.layout == Layout::Blob { 0 } else { 4 };
+        let [key, segment, layout] = out.table(from, [4, 4, has_layout]);
+        out.set(segment, &segment_index(placed, at).to_le_bytes());
+        if has_layout > 0 {
+            let [scalar_type, sizes, dim_order] = out.table(layout, [1, 4, 4]);
+            write_info(out, info, scalar_type, sizes, dim_order);
+        }
+        out.string(key, plan.name(at));
+    }
+    write_segments(out, segments, placed);
+}
+
+fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &Placed) {
+    for (segment, from) in placed.segments.iter().zip(out.offsets(from, placed.segments.len())) {
+        let [offset, size] = out.table(from, [8, 8]);
+        out.set(offset, &segment.offset.to_le_bytes());
+        out.set(size, &segment.size.to_le_bytes());
+    }
 }
 
 /// Writes the tensors in order: one list for each run of tensors in the same segment.
-fn write_tensor_segments<'b>(
-    builder: &mut FlatBufferBuilder<'b>,
-    plan: &Plan,
-    placed: &Placed,
-) -> Vec<WIPOffset<data::TensorSegment<'b>>> {
+fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, placed: &Placed) {
     let order: Vec<usize> = (0..plan.len()).collect();
-    let runs = order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
-    let segments = runs.map(|run| {
-        let tensors: Vec<_> = run.iter().map(|&at| write_tensor(builder, plan, placed, at)).collect();
-        let args = data::TensorSegmentArgs {
-            segment_index: segment_index(placed, run[0]),
-            tensor_metadata: Some(builder.create_vector(&tensors)),
-        };
-        data::TensorSegment::create(builder, &args)
-    });
-    segments.collect()
-}
-
-fn write_tensor<'b>(
-    builder: &mut FlatBufferBuilder<'b>,
-    plan: &Plan,
-    placed: &Placed,
-    at: usize,
-) -> WIPOffset<data::TensorMetadata<'b>> {
-    let info = plan.info(at);
-    let (dimensions, dim_order) = write_shape(builder, info);
-    let args = data::TensorMetadataArgs {
-        fully_qualified_name: Some(builder.create_string(plan.name(at))),
-        scalar_type: data::ScalarType(header::scalar_type(info.dtype).0),
-        dimensions: Some(dimensions),
-        dim_order: Some(dim_order),
-        offset: placed.tensors[at].offset,
-        size: plan.payload_bytes(at) as u64,
-    };
-    data::TensorMetadata::create(builder, &args)
-}
-
-type Written<'b, T> = WIPOffset<flatbuffers::Vector<'b, T>>;
-
-fn write_shape<'b>(builder: &mut FlatBufferBuilder<'b>, info: &TensorInfo) -> (Written<'b, i32>, Written<'b, u8>) {
-    let sizes: Vec<i32> = info.shape.iter().map(|&dim| i32::try_from(dim).expect("the plan was checked")).collect();
-    let row_major: Vec<u8>;
-    let order = match &info.layout {
-        Layout::DimOrder(order) => order.as_slice(),
-        _ => {
-            row_major = (0..info.shape.rank()).map(|dim| u8::try_from(dim).expect("the plan was checked")).collect();
-            &row_major
+    let runs = || order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
+    for (run, from) in runs().zip(out.offsets(from, runs().count())) {
+        let [segment, tensors] = out.table(from, [4, 4]);
+        out.set(segment, &segment_index(placed, run[0]).to_le_bytes());
+        for (&at, from) in run.iter().zip(out.offsets(tensors, run.len())) {
+            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(from, [4, 1, 4, 4, 8, 8]);
+            out.set(offset, &placed.tensors[at].offset.to_le_bytes());
+            out.set(size, &(plan.payload_bytes(at) as u64).to_le_bytes());
+            write_info(out, plan.info(at), scalar_type, sizes, dim_order);
+            out.string(name, plan.name(at));
         }
-    };
-    (builder.create_vector(&sizes), builder.create_vector(order))
+    }
+}
+
+/// Writes dtype, shape and dim order. Empty vectors are written too: ExecuTorch crashes if one is missing.
+fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize, sizes: usize, dim_order: usize) {
+    let size = |dim: &usize| i32::try_from(*dim).expect("the plan was checked").to_le_bytes();
+    out.set(scalar_type, &header::scalar_type(info.dtype).0.to_le_bytes());
+    out.vector(sizes, info.shape.iter().map(size));
+    match &info.layout {
+        Layout::DimOrder(order) => out.vector(dim_order, order.as_slice().iter().map(|dim| [*dim])),
+        _ => out.vector(dim_order, (0..=u8::MAX).map(|dim| [dim]).take(info.shape.rank())),
+    }
 }
 
 fn segment_index(placed: &Placed, at: usize) -> u32 {

@@ -240,7 +240,7 @@ pub fn metadata(file: &[u8]) -> Result<IndexMap<String, String>> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: ser::Encode,
+    encode: Arc<ser::Encode>,
     limits: Limits,
 }
 
@@ -269,7 +269,7 @@ impl Options {
     /// Python's libraries put `pt`, `tf`, `np`, … under `format`, and some of them refuse files without it.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.encode.metadata.insert(key.into(), value.into());
+        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), value.into());
         self
     }
 
@@ -344,6 +344,6 @@ impl Options {
     }
 
     fn encode(&self) -> Arc<dyn Encode> {
-        Arc::new(self.encode.clone())
+        self.encode.clone()
     }
 }

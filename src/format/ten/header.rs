@@ -117,6 +117,9 @@ pub(super) fn bytes_of(name: &str) -> Cow<'_, [u8]> {
 
 /// Returns the bytes of a name that has escapes because [`name_of`] could not return it as it was.
 fn unescape(name: &str) -> Option<Vec<u8>> {
+    if !name.contains('\\') {
+        return None;
+    }
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -159,6 +162,7 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
 /// Writes the header chunk and the beginning of the data chunk.
 pub(super) fn write(name: &str, info: &TensorInfo, payload: usize, out: &mut Vec<u8>) {
     let contents = 8 * (3 + info.shape.rank() as u64);
+    out.reserve(128 + 8 * info.shape.rank());
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&contents.to_le_bytes());
     let padding = contents.next_multiple_of(ALIGNMENT) - contents;

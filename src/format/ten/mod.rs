@@ -214,7 +214,7 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: ser::Encode,
+    encode: Arc<ser::Encode>,
     limits: Limits,
 }
 
@@ -245,7 +245,7 @@ impl Options {
     /// without names.
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
-        self.encode.embed_names = embed;
+        Arc::make_mut(&mut self.encode).embed_names = embed;
         self
     }
 
@@ -319,6 +319,6 @@ impl Options {
     }
 
     fn encode(&self) -> Arc<dyn Encode> {
-        Arc::new(self.encode.clone())
+        self.encode.clone()
     }
 }

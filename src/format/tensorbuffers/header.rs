@@ -93,10 +93,12 @@ fn check_magic(found: [u8; 4], offset: u64) -> Result<()> {
     Err(Error::new(ErrorKind::BadMagic { found: found.to_vec(), expected: &MAGIC }).at(offset))
 }
 
-/// Returns the bytes at the end of a file, after the tensors.
-pub(super) fn write_end(metadata: &[u8]) -> Vec<u8> {
+/// Adds the footer after the metadata.
+pub(super) fn with_footer(mut metadata: Vec<u8>) -> Vec<u8> {
     let size = u32::try_from(metadata.len()).expect("its length was checked");
-    [metadata, &size.to_le_bytes(), &MAGIC].concat()
+    metadata.extend_from_slice(&size.to_le_bytes());
+    metadata.extend_from_slice(&MAGIC);
+    metadata
 }
 
 #[cfg(test)]

@@ -4,17 +4,15 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use flatbuffers::{ErrorTraceDetail, FlatBufferBuilder, ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
-use smallvec::SmallVec;
+use flatbuffers::{ErrorTraceDetail, ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
 
 use super::generated::{
-    OperationMetadata, OperationMetadataArgs, TensorBuffersMetadata, TensorBuffersMetadataArgs, TensorMetadata,
-    TensorMetadataArgs, root_as_tensor_buffers_metadata_with_opts,
+    OperationMetadata, TensorBuffersMetadata, TensorMetadata, root_as_tensor_buffers_metadata_with_opts,
 };
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{cannot_store, check_table};
+use crate::record::{FlatbufferWriter, cannot_store, check_table};
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
 
@@ -312,58 +310,56 @@ fn invalid(error: &InvalidFlatbuffer, metadata: &Range<u64>) -> Error {
     }
 }
 
-/// Builds the metadata of a file with these tensors.
+/// Returns the end of a file with these tensors: the metadata and the footer.
 ///
-/// The entries are sorted by id, as the reference looks them up by a binary search. They are built in the order given,
-/// which [`in_data_order`] recovers.
+/// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of the
+/// order given, as the reference does, so that [`in_data_order`] recovers it.
 pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
-    let mut builder = FlatBufferBuilder::with_capacity(capacity(tensors, model, operations, header::MAX_METADATA)?);
-    let mut entries = Vec::with_capacity(tensors.len());
-    for (at, tensor) in tensors.iter().enumerate() {
-        let dims: SmallVec<[u32; 8]> = tensor.info.shape.iter().map(|&dim| number(dim as u64)).collect();
-        let (name, shape) = (builder.create_string(tensor.name), builder.create_vector(&dims));
-        let entry = TensorMetadataArgs {
-            id: tensor.id,
-            name: Some(name),
-            shape: Some(shape),
-            data_type: header::tag(tensor.info.dtype),
-            data_offset: number(tensor.range.start),
-            data_size: number(tensor.range.end - tensor.range.start),
-        };
-        entries.push((tensor.id, at, TensorMetadata::create(&mut builder, &entry)));
+    let mut front = Vec::with_capacity(capacity(tensors, model, operations, header::MAX_METADATA)?);
+    front.resize(size_of::<u32>(), 0);
+    let mut out = FlatbufferWriter::new(front);
+    let has_model = if model.is_some() { 4 } else { 0 };
+    let [version, model_name, entries, steps] = out.table(ROOT, [4, has_model, 4, 4]);
+
+    let mut sorted: Vec<usize> = (0..tensors.len()).collect();
+    sorted.sort_unstable_by_key(|&at| (tensors[at].id, at));
+    let same = |pair: &&[usize]| tensors[pair[0]].id == tensors[pair[1]].id;
+    if let Some(pair) = sorted.windows(2).find(same) {
+        let [one, other] = [&tensors[pair[0]], &tensors[pair[1]]];
+        return Err(same_id(one.name, other.name, one.id).into());
     }
-    entries.sort_unstable_by_key(|(id, at, _)| (*id, *at));
-    if let Some(pair) = entries.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        return Err(same_id(tensors[pair[0].1].name, tensors[pair[1].1].name, pair[0].0).into());
+    let mut places = vec![0; tensors.len()];
+    for (at, place) in sorted.into_iter().zip(out.offsets(entries, tensors.len())) {
+        places[at] = place;
     }
-    let entries: Vec<_> = entries.into_iter().map(|(_, _, entry)| entry).collect();
+    for (tensor, place) in tensors.iter().zip(places).rev() {
+        let [id, name, shape, dtype, offset, size] = out.table(place, [8, 4, 4, 1, 4, 4]);
+        out.set(id, &tensor.id.to_le_bytes());
+        out.set(dtype, &header::tag(tensor.info.dtype).0.to_le_bytes());
+        out.set(offset, &number(tensor.range.start).to_le_bytes());
+        out.set(size, &number(tensor.range.end - tensor.range.start).to_le_bytes());
+        out.vector(shape, tensor.info.shape.iter().map(|&dim| number(dim as u64).to_le_bytes()));
+        out.string(name, tensor.name);
+    }
+
     let mut sorted: Vec<&Operation> = operations.iter().collect();
     sorted.sort_by_key(|operation| operation.id);
-    let steps: Vec<_> = sorted.into_iter().map(|operation| build_operation(&mut builder, operation)).collect();
-    let root = TensorBuffersMetadataArgs {
-        version: Some(builder.create_string(VERSION)),
-        model: model.map(|model| builder.create_string(model)),
-        tensors: Some(builder.create_vector(&entries)),
-        operations: Some(builder.create_vector(&steps)),
-    };
-    let root = TensorBuffersMetadata::create(&mut builder, &root);
-    builder.finish(root, None);
-    Ok(header::write_end(builder.finished_data()))
+    for (operation, place) in sorted.into_iter().zip(out.offsets(steps, operations.len())) {
+        let [id, kind, output, inputs] = out.table(place, [8, 1, 8, 4]);
+        out.set(id, &operation.id.to_le_bytes());
+        out.set(kind, &operation.operation.to_le_bytes());
+        out.set(output, &operation.output.to_le_bytes());
+        out.vector(inputs, operation.inputs.iter().map(|input| input.to_le_bytes()));
+    }
+    out.string(version, VERSION);
+    if let Some(model) = model {
+        out.string(model_name, model);
+    }
+    Ok(header::with_footer(out.finish()))
 }
 
-fn build_operation<'a>(
-    builder: &mut FlatBufferBuilder<'a>,
-    operation: &Operation,
-) -> flatbuffers::WIPOffset<OperationMetadata<'a>> {
-    let inputs = builder.create_vector(&operation.inputs);
-    let step = OperationMetadataArgs {
-        id: operation.id,
-        operation: operation.operation,
-        output: operation.output,
-        input_operations: Some(inputs),
-    };
-    OperationMetadata::create(builder, &step)
-}
+/// The position of the offset of the root.
+const ROOT: usize = 0;
 
 fn number(number: u64) -> u32 {
     u32::try_from(number).expect("the plan was checked")

@@ -277,7 +277,7 @@ pub fn append<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Resul
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: ser::Encode,
+    encode: Arc<ser::Encode>,
     limits: Limits,
 }
 
@@ -307,14 +307,14 @@ impl Options {
     /// their elements are not aligned.
     #[must_use]
     pub fn alignment(mut self, bytes: u64) -> Self {
-        self.encode.alignment = bytes;
+        Arc::make_mut(&mut self.encode).alignment = bytes;
         self
     }
 
     /// Sets the name of the model. Default: none, or that of the file that is appended to.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
-        self.encode.model = Some(model.into());
+        Arc::make_mut(&mut self.encode).model = Some(model.into());
         self
     }
 
@@ -323,7 +323,7 @@ impl Options {
     /// It is written sorted by id, by which the reference looks operations up.
     #[must_use]
     pub fn operations(mut self, operations: impl Into<Vec<Operation>>) -> Self {
-        self.encode.operations = Some(operations.into());
+        Arc::make_mut(&mut self.encode).operations = Some(operations.into());
         self
     }
 
@@ -340,7 +340,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn keep(mut self, metadata: &Metadata) -> Self {
-        self.encode.model.clone_from(&metadata.model);
+        Arc::make_mut(&mut self.encode).model.clone_from(&metadata.model);
         self.operations(metadata.operations.clone())
     }
 
@@ -424,6 +424,6 @@ impl Options {
     }
 
     fn encode(&self) -> Arc<dyn Encode> {
-        Arc::new(self.encode.clone())
+        self.encode.clone()
     }
 }

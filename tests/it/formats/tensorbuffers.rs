@@ -145,64 +145,61 @@ fn ours() -> Vec<u8> {
     file.extend(hex("00 00 00 00 00 00 f8 3f"));
     file.resize(192, 0);
     file.extend(hex("
-        14 00 00 00             | 192 the metadata: its table is at 212
-        00 00 00 00             |     padding
-        0c 00 14 00             | 200 a vtable of 12 bytes, for tables of 20
-        04 00 08 00             |     version at 4, model at 8
-        0c 00 10 00             |     tensors at 12, operations at 16
-        0c 00 00 00             | 212 the table: its vtable is 12 before
-        2c 00 00 00             |     version at 260
-        20 00 00 00             |     model at 252
-        10 00 00 00             |     tensors at 240
-        04 00 00 00             |     operations at 232
-        01 00 00 00             | 232 one operation
-        30 00 00 00             |     at 284
-        02 00 00 00             | 240 two tensors
-        a4 00 00 00             |     at 408
-        60 00 00 00             |     at 344
-        01 00 00 00 6d 00 00 00 | 252 m, NUL, padding
-        05 00 00 00 31 2e 30 2e | 260 1.0.
-        30 00 00 00             |     0, NUL, padding
-        0c 00 20 00             | 272 a vtable of 12 bytes, for tables of 32
-        0c 00 07 00             |     id at 12, operation at 7
-        14 00 08 00             |     output at 20, inputs at 8
-        0c 00 00 00             | 284 an operation: its vtable is 12 before
-        00 00 00 ff             |     padding, operation -1
-        18 00 00 00             |     inputs at 316
-        02 00 00 00 00 00 00 00 |     id 2
-        05 00 00 00 00 00 00 00 |     output 5
-        00 00 00 00             |     padding
-        01 00 00 00             | 316 one input
-        06 00 00 00 00 00 00 00 |     6
-        10 00 20 00             | 328 a vtable of 16 bytes, for tables of 32
-        18 00 08 00 0c 00       |     id at 24, name at 8, shape at 12
-        07 00 10 00 14 00       |     dtype at 7, offset at 16, size at 20
-        10 00 00 00             | 344 a tensor: its vtable is 16 before
-        00 00 00 02             |     padding, f64
-        1c 00 00 00             |     name at 380
-        14 00 00 00             |     shape at 376
-        80 00 00 00             |     at byte 128
-        08 00 00 00             |     8 bytes
-        22 7f 99 70 e3 d4 13 62 |     id of ä.w
-        00 00 00 00             | 376 rank 0
-        04 00 00 00 c3 a4 2e 77 | 380 ä.w
-        00 00 00 00             |     NUL, padding
-        10 00 24 00             | 392 a vtable of 16 bytes, for tables of 36
-        18 00 08 00 0c 00       |     id at 24, name at 8, shape at 12
-        07 00 10 00 14 00       |     dtype at 7, offset at 16, size at 20
-        10 00 00 00             | 408 a tensor: its vtable is 16 before
-        00 00 00 04             |     padding, i16
-        28 00 00 00             |     name at 456
-        18 00 00 00             |     shape at 444
-        40 00 00 00             |     at byte 64
-        06 00 00 00             |     6 bytes
-        ee 1b 4d b5 07 c9 a5 08 |     id of b
-        00 00 00 00             |     padding
-        02 00 00 00             | 444 rank 2
-        01 00 00 00 03 00 00 00 |     1 by 3
-        01 00 00 00 62 00 00 00 | 456 b, NUL, padding
-        10 01 00 00             | 464 the metadata is of 272 bytes
-        54 42 53 31             | 468 TBS1
+        10 00 00 00             | 192 the metadata: its table is at 208
+        0c 00 14 00 04 00 08 00 | 196 fields of the root: version at 4, model at 8, tensors at 12, operations at 16
+        0c 00 10 00
+        0c 00 00 00             | 208 the root, fields at 196
+        d4 00 00 00             | 212 version at 424
+        dc 00 00 00             | 216 model at 436
+        08 00 00 00             | 220 tensors at 228
+        88 00 00 00             | 224 operations at 360
+        02 00 00 00 4c 00 00 00 | 228 2 tensors, at 308, 260
+        18 00 00 00
+        10 00 1d 00 04 00 0c 00 | 240 fields of a tensor: id at 4, name at 12, shape at 16, dtype at 28, offset at 20, size at 24
+        10 00 1c 00 14 00 18 00
+        00 00 00 00             | 256 padding
+        14 00 00 00             | 260 a tensor, fields at 240
+        22 7f 99 70 e3 d4 13 62 | 264 id 6213d4e370997f22
+        18 00 00 00             | 272 name at 296
+        10 00 00 00             | 276 shape at 292
+        80 00 00 00             | 280 offset 128
+        08 00 00 00             | 284 size 8
+        02                      | 288 dtype 2
+        00 00 00                | 289 padding
+        00 00 00 00             | 292 no dims
+        04 00 00 00 c3 a4 2e 77 | 296 `ä.w`
+        00
+        00 00 00                | 305 padding
+        44 00 00 00             | 308 a tensor, fields at 240
+        ee 1b 4d b5 07 c9 a5 08 | 312 id 8a5c907b54d1bee
+        20 00 00 00             | 320 name at 352
+        10 00 00 00             | 324 shape at 340
+        40 00 00 00             | 328 offset 64
+        06 00 00 00             | 332 size 6
+        04                      | 336 dtype 4
+        00 00 00                | 337 padding
+        02 00 00 00 01 00 00 00 | 340 2 dims: 1, 3
+        03 00 00 00
+        01 00 00 00 62 00       | 352 `b`
+        00 00                   | 358 padding
+        01 00 00 00 10 00 00 00 | 360 1 operations, at 380
+        0c 00 19 00 04 00 18 00 | 368 fields of an operation: id at 4, operation at 24, output at 12, inputs at 20
+        0c 00 14 00
+        0c 00 00 00             | 380 an operation, fields at 368
+        02 00 00 00 00 00 00 00 | 384 id 2
+        05 00 00 00 00 00 00 00 | 392 output 5
+        0c 00 00 00             | 400 inputs at 412
+        ff                      | 404 operation 255
+        00 00 00 00 00 00 00    | 405 padding
+        01 00 00 00 06 00 00 00 | 412 1 inputs: 6
+        00 00 00 00
+        05 00 00 00 31 2e 30 2e | 424 `1.0.0`
+        30 00
+        00 00                   | 434 padding
+        01 00 00 00 6d 00       | 436 `m`
+        00 00 00 00 00 00       | 442 padding
+        00 01 00 00             | 448 the metadata is of 256 bytes
+        54 42 53 31             | 452 TBS1
     "));
     file
 }
@@ -345,7 +342,7 @@ fn tensors_may_be_one_but_not_overlap() {
     file[at] = 5;
     assert_eq!(
         message(tensorbuffers::from_slice::<TensorMap>(&file)),
-        "tensorbuffers: tensor `b`: overlaps tensor `a`, which takes bytes 4 to 6 (at byte 72)"
+        "tensorbuffers: tensor `b`: overlaps tensor `a`, which takes bytes 4 to 6 (at byte 68)"
     );
 }
 

@@ -62,7 +62,7 @@ pub static FORMAT: Format = Format {
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.without_alignment(&FORMAT, "64 bytes")?.only_metadata(&FORMAT)?;
     let mut npy = Options::new().keep_dim_order(options.keep_dim_order);
-    npy.encode.refuse_names = options.embed_names;
+    Arc::make_mut(&mut npy.encode).refuse_names = options.embed_names;
     Ok(npy.encode())
 }
 
@@ -207,7 +207,7 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: ser::Encode,
+    encode: Arc<ser::Encode>,
     limits: Limits,
 }
 
@@ -236,7 +236,7 @@ impl Options {
     /// Arrays in any other order of their dims are then refused.
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
-        self.encode.keep_dim_order = keep;
+        Arc::make_mut(&mut self.encode).keep_dim_order = keep;
         self
     }
 
@@ -310,6 +310,6 @@ impl Options {
     }
 
     fn encode(&self) -> Arc<dyn Encode> {
-        Arc::new(self.encode.clone())
+        self.encode.clone()
     }
 }

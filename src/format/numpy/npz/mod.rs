@@ -228,7 +228,7 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    encode: ser::Encode,
+    encode: Arc<ser::Encode>,
     limits: Limits,
 }
 
@@ -256,7 +256,7 @@ impl Options {
     /// length without compression.
     #[must_use]
     pub fn compress(mut self, compress: bool) -> Self {
-        self.encode.compress = compress;
+        Arc::make_mut(&mut self.encode).compress = compress;
         self
     }
 
@@ -265,7 +265,7 @@ impl Options {
     /// Arrays in any other order of their dims are then refused.
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
-        self.encode.keep_dim_order = keep;
+        Arc::make_mut(&mut self.encode).keep_dim_order = keep;
         self
     }
 
@@ -340,6 +340,6 @@ impl Options {
     }
 
     fn encode(&self) -> Arc<dyn Encode> {
-        Arc::new(self.encode.clone())
+        self.encode.clone()
     }
 }
