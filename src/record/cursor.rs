@@ -74,18 +74,17 @@ impl<'a> Cursor<'a> {
 
     /// Reads `count` little-endian numbers. Memory is allocated as they arrive.
     pub fn u64s(&mut self, count: u64) -> Result<Vec<u64>> {
-        const AT_ONCE: usize = 512;
+        const AT_ONCE: usize = 1 << 17;
         let mut numbers = Vec::new();
-        let mut buffer = [0; AT_ONCE * size_of::<u64>()];
         let mut left = usize::try_from(count).unwrap_or(usize::MAX);
         while left > 0 {
-            let now = left.min(AT_ONCE);
-            let bytes = &mut buffer[..now * size_of::<u64>()];
+            let start = numbers.len();
+            numbers.resize(start + left.min(AT_ONCE), 0);
+            let bytes = bytemuck::cast_slice_mut(&mut numbers[start..]);
             self.file.read_at(self.offset, bytes)?;
             self.offset += bytes.len() as u64;
-            let chunks = bytes.chunks_exact(size_of::<u64>());
-            numbers.extend(chunks.map(|chunk| u64::from_le_bytes(chunk.try_into().expect("eight bytes"))));
-            left -= now;
+            numbers[start..].iter_mut().for_each(|number| *number = u64::from_le(*number));
+            left -= numbers.len() - start;
         }
         Ok(numbers)
     }

@@ -408,7 +408,8 @@ impl Unread {
 
     /// Returns the first tensor by name that is `prefix` or is below it; of all tensors if there is no prefix.
     pub(crate) fn first_under(&mut self, index: &Index, prefix: Option<&str>) -> Option<usize> {
-        let Some(prefix) = prefix else { return self.first() };
+        let first = self.first();
+        let Some(prefix) = prefix.filter(|_| first.is_some()) else { return first };
         if let Some(found) = self.find(index, prefix) {
             return Some(found);
         }

@@ -1,7 +1,7 @@
-use std::collections::HashSet;
 use std::ops::Range;
 
 use flatbuffers::{ForwardsUOffset, Table, VOffsetT, Vector};
+use hashbrown::HashSet;
 
 use super::flatbuffer::Flatbuffer;
 use super::header::{self, Family, bad_number};

@@ -1,7 +1,8 @@
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use hashbrown::HashSet;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -12,7 +13,7 @@ use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo};
 
 /// The names of the dtypes that the format can store.
-const TAGS: &[(&str, Dtype)] = &[
+pub(super) const TAGS: &[(&str, Dtype)] = &[
     ("BOOL", Dtype::Bool),
     ("U8", Dtype::U8),
     ("I8", Dtype::I8),
@@ -96,6 +97,11 @@ impl<'a> Value<'a> {
         Self { json, offset: LENGTH }
     }
 
+    /// A part of the header.
+    pub(super) fn part(json: &'a str, range: Range<usize>) -> Self {
+        Self { offset: LENGTH + range.start as u64, json: &json[range] }
+    }
+
     /// Returns the members of an object in their order. `duplicate` makes the error for two members of one key.
     ///
     /// There may be one more than `limit`, as the metadata is among the tensors.
@@ -119,6 +125,7 @@ impl<'a> Value<'a> {
         if let Some((key, value)) = members.iter().find(|(key, _)| !keys.insert(key)) {
             return Err(Error::new(duplicate(key.clone())).at(offset(value)));
         }
+        drop(keys);
         let member = |(key, value)| (key, Value { json: RawValue::get(value), offset: offset(value) });
         Ok(members.into_iter().map(member).collect())
     }
@@ -229,53 +236,76 @@ impl<'de> Deserialize<'de> for Record {
     }
 }
 
-/// The header as it is written.
+/// The header as it is written, after room for its length.
 pub(super) struct Writer {
-    json: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Writer {
-    pub(super) fn new(metadata: &BTreeMap<String, String>) -> Self {
-        let mut writer = Self { json: b"{".to_vec() };
+    /// A header of so many tensors.
+    pub(super) fn new(metadata: &BTreeMap<String, String>, tensors: usize) -> Self {
+        // Of short names.
+        const TENSOR: usize = 80;
+        let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors) };
+        writer.bytes.extend_from_slice(&[0; LENGTH as usize]);
+        writer.bytes.push(b'{');
         if !metadata.is_empty() {
             writer.key(METADATA);
-            writer.json.push(b'{');
+            writer.bytes.push(b'{');
             for (key, value) in metadata {
                 writer.key(key);
                 writer.string(value);
             }
-            writer.json.push(b'}');
+            writer.bytes.push(b'}');
         }
         writer
     }
 
     pub(super) fn tensor(&mut self, name: &str, info: &TensorInfo, data: Range<u64>) {
         let (dtype, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
-        let shape: Vec<String> = info.shape.iter().map(usize::to_string).collect();
         self.key(name);
-        let (shape, start, end) = (shape.join(","), data.start, data.end);
-        let record = format!(r#"{{"dtype":"{dtype}","shape":[{shape}],"data_offsets":[{start},{end}]}}"#);
-        self.json.extend_from_slice(record.as_bytes());
+        self.text(r#"{"dtype":""#);
+        self.text(dtype);
+        self.text(r#"","shape":["#);
+        self.numbers(info.shape.iter().map(|dim| *dim as u64));
+        self.text(r#"],"data_offsets":["#);
+        self.numbers([data.start, data.end]);
+        self.text("]}");
+    }
+
+    fn numbers(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        for (at, number) in numbers.into_iter().enumerate() {
+            if at > 0 {
+                self.bytes.push(b',');
+            }
+            self.text(itoa::Buffer::new().format(number));
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
     }
 
     fn key(&mut self, key: &str) {
-        if !self.json.ends_with(b"{") {
-            self.json.push(b',');
+        if !self.bytes.ends_with(b"{") {
+            self.bytes.push(b',');
         }
         self.string(key);
-        self.json.push(b':');
+        self.bytes.push(b':');
     }
 
     fn string(&mut self, string: &str) {
-        serde_json::to_writer(&mut self.json, string).expect("a vector takes every byte");
+        serde_json::to_writer(&mut self.bytes, string).expect("a vector takes every byte");
     }
 
     /// Returns all bytes before the data.
     pub(super) fn finish(mut self) -> Result<Vec<u8>> {
-        self.json.push(b'}');
-        self.json.resize(self.json.len().next_multiple_of(ALIGNMENT), b' ');
-        check_length(self.json.len() as u64)?;
-        Ok([&(self.json.len() as u64).to_le_bytes(), &self.json[..]].concat())
+        self.bytes.push(b'}');
+        self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), b' ');
+        let len = self.bytes.len() as u64 - LENGTH;
+        check_length(len)?;
+        self.bytes[..LENGTH as usize].copy_from_slice(&len.to_le_bytes());
+        Ok(self.bytes)
     }
 }
 

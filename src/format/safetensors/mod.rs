@@ -39,6 +39,7 @@
 
 mod de;
 mod header;
+mod scan;
 mod ser;
 
 use std::io::{Read, Write};

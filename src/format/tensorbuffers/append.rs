@@ -4,11 +4,12 @@
 //! written. Instead a new file is written next to the old one and then renamed to it. The old data is copied as it is,
 //! by the kernel if it can do that.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
+
+use hashbrown::HashSet;
 
 use super::FORMAT;
 use super::metadata::{self, Record};

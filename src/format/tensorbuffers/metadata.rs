@@ -1,10 +1,10 @@
 //! The flatbuffer in a file: read and verified, and built.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::ops::Range;
 
 use flatbuffers::{ErrorTraceDetail, ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
+use hashbrown::HashSet;
 
 use super::generated::{
     OperationMetadata, TensorBuffersMetadata, TensorMetadata, root_as_tensor_buffers_metadata_with_opts,

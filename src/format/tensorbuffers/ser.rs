@@ -1,5 +1,6 @@
-use std::collections::HashSet;
 use std::ops::Range;
+
+use hashbrown::HashSet;
 
 use super::header;
 use super::metadata::{self, Operation, Record};
