@@ -109,6 +109,7 @@ mod serde;
 mod stats;
 mod storage;
 mod tensor;
+mod threads;
 pub mod view;
 
 #[cfg(feature = "derive")]
@@ -147,3 +148,4 @@ pub use tensor::{
     Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, InvalidTensor, Layout,
     QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView, UnknownDtypeName,
 };
+pub use threads::{max_threads, set_max_threads};

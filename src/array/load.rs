@@ -7,7 +7,7 @@ use crate::tensor::{Element, TensorInfo};
 
 impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let array = owned_of(read::<A, D>(source, adapt)?)?;
+        let array = owned_of(source.tensor(&spec::<A, D>(adapt).owned())?)?;
         Ok(if adapt.transpose { array.reversed_axes() } else { array })
     }
 }
@@ -20,7 +20,7 @@ impl<'de, A: Element, D: Dimension> FromTensors<'de> for ArcArray<A, D> {
 
 impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for ArrayView<'a, A, D> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let tensor = read::<A, D>(source, adapt)?;
+        let tensor = source.tensor(&spec::<A, D>(adapt))?;
         let array = view(tensor.info(), tensor.as_slice_of_file()?)?;
         Ok(if adapt.transpose { array.reversed_axes() } else { array })
     }
@@ -28,7 +28,7 @@ impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for ArrayView<'a, A
 
 impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for CowArray<'a, A, D> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let tensor = read::<A, D>(source, adapt)?;
+        let tensor = source.tensor(&spec::<A, D>(adapt))?;
         let array = if tensor.can_be_borrowed_as::<A>() {
             Self::from(view(tensor.info(), tensor.as_slice_of_file()?)?)
         } else {
@@ -38,8 +38,8 @@ impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for CowArray<'a, A,
     }
 }
 
-fn read<'de, A: Element, D: Dimension>(source: &mut (dyn Source<'de> + '_), adapt: &Adapt) -> Result<Loaded<'de>> {
-    source.tensor(&TensorSpec::of_rank(A::DTYPE, D::NDIM).adapted(adapt))
+fn spec<A: Element, D: Dimension>(adapt: &Adapt) -> TensorSpec {
+    TensorSpec::of_rank(A::DTYPE, D::NDIM).adapted(adapt)
 }
 
 fn owned_of<A: Element, D: Dimension>(tensor: Loaded<'_>) -> Result<Array<A, D>> {

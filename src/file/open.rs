@@ -111,10 +111,8 @@ impl OpenOptions {
             return Ok(FileStorage::Memory(bytes));
         }
         #[cfg(feature = "mmap")]
-        if self.backend == Backend::Mapped
-            && let Ok(mapped) = FileStorage::map(&file)
-        {
-            return Ok(mapped);
+        if self.backend == Backend::Mapped {
+            return Ok(FileStorage::map(file, metadata.len()));
         }
         Ok(FileStorage::positioned(file, metadata.len()))
     }

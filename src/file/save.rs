@@ -5,7 +5,7 @@ use super::shards;
 use crate::error::Result;
 use crate::format::by_extension;
 use crate::model::{TensorSink, Tensors};
-use crate::record::{self, Format, Output, WriteOptions};
+use crate::record::{self, Format, WriteOptions};
 use crate::storage::replace;
 
 /// Saves a value to a file, in the format of the path's extension.
@@ -152,7 +152,7 @@ impl SaveOptions {
         }
         // A tensor that cannot be stored is found before a file is made.
         let plan = record::plan(tensors, encode)?;
-        replace(path, |file| plan.write(tensors, Output::stream(file, plan.file_bytes())).map(drop))
+        replace(path, |file| plan.write_file(tensors, file))
     }
 }
 

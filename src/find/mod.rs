@@ -345,7 +345,8 @@ impl<'de> Source<'de> for Deserializer<'de> {
         self.last = Some(at);
         let info = self.reader.info(at).clone();
         let loaded = spec.check(&info).map_err(Error::from);
-        let loaded = loaded.and_then(|()| self.reader.payload(at)).and_then(|payload| Loaded::new(info, payload));
+        let loaded = loaded.and_then(|()| self.reader.payload(at, spec.will_be_copied(&info)));
+        let loaded = loaded.and_then(|payload| Loaded::new(info, payload));
         loaded.map_err(|error| self.about(at, error))
     }
 

@@ -46,6 +46,8 @@ pub struct TensorSpec {
     dims: Option<&'static [Option<usize>]>,
     layout: LayoutSpec,
     adapt: Adapt,
+    /// The value copies the elements.
+    is_owned: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,16 +63,22 @@ const ANY_DIMS: [Option<usize>; 6] = [None; 6];
 
 impl TensorSpec {
     /// Any tensor.
-    pub const ANY: Self = Self { dtype: None, dims: None, layout: LayoutSpec::Any, adapt: Adapt::NONE };
+    pub const ANY: Self =
+        Self { dtype: None, dims: None, layout: LayoutSpec::Any, adapt: Adapt::NONE, is_owned: false };
 
     /// A blob.
-    pub const BLOB: Self =
-        Self { dtype: Some(Dtype::U8), dims: Some(&[None]), layout: LayoutSpec::Blob, adapt: Adapt::NONE };
+    pub const BLOB: Self = Self {
+        dtype: Some(Dtype::U8),
+        dims: Some(&[None]),
+        layout: LayoutSpec::Blob,
+        adapt: Adapt::NONE,
+        is_owned: false,
+    };
 
     /// A dense tensor with the given dims; `None` for any rank, or for a dim of any size.
     #[must_use]
     pub const fn dense(dtype: Dtype, dims: Option<&'static [Option<usize>]>) -> Self {
-        Self { dtype: Some(dtype), dims, layout: LayoutSpec::Dense, adapt: Adapt::NONE }
+        Self { dtype: Some(dtype), dims, layout: LayoutSpec::Dense, adapt: Adapt::NONE, is_owned: false }
     }
 
     /// A dense tensor of the given rank; `None` for any rank.
@@ -89,13 +97,23 @@ impl TensorSpec {
     /// A sparse tensor in COO layout.
     #[must_use]
     pub const fn coo(dtype: Dtype) -> Self {
-        Self { dtype: Some(dtype), dims: None, layout: LayoutSpec::Coo, adapt: Adapt::NONE }
+        Self { dtype: Some(dtype), dims: None, layout: LayoutSpec::Coo, adapt: Adapt::NONE, is_owned: false }
     }
 
     /// Returns the spec for a field with the given attributes.
     #[must_use]
     pub const fn adapted(self, adapt: &Adapt) -> Self {
         Self { adapt: *adapt, ..self }
+    }
+
+    /// Returns the spec for a value that copies the elements.
+    pub(crate) const fn owned(self) -> Self {
+        Self { is_owned: true, ..self }
+    }
+
+    /// Returns whether the value copies the elements of this tensor as they are.
+    pub(crate) fn will_be_copied(&self, info: &TensorInfo) -> bool {
+        self.is_owned && self.dtype == Some(info.dtype)
     }
 
     /// Returns the dtype that the file must have; `None` for any.

@@ -20,10 +20,15 @@ fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Entry) ->
     entry.info().dtype == Dtype::Bool && storage.may_change()
 }
 
-/// Reads a payload that is stored as it is.
-pub(super) fn read_plain<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<Payload<'de>> {
+/// Reads a payload that is stored as it is. It is not borrowed if it `will_be_copied` and reading takes less time.
+pub(super) fn read_plain<'de>(
+    storage: &mut (dyn Storage<'de> + 'de),
+    entry: &Entry,
+    will_be_copied: bool,
+) -> Result<Payload<'de>> {
     let range = entry.range();
-    if let Some(bytes) = storage.borrow(range.clone()) {
+    let is_borrowed = !(will_be_copied && storage.reads_faster(&range));
+    if is_borrowed && let Some(bytes) = storage.borrow(range.clone()) {
         let bytes = bytes?;
         return Ok(match may_become_invalid(&*storage, entry) {
             true => Payload::Owned(Buffer::from_slice(entry.info().element_bytes(), bytes)),

@@ -213,10 +213,11 @@ impl<'de> Reader<'de> {
         self.unread.mark_read(&self.index, at);
     }
 
-    /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own.
-    pub(crate) fn payload(&mut self, at: usize) -> Result<Payload<'de>> {
+    /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that `will_be_copied`
+    /// is also read into memory of its own if that takes less time.
+    pub(crate) fn payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
         self.unread.mark_read(&self.index, at);
-        let payload = self.read_payload(at);
+        let payload = self.read_payload(at, will_be_copied);
         let is_whole = !payload.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
         self.payload_was_read(at, is_whole);
         payload.map_err(|error| error.at(self.offset(at)))
@@ -327,13 +328,13 @@ impl<'de> Reader<'de> {
             let what = "the length of the list of names";
             return Err(ErrorKind::Limit { what, found, limit: names::LONGEST }.into());
         }
-        let payload = read_plain(&mut *self.storage, entry)?;
+        let payload = read_plain(&mut *self.storage, entry, false)?;
         let names = names::parse(payload.bytes(), self.index.len())?;
         self.unread.renamed();
         self.index.to_mut().embed(names)
     }
 
-    fn read_payload(&mut self, at: usize) -> Result<Payload<'de>> {
+    fn read_payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
         let entry = self.index.entry(at);
         #[cfg(feature = "npy")]
         if let Some(codec) = entry.codec() {
@@ -346,7 +347,7 @@ impl<'de> Reader<'de> {
             }
             return Ok(Payload::Owned(buffer));
         }
-        let payload = read_plain(&mut *self.storage, entry)?;
+        let payload = read_plain(&mut *self.storage, entry, will_be_copied)?;
         check_sum(&mut *self.storage, entry, payload.bytes())?;
         Ok(payload)
     }

@@ -1,5 +1,6 @@
 use std::fmt;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::sync::Arc;
 
 use super::order::in_stored_order;
@@ -8,6 +9,8 @@ use super::share::{Digest, Digester};
 use super::{Encode, Plan};
 use crate::error::{Error, Result};
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
+use crate::storage::allocate;
+use crate::threads;
 
 /// Plans the file of some tensors.
 pub(crate) fn plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Plan> {
@@ -52,6 +55,18 @@ impl Plan {
     /// ```
     pub fn writer<'w>(&'w self, out: &'w mut dyn Write) -> PlanWriter<'w> {
         PlanWriter::new(self, Output::stream(out, self.file_bytes()))
+    }
+
+    /// Writes the tensors that were planned to a new file.
+    pub(crate) fn write_file(&self, tensors: &dyn Tensors, file: &mut File) -> Result<()> {
+        allocate(file, self.file_bytes())?;
+        self.write(tensors, Output::stream(file, self.file_bytes()))?;
+        // A compressed file is shorter than planned.
+        let end = file.stream_position()?;
+        if end < self.file_bytes() {
+            file.set_len(end)?;
+        }
+        Ok(())
     }
 
     /// Writes the tensors that were planned. Returns the file, if it is written to memory.
@@ -294,7 +309,7 @@ impl Write for Output<'_> {
                 return to.write_all(bytes);
             }
         }
-        self.buffer.extend_from_slice(bytes);
+        threads::append(&mut self.buffer, bytes);
         Ok(())
     }
 

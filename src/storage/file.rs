@@ -4,6 +4,7 @@ use std::io;
 #[cfg(feature = "mmap")]
 use super::mapping::Mapping;
 use crate::error::{Error, ErrorKind, Result};
+use crate::threads;
 
 /// The bytes of an open file.
 #[derive(Debug)]
@@ -66,14 +67,18 @@ pub struct Positioned {
     len: u64,
 }
 
+/// The fewest bytes that are copied with a call of the system instead of from a mapping, whose pages take longer to find.
+#[cfg(feature = "mmap")]
+const WORTH_A_CALL: usize = 64 << 10;
+
 /// The size of the chunks that a payload is written in.
 const CHUNK: usize = 1 << 20;
 
 impl FileStorage {
-    /// Maps the file.
+    /// Maps a file of `len` bytes. If that fails, the file is read at positions.
     #[cfg(feature = "mmap")]
-    pub(crate) fn map(file: &File) -> io::Result<Self> {
-        Mapping::new(file).map(Self::Mapped)
+    pub(crate) fn map(file: File, len: u64) -> Self {
+        Mapping::new(file).map_or_else(|file| Self::positioned(file, len), Self::Mapped)
     }
 
     /// Reads a file of `len` bytes at positions.
@@ -125,6 +130,30 @@ impl FileStorage {
         }
     }
 
+    /// Returns whether reading bytes into memory of their own takes less time than a copy of borrowed ones.
+    pub(crate) fn reads_faster(&self, _offset: u64, _len: u64) -> bool {
+        #[cfg(feature = "mmap")]
+        if let (Self::Mapped(_), _) = self.file(_offset) {
+            return _len >= WORTH_A_CALL as u64;
+        }
+        false
+    }
+
+    /// Returns whether bytes at `offset` are read from a file.
+    pub(super) fn is_on_disk(&self, offset: u64) -> bool {
+        self.positions(offset).is_some()
+    }
+
+    /// Returns the file that is read at positions for bytes at `offset`, its length, and the offset within it.
+    fn positions(&self, offset: u64) -> Option<(&File, u64, u64)> {
+        match self.file(offset) {
+            (Self::Positioned(Positioned { file, len }), start) => Some((file, *len, start)),
+            #[cfg(feature = "mmap")]
+            (Self::Mapped(mapping), start) => Some((mapping.file(), mapping.len() as u64, start)),
+            _ => None,
+        }
+    }
+
     /// Returns the bytes from `offset` to the end of its file, if they are in memory.
     fn rest(&self, offset: u64) -> Option<&[u8]> {
         let (file, offset) = self.file(offset);
@@ -146,28 +175,32 @@ impl FileStorage {
 
     /// Fills `bytes` from `offset` on.
     pub(crate) fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        match self.borrow(offset, bytes.len() as u64) {
-            Some(found) => bytes.copy_from_slice(found?),
-            None => {
-                let read = self.read_some(offset, bytes)?;
-                if read < bytes.len() {
-                    return Err(truncated(offset, bytes.len() as u64, read as u64));
-                }
-            }
+        if !self.reads_faster(offset, bytes.len() as u64)
+            && let Some(found) = self.borrow(offset, bytes.len() as u64)
+        {
+            bytes.copy_from_slice(found?);
+            return Ok(());
         }
-        Ok(())
+        let needed = bytes.len() as u64;
+        threads::fill(bytes, &|start, part| {
+            let read = self.read_some(offset.saturating_add(start as u64), part)?;
+            match read == part.len() {
+                true => Ok(()),
+                false => Err(truncated(offset, needed, (start + read) as u64)),
+            }
+        })
     }
 
     /// Fills as much of `bytes` as the file has from `offset` on, and returns how many bytes that is.
     pub(crate) fn read_some(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        if let Some(rest) = self.rest(offset) {
+        let Some((file, len, start)) = self.positions(offset) else {
+            let rest = self.rest(offset).unwrap_or_default();
             let now = rest.len().min(bytes.len());
             bytes[..now].copy_from_slice(&rest[..now]);
             return Ok(now);
-        }
-        let (Self::Positioned(Positioned { file, len }), start) = self.file(offset) else { return Ok(0) };
+        };
         // Systems refuse offsets from 2^63 on with errors of their own.
-        if start >= *len {
+        if start >= len {
             return Ok(0);
         }
         let mut filled = 0;

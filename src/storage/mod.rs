@@ -2,6 +2,7 @@
 //!
 //! Storage knows ranges of bytes. It does not know formats, dtypes or serde.
 
+mod allocate;
 mod file;
 mod lock;
 #[cfg(feature = "mmap")]
@@ -17,6 +18,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 
+pub(crate) use allocate::allocate;
 pub use file::FileStorage;
 #[cfg(feature = "shards")]
 pub use file::Joined;
@@ -96,6 +98,11 @@ pub trait Storage<'de>: ReadAt {
 
     /// Returns whether bytes that were borrowed can change, as those of a mapped file can if another process writes to it.
     fn may_change(&self) -> bool {
+        false
+    }
+
+    /// Returns whether reading a range into memory of its own takes less time than a copy of borrowed bytes.
+    fn reads_faster(&self, _range: &Range<u64>) -> bool {
         false
     }
 

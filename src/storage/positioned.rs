@@ -7,14 +7,17 @@ use crate::error::Result;
 #[derive(Debug)]
 pub struct FileReader<'f> {
     storage: &'f FileStorage,
-    /// The bytes last read of a file that is read at positions: headers are close together.
+    /// The bytes last read of a file on disk: headers are close together.
     window: Vec<u8>,
     window_start: u64,
     chunk: Vec<u8>,
 }
 
 /// The size of a read when only a few bytes are asked for.
-const WINDOW: usize = 4096;
+const WINDOW: usize = 512;
+
+/// The largest size of a read of that kind, which is reached if the reads are near to each other.
+const LARGEST_WINDOW: usize = 64 << 10;
 
 /// The size of a chunk of a payload.
 const CHUNK: usize = 1 << 20;
@@ -22,6 +25,13 @@ const CHUNK: usize = 1 << 20;
 impl<'f> FileReader<'f> {
     pub(crate) fn new(storage: &'f FileStorage) -> Self {
         Self { storage, window: Vec::new(), window_start: 0, chunk: Vec::new() }
+    }
+
+    /// Returns the size of the window at `offset`. Windows that follow on one another grow.
+    fn next_window(&self, offset: u64) -> usize {
+        let len = self.window.len();
+        let is_near = offset.checked_sub(self.window_start).is_some_and(|distance| distance <= 2 * len as u64);
+        if is_near && len > 0 { (2 * len).clamp(WINDOW, LARGEST_WINDOW) } else { WINDOW }
     }
 
     fn in_window(&self, offset: u64, len: usize) -> Option<&[u8]> {
@@ -36,11 +46,11 @@ impl ReadAt for FileReader<'_> {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        if bytes.len() > WINDOW || matches!(self.storage.borrow(offset, 0), Some(Ok(_))) {
+        if bytes.len() > WINDOW || !self.storage.is_on_disk(offset) {
             return self.storage.read_at(offset, bytes);
         }
         if self.in_window(offset, bytes.len()).is_none() {
-            self.window.resize(WINDOW, 0);
+            self.window.resize(self.next_window(offset), 0);
             let read = self.storage.read_some(offset, &mut self.window);
             // After an error, the window holds nothing.
             self.window.truncate(*read.as_ref().unwrap_or(&0));
@@ -63,6 +73,10 @@ impl<'f> Storage<'f> for FileReader<'f> {
 
     fn may_change(&self) -> bool {
         self.storage.may_change()
+    }
+
+    fn reads_faster(&self, range: &Range<u64>) -> bool {
+        self.storage.reads_faster(range.start, range.end - range.start)
     }
 
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {

@@ -3,6 +3,8 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
 
+use crate::threads;
+
 /// Owned bytes in a `Vec` of integers as wide as the elements that they will be viewed as.
 ///
 /// The bytes are aligned for those elements, and [`Element::from_buffer`](super::Element::from_buffer) takes the memory
@@ -133,10 +135,7 @@ fn append<B: Pod>(elements: &mut Vec<B>, len: usize, bytes: &[u8], expected: usi
     }
     grow(elements, bytes.len().div_ceil(size), expected.div_ceil(size));
     let (whole, cut) = bytes.split_at(bytes.len() - bytes.len() % size);
-    match bytemuck::try_cast_slice(whole) {
-        Ok(aligned) => elements.extend_from_slice(aligned),
-        Err(_) => elements.extend(whole.chunks_exact(size).map(bytemuck::pod_read_unaligned::<B>)),
-    }
+    threads::append(elements, whole);
     if !cut.is_empty() {
         let mut last = B::zeroed();
         bytemuck::bytes_of_mut(&mut last)[..cut.len()].copy_from_slice(cut);

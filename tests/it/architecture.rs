@@ -12,17 +12,18 @@ use crate::support::root;
 /// files that have a row of their own.
 const LAYERS: &[(&str, &[&str])] = &[
     // Tensors. No I/O, no serde, no formats.
-    ("tensor", &[]),
+    ("threads", &[]),
+    ("tensor", &["threads"]),
     ("cast", &["tensor", "error"]),
     ("error", &["tensor"]),
     ("limits", &[]),
     ("digest", &["tensor"]),
     ("stats", &["tensor", "cast"]),
     // Bytes in files, and values as named tensors. Neither knows formats or serde.
-    ("storage", &["tensor", "error"]),
+    ("storage", &["tensor", "error", "threads"]),
     ("model", &["tensor", "cast", "error"]),
     // The parts that formats share, and finding tensors by name or position.
-    ("record", &["tensor", "error", "limits", "storage", "model"]),
+    ("record", &["tensor", "error", "limits", "storage", "model", "threads"]),
     ("find", &["tensor", "error", "limits", "storage", "model", "record"]),
     // The bridge to serde, and arrays.
     ("serde", &["tensor", "cast", "error", "limits", "model", "record", "find"]),
@@ -38,7 +39,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "lib",
         &[
             "array", "cast", "digest", "error", "file", "find", "format", "limits", "model", "private", "record",
-            "serde", "stats", "storage", "tensor", "view",
+            "serde", "stats", "storage", "tensor", "threads", "view",
         ],
     ),
 ];

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::index::{EXTENSION, MAX_BYTES, ShardIndex, TOTAL, malformed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{TensorRecord, TensorSink, Tensors};
-use crate::record::{Encode, Names, Output, Plan};
+use crate::record::{Encode, Names, Plan};
 use crate::storage::{Staged, Step};
 
 /// The plan of all tensors, and the shard of each.
@@ -112,7 +112,7 @@ fn save_in_steps(
     let mut staged = Vec::with_capacity(names.len());
     for (shard, (name, plan)) in names.iter().zip(&plans).enumerate() {
         let own = Shard { tensors, shard_of: &split.shard_of, shard };
-        let fill = |file: &mut fs::File| plan.write(&own, Output::stream(file, plan.file_bytes())).map(drop);
+        let fill = |file: &mut fs::File| plan.write_file(&own, file);
         let like = old.names.get(shard).or(old.names.last()).map(|name| path.with_file_name(name));
         staged.push(Staged::new(&path.with_file_name(name), like.as_deref(), fill)?);
     }

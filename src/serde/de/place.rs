@@ -93,7 +93,7 @@ impl<'de> Deserializer<'de> {
         self.last = Some(at);
         let info = self.reader.info(at).clone();
         check_row_major(&info)?;
-        let payload = self.reader.payload(at)?;
+        let payload = self.reader.payload(at, false)?;
         Loaded::new(info, payload)
     }
 

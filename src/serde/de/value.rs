@@ -71,7 +71,7 @@ impl<'a, 'de> Value<'a, 'de> {
 impl<'de> Deserializer<'de> {
     /// Gives the payload of a tensor as bytes in one run.
     pub(super) fn payload<'a>(&mut self, at: usize) -> Result<Answer<'a, 'de>> {
-        Ok(match self.reader.payload(at)? {
+        Ok(match self.reader.payload(at, false)? {
             Payload::Borrowed(bytes) => Answer::BorrowedBytes(bytes),
             Payload::Owned(buffer) => Answer::ByteBuf(buffer.into_vec_u8()),
         })

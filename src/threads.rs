@@ -1,0 +1,166 @@
+//! Copies with several threads.
+//!
+//! Memory that a program touches for the first time costs several times as much as the copy into it, because the system
+//! clears each page. Several threads do that at once.
+#![expect(unsafe_code, reason = "zeroing memory before it is copied into would touch it twice")]
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use bytemuck::Pod;
+
+/// The fewest bytes that are worth a thread of their own.
+const WORTH_A_THREAD: usize = 1 << 20;
+
+/// The most threads that are used unless more are asked for. Memory is not faster with more.
+const DEFAULT_MOST: usize = 8;
+
+/// The most threads, or 0 if that is not known yet.
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets the most threads that large tensors are copied and read with, in the whole process. With 1, no thread is started.
+///
+/// The default is the environment variable `TENSORFILE_THREADS`, or else the number of processors, up to 8. The bytes are
+/// the same with any number.
+///
+/// ```
+/// tensorfile::set_max_threads(1);
+/// assert_eq!(tensorfile::max_threads(), 1);
+/// ```
+///
+/// # Panics
+///
+/// If `threads` is 0.
+pub fn set_max_threads(threads: usize) {
+    assert!(threads > 0, "at least one thread is needed");
+    MOST.store(threads, Ordering::Relaxed);
+}
+
+/// Returns the most threads that large tensors are copied and read with; see [`set_max_threads`].
+#[must_use]
+pub fn max_threads() -> usize {
+    match MOST.load(Ordering::Relaxed) {
+        0 => {
+            let most = default_most();
+            MOST.store(most, Ordering::Relaxed);
+            most
+        }
+        most => most,
+    }
+}
+
+fn default_most() -> usize {
+    let set = std::env::var("TENSORFILE_THREADS").ok().and_then(|threads| threads.parse().ok());
+    let processors = || thread::available_parallelism().map_or(1, |found| found.get().min(DEFAULT_MOST));
+    set.filter(|threads| *threads > 0).unwrap_or_else(processors)
+}
+
+/// Appends numbers, given as the bytes that they have in memory. There must be a whole number of them.
+pub(crate) fn append<B: Pod>(numbers: &mut Vec<B>, bytes: &[u8]) {
+    let more = bytes.len() / size_of::<B>();
+    assert_eq!(more * size_of::<B>(), bytes.len(), "a whole number of elements");
+    numbers.reserve(more);
+    let room = numbers.spare_capacity_mut()[..more].as_mut_ptr();
+    // SAFETY: this is all memory of `more` elements, and any byte of it may be uninitialized.
+    let room = unsafe { std::slice::from_raw_parts_mut(room.cast::<MaybeUninit<u8>>(), bytes.len()) };
+    match part_len(bytes.len()) {
+        len if len >= bytes.len() => copy(room, bytes),
+        len => for_each(room.chunks_mut(len).zip(bytes.chunks(len)), &|(room, bytes)| copy(room, bytes)),
+    }
+    // SAFETY: all bytes of the elements were copied, and any bytes are a `Pod`.
+    unsafe { numbers.set_len(numbers.len() + more) };
+}
+
+fn copy(room: &mut [MaybeUninit<u8>], bytes: &[u8]) {
+    assert_eq!(room.len(), bytes.len());
+    // SAFETY: both have this length, and one of them is borrowed exclusively.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), room.as_mut_ptr().cast(), bytes.len()) };
+}
+
+/// Fills `bytes` with `read`, which is given the offset of a part and that part. Returns the error of the first part that
+/// failed.
+pub(crate) fn fill<E: Send>(
+    bytes: &mut [u8],
+    read: &(dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    let len = part_len(bytes.len());
+    if len >= bytes.len() {
+        return read(0, bytes);
+    }
+    let failed = Mutex::new(BTreeMap::new());
+    for_each(bytes.chunks_mut(len).enumerate(), &|(number, part)| {
+        if let Err(error) = read(number * len, part) {
+            failed.lock().expect("no thread panics with the lock").insert(number, error);
+        }
+    });
+    let mut failed = failed.into_inner().expect("no thread panics with the lock");
+    failed.pop_first().map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// Returns the length of the parts that `bytes` bytes are split into: all of them, if that is not worth a second thread.
+fn part_len(bytes: usize) -> usize {
+    /// Parts begin at multiples of this, so that two threads rarely touch one page.
+    const PAGE: usize = 4096;
+    let threads = max_threads().min(bytes / WORTH_A_THREAD).max(1);
+    bytes.div_ceil(threads).next_multiple_of(PAGE)
+}
+
+/// Calls `work` with each of several parts, in as many threads.
+fn for_each<I: ExactSizeIterator + Send>(parts: I, work: &(dyn Fn(I::Item) + Sync)) {
+    let others = parts.len() - 1;
+    let parts = Mutex::new(parts);
+    let work = || {
+        // A guard in the condition of a loop would be held in its body.
+        let next = || parts.lock().expect("no thread panics with the lock").next();
+        while let Some(part) = next() {
+            work(part);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..others {
+            // If there is no other thread to be had, this one does it all.
+            let _ = thread::Builder::new().spawn_scoped(scope, &work);
+        }
+        work();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTHS: [usize; 7] = [0, 8, 4096, WORTH_A_THREAD, 2 * WORTH_A_THREAD, 3 * WORTH_A_THREAD + 8, 5 << 20];
+
+    #[test]
+    fn appends_every_byte_once() {
+        let bytes: Vec<u8> = (0..5 << 20).map(|at: usize| (at * 31 >> 3) as u8).collect();
+        for len in LENGTHS {
+            let mut numbers = vec![7_u64];
+            append(&mut numbers, &bytes[..len]);
+            assert_eq!(bytemuck::cast_slice::<_, u8>(&numbers[1..]), &bytes[..len]);
+            assert_eq!(numbers[0], 7);
+            // From an address that is not aligned.
+            let mut numbers = Vec::<u64>::new();
+            append(&mut numbers, &bytes[bytes.len() - len..]);
+            assert_eq!(bytemuck::cast_slice::<_, u8>(&numbers), &bytes[bytes.len() - len..]);
+        }
+    }
+
+    #[test]
+    fn fills_every_part_or_returns_an_error() {
+        for len in LENGTHS {
+            let mut bytes = vec![0_u8; len];
+            let count = |offset: usize, part: &mut [u8]| {
+                part.iter_mut().zip(offset..).for_each(|(byte, at)| *byte = (at % 251) as u8);
+                Ok::<(), usize>(())
+            };
+            fill(&mut bytes, &count).unwrap();
+            assert!(bytes.iter().zip(0..).all(|(byte, at): (_, usize)| usize::from(*byte) == at % 251));
+            let fail = |offset: usize, part: &mut [u8]| if offset + part.len() == len { Err(offset) } else { Ok(()) };
+            assert!(fill(&mut bytes, &fail).is_err(), "{len}");
+        }
+    }
+}
