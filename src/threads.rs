@@ -58,6 +58,15 @@ fn default_most() -> usize {
     set.filter(|threads| *threads > 0).unwrap_or_else(processors)
 }
 
+/// Appends bytes.
+#[inline]
+pub(crate) fn extend(to: &mut Vec<u8>, bytes: &[u8]) {
+    match bytes.len() {
+        0..WORTH_A_THREAD => to.extend_from_slice(bytes),
+        _ => append(to, bytes),
+    }
+}
+
 /// Appends numbers, given as the bytes that they have in memory. There must be a whole number of them.
 pub(crate) fn append<B: Pod>(numbers: &mut Vec<B>, bytes: &[u8]) {
     let more = bytes.len() / size_of::<B>();

@@ -15,9 +15,7 @@ use crate::tensor::TensorInfo;
 /// A tensor of a file: its header, and the range of its payload.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The name in the file, or the position once it was asked for.
-    name: OnceLock<Box<str>>,
-    has_name: bool,
+    name: Option<Box<str>>,
     info: TensorInfo,
     range: Range<u64>,
     #[cfg(feature = "npy")]
@@ -30,11 +28,8 @@ impl Entry {
     /// A tensor without a name is called by its position.
     #[must_use]
     pub fn new(name: Option<String>, info: TensorInfo, range: Range<u64>) -> Self {
-        let has_name = name.is_some();
-        let name = name.map(|name| OnceLock::from(name.into_boxed_str())).unwrap_or_default();
         Self {
-            name,
-            has_name,
+            name: name.map(String::into_boxed_str),
             info,
             range,
             #[cfg(feature = "npy")]
@@ -86,15 +81,12 @@ impl Entry {
     }
 
     pub(crate) fn has_name(&self) -> bool {
-        self.has_name
+        self.name.is_some()
     }
 
     /// Returns the name for messages of the tensor at position `number`: `#3` if it has none.
     pub(crate) fn label(&self, number: usize) -> String {
-        match self.name.get() {
-            Some(name) if self.has_name => name.to_string(),
-            _ => format!("#{number}"),
-        }
+        self.name.as_ref().map_or_else(|| format!("#{number}"), Box::to_string)
     }
 
     /// Adds the offset in the file of what is wrong in the payload, unless it is known.
@@ -123,6 +115,8 @@ impl Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     entries: Vec<Entry>,
+    /// The positions by which tensors without names are called, made when the first is asked for.
+    positions: OnceLock<Positions>,
     /// The number of the first entry: the entries before it were dropped.
     start: usize,
     /// The number of entries that begin before the one before them.
@@ -153,10 +147,9 @@ impl Index {
     #[cfg(feature = "shards")]
     pub(crate) fn append(&mut self, other: Self, start: u64) -> Result<()> {
         for (at, mut entry) in other.entries.into_iter().enumerate() {
-            let name = entry.name.into_inner().unwrap_or_else(|| at.to_string().into_boxed_str());
+            let name = entry.name.unwrap_or_else(|| at.to_string().into_boxed_str());
             // As in one file, a name that is only the position is none.
-            entry.has_name = *name != *self.len().to_string();
-            entry.name = OnceLock::from(name);
+            entry.name = (*name != *self.len().to_string()).then_some(name);
             entry.range = start.saturating_add(entry.range.start)..start.saturating_add(entry.range.end);
             self.push(entry)?;
         }
@@ -181,11 +174,14 @@ impl Index {
         self.backwards += usize::from(self.entries.last().is_some_and(|before| before.range.start > offset));
         self.entries.push(entry);
         self.sorted = OnceLock::new();
+        if let Some(positions) = self.positions.get_mut() {
+            positions.push(at);
+        }
         if self.names_may_repeat {
             self.push_repeatable(at);
             return Ok(());
         }
-        match self.entries[at].has_name {
+        match self.entries[at].has_name() {
             true => self.add_name(at).map_err(|error| error.at(offset)),
             false => Ok(()),
         }
@@ -193,9 +189,9 @@ impl Index {
 
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
     fn push_repeatable(&mut self, at: usize) {
-        let is_known = match self.entries[at].has_name {
-            true => self.add_name(at).is_err() || self.find_unnamed(self.name(at)).is_some(),
-            false => !self.by_name.is_empty() && self.find_named(self.name(at)).is_some(),
+        let is_known = match self.entries[at].name.clone() {
+            Some(name) => self.add_name(at).is_err() || self.find_unnamed(&name).is_some(),
+            None => !self.by_name.is_empty() && self.find_named(&at.to_string()).is_some(),
         };
         if is_known {
             self.repeated.push(at);
@@ -203,9 +199,10 @@ impl Index {
     }
 
     fn add_name(&mut self, at: usize) -> Result<()> {
-        let hash = |at: &usize| self.hasher.hash_one(name_of(&self.entries, *at));
-        let name = name_of(&self.entries, at);
-        let same = |other: &usize| name_of(&self.entries, *other) == name;
+        let name_of = |at: &usize| self.entries[*at].name.as_deref().expect("only names are in the table");
+        let hash = |at: &usize| self.hasher.hash_one(name_of(at));
+        let name = name_of(&at);
+        let same = |other: &usize| name_of(other) == name;
         match self.by_name.entry(hash(&at), same, hash) {
             hashbrown::hash_table::Entry::Occupied(_) => {
                 Err(Error::new(ErrorKind::DuplicateName { name: name.to_owned() }))
@@ -220,7 +217,7 @@ impl Index {
     /// Checks that no tensor is named like the position of a tensor without a name.
     pub(crate) fn complete(&self) -> Result<()> {
         let is_mixed = !self.names_may_repeat && !self.by_name.is_empty() && self.by_name.len() < self.entries.len();
-        let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.entries[at].has_name);
+        let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.entries[at].has_name());
         match unnamed.map(|at| self.name(at)).find(|name| self.find_named(name).is_some()) {
             Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
             None => Ok(()),
@@ -260,6 +257,7 @@ impl Index {
         self.by_name.clear();
         self.repeated.clear();
         self.sorted = OnceLock::new();
+        self.positions = OnceLock::new();
     }
 
     /// Names the tensors by the list that one more tensor holds.
@@ -278,8 +276,7 @@ impl Index {
         self.repeated.clear();
         self.sorted = OnceLock::new();
         for (at, name) in names.into_iter().enumerate() {
-            self.entries[at].name = OnceLock::from(name.into_boxed_str());
-            self.entries[at].has_name = true;
+            self.entries[at].name = Some(name.into_boxed_str());
             self.add_name(at)?;
         }
         Ok(())
@@ -305,7 +302,8 @@ impl Index {
 
     /// Returns the name, or the position if there is none.
     pub(crate) fn name(&self, at: usize) -> &str {
-        name_of(&self.entries, at)
+        let positions = || self.positions.get_or_init(|| Positions::new(self.entries.len())).get(at);
+        self.entries[at].name.as_deref().unwrap_or_else(positions)
     }
 
     /// Returns the name for messages.
@@ -324,13 +322,13 @@ impl Index {
     }
 
     fn find_named(&self, name: &str) -> Option<usize> {
-        self.by_name.find(self.hasher.hash_one(name), |&at| self.name(at) == name).copied()
+        self.by_name.find(self.hasher.hash_one(name), |&at| self.entries[at].name.as_deref() == Some(name)).copied()
     }
 
     /// A tensor without a name is called by its position.
     fn find_unnamed(&self, name: &str) -> Option<usize> {
         let at: usize = name.parse().ok().filter(|_| is_index(name))?;
-        self.entries.get(at).filter(|entry| !entry.has_name).map(|_| at)
+        self.entries.get(at).filter(|entry| !entry.has_name()).map(|_| at)
     }
 
     fn sorted(&self) -> &Sorted {
@@ -344,8 +342,37 @@ impl Index {
     }
 }
 
-fn name_of(entries: &[Entry], at: usize) -> &str {
-    entries[at].name.get_or_init(|| at.to_string().into_boxed_str())
+/// The numbers from 0 on, as text.
+#[derive(Debug, Clone)]
+struct Positions {
+    /// All digits, one number after the other.
+    digits: String,
+}
+
+impl Positions {
+    /// The numbers below `end`.
+    fn new(end: usize) -> Self {
+        let mut positions = Self { digits: String::new() };
+        (0..end).for_each(|number| positions.push(number));
+        positions
+    }
+
+    fn push(&mut self, number: usize) {
+        self.digits.push_str(itoa::Buffer::new().format(number));
+    }
+
+    fn get(&self, number: usize) -> &str {
+        // The numbers of fewer digits come before.
+        let (mut first, mut len, mut start) = (0, 1, 0);
+        let mut next = 10;
+        while number >= next {
+            start += (next - first) * len;
+            (first, len) = (next, len + 1);
+            next *= 10;
+        }
+        let start = start + (number - first) * len;
+        &self.digits[start..start + len]
+    }
 }
 
 /// The tensors of an [`Index`] that have not been read.
@@ -479,6 +506,18 @@ mod tests {
         unread.mark_read(&index, 2);
         assert_eq!(unread.first_under(&index, Some("a")), None);
         assert_eq!(unread.first_under(&index, Some("b")), Some(0));
+    }
+
+    #[test]
+    fn positions_are_numbers_in_decimal() {
+        let positions = Positions::new(1201);
+        (0..1201).for_each(|number| assert_eq!(positions.get(number), number.to_string()));
+    }
+
+    #[test]
+    fn an_entry_is_small() {
+        // Entries of a large index take most of the memory for it.
+        assert!(size_of::<Entry>() <= 112, "{} bytes", size_of::<Entry>());
     }
 
     #[test]

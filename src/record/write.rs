@@ -309,7 +309,7 @@ impl Write for Output<'_> {
                 return to.write_all(bytes);
             }
         }
-        threads::append(&mut self.buffer, bytes);
+        threads::extend(&mut self.buffer, bytes);
         Ok(())
     }
 

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use smallvec::SmallVec;
-
 use super::{Dtype, Shape};
 
 /// Dtype, shape and layout of a tensor: everything but its elements.
@@ -107,16 +105,22 @@ impl Layout {
     ///
     /// [`InvalidTensor::DimOrder`]: `order` is not a permutation of its indices.
     pub fn from_dim_order(order: &[u8]) -> Result<Self, InvalidTensor> {
-        let order = DimOrder::new(order)?;
-        Ok(if order.is_row_major() { Self::RowMajor } else { Self::DimOrder(order) })
+        if is_row_major(order) {
+            return Ok(Self::RowMajor);
+        }
+        DimOrder::new(order).map(Self::DimOrder)
     }
+}
+
+fn is_row_major(order: &[u8]) -> bool {
+    order.iter().enumerate().all(|(at, dim)| at == usize::from(*dim))
 }
 
 /// The dims from outermost to innermost in memory: a permutation of `0..rank`.
 ///
 /// `[0, 2, 3, 1]` is an NCHW tensor in NHWC memory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct DimOrder(SmallVec<[u8; 8]>);
+pub struct DimOrder(Box<[u8]>);
 
 impl DimOrder {
     /// Creates a dim order from a permutation.
@@ -131,7 +135,7 @@ impl DimOrder {
                 return Err(InvalidTensor::DimOrder { order: order.to_vec() });
             }
         }
-        Ok(Self(SmallVec::from_slice(order)))
+        Ok(Self(order.into()))
     }
 
     /// Returns the dims, outermost in memory first.
@@ -143,7 +147,7 @@ impl DimOrder {
     /// Returns `true` if the order is 0, 1, 2, ….
     #[must_use]
     pub fn is_row_major(&self) -> bool {
-        self.0.iter().enumerate().all(|(at, &dim)| at == usize::from(dim))
+        is_row_major(&self.0)
     }
 
     /// Returns the strides, in elements, of a dense tensor in this order.
