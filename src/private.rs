@@ -7,7 +7,7 @@ pub use crate::model::{Adapt, Adaptable, FieldDef, Node, Sink, Source, StructDef
 pub use crate::serde::{deserialize_load, serialize_store};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::Store;
+use crate::model::{Store, TensorFile};
 
 /// A closure that is called with the number and the attributes of a field, and a source at its value.
 pub type EachField<'x, 'de> =
@@ -64,6 +64,25 @@ pub fn incomplete(node: &Node) -> Error {
 
 /// Fails to compile if an attribute that needs an array is on another type.
 pub const fn check_adaptable<T: Adaptable + ?Sized>() {}
+
+/// Fails to compile if a flattened field is a tensor, whose name would be lost.
+#[track_caller]
+pub const fn check_flattened<T: TensorFile + ?Sized>() {
+    assert!(
+        !T::IS_TENSOR,
+        "`flatten` needs a struct, map, list or tuple; this field is one tensor, which needs its name in the file"
+    );
+}
+
+/// Fails to compile if `shape` has another number of dims than the arrays of a field.
+#[track_caller]
+pub const fn check_rank<T: TensorFile + ?Sized>(dims: usize) {
+    let rank = if dims < 64 { 1 << dims } else { 0 };
+    assert!(
+        T::RANKS & !rank == 0,
+        "`shape` has another number of dims than the array, whose rank is fixed by its type"
+    );
+}
 
 fn def_of(node: &Node) -> &'static StructDef {
     match *node {

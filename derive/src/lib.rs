@@ -47,9 +47,9 @@ use model::Model;
 /// | `alias = "out.weight"` | Adds another name to read the field by. May be repeated. |
 /// | `skip` | Leaves the field out of the file. Reading sets it to `Default::default()`, or to the value of `default`. |
 /// | `default`, `default = "path"` | If the file does not have the field, reading sets it to `Default::default()`, or calls a function. |
-/// | `flatten` | Names the tensors of the field as if they were fields of this struct. |
+/// | `flatten` | Names the tensors of a struct, map, list or tuple as if they were fields of this struct. One array cannot be flattened. |
 /// | `cast` | Reads elements of other numeric dtypes and converts them. |
-/// | `shape = [64, _]` | Sets the dims of the array: numbers, constants, or `_` for any size. |
+/// | `shape = [64, _]` | Sets the dims of the array: numbers, constants, or `_` for any size. As many as the rank of its type. |
 /// | `transpose` | The file holds the array with its dims reversed. |
 /// | `tied = "embed.weight"` | The field equals the tensor of that name, which is the full name in the file. Formats that can share bytes, such as `ptd`, store them once. Writing a field that differs is an error. |
 // `serde` is registered so that its attributes get here and can be refused with advice.

@@ -14,6 +14,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 impl<T: TensorFile> TensorFile for Option<T> {
     const NODE: Node = Node::Option(node_of::<T>);
+    const IS_TENSOR: bool = T::IS_TENSOR;
+    const RANKS: u64 = T::RANKS;
 }
 
 impl<T: Store> Store for Option<T> {
@@ -33,6 +35,14 @@ impl<'de, T: FromTensors<'de>> FromTensors<'de> for Option<T> {
     }
 }
 
+/// Returns the ranks of a container: those of its items, if it is not a tensor itself.
+const fn ranks_of<T: TensorFile>(container: Node) -> u64 {
+    match container {
+        Node::Tensor(_) => container.ranks(),
+        _ => T::RANKS,
+    }
+}
+
 /// A list of numbers is one tensor of rank 1; a list of anything else has numbered items.
 const fn list_node<T: TensorFile>() -> Node {
     match T::NUMBER {
@@ -43,6 +53,7 @@ const fn list_node<T: TensorFile>() -> Node {
 
 impl<T: TensorFile> TensorFile for Vec<T> {
     const NODE: Node = list_node::<T>();
+    const RANKS: u64 = ranks_of::<T>(Self::NODE);
 }
 
 impl<T: Store> Store for Vec<T> {
@@ -59,6 +70,7 @@ impl<'de, T: FromTensors<'de>> FromTensors<'de> for Vec<T> {
 
 impl<T: TensorFile> TensorFile for [T] {
     const NODE: Node = list_node::<T>();
+    const RANKS: u64 = ranks_of::<T>(Self::NODE);
 }
 
 impl<T: Store> Store for [T] {
@@ -72,6 +84,7 @@ impl<T: TensorFile, const N: usize> TensorFile for [T; N] {
         Some(dtype) => Node::Tensor(TensorSpec::dense(dtype, Some(&[Some(N)]))),
         None => Node::Array(node_of::<T>, N),
     };
+    const RANKS: u64 = ranks_of::<T>(Self::NODE);
 }
 
 impl<T: Store, const N: usize> Store for [T; N] {
@@ -97,6 +110,8 @@ macro_rules! pointers {
     ($($pointer:ident),*) => {$(
         impl<T: TensorFile + ?Sized> TensorFile for $pointer<T> {
             const NODE: Node = T::NODE;
+            const IS_TENSOR: bool = T::IS_TENSOR;
+            const RANKS: u64 = T::RANKS;
         }
 
         impl<T: Store + ?Sized> Store for $pointer<T> {
@@ -119,6 +134,8 @@ pointers!(Box, Rc, Arc);
 
 impl<T: TensorFile + ?Sized> TensorFile for &T {
     const NODE: Node = T::NODE;
+    const IS_TENSOR: bool = T::IS_TENSOR;
+    const RANKS: u64 = T::RANKS;
 }
 
 impl<T: Store + ?Sized> Store for &T {
@@ -129,6 +146,8 @@ impl<T: Store + ?Sized> Store for &T {
 
 impl<T: TensorFile + ToOwned + ?Sized> TensorFile for Cow<'_, T> {
     const NODE: Node = T::NODE;
+    const IS_TENSOR: bool = T::IS_TENSOR;
+    const RANKS: u64 = T::RANKS;
 }
 
 impl<T: Store + ToOwned + ?Sized> Store for Cow<'_, T> {
@@ -195,6 +214,7 @@ macro_rules! maps {
     ($($map:ident <K: $key:ident $(+ $more:ident)*, T $(, $hasher:ident)?> by $this:ident => $entries:expr;)*) => {$(
         impl<K: MapKey $(+ $more)* + $key, T: TensorFile $(, $hasher: BuildHasher)?> TensorFile for $map<K, T $(, $hasher)?> {
             const NODE: Node = Node::Map(node_of::<T>);
+            const RANKS: u64 = T::RANKS;
         }
 
         impl<K: MapKey $(+ $more)* + $key, T: Store $(, $hasher: BuildHasher)?> Store for $map<K, T $(, $hasher)?> {
@@ -251,6 +271,7 @@ macro_rules! tuples {
     ($($len:literal: $($item:ident $at:tt),*;)*) => {$(
         impl<$($item: TensorFile),*> TensorFile for ($($item,)*) {
             const NODE: Node = Node::Tuple(&[$(node_of::<$item>),*]);
+            const RANKS: u64 = $($item::RANKS)|*;
         }
 
         impl<$($item: Store),*> Store for ($($item,)*) {

@@ -93,6 +93,14 @@ impl Node {
         }
     }
 
+    /// Returns the rank of a tensor as one bit, if the type fixes it. No bit is set for all else.
+    pub(crate) const fn ranks(&self) -> u64 {
+        match self {
+            Self::Tensor(spec) => spec.ranks(),
+            _ => 0,
+        }
+    }
+
     /// Returns the node without `Option`s and newtypes around it.
     pub(crate) fn inner(self) -> Self {
         match self {

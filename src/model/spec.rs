@@ -100,6 +100,14 @@ impl TensorSpec {
         Self { dtype: Some(dtype), dims: None, layout: LayoutSpec::Coo, adapt: Adapt::NONE, is_owned: false }
     }
 
+    /// Returns the rank as one bit, if it is fixed; no static rank is above 63.
+    pub(crate) const fn ranks(&self) -> u64 {
+        match self.dims {
+            Some(dims) if dims.len() < 64 => 1 << dims.len(),
+            _ => 0,
+        }
+    }
+
     /// Returns the spec for a field with the given attributes.
     #[must_use]
     pub const fn adapted(self, adapt: &Adapt) -> Self {

@@ -70,6 +70,17 @@ pub trait TensorFile: Store {
     #[doc(hidden)]
     const NUMBER: Option<crate::tensor::Dtype> = None;
 
+    /// The type is one tensor, or an option of one, which cannot be flattened.
+    ///
+    /// A constant next to `NODE`, because functions in a node cannot be called before the program runs.
+    #[doc(hidden)]
+    const IS_TENSOR: bool = matches!(Self::NODE, Node::Tensor(_));
+
+    /// The ranks that the type fixes, of the array that it is or of all arrays in a container: bit 2 is set for an
+    /// `Array2` and for a list of them.
+    #[doc(hidden)]
+    const RANKS: u64 = Self::NODE.ranks();
+
     /// Returns the names, dtypes and shapes that values of this type have, as far as the type determines them.
     #[must_use]
     fn schema() -> Schema {

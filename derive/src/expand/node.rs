@@ -1,5 +1,6 @@
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+use syn::Ident;
 
 use super::env::Env;
 use crate::model::{Field, Model, Style};
@@ -13,16 +14,63 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     let header = env.writing.header(&quote!(#krate::TensorFile));
     let questions = questions(env, model);
     let adapted = model.stored().filter(|field| field.is_adapted()).map(|field| field.ty);
+    // `cargo check` evaluates constants that stand alone, but not those of impls.
+    let stands_alone = |field: &&Field<'_>| model.generics.params.is_empty() && !field.is_recursive;
+    let (alone, inside): (Vec<_>, Vec<_>) = model.stored().partition(stands_alone);
+    let alone = alone.into_iter().flat_map(|field| assertions(env, field));
+    let inside = inside.into_iter().flat_map(|field| assertions(env, field));
+    let is_tensor = is_tensor(env, model);
     let node = node(env, model);
     quote! {
+        #(const _: () = #alone;)*
         #header {
             const NODE: #private::Node = {
                 #questions
                 #(#private::check_adaptable::<#adapted>();)*
+                #(#inside;)*
                 #node
             };
+            #is_tensor
         }
     }
+}
+
+/// Returns constant expressions that cannot be evaluated if an attribute contradicts the type of its field.
+fn assertions(env: &Env, field: &Field<'_>) -> Vec<TokenStream> {
+    let ty = field.ty;
+    // The compiler points at the attribute if all of the path is there.
+    let at = |key: &Ident| {
+        let span = Span::call_site().located_at(key.span());
+        (span, spanned(&env.private, span))
+    };
+    let flatten = field.attrs.flatten.as_ref().map(|flatten| {
+        let (span, private) = at(&flatten.key);
+        quote_spanned!(span=> #private::check_flattened::<#ty>())
+    });
+    let shape = field.attrs.shape.as_ref().map(|shape| {
+        let ((span, private), dims) = (at(&shape.key), shape.value.len());
+        quote_spanned!(span=> #private::check_rank::<#ty>(#dims))
+    });
+    flatten.into_iter().chain(shape).collect()
+}
+
+fn spanned(tokens: &TokenStream, span: Span) -> TokenStream {
+    let spanned = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    tokens.clone().into_iter().map(spanned).collect()
+}
+
+/// Returns `IS_TENSOR`: that of the field of a newtype. A struct is none, also if it is flattened into itself.
+fn is_tensor(env: &Env, model: &Model<'_>) -> TokenStream {
+    let (krate, field) = (&env.krate, model.fields.first());
+    let is_newtype = model.style == Style::Newtype && model.attrs.prefix.is_none();
+    let value = match field.filter(|field| is_newtype && !field.is_recursive) {
+        Some(Field { ty, .. }) => quote!(<#ty as #krate::TensorFile>::IS_TENSOR),
+        None => quote!(false),
+    };
+    quote!(const IS_TENSOR: bool = #value;)
 }
 
 /// Returns statements that fail to compile if a field cannot be in the struct.

@@ -52,3 +52,41 @@ fn ones() -> ndarray::Array3<f32> {
 #[derive(TensorFile)]
 #[tensor(prefix = "scale", allow_unknown)]
 struct Scale(#[tensor(shape = [])] ndarray::Array0<f32>);
+
+#[derive(TensorFile)]
+pub struct Flattened<T, M> {
+    #[tensor(flatten)]
+    body: T,
+    #[tensor(flatten)]
+    layers: Vec<Array2<f32>>,
+    #[tensor(flatten)]
+    pair: (Array1<f32>, Array1<f32>),
+    #[tensor(flatten)]
+    others: M,
+    #[tensor(flatten)]
+    newtype: Option<Box<Layers>>,
+}
+
+#[derive(TensorFile)]
+struct Layers(Vec<Array2<f32>>);
+
+pub type Checked = Flattened<Linear, std::collections::BTreeMap<String, tensorfile::Tensor>>;
+const _: tensorfile::Node = <Checked as TensorFile>::NODE;
+
+#[derive(TensorFile)]
+pub struct Shaped<A, D> {
+    #[tensor(shape = [3, 4, 5])]
+    any_rank: ndarray::ArrayD<f32>,
+    #[tensor(shape = [3, 4])]
+    parameter: A,
+    #[tensor(shape = [3, 4], cast)]
+    list: Option<Vec<Box<D>>>,
+    #[tensor(shape = [3])]
+    numbers: Vec<f32>,
+    #[tensor(shape = [3])]
+    items: Vec<Array1<f32>>,
+    #[tensor(shape = [])]
+    number: f32,
+}
+
+const _: tensorfile::Node = <Shaped<Array2<f32>, ndarray::ArrayD<f32>> as TensorFile>::NODE;

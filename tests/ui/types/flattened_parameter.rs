@@ -1,0 +1,12 @@
+use ndarray::Array1;
+use tensorfile::TensorFile;
+
+#[derive(TensorFile)]
+struct Model<T> {
+    #[tensor(flatten)]
+    body: T,
+}
+
+const _: tensorfile::Node = <Model<Array1<f32>> as TensorFile>::NODE;
+
+fn main() {}
