@@ -34,12 +34,45 @@ impl CollectionDigester {
     #[must_use]
     pub fn finish(mut self) -> Digest {
         self.0.sort_unstable();
+        let mut sorted = SortedDigester::new(self.0.len());
+        self.0.iter().for_each(|(name, digest)| sorted.add(name, *digest));
+        sorted.finish()
+    }
+}
+
+/// Computes the digest of a collection whose tensors are added in order, so that none of them has to be held.
+///
+/// ```
+/// use tensorfile::digest::{CollectionDigester, Digest, SortedDigester};
+///
+/// let (a, b) = (Digest([1; 32]), Digest([2; 32]));
+/// let mut sorted = SortedDigester::new(2);
+/// sorted.add("bias", a);
+/// sorted.add("weight", b);
+/// assert_eq!(sorted.finish(), CollectionDigester::from_iter([("weight", b), ("bias", a)]).finish());
+/// ```
+#[derive(Debug, Clone)]
+pub struct SortedDigester(blake3::Hasher);
+
+impl SortedDigester {
+    /// Creates a digester for a number of tensors.
+    #[must_use]
+    pub fn new(tensors: usize) -> Self {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(MAGIC).update(b"collection\0").update(&(self.0.len() as u64).to_le_bytes());
-        for (name, digest) in &self.0 {
-            hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes()).update(&digest.0);
-        }
-        hasher.finalize().into()
+        hasher.update(MAGIC).update(b"collection\0").update(&(tensors as u64).to_le_bytes());
+        Self(hasher)
+    }
+
+    /// Adds the next tensor in the order of the bytes of names, or of digests for tensors of one name.
+    pub fn add(&mut self, name: &str, digest: Digest) {
+        self.0.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes()).update(&digest.0);
+    }
+
+    /// Returns the digest of all tensors. It is that of [`CollectionDigester`] if they were added in order, and as many as
+    /// was said.
+    #[must_use]
+    pub fn finish(self) -> Digest {
+        self.0.finalize().into()
     }
 }
 

@@ -46,7 +46,7 @@ mod tensor;
 use std::fmt;
 use std::str::FromStr;
 
-pub use collection::CollectionDigester;
+pub use collection::{CollectionDigester, SortedDigester};
 pub use tensor::TensorDigester;
 
 /// The start of all hashed bytes.

@@ -149,8 +149,21 @@ impl File {
     }
 
     /// Returns the tensors in the order of the file. No payload is read.
-    pub fn tensors(&self) -> impl ExactSizeIterator<Item = FileTensor<'_>> {
+    pub fn tensors(&self) -> impl ExactSizeIterator<Item = FileTensor<'_>> + Clone {
         (0..self.len()).map(|at| FileTensor::new(self, at))
+    }
+
+    /// Returns the tensor at a position in the file, from 0. No payload is read.
+    #[must_use]
+    pub fn nth(&self, position: usize) -> Option<FileTensor<'_>> {
+        (position < self.len()).then(|| FileTensor::new(self, position))
+    }
+
+    /// Returns the position of the tensor with a name. The name of a tensor without one is its position, such as `3`. If
+    /// several have the name, as in `.ten`, it is the position of the first.
+    #[must_use]
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.index.position(name)
     }
 
     /// Returns the tensor with a name, or at a position: `#3`, and `3` for tensors without names.

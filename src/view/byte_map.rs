@@ -44,7 +44,12 @@ impl ByteMap {
     #[must_use]
     pub fn of_file(file: &File) -> Self {
         if file.shards().is_empty() {
-            return Self::new(file.tensors().map(|tensor| tensor.range()), file.file_bytes());
+            let payloads = || file.tensors().map(|tensor| tensor.range()).filter(|payload| !payload.is_empty());
+            // There may be millions of them, mostly in the order of the file.
+            return match payloads().is_sorted_by_key(|payload| (payload.start, payload.end)) {
+                true => Self::in_order(payloads(), file.file_bytes()),
+                false => Self::new(payloads(), file.file_bytes()),
+            };
         }
         // Offsets count from the start of each shard.
         let mut shards: HashMap<_, Vec<Range<u64>>> = HashMap::new();
@@ -65,13 +70,19 @@ impl ByteMap {
     pub fn new(payloads: impl IntoIterator<Item = Range<u64>>, file_bytes: u64) -> Self {
         let mut payloads: Vec<Range<u64>> = payloads.into_iter().filter(|payload| !payload.is_empty()).collect();
         payloads.sort_unstable_by_key(|payload| (payload.start, payload.end));
-        let Some(first) = payloads.first() else { return Self { before: file_bytes, ..Self::default() } };
+        Self::in_order(payloads, file_bytes)
+    }
 
-        let mut map = Self { before: first.start, ..Self::default() };
-        let offsets = payloads.iter().fold(0, |offsets, payload| offsets | payload.start);
-        map.alignment = 1_u64.checked_shl(offsets.trailing_zeros());
-        let mut end = first.start;
+    /// Counts the bytes around payloads that are not empty, in the order of their offsets.
+    fn in_order(payloads: impl IntoIterator<Item = Range<u64>>, file_bytes: u64) -> Self {
+        let mut payloads = payloads.into_iter().peekable();
+        let Some(start) = payloads.peek().map(|first| first.start) else {
+            return Self { before: file_bytes, ..Self::default() };
+        };
+        let mut map = Self { before: start, ..Self::default() };
+        let (mut end, mut offsets) = (start, 0);
         for payload in payloads {
+            offsets |= payload.start;
             if let Some(gap) = payload.start.checked_sub(end).filter(|gap| *gap > 0) {
                 map.between += gap;
                 map.gaps += 1;
@@ -82,6 +93,7 @@ impl ByteMap {
             map.shared = map.shared.saturating_add(payload.end - payload.start - new);
             end = end.max(payload.end);
         }
+        map.alignment = 1_u64.checked_shl(offsets.trailing_zeros());
         map.after = file_bytes.saturating_sub(end);
         map
     }
