@@ -8,34 +8,80 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-use tensorfile::digest::{CollectionDigester, TensorDigester};
-use tensorfile::{Digest, Error, File, TensorData};
+use tensorfile::digest::{SortedDigester, TensorDigester};
+use tensorfile::{Digest, Error, File, FileTensor, TensorData};
 
 use crate::args::{display_name, read};
 use crate::exit::{At, Failure, Outcome};
 use crate::output::{Progress, Stdout, escape};
 use crate::pieces::Pieces;
 
-/// Returns the digest of each tensor with its name, or with its position if the file has no names.
-pub fn of_tensors<'f>(file: &'f File, path: &Path) -> Outcome<Vec<(&'f str, Digest)>> {
-    let mut progress = Progress::bytes(file.tensors().map(|tensor| tensor.payload_bytes()).sum());
-    let mut digests = Vec::with_capacity(file.len());
-    for tensor in file.tensors() {
+/// Reads the tensors of a file and computes their digests.
+pub struct Digester<'f> {
+    file: &'f File,
+    path: &'f Path,
+    progress: Progress,
+}
+
+impl<'f> Digester<'f> {
+    /// Starts with the file at `path`, for messages.
+    pub fn new(file: &'f File, path: &'f Path) -> Self {
+        let progress = Progress::bytes(file.tensors().map(|tensor| tensor.payload_bytes()).sum());
+        Self { file, path, progress }
+    }
+
+    /// Returns the digest of each tensor with its name, or with its position if the file has no names.
+    pub fn tensors(mut self) -> impl Iterator<Item = Outcome<(&'f str, Digest)>> {
+        self.file.tensors().map(move |tensor| Ok((tensor.name(), self.of_tensor(tensor)?)))
+    }
+
+    /// Returns the digest of the file.
+    ///
+    /// It is that of the tensors in the order of their names. They are read in this order, so that their digests need not
+    /// be held.
+    pub fn file(mut self) -> Outcome<Digest> {
+        let by_name = sorted_by_name(self.file);
+        let mut collection = SortedDigester::new(by_name.len());
+        // Names may repeat.
+        for same in by_name.chunk_by(|a, b| name_at(self.file, *a) == name_at(self.file, *b)) {
+            let tensors = same.iter().filter_map(|at| self.file.nth(*at));
+            let mut digests = tensors.map(|tensor| self.of_tensor(tensor)).collect::<Outcome<Vec<_>>>()?;
+            digests.sort_unstable();
+            digests.into_iter().for_each(|digest| collection.add(name_at(self.file, same[0]), digest));
+        }
+        Ok(collection.finish())
+    }
+
+    fn of_tensor(&mut self, tensor: FileTensor<'_>) -> Outcome<Digest> {
         let mut digester = TensorDigester::new(tensor.info());
         let mut pieces = Pieces(|piece: &[u8]| {
             digester.update(piece);
-            progress.advance(piece.len());
+            self.progress.advance(piece.len());
             Ok(())
         });
-        tensor.write_to(&mut pieces).map_err(Error::from).at(path)?;
-        digests.push((tensor.name(), digester.finish().map_err(Error::from).at(path)?));
+        tensor.write_to(&mut pieces).map_err(Error::from).at(self.path)?;
+        digester.finish().map_err(Error::from).at(self.path)
     }
-    Ok(digests)
 }
 
 /// Returns the digest of a file from those of its tensors.
-pub fn of_file(tensors: &[(&str, Digest)]) -> Digest {
-    tensors.iter().copied().collect::<CollectionDigester>().finish()
+pub fn of_file(file: &File, digests: &[Digest]) -> Digest {
+    let mut by_name: Vec<usize> = (0..digests.len()).collect();
+    by_name.sort_unstable_by(|a, b| (name_at(file, *a), digests[*a]).cmp(&(name_at(file, *b), digests[*b])));
+    let mut collection = SortedDigester::new(by_name.len());
+    by_name.into_iter().for_each(|at| collection.add(name_at(file, at), digests[at]));
+    collection.finish()
+}
+
+/// Returns the positions of the tensors in the order of their names.
+fn sorted_by_name(file: &File) -> Vec<usize> {
+    let mut positions: Vec<usize> = (0..file.len()).collect();
+    positions.sort_unstable_by(|a, b| name_at(file, *a).cmp(name_at(file, *b)).then(a.cmp(b)));
+    positions
+}
+
+fn name_at(file: &File, at: usize) -> &str {
+    file.nth(at).map_or("", |tensor| tensor.name())
 }
 
 /// Names with their digests.
@@ -59,19 +105,20 @@ impl Manifest {
     }
 
     /// Returns a message for each tensor that differs from the manifest, is not in it, or is missing.
-    pub fn differences(&self, found: &[(&str, Digest)]) -> Vec<String> {
+    pub fn differences<'f>(&self, found: impl IntoIterator<Item = Outcome<(&'f str, Digest)>>) -> Outcome<Vec<String>> {
         let mut left: HashMap<&str, Digest> = self.0.iter().map(|(name, digest)| (name.as_str(), *digest)).collect();
         let mut differences = Vec::new();
-        for (name, digest) in found {
+        for found in found {
+            let (name, digest) = found?;
             match left.remove(name) {
-                Some(expected) if expected == *digest => {}
+                Some(expected) if expected == digest => {}
                 Some(_) => differences.push(format!("tensor `{name}` differs from the manifest")),
                 None => differences.push(format!("tensor `{name}` is not in the manifest")),
             }
         }
         let missing = self.0.iter().filter(|(name, _)| left.contains_key(name.as_str()));
         differences.extend(missing.map(|(name, _)| format!("missing tensor `{name}`, which is in the manifest")));
-        differences
+        Ok(differences)
     }
 }
 

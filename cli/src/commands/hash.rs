@@ -5,9 +5,9 @@ use serde::Serialize;
 use tensorfile::{Digest, File};
 
 use crate::args::{display_name, format_names, open};
-use crate::digests::{self, Manifest, write_line};
+use crate::digests::{self, Digester, Manifest, write_line};
 use crate::exit::{Failure, Outcome, Verdict, for_each};
-use crate::output::{Stdout, escape};
+use crate::output::{Each, Stdout, escape};
 
 /// Print digests of files, which are equal for equal tensors in any format.
 ///
@@ -67,34 +67,35 @@ impl Hash {
     }
 
     fn digest(&self, path: &Path) -> Outcome<Digest> {
-        Ok(digests::of_file(&digests::of_tensors(&self.open(path)?, display_name(path))?))
+        Digester::new(&self.open(path)?, display_name(path)).file()
     }
 
     fn print_tensors(&self, path: &Path, out: &mut Stdout) -> Outcome {
-        for (name, digest) in digests::of_tensors(&self.open(path)?, display_name(path))? {
+        for tensor in Digester::new(&self.open(path)?, display_name(path)).tensors() {
+            let (name, digest) = tensor?;
             write_line(out, name, digest)?;
         }
         Ok(Verdict::Pass)
     }
 
     fn print_json(&self, out: &mut Stdout) -> Outcome {
-        let mut rows = Vec::new();
-        let outcome = for_each(&self.files, |path| {
-            let file = self.open(path)?;
-            let tensors = digests::of_tensors(&file, display_name(path))?;
-            rows.push(FileRow {
-                file: path.display().to_string(),
-                format: file.format().name,
-                digest: digests::of_file(&tensors),
-                tensors: tensors
-                    .iter()
-                    .map(|(name, digest)| TensorRow { name: (*name).to_owned(), digest: *digest })
-                    .collect(),
-            });
-            Ok(Verdict::Pass)
-        });
-        out.json(&rows)?;
-        outcome
+        out.json_list(|list| {
+            for_each(&self.files, |path| {
+                let file = self.open(path)?;
+                let tensors = Digester::new(&file, display_name(path)).tensors();
+                // The digest of the file comes before those of the tensors.
+                let digests = tensors.map(|tensor| Ok(tensor?.1)).collect::<Outcome<Vec<_>>>()?;
+                let names = file.tensors().map(|tensor| tensor.name());
+                let rows = names.zip(&digests).map(|(name, digest)| TensorRow { name, digest: *digest });
+                list.push(&FileRow {
+                    file: path.display().to_string(),
+                    format: file.format().name,
+                    digest: digests::of_file(&file, &digests),
+                    tensors: Each(rows),
+                })?;
+                Ok(Verdict::Pass)
+            })
+        })?
     }
 
     fn check_files(&self, manifest: &Path, out: &mut Stdout) -> Outcome {
@@ -107,7 +108,7 @@ impl Hash {
 
     fn check_tensors(&self, manifest: &Path, path: &Path, out: &mut Stdout) -> Outcome {
         let manifest = Manifest::read(manifest)?;
-        let differences = manifest.differences(&digests::of_tensors(&self.open(path)?, display_name(path))?);
+        let differences = manifest.differences(Digester::new(&self.open(path)?, display_name(path)).tensors())?;
         let path = display_name(path).display().to_string();
         for difference in &differences {
             writeln!(out, "{}: {}", escape(&path), escape(difference))?;
@@ -120,15 +121,16 @@ impl Hash {
 }
 
 #[derive(Serialize)]
-struct FileRow {
+#[serde(bound(serialize = "Each<I>: Serialize"))]
+struct FileRow<I> {
     file: String,
     format: &'static str,
     digest: Digest,
-    tensors: Vec<TensorRow>,
+    tensors: Each<I>,
 }
 
 #[derive(Serialize)]
-struct TensorRow {
-    name: String,
+struct TensorRow<'f> {
+    name: &'f str,
     digest: Digest,
 }

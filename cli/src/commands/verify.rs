@@ -6,7 +6,7 @@ use tensorfile::view::{ByteMap, SaveReport, is_aligned};
 use tensorfile::{Category, Dtype, Error, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData};
 
 use crate::args::{display_name, format_names, open};
-use crate::digests::{self, Manifest};
+use crate::digests::{Digester, Manifest};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::export::FILE_METADATA;
 use crate::output::numbers::counted;
@@ -134,7 +134,7 @@ impl Verify {
             }
         }
         if let Some(manifest) = manifest {
-            report.problems.extend(manifest.differences(&digests::of_tensors(&file, path)?));
+            report.problems.extend(manifest.differences(Digester::new(&file, path).tensors())?);
         }
         Ok(())
     }

@@ -9,5 +9,5 @@ mod table;
 pub mod tensors;
 
 pub use messages::{Progress, escape, note};
-pub use stdout::{FAINT, HEADER, Stdout};
-pub use table::{Column, Table};
+pub use stdout::{Each, FAINT, HEADER, Stdout};
+pub use table::{Column, Columns, Table};

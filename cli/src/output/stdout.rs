@@ -2,11 +2,23 @@ use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use anstyle::Style;
+use serde::ser::{Serialize, SerializeSeq, Serializer};
+use serde_json::ser::{Compound, PrettyFormatter};
 
 /// The style of column titles and sums.
 pub const HEADER: Style = Style::new().bold();
 /// The style of captions and remarks.
 pub const FAINT: Style = Style::new().dimmed();
+
+/// Items that are serialized as a list, one by one as they are made.
+#[derive(Debug)]
+pub struct Each<I>(pub I);
+
+impl<I: Iterator<Item: Serialize> + Clone> Serialize for Each<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}
 
 /// Buffered standard output.
 ///
@@ -45,9 +57,19 @@ impl Stdout {
     }
 
     /// Writes the value as indented JSON, followed by a newline.
-    pub fn json(&mut self, value: &impl serde::Serialize) -> io::Result<()> {
+    pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut self.stdout, value)?;
         self.stdout.write_all(b"\n")
+    }
+
+    /// Writes a list as indented JSON, followed by a newline, with the items that `fill` pushes.
+    pub fn json_list<T>(&mut self, fill: impl FnOnce(&mut JsonList<'_>) -> T) -> io::Result<T> {
+        let mut serializer = serde_json::Serializer::pretty(&mut self.stdout);
+        let mut list = JsonList(serializer.serialize_seq(None)?);
+        let filled = fill(&mut list);
+        list.0.end()?;
+        self.stdout.write_all(b"\n")?;
+        Ok(filled)
     }
 
     /// Flushes the buffer.
@@ -57,6 +79,16 @@ impl Stdout {
         let (_, rest) = self.stdout.into_parts();
         drop(rest);
         Ok(())
+    }
+}
+
+/// A list that is being written as JSON.
+pub struct JsonList<'a>(Compound<'a, &'a mut BufWriter<StdoutLock<'static>>, PrettyFormatter<'static>>);
+
+impl JsonList<'_> {
+    /// Writes an item.
+    pub fn push(&mut self, item: &impl Serialize) -> io::Result<()> {
+        Ok(self.0.serialize_element(item)?)
     }
 }
 

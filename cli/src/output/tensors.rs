@@ -87,9 +87,9 @@ pub struct Total {
 
 impl Total {
     /// Returns the sums over `tensors`.
-    pub fn of<'f>(tensors: impl IntoIterator<Item = &'f TensorRow<'f>>) -> Self {
+    pub fn of<'f>(tensors: impl IntoIterator<Item = TensorRow<'f>>) -> Self {
         let mut total = Self::default();
-        tensors.into_iter().for_each(|tensor| total.add(tensor));
+        tensors.into_iter().for_each(|tensor| total.add(&tensor));
         total
     }
 

@@ -120,6 +120,22 @@ fn compares_large_tensors_in_pieces() {
     }
 }
 
+/// Tensors of one name are pairs where they have the same position.
+#[test]
+fn compares_repeated_names() {
+    use tensorfile::ten;
+
+    let session = Session::new();
+    let mut file = Vec::new();
+    let mut encoder = ten::Encoder::new(&mut file);
+    for value in [1.0_f32, 2.0] {
+        encoder.encode("x", &ndarray::arr1(&[value])).unwrap();
+    }
+    std::fs::write(session.path("twice.ten"), file).unwrap();
+    let output = session.run(&["diff", "twice.ten", "twice.ten"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "2 tensors equal\n");
+}
+
 #[test]
 fn ignores_memory_order() {
     use tensorfile::{Dtype, Layout, TensorInfo, ptd};

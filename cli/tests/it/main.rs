@@ -14,6 +14,8 @@ mod hash;
 #[cfg(target_os = "linux")]
 mod huge;
 mod info;
+#[cfg(target_os = "linux")]
+mod limits;
 mod ls;
 mod show;
 #[cfg(unix)]

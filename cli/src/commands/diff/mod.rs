@@ -2,7 +2,6 @@ mod compare;
 mod read;
 mod report;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::thread::Scope;
 
@@ -92,7 +91,7 @@ impl Diff {
         let matcher = self.filter.build()?;
         let a = open(&self.a, self.from_a.as_deref())?;
         let b = open(&self.b, self.from_b.as_deref())?;
-        let mut pairs = if self.by_position { by_position(&a, &b) } else { by_name(&a, &b) };
+        let mut pairs = Pairs::new(&a, &b, self.by_position);
         if !pairs.is_empty() && pairs.iter().all(|pair| pair.both().is_none()) {
             self.suggest_by_position(&a, &b);
         }
@@ -138,20 +137,19 @@ impl Diff {
     fn tensor_diffs<'scope, 'f: 'scope>(
         &'scope self,
         scope: &'scope Scope<'scope, '_>,
-        pairs: &[Pair<'f>],
+        pairs: &'scope Pairs<'f>,
     ) -> Outcome<Vec<TensorDiff<'f>>> {
         let [path_a, path_b] = [&self.a, &self.b].map(|path| display_name(path));
-        let (dense_a, dense_b) =
-            pairs.iter().filter(|pair| self.method(pair) == Method::Dense).filter_map(Pair::both).unzip();
+        let dense = || pairs.iter().filter(|pair| self.method(pair) == Method::Dense).filter_map(|pair| pair.both());
         let compared = pairs.iter().filter(|pair| self.method(pair) != Method::None);
         let mut reading = Reading {
-            a: read_ahead(scope, path_a, dense_a),
-            b: read_ahead(scope, path_b, dense_b),
-            progress: Progress::bytes(compared.map(Pair::bytes).sum()),
+            a: read_ahead(scope, path_a, dense().map(|(a, _)| a)),
+            b: read_ahead(scope, path_b, dense().map(|(_, b)| b)),
+            progress: Progress::bytes(compared.map(|pair| pair.bytes()).sum()),
         };
         let mut diffs = Vec::new();
-        for pair in pairs {
-            let values = match (pair.both(), self.method(pair)) {
+        for pair in pairs.iter() {
+            let values = match (pair.both(), self.method(&pair)) {
                 (Some((a, b)), Method::Dense) => Some(self.compare_dense(a, b, &mut reading)?),
                 (Some((a, b)), Method::Sparse) => {
                     reading.progress.advance(usize::try_from(pair.bytes()).unwrap_or(usize::MAX));
@@ -159,7 +157,7 @@ impl Diff {
                 }
                 _ => None,
             };
-            diffs.extend(self.tensor_diff(pair, values));
+            diffs.extend(self.tensor_diff(&pair, values));
             if self.quiet && !diffs.is_empty() {
                 break;
             }
@@ -183,12 +181,16 @@ impl Diff {
 
     fn compare_dense(&self, a: FileTensor<'_>, b: FileTensor<'_>, reading: &mut Reading) -> Outcome<ValueDiff> {
         let mut comparison = Comparison::new([a.dtype(), b.dtype()], a.shape(), self.tolerance);
-        for _ in 0..a.shape().elements().unwrap_or_default().div_ceil(PIECE) {
-            // Each thread sends this number of pieces, or a failure.
-            let (Ok(a), Ok(b)) = (reading.a.recv(), reading.b.recv()) else { break };
-            let (a, b) = (a?, b?);
-            comparison.update(&a, &b);
+        let mut left = a.shape().elements().unwrap_or_default();
+        while left > 0 {
+            let now = left.min(PIECE);
+            left -= now;
+            // Packed dtypes have several elements in a byte, of which a piece has a whole number.
+            let [bytes_a, bytes_b] = [a, b].map(|tensor| tensor.dtype().bytes_for(now).unwrap_or(0));
+            let (a, b) = (reading.a.next(bytes_a)?, reading.b.next(bytes_b)?);
+            comparison.update(a, b);
             reading.progress.advance(a.len() + b.len());
+            // With `--quiet`, nothing is read after the first difference.
             if self.quiet && comparison.has_differences() {
                 break;
             }
@@ -235,18 +237,71 @@ struct Pair<'f> {
     b: Option<FileTensor<'f>>,
 }
 
-fn by_name<'f>(a: &'f File, b: &'f File) -> Vec<Pair<'f>> {
-    let mut left: HashMap<&str, FileTensor<'f>> = b.tensors().map(|tensor| (tensor.name(), tensor)).collect();
-    let in_a = a.tensors().map(|tensor| Pair { a: Some(tensor), b: left.remove(tensor.name()) });
-    let mut pairs: Vec<Pair<'f>> = in_a.collect();
-    let only_in_b = b.tensors().filter(|tensor| left.contains_key(tensor.name()));
-    pairs.extend(only_in_b.map(|tensor| Pair { a: None, b: Some(tensor) }));
-    pairs
+/// The tensors of both files, by their positions, as there may be millions.
+struct Pairs<'f> {
+    a: &'f File,
+    b: &'f File,
+    positions: Vec<[Position; 2]>,
 }
 
-fn by_position<'f>(a: &'f File, b: &'f File) -> Vec<Pair<'f>> {
-    let (mut in_a, mut in_b) = (a.tensors(), b.tensors());
-    (0..a.len().max(b.len())).map(|_| Pair { a: in_a.next(), b: in_b.next() }).collect()
+/// A position. [`NONE`] stands for no tensor, as an `Option` would take twice the memory.
+type Position = usize;
+const NONE: Position = usize::MAX;
+
+impl<'f> Pairs<'f> {
+    fn new(a: &'f File, b: &'f File, by_position: bool) -> Self {
+        let positions = match by_position {
+            true => {
+                let within = |file: &File, at| if at < file.len() { at } else { NONE };
+                (0..a.len().max(b.len())).map(|at| [within(a, at), within(b, at)]).collect()
+            }
+            false => by_name(a, b),
+        };
+        Self { a, b, positions }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Pair<'f>> {
+        self.positions.iter().map(|positions| self.pair(*positions))
+    }
+
+    fn pair(&self, [a, b]: [Position; 2]) -> Pair<'f> {
+        Pair { a: self.a.nth(a), b: self.b.nth(b) }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Pair<'f>) -> bool) {
+        let mut positions = std::mem::take(&mut self.positions);
+        positions.retain(|positions| keep(&self.pair(*positions)));
+        self.positions = positions;
+    }
+
+    fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.positions.is_empty()
+    }
+}
+
+/// Pairs tensors of the same name. If several in a file have one name, those after the first need the same position too.
+fn by_name(a: &File, b: &File) -> Vec<[Position; 2]> {
+    /// Returns the tensors of `file`, each with the position of its partner in `other`.
+    fn partners(file: &File, other: &File) -> impl Iterator<Item = [Position; 2]> {
+        file.tensors().map(|tensor| {
+            let (at, name) = (tensor.position(), tensor.name());
+            let first = other.position(name);
+            let partner = match file.position(name) == Some(at) {
+                true => first,
+                false => other.nth(at).filter(|other| other.name() == name && first != Some(at)).map(|_| at),
+            };
+            [at, partner.unwrap_or(NONE)]
+        })
+    }
+
+    let mut pairs = Vec::with_capacity(a.len());
+    pairs.extend(partners(a, b));
+    pairs.extend(partners(b, a).filter(|[_, in_a]| *in_a == NONE).map(|[at, _]| [NONE, at]));
+    pairs
 }
 
 impl<'f> Pair<'f> {

@@ -1,4 +1,4 @@
-//! Reads dense tensors in pieces, on a thread that stays a few pieces ahead.
+//! Reads dense tensors on a thread that stays a few pieces ahead.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,60 +9,90 @@ use tensorfile::{Error, ErrorKind, FileTensor};
 use crate::exit::{At, Outcome};
 use crate::pieces::Pieces as Writer;
 
-/// The number of elements in a piece, for every dtype.
+/// The number of elements that are compared at once, for every dtype.
 pub const PIECE: usize = 1 << 17;
 
-/// The number of pieces that are read ahead.
+/// The length of a chunk in bytes. It may hold many small tensors.
+const CHUNK: usize = 1 << 20;
+
+/// The number of chunks that are read ahead.
 const AHEAD: usize = 2;
 
 /// The elements of tensors, one tensor after the other, in row-major order.
-pub type Pieces = Receiver<Outcome<Vec<u8>>>;
+pub struct Pieces {
+    chunks: Receiver<Outcome<Vec<u8>>>,
+    chunk: Vec<u8>,
+    /// The bytes of `chunk` that were returned.
+    done: usize,
+    /// A piece that is in several chunks.
+    joined: Vec<u8>,
+}
 
-/// Starts to read tensors of the file at `path`.
-///
-/// Each tensor is sent in pieces of [`PIECE`] elements; the last one may be shorter. A tensor without elements has no piece.
-/// The thread ends when the receiver is dropped.
+impl Pieces {
+    /// Returns the next bytes, which are fewer than `len` only at the end.
+    pub fn next(&mut self, len: usize) -> Outcome<&[u8]> {
+        let start = self.done;
+        if self.chunk.len() - start >= len {
+            self.done += len;
+            return Ok(&self.chunk[start..self.done]);
+        }
+        self.joined.clear();
+        loop {
+            let left = &self.chunk[self.done..];
+            let now = left.len().min(len - self.joined.len());
+            self.joined.extend_from_slice(&left[..now]);
+            self.done += now;
+            if self.joined.len() == len {
+                return Ok(&self.joined);
+            }
+            let Ok(chunk) = self.chunks.recv() else { return Ok(&self.joined) };
+            (self.chunk, self.done) = (chunk?, 0);
+        }
+    }
+}
+
+/// Starts to read tensors of the file at `path`. The thread ends when the pieces are dropped.
 pub fn read_ahead<'scope>(
     scope: &'scope Scope<'scope, '_>,
     path: &'scope Path,
-    tensors: Vec<FileTensor<'scope>>,
+    tensors: impl Iterator<Item = FileTensor<'scope>> + Send + 'scope,
 ) -> Pieces {
-    let (sender, pieces) = sync_channel(AHEAD);
+    let (sender, chunks) = sync_channel(AHEAD);
     scope.spawn(move || {
+        let mut chunk = Vec::new();
         for tensor in tensors {
-            if let Err(failure) = send(tensor, &sender).at(path) {
+            if let Err(failure) = send(tensor, &mut chunk, &sender).at(path) {
                 // If the receiver was dropped, nobody needs the failure either.
-                let _ = sender.send(Err(failure));
+                let _ = sender.send(Ok(chunk)).and_then(|()| sender.send(Err(failure)));
                 return;
             }
         }
+        let _ = sender.send(Ok(chunk));
     });
-    pieces
+    Pieces { chunks, chunk: Vec::new(), done: 0, joined: Vec::new() }
 }
 
-fn send(tensor: FileTensor<'_>, sender: &SyncSender<Outcome<Vec<u8>>>) -> tensorfile::Result<()> {
-    let dropped = |_| ErrorKind::Message("the receiver was dropped".to_owned());
-    let size = PIECE * tensor.dtype().block_bytes();
-    let mut left = usize::try_from(tensor.payload_bytes()).unwrap_or(usize::MAX);
-    let mut piece = Vec::new();
+/// Adds a tensor to a chunk, which is sent when it is full and more comes. If the tensor cannot be read, its last bytes are
+/// not in the chunk, so that the failure comes in their place.
+fn send(tensor: FileTensor<'_>, chunk: &mut Vec<u8>, sender: &SyncSender<Outcome<Vec<u8>>>) -> tensorfile::Result<()> {
+    let dropped = |_| Error::from(ErrorKind::Message("the receiver was dropped".to_owned()));
+    let mut start = chunk.len();
     let mut pieces = Writer(|mut bytes: &[u8]| {
         while !bytes.is_empty() {
-            if piece.is_empty() {
-                piece.reserve_exact(size.min(left));
+            if chunk.len() == CHUNK {
+                let full = std::mem::replace(chunk, Vec::with_capacity(CHUNK));
+                sender.send(Ok(full)).map_err(dropped)?;
+                start = 0;
             }
-            let (now, later) = bytes.split_at(bytes.len().min(size - piece.len()));
-            piece.extend_from_slice(now);
-            left = left.saturating_sub(now.len());
-            if piece.len() == size {
-                sender.send(Ok(std::mem::take(&mut piece))).map_err(|error| Error::from(dropped(error)))?;
-            }
+            let (now, later) = bytes.split_at(bytes.len().min(CHUNK - chunk.len()));
+            chunk.extend_from_slice(now);
             bytes = later;
         }
         Ok(())
     });
-    tensor.write_row_major_to(&mut pieces)?;
-    match piece.is_empty() {
-        true => Ok(()),
-        false => Ok(sender.send(Ok(piece)).map_err(dropped)?),
+    let written = tensor.write_row_major_to(&mut pieces);
+    if written.is_err() {
+        chunk.truncate(start);
     }
+    Ok(written?)
 }

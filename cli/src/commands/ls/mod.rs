@@ -1,20 +1,21 @@
 mod patterns;
 mod tree;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
 use serde::Serialize;
-use tensorfile::TensorInfo;
+use tensorfile::{File, TensorInfo};
 
 use crate::args::{Filter, Input};
 use crate::exit::{Outcome, Verdict};
 use crate::output::numbers::{Sizes, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label, shape_label, type_label};
-use crate::output::{Column, HEADER, Stdout, Table, escape};
+use crate::output::{Column, Columns, Each, HEADER, Stdout, Table, escape};
 
-use patterns::patterns;
+use patterns::{Pattern, patterns};
 use tree::tree;
 
 /// List the tensors of a file with dtype, shape, size and offset.
@@ -78,28 +79,28 @@ impl Ls {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         let matcher = self.filter.build()?;
         let file = self.input.open()?;
-        let tensors = file.tensors().map(TensorRow::from).filter(|tensor| matcher.matches(tensor.name));
-        let mut tensors: Vec<TensorRow<'_>> = tensors.collect();
-        matcher.expect_some(tensors.len())?;
-        let total = Total::of(&tensors);
+        // There may be millions of tensors, so only their positions are held, and rows are made as they are printed.
+        let matching = file.tensors().filter(|tensor| matcher.matches(tensor.name()));
+        let mut positions: Vec<usize> = matching.map(|tensor| tensor.position()).collect();
+        matcher.expect_some(positions.len())?;
+        self.sort(&mut positions, |a, b, key| row(&file, *a).sort_keys().compare(&row(&file, *b).sort_keys(), key));
+        let rows = positions.iter().map(|at| row(&file, *at));
+        let total = Total::of(rows.clone());
 
         if self.view.diffable {
-            tensors.sort_by_key(|tensor| tensor.name);
-            print_diffable(&tensors, out)?;
+            print_diffable(rows, out)?;
             return Ok(Verdict::Pass);
         }
         if self.view.json {
-            self.sort(&mut tensors, sort_keys);
-            out.json(&Listing { format: file.format().name, tensors: &tensors, total })?;
+            out.json(&Listing { format: file.format().name, tensors: Each(rows), total })?;
             return Ok(Verdict::Pass);
         }
         if self.view.tree {
-            self.print_tree(&tensors, out)?;
+            self.print_tree(rows, out)?;
         } else if self.view.patterns {
-            self.print_patterns(&tensors, out)?;
+            self.print_patterns(rows, out)?;
         } else {
-            self.sort(&mut tensors, sort_keys);
-            self.print_table(&tensors, out)?;
+            self.print_table(rows, out)?;
         }
         let sums =
             [counted(total.tensors, "tensor"), counted(total.parameters, "parameter"), self.sizes.phrase(total.bytes)];
@@ -107,30 +108,39 @@ impl Ls {
         Ok(Verdict::Pass)
     }
 
-    fn print_table(&self, tensors: &[TensorRow<'_>], out: &mut Stdout) -> io::Result<()> {
+    fn print_table<'f>(
+        &self,
+        tensors: impl ExactSizeIterator<Item = TensorRow<'f>> + Clone,
+        out: &mut Stdout,
+    ) -> io::Result<()> {
         use Column::{Left, Right};
-        if tensors.is_empty() {
+        if tensors.len() == 0 {
             return Ok(());
         }
-        let mut table =
-            Table::new([("name", Left), ("dtype", Left), ("shape", Left), ("bytes", Right), ("offset", Right)]);
-        for TensorRow { name, info, bytes, offset } in tensors {
-            let dtype = dtype_label(info);
-            table.row([name, dtype, &shape_label(info), &self.sizes.cell(*bytes), &offset.to_string()]);
-        }
-        table.print(out)
+        let mut columns =
+            Columns::new([("name", Left), ("dtype", Left), ("shape", Left), ("bytes", Right), ("offset", Right)]);
+        let cells = tensors.map(|TensorRow { name, info, bytes, offset }| -> [Cow<'_, str>; 5] {
+            let (bytes, offset) = (self.sizes.cell(bytes), offset.to_string());
+            [name.into(), dtype_label(info).into(), shape_label(info).into(), bytes.into(), offset.into()]
+        });
+        cells.clone().for_each(|cells| columns.measure(cells));
+        columns.print_header(out)?;
+        cells.into_iter().try_for_each(|cells| columns.print(cells, out))
     }
 
-    fn print_patterns(&self, tensors: &[TensorRow<'_>], out: &mut Stdout) -> io::Result<()> {
-        if tensors.is_empty() {
-            return Ok(());
-        }
+    fn print_patterns<'f>(
+        &self,
+        tensors: impl ExactSizeIterator<Item = TensorRow<'f>>,
+        out: &mut Stdout,
+    ) -> io::Result<()> {
+        let tensors: Vec<_> = tensors.collect();
         let mut patterns = patterns(tensors.iter().map(|tensor| (tensor.name, tensor.info)));
-        self.sort(&mut patterns, |pattern| {
+        fn keys<'a>(pattern: &'a Pattern, tensors: &[TensorRow<'_>]) -> SortKeys<'a> {
             let TensorRow { offset, bytes, .. } = tensors[pattern.first];
             let bytes = bytes.saturating_mul(pattern.count as u64);
             SortKeys { name: &pattern.name, info: &pattern.info, bytes, offset }
-        });
+        }
+        self.sort(&mut patterns, |a, b, key| keys(a, &tensors).compare(&keys(b, &tensors), key));
         let mut table = Table::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
         for pattern in patterns {
             let count = pattern.count as u64;
@@ -140,35 +150,33 @@ impl Ls {
         table.print(out)
     }
 
-    fn print_tree(&self, tensors: &[TensorRow<'_>], out: &mut Stdout) -> io::Result<()> {
-        let lines = tree(tensors.iter().map(|tensor| (tensor.name, tensor.info, tensor.bytes)));
-        let mut table = Table::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
-        for line in lines {
+    fn print_tree<'f>(&self, tensors: impl Iterator<Item = TensorRow<'f>>, out: &mut Stdout) -> io::Result<()> {
+        let lines = tree(tensors.map(|tensor| (tensor.name, tensor.info, tensor.bytes)));
+        let mut columns = Columns::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
+        let cells = lines.iter().map(|line| -> [Cow<'_, str>; 4] {
             let name = format!("{}{}", line.branch, escape(&line.label));
             let label = line.info.as_ref().map(type_label).unwrap_or_default();
             let count = if line.info.is_some() && line.tensors == 1 { String::new() } else { line.tensors.to_string() };
-            table.row([name, label, count, self.sizes.cell(line.bytes)]);
-        }
-        table.print(out)
+            [name.into(), label.into(), count.into(), self.sizes.cell(line.bytes).into()]
+        });
+        cells.clone().for_each(|cells| columns.measure(cells));
+        cells.into_iter().try_for_each(|cells| columns.print(cells, out))
     }
 
-    fn sort<T>(&self, rows: &mut [T], keys: impl for<'a> Fn(&'a T) -> SortKeys<'a>) {
+    fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, Key) -> Ordering) {
         // A stable sort keeps the order of the file between equal rows.
-        rows.sort_by(|a, b| {
-            let (a, b) = (keys(a), keys(b));
-            match self.sort {
-                None => Ordering::Equal,
-                Some(Key::Name) => a.name.cmp(b.name),
-                Some(Key::Bytes) => a.bytes.cmp(&b.bytes),
-                Some(Key::Offset) => a.offset.cmp(&b.offset),
-                Some(Key::Dtype) => a.info.dtype.name().cmp(b.info.dtype.name()),
-                Some(Key::Shape) => a.info.shape.dims().cmp(b.info.shape.dims()),
-            }
-        });
+        if let Some(key) = if self.view.diffable { Some(Key::Name) } else { self.sort } {
+            rows.sort_by(|a, b| compare(a, b, key));
+        }
         if self.reverse {
             rows.reverse();
         }
     }
+}
+
+/// Returns the row of the tensor at a position that the file has.
+fn row(file: &File, at: usize) -> TensorRow<'_> {
+    file.nth(at).expect("the positions are those of tensors").into()
 }
 
 /// The columns of a row that `--sort` compares.
@@ -179,11 +187,25 @@ struct SortKeys<'a> {
     offset: u64,
 }
 
-fn sort_keys<'a>(tensor: &'a TensorRow<'_>) -> SortKeys<'a> {
-    SortKeys { name: tensor.name, info: tensor.info, bytes: tensor.bytes, offset: tensor.offset }
+impl SortKeys<'_> {
+    fn compare(&self, other: &Self, key: Key) -> Ordering {
+        match key {
+            Key::Name => self.name.cmp(other.name),
+            Key::Bytes => self.bytes.cmp(&other.bytes),
+            Key::Offset => self.offset.cmp(&other.offset),
+            Key::Dtype => self.info.dtype.name().cmp(other.info.dtype.name()),
+            Key::Shape => self.info.shape.dims().cmp(other.info.shape.dims()),
+        }
+    }
 }
 
-fn print_diffable(tensors: &[TensorRow<'_>], out: &mut Stdout) -> io::Result<()> {
+impl<'f> TensorRow<'f> {
+    fn sort_keys(self) -> SortKeys<'f> {
+        SortKeys { name: self.name, info: self.info, bytes: self.bytes, offset: self.offset }
+    }
+}
+
+fn print_diffable<'f>(tensors: impl Iterator<Item = TensorRow<'f>>, out: &mut Stdout) -> io::Result<()> {
     for TensorRow { name, info, bytes, .. } in tensors {
         writeln!(out, "{} {} {bytes}", escape(name), type_label(info))?;
     }
@@ -191,8 +213,9 @@ fn print_diffable(tensors: &[TensorRow<'_>], out: &mut Stdout) -> io::Result<()>
 }
 
 #[derive(Serialize)]
-struct Listing<'a> {
+#[serde(bound(serialize = "Each<I>: Serialize"))]
+struct Listing<I> {
     format: &'static str,
-    tensors: &'a [TensorRow<'a>],
+    tensors: Each<I>,
     total: Total,
 }

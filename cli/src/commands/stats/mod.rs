@@ -16,7 +16,7 @@ use crate::output::plot::{ChartFormat, MAX_PANELS, Panel, plot};
 use crate::output::tensors::type_label;
 use crate::output::{Progress, Stdout, escape, note};
 
-use print::{Listing, Total, infinities, print_diffable, print_long, print_table};
+use print::{Listing, infinities, print_diffable, print_long, print_table};
 use summary::TensorStats;
 
 /// Print statistics of tensors: range, mean, standard deviation, NaN, infinities and zeros.
@@ -112,47 +112,84 @@ impl Stats {
             ChartFormat::from_path(path)?;
         }
         let file = self.input.open()?;
-        let tensors = self.tensors(&file)?;
+        let mut positions = self.positions(&file)?;
         let is_long = (self.view.long || self.names.len() == 1) && !self.view.diffable;
-        let mut stats = self.read(&tensors, is_long || self.view.json)?;
-        self.sort(&mut stats);
-        self.read_histograms(&mut stats, is_long)?;
+        let mut progress = Progress::bytes(tensors(&file, &positions).map(|tensor| tensor.payload_bytes()).sum());
+        let mut read = |tensor| TensorStats::read(tensor, is_long || self.view.json, &mut progress, self.input.path());
 
-        if let Some(path) = &self.plot {
-            self.plot(path, &stats)?;
-        }
-        if self.view.json {
-            out.json(&Listing { format: file.format().name, tensors: &stats, total: Total::of(&stats) })?;
-        } else if self.view.diffable {
-            print_diffable(&stats, out)?;
-        } else if is_long {
-            print_long(&stats, out)?;
+        let mut flaws = Flaws::default();
+        if self.plot.is_some() || self.key().is_some_and(Key::is_of_elements) {
+            let mut stats = tensors(&file, &positions).map(read).collect::<Outcome<Vec<_>>>()?;
+            self.sort(&mut stats, |a, b, key| a.sort_keys().compare(&b.sort_keys(), key));
+            self.read_histograms(&mut stats, is_long)?;
+            if let Some(path) = &self.plot {
+                self.plot(path, &stats)?;
+            }
+            let sorted: Vec<usize> = stats.iter().map(|stats| stats.tensor.position()).collect();
+            self.print(&file, &sorted, stats.into_iter().map(Ok), is_long, &mut flaws, out)?;
         } else {
-            print_table(&stats, out)?;
+            // There may be millions of tensors, so they are printed as they are read.
+            let keys = |at: &usize| SortKeys { tensor: tensor_at(&file, *at), stats: None };
+            self.sort(&mut positions, |a, b, key| keys(a).compare(&keys(b), key));
+            let bins = self.bins();
+            let stats = tensors(&file, &positions).map(|tensor| {
+                let mut stats = read(tensor)?;
+                if is_long {
+                    stats.read_histogram(bins, &mut Progress::bytes(tensor.payload_bytes()), self.input.path())?;
+                }
+                Ok(stats)
+            });
+            self.print(&file, &positions, stats, is_long, &mut flaws, out)?;
         }
         out.flush()?;
-        Ok(self.check(&stats))
+        Ok(self.report(&file, &flaws))
     }
 
-    fn tensors<'f>(&self, file: &'f File) -> Outcome<Vec<FileTensor<'f>>> {
+    /// Prints the tensors at these positions, and collects their flaws.
+    fn print<'f>(
+        &self,
+        file: &'f File,
+        positions: &[usize],
+        stats: impl Iterator<Item = Outcome<TensorStats<'f>>>,
+        is_long: bool,
+        flaws: &mut Flaws,
+        out: &mut Stdout,
+    ) -> Outcome<()> {
+        let stats = stats.inspect(|stats| {
+            if let Ok(stats) = stats {
+                self.check(stats, flaws);
+            }
+        });
+        if self.view.json {
+            Listing::new(file.format().name, stats).print(out)
+        } else if self.view.diffable {
+            print_diffable(stats, out)
+        } else if is_long {
+            print_long(stats, out)
+        } else {
+            print_table(tensors(file, positions), stats, out)
+        }
+    }
+
+    fn positions(&self, file: &File) -> Outcome<Vec<usize>> {
         if self.names.is_empty() {
             let matcher = self.filter.build()?;
-            let tensors: Vec<_> = file.tensors().filter(|tensor| matcher.matches(tensor.name())).collect();
-            matcher.expect_some(tensors.len())?;
-            return Ok(tensors);
+            let tensors = file.tensors().filter(|tensor| matcher.matches(tensor.name()));
+            let positions: Vec<usize> = tensors.map(|tensor| tensor.position()).collect();
+            matcher.expect_some(positions.len())?;
+            return Ok(positions);
         }
-        self.names.iter().map(|name| file.get(name).at(self.input.path())).collect()
+        let position = |name: &String| Ok(file.get(name).at(self.input.path())?.position());
+        self.names.iter().map(position).collect()
     }
 
-    fn read<'f>(&self, tensors: &[FileTensor<'f>], with_quantiles: bool) -> Outcome<Vec<TensorStats<'f>>> {
-        let mut progress = Progress::bytes(tensors.iter().map(FileTensor::payload_bytes).sum());
-        let path = self.input.path();
-        tensors.iter().map(|tensor| TensorStats::read(*tensor, with_quantiles, &mut progress, path)).collect()
+    fn bins(&self) -> usize {
+        self.bins.unwrap_or(if self.plot.is_some() { 50 } else { 20 })
     }
 
     /// Reads the tensors whose histograms are printed or drawn a second time.
     fn read_histograms(&self, stats: &mut [TensorStats<'_>], is_long: bool) -> Outcome<()> {
-        let bins = self.bins.unwrap_or(if self.plot.is_some() { 50 } else { 20 });
+        let bins = self.bins();
         let count = match (is_long, &self.plot) {
             (true, _) => usize::MAX,
             (false, Some(_)) => MAX_PANELS,
@@ -164,32 +201,17 @@ impl Stats {
         chosen.iter_mut().try_for_each(|stats| stats.read_histogram(bins, &mut progress, self.input.path()))
     }
 
-    fn sort(&self, tensors: &mut [TensorStats<'_>]) {
-        let float = |tensor: &TensorStats<'_>, of: fn(&Statistics) -> Option<f64>| {
-            tensor.stats.as_ref().and_then(of).unwrap_or(f64::NEG_INFINITY)
-        };
-        let number = |tensor: &TensorStats<'_>, of: fn(&Statistics) -> u64| tensor.stats.as_ref().map(of);
-        let key = if self.view.diffable { Some(Key::Name) } else { self.sort };
+    fn key(&self) -> Option<Key> {
+        if self.view.diffable { Some(Key::Name) } else { self.sort }
+    }
+
+    fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, Key) -> Ordering) {
         // A stable sort keeps the order between equal tensors.
-        tensors.sort_by(|a, b| {
-            let by_float = |of| float(a, of).total_cmp(&float(b, of));
-            let by_number = |of| number(a, of).cmp(&number(b, of));
-            match key {
-                None => Ordering::Equal,
-                Some(Key::Name) => a.tensor.name().cmp(b.tensor.name()),
-                Some(Key::Dtype) => a.tensor.dtype().name().cmp(b.tensor.dtype().name()),
-                Some(Key::Shape) => a.tensor.shape().dims().cmp(b.tensor.shape().dims()),
-                Some(Key::Min) => by_float(|stats| stats.min().map(to_f64)),
-                Some(Key::Max) => by_float(|stats| stats.max().map(to_f64)),
-                Some(Key::Mean) => by_float(Statistics::mean),
-                Some(Key::Std) => by_float(Statistics::std),
-                Some(Key::Nan) => by_number(Statistics::nans),
-                Some(Key::Inf) => by_number(infinities),
-                Some(Key::Zeros) => by_number(Statistics::zeros),
-            }
-        });
+        if let Some(key) = self.key() {
+            rows.sort_by(|a, b| compare(a, b, key));
+        }
         if self.reverse {
-            tensors.reverse();
+            rows.reverse();
         }
     }
 
@@ -207,23 +229,86 @@ impl Stats {
         plot(path, &escape(&caption), &panels)
     }
 
-    /// Reports tensors with the flaws of `--fail-on`.
-    fn check(&self, tensors: &[TensorStats<'_>]) -> Verdict {
-        let mut verdict = Verdict::Pass;
-        for tensor in tensors {
-            let Some(stats) = &tensor.stats else { continue };
-            for flaw in &self.fail_on {
-                let found = match flaw {
-                    Flaw::Nan if stats.nans() > 0 => format!("has {} NaN", count(stats.nans())),
-                    Flaw::Inf if infinities(stats) > 0 => format!("has {} Inf", count(infinities(stats))),
-                    Flaw::Zero if stats.count() > 0 && stats.zeros() == stats.count() => "is all zeros".to_owned(),
-                    _ => continue,
-                };
-                verdict = Verdict::Fail;
-                note(format_args!("{}: `{}` {found}", self.input.path().display(), tensor.tensor.name()));
+    /// Notes the flaws of `--fail-on` that a tensor has.
+    fn check(&self, tensor: &TensorStats<'_>, flaws: &mut Flaws) {
+        let Some(stats) = &tensor.stats else { return };
+        for &flaw in &self.fail_on {
+            let found = match flaw {
+                Flaw::Nan => stats.nans(),
+                Flaw::Inf => infinities(stats),
+                Flaw::Zero if stats.zeros() == stats.count() => stats.count(),
+                Flaw::Zero => 0,
+            };
+            if found > 0 {
+                flaws.0.push((tensor.tensor.position(), flaw, found));
             }
         }
-        verdict
+    }
+
+    /// Reports tensors with the flaws of `--fail-on`.
+    fn report(&self, file: &File, flaws: &Flaws) -> Verdict {
+        for &(at, flaw, found) in &flaws.0 {
+            let found = match flaw {
+                Flaw::Nan => format!("has {} NaN", count(found)),
+                Flaw::Inf => format!("has {} Inf", count(found)),
+                Flaw::Zero => "is all zeros".to_owned(),
+            };
+            note(format_args!("{}: `{}` {found}", self.input.path().display(), tensor_at(file, at).name()));
+        }
+        Verdict::from_pass(flaws.0.is_empty())
+    }
+}
+
+/// Flaws of tensors: the position, the flaw, and the number of elements that have it.
+#[derive(Debug, Default)]
+struct Flaws(Vec<(usize, Flaw, u64)>);
+
+fn tensors<'f>(file: &'f File, positions: &[usize]) -> impl Iterator<Item = FileTensor<'f>> + Clone {
+    positions.iter().map(|at| tensor_at(file, *at))
+}
+
+fn tensor_at(file: &File, at: usize) -> FileTensor<'_> {
+    file.nth(at).expect("the positions are those of tensors")
+}
+
+impl Key {
+    /// Returns whether the elements have to be read to sort by this key.
+    fn is_of_elements(self) -> bool {
+        !matches!(self, Self::Name | Self::Dtype | Self::Shape)
+    }
+}
+
+/// A tensor as `--sort` compares it.
+struct SortKeys<'a> {
+    tensor: FileTensor<'a>,
+    stats: Option<&'a Statistics>,
+}
+
+impl TensorStats<'_> {
+    fn sort_keys(&self) -> SortKeys<'_> {
+        SortKeys { tensor: self.tensor, stats: self.stats.as_ref() }
+    }
+}
+
+impl SortKeys<'_> {
+    fn compare(&self, other: &Self, key: Key) -> Ordering {
+        let (a, b) = (self, other);
+        let float =
+            |keys: &Self, of: fn(&Statistics) -> Option<f64>| keys.stats.and_then(of).unwrap_or(f64::NEG_INFINITY);
+        let by_float = |of| float(a, of).total_cmp(&float(b, of));
+        let by_number = |of: fn(&Statistics) -> u64| a.stats.map(of).cmp(&b.stats.map(of));
+        match key {
+            Key::Name => a.tensor.name().cmp(b.tensor.name()),
+            Key::Dtype => a.tensor.dtype().name().cmp(b.tensor.dtype().name()),
+            Key::Shape => a.tensor.shape().dims().cmp(b.tensor.shape().dims()),
+            Key::Min => by_float(|stats| stats.min().map(to_f64)),
+            Key::Max => by_float(|stats| stats.max().map(to_f64)),
+            Key::Mean => by_float(Statistics::mean),
+            Key::Std => by_float(Statistics::std),
+            Key::Nan => by_number(Statistics::nans),
+            Key::Inf => by_number(infinities),
+            Key::Zeros => by_number(Statistics::zeros),
+        }
     }
 }
 

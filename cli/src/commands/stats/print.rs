@@ -1,26 +1,78 @@
 //! Statistics as text and JSON.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
 use std::io::{self, Write};
 
 use serde::Serialize;
-use tensorfile::{Histogram, Stats};
+use serde::ser::{Error as _, SerializeSeq, SerializeStruct, Serializer};
+use tensorfile::{FileTensor, Histogram, Stats};
 
-use super::summary::TensorStats;
+use super::summary::{TensorStats, is_quantized};
+use crate::exit::{Failure, Outcome};
 use crate::output::numbers::{self, DIGITS, NONE, count, counted, digits_between, general};
 use crate::output::tensors::{dtype_label, shape_label, type_label};
-use crate::output::{Column, FAINT, HEADER, Stdout, Table, escape};
+use crate::output::{Column, Columns, FAINT, HEADER, Stdout, Table, escape};
 
-/// The JSON output.
-#[derive(Serialize)]
-pub struct Listing<'a> {
-    pub format: &'static str,
-    pub tensors: &'a [TensorStats<'a>],
-    pub total: Total,
+/// The JSON output, which is written as the tensors are read.
+pub struct Listing<I> {
+    format: &'static str,
+    tensors: RefCell<Reading<I>>,
+}
+
+/// Tensors that are being read.
+struct Reading<I> {
+    tensors: I,
+    total: Total,
+    failure: Option<Failure>,
+}
+
+impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Listing<I> {
+    pub fn new(format: &'static str, tensors: I) -> Self {
+        Self { format, tensors: RefCell::new(Reading { tensors, total: Total::default(), failure: None }) }
+    }
+
+    /// Writes the output. If a tensor cannot be read, it ends there.
+    pub fn print(self, out: &mut Stdout) -> Outcome<()> {
+        let printed = out.json(&self);
+        match self.tensors.into_inner().failure {
+            Some(failure) => Err(failure),
+            None => Ok(printed?),
+        }
+    }
+}
+
+impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for Listing<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut listing = serializer.serialize_struct("Listing", 3)?;
+        listing.serialize_field("format", self.format)?;
+        listing.serialize_field("tensors", &Rows(&self.tensors))?;
+        listing.serialize_field("total", &self.tensors.borrow().total)?;
+        listing.end()
+    }
+}
+
+struct Rows<'a, I>(&'a RefCell<Reading<I>>);
+
+impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for Rows<'_, I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        let mut reading = self.0.borrow_mut();
+        while let Some(stats) = reading.tensors.next() {
+            let stats = stats.map_err(|failure| {
+                reading.failure = Some(failure);
+                S::Error::custom("a tensor could not be read")
+            })?;
+            reading.total.add(&stats);
+            list.serialize_element(&stats)?;
+        }
+        list.end()
+    }
 }
 
 /// The sums over several tensors.
 #[derive(Default, Serialize)]
-pub struct Total {
+struct Total {
     tensors: u64,
     count: u64,
     nans: u64,
@@ -29,15 +81,14 @@ pub struct Total {
 }
 
 impl Total {
-    pub fn of(tensors: &[TensorStats<'_>]) -> Self {
-        let mut total = Self { tensors: tensors.len() as u64, ..Self::default() };
-        for stats in tensors.iter().filter_map(|tensor| tensor.stats.as_ref()) {
-            total.count += stats.count();
-            total.nans += stats.nans();
-            total.infinities += infinities(stats);
-            total.zeros += stats.zeros();
+    fn add(&mut self, tensor: &TensorStats<'_>) {
+        self.tensors += 1;
+        if let Some(stats) = &tensor.stats {
+            self.count += stats.count();
+            self.nans += stats.nans();
+            self.infinities += infinities(stats);
+            self.zeros += stats.zeros();
         }
-        total
     }
 }
 
@@ -46,22 +97,46 @@ pub fn infinities(stats: &Stats) -> u64 {
     stats.positive_infinities() + stats.negative_infinities()
 }
 
-/// Prints a table with a row for each tensor.
-pub fn print_table(tensors: &[TensorStats<'_>], out: &mut Stdout) -> io::Result<()> {
+/// The rows that are held until the columns of numbers are measured. Those after them may be wider.
+const HELD: usize = 1000;
+
+/// The columns of numbers that may be floats, and the length of the longest float.
+const FLOATS: std::ops::Range<usize> = 3..7;
+const LONGEST_FLOAT: usize = DIGITS + "-.e-308".len();
+
+/// Prints a table with a row for each tensor, as their statistics arrive.
+pub fn print_table<'f>(
+    tensors: impl Iterator<Item = FileTensor<'f>> + Clone,
+    stats: impl Iterator<Item = Outcome<TensorStats<'f>>>,
+    out: &mut Stdout,
+) -> Outcome<()> {
     use Column::{Left, Right};
-    if !tensors.is_empty() {
-        let [name, dtype, shape] = ["name", "dtype", "shape"].map(|title| (title, Left));
-        let [min, max, mean, std] = ["min", "max", "mean", "std"].map(|title| (title, Right));
-        let [nan, inf, zeros] = ["NaN", "Inf", "zeros"].map(|title| (title, Right));
-        let mut table = Table::new([name, dtype, shape, min, max, mean, std, nan, inf, zeros]);
-        for stats in tensors {
-            let info = stats.tensor.info();
-            let cells = [stats.tensor.name().to_owned(), dtype_label(info).to_owned(), shape_label(info)];
-            table.row(cells.into_iter().chain(columns(stats)));
-        }
-        table.print(out)?;
+    let [name, dtype, shape] = ["name", "dtype", "shape"].map(|title| (title, Left));
+    let [min, max, mean, std] = ["min", "max", "mean", "std"].map(|title| (title, Right));
+    let [nan, inf, zeros] = ["NaN", "Inf", "zeros"].map(|title| (title, Right));
+    let mut table = Columns::new([name, dtype, shape, min, max, mean, std, nan, inf, zeros]);
+    let labels = |tensor: FileTensor<'f>| -> [Cow<'f, str>; 3] {
+        [tensor.name().into(), dtype_label(tensor.info()).into(), shape_label(tensor.info()).into()]
+    };
+    tensors.clone().for_each(|tensor| table.measure(labels(tensor)));
+
+    let mut total = Total::default();
+    let mut rows = stats.map(|stats| -> Outcome<Vec<Cow<'f, str>>> {
+        let stats = stats?;
+        total.add(&stats);
+        Ok(labels(stats.tensor).into_iter().chain(columns(&stats).map(Cow::Owned)).collect())
+    });
+    let held = rows.by_ref().take(HELD).collect::<Outcome<Vec<_>>>()?;
+    held.iter().for_each(|row| table.measure(row));
+    if held.len() == HELD {
+        FLOATS.for_each(|column| table.widen(column, LONGEST_FLOAT));
     }
-    let total = Total::of(tensors);
+    if !held.is_empty() {
+        table.print_header(out)?;
+    }
+    for row in held.into_iter().map(Ok).chain(rows) {
+        table.print(row?, out)?;
+    }
     let line = [
         counted(total.tensors, "tensor"),
         counted(total.count, "element"),
@@ -70,17 +145,18 @@ pub fn print_table(tensors: &[TensorStats<'_>], out: &mut Stdout) -> io::Result<
         counted(total.zeros, "zero"),
     ];
     writeln!(out, "{}", out.styled(HEADER, &line.join(", ")).into_owned())?;
-    if tensors.iter().any(TensorStats::is_quantized) {
+    if tensors.into_iter().any(is_quantized) {
         writeln!(out, "{}", out.styled(FAINT, "quantized elements are counted as integers").into_owned())?;
     }
     Ok(())
 }
 
 /// Prints a line for each tensor, without alignment.
-pub fn print_diffable(tensors: &[TensorStats<'_>], out: &mut Stdout) -> io::Result<()> {
+pub fn print_diffable<'f>(tensors: impl Iterator<Item = Outcome<TensorStats<'f>>>, out: &mut Stdout) -> Outcome<()> {
     for stats in tensors {
+        let stats = stats?;
         let (name, label) = (escape(stats.tensor.name()), type_label(stats.tensor.info()));
-        writeln!(out, "{name} {label} {}", columns(stats).join(" "))?;
+        writeln!(out, "{name} {label} {}", columns(&stats).join(" "))?;
     }
     Ok(())
 }
@@ -100,8 +176,9 @@ fn columns(tensor: &TensorStats<'_>) -> [String; 7] {
 }
 
 /// Prints all statistics of each tensor, with its histogram.
-pub fn print_long(tensors: &[TensorStats<'_>], out: &mut Stdout) -> io::Result<()> {
-    for (at, stats) in tensors.iter().enumerate() {
+pub fn print_long<'f>(tensors: impl Iterator<Item = Outcome<TensorStats<'f>>>, out: &mut Stdout) -> Outcome<()> {
+    for (at, stats) in tensors.enumerate() {
+        let stats = stats?;
         if at > 0 {
             writeln!(out)?;
         }
@@ -110,7 +187,7 @@ pub fn print_long(tensors: &[TensorStats<'_>], out: &mut Stdout) -> io::Result<(
         if let Some(remark) = stats.remark() {
             writeln!(out, "{}", out.styled(FAINT, remark).into_owned())?;
         }
-        print_one(stats, out)?;
+        print_one(&stats, out)?;
     }
     Ok(())
 }

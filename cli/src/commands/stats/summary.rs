@@ -61,16 +61,16 @@ impl<'f> TensorStats<'f> {
     pub fn remark(&self) -> Option<&'static str> {
         match self.tensor.layout() {
             _ if self.stats.is_none() => Some("the elements are not numbers"),
-            Layout::Coo { .. } if self.is_quantized() => Some("statistics of the stored elements, as integers"),
+            Layout::Coo { .. } if is_quantized(self.tensor) => Some("statistics of the stored elements, as integers"),
             Layout::Coo { .. } => Some("statistics of the stored elements"),
-            _ if self.is_quantized() => Some("statistics of the stored integers"),
+            _ if is_quantized(self.tensor) => Some("statistics of the stored integers"),
             _ => None,
         }
     }
+}
 
-    pub fn is_quantized(&self) -> bool {
-        matches!(self.tensor.dtype(), Dtype::QInt8 | Dtype::QUint8 | Dtype::QInt32)
-    }
+pub fn is_quantized(tensor: FileTensor<'_>) -> bool {
+    matches!(tensor.dtype(), Dtype::QInt8 | Dtype::QUint8 | Dtype::QInt32)
 }
 
 fn for_each_piece(
