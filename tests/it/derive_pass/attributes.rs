@@ -70,7 +70,7 @@ pub struct Flattened<T, M> {
 #[derive(TensorFile)]
 struct Layers(Vec<Array2<f32>>);
 
-pub type Checked = Flattened<Linear, std::collections::BTreeMap<String, tensorfile::Tensor>>;
+type Checked = Flattened<Linear, std::collections::BTreeMap<String, tensorfile::Tensor>>;
 const _: tensorfile::Node = <Checked as TensorFile>::NODE;
 
 #[derive(TensorFile)]
