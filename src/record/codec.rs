@@ -189,7 +189,7 @@ pub(super) fn check_crc32(found: u32, expected: u32) -> Result<()> {
 pub(crate) type Inflate<R> = flate2::bufread::DeflateDecoder<io::BufReader<R>>;
 
 #[cfg(feature = "npz")]
-pub(crate) fn inflate<R: Read>(reader: R) -> Inflate<R> {
+fn inflate<R: Read>(reader: R) -> Inflate<R> {
     flate2::bufread::DeflateDecoder::new(io::BufReader::with_capacity(4096, reader))
 }
 

@@ -41,7 +41,7 @@ pub use crate::storage::ReadAt;
 #[cfg(feature = "npy")]
 pub(crate) use codec::{Codec, Decoder, RangeReader};
 #[cfg(feature = "npz")]
-pub(crate) use codec::{Deflated, Stored, inflate, not_deflated};
+pub(crate) use codec::{Deflated, Stored, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 pub(crate) use flatbuffer::{FlatbufferWriter, check_table};
 pub(crate) use format::{dtypes, trailing_bytes};

@@ -2,6 +2,7 @@ use std::cell::RefCell;
 use std::io::{self, Read};
 use std::ops::Range;
 
+use flate2::{Decompress, FlushDecompress, Status};
 use rawzip::{
     CompressionMethod, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, RangeReader, ReaderAt, ZipArchive, ZipFileHeaderRecord,
     ZipLocator,
@@ -11,7 +12,7 @@ use super::header::Member;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::header;
 use crate::limits::Limits;
-use crate::record::{Codec, Deflated, Entry, IndexReader, Stored, inflate, not_deflated};
+use crate::record::{Codec, Deflated, Entry, IndexReader, Stored, not_deflated};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
@@ -48,6 +49,7 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
     let directory = archive.directory_offset();
     check_members(&archive, &mut buffer)?;
     let mut records = archive.entries(&mut buffer);
+    let mut inflater = Inflater::default();
     let (mut entries, mut ranges, mut last) = (Vec::new(), Vec::new(), directory);
     while let Some(record) = records.next_entry().map_err(|error| read_error(error, last))? {
         last = record.central_directory_offset();
@@ -55,7 +57,7 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
         if found > limits.tensors {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit: limits.tensors }.into());
         }
-        let (entry, range) = read_member(&archive, &record, limits)?;
+        let (entry, range) = read_member(&archive, &record, &mut inflater, limits)?;
         ranges.push((range.start, range.end, entries.len()));
         entries.push(entry);
     }
@@ -71,6 +73,7 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
 fn read_member(
     archive: &ZipArchive<File<'_>>,
     record: &ZipFileHeaderRecord<'_>,
+    inflater: &mut Inflater,
     limits: &Limits,
 ) -> Result<(Entry, Range<u64>)> {
     let member = Member::of(record.file_path().as_bytes());
@@ -84,11 +87,11 @@ fn read_member(
             false => Err(Error::new(ErrorKind::Truncated { needed: end - start, left }).at(start)),
         }
     };
-    let tensor = || {
+    let mut tensor = || {
         let range = place().map_err(|error| error.at(record.central_directory_offset()))?;
         let contents = Contents::of(record, &range).map_err(|error| error.at(range.start))?;
         let entry = match &member {
-            Member::Array(name) => array(archive.get_ref(), name, &contents, range.clone(), limits),
+            Member::Array(name) => array(archive.get_ref(), name, &contents, range.clone(), inflater, limits),
             Member::Blob(name) => blob(name, &contents, range.clone()),
         };
         Ok((entry.map_err(|error| error.at(range.start))?, range))
@@ -135,19 +138,73 @@ impl Contents {
     }
 }
 
-fn array(file: &File<'_>, name: &str, contents: &Contents, range: Range<u64>, limits: &Limits) -> Result<Entry> {
-    let reader = RangeReader::new(file, range.clone());
-    let mut reader: Box<dyn Read + '_> = match &contents.deflated {
-        Some(_) => Box::new(inflate(reader)),
-        None => Box::new(reader),
-    };
-    let header = header::read(&mut |bytes| reader.read_exact(bytes).map_err(not_deflated), limits)?;
+fn array(
+    file: &File<'_>,
+    name: &str,
+    contents: &Contents,
+    range: Range<u64>,
+    inflater: &mut Inflater,
+    limits: &Limits,
+) -> Result<Entry> {
+    let mut reader = RangeReader::new(file, range.clone());
+    let header = match &contents.deflated {
+        Some(_) => {
+            inflater.start();
+            header::read(&mut |bytes| inflater.fill(&mut reader, bytes).map_err(not_deflated), limits)
+        }
+        None => header::read(&mut |bytes| reader.read_exact(bytes).map_err(not_deflated), limits),
+    }?;
     let payload = contents.len.saturating_sub(header.len);
     header.info.check_payload(payload)?;
     let deflated = contents.deflated.clone().map(|deflated| Deflated { head: header.len, ..deflated });
     let start = if deflated.is_some() { range.start } else { range.start + header.len };
     let codec = contents.codec(header.big_endian, header.len, deflated);
     Ok(Entry::new(Some(name.to_owned()), header.info, start..range.end).with_codec(Some(codec)))
+}
+
+/// Decodes the beginnings of members, one after the other. Its memory, which is larger than a header, is reused.
+#[derive(Default)]
+struct Inflater {
+    state: Option<Decompress>,
+    input: Vec<u8>,
+    /// The bytes of `input` that were decoded.
+    done: usize,
+}
+
+impl Inflater {
+    /// More than the deflated header of an array takes.
+    const INPUT: u64 = 512;
+
+    /// Starts with the next member.
+    fn start(&mut self) {
+        self.state.get_or_insert_with(|| Decompress::new(false)).reset(false);
+        self.input.clear();
+        self.done = 0;
+    }
+
+    /// Fills `bytes` with what comes next in the member that `reader` is in.
+    fn fill(&mut self, reader: &mut impl Read, mut bytes: &mut [u8]) -> io::Result<()> {
+        let state = self.state.get_or_insert_with(|| Decompress::new(false));
+        while !bytes.is_empty() {
+            if self.done == self.input.len() {
+                self.input.clear();
+                self.done = 0;
+                reader.by_ref().take(Self::INPUT).read_to_end(&mut self.input)?;
+            }
+            let input = &self.input[self.done..];
+            let (read, written) = (state.total_in(), state.total_out());
+            let status = state.decompress(input, bytes, FlushDecompress::None)?;
+            let [read, written] = [state.total_in() - read, state.total_out() - written]
+                .map(|now| usize::try_from(now).expect("no more than the buffers hold"));
+            self.done += read;
+            bytes = &mut bytes[written..];
+            let is_at_end = status == Status::StreamEnd || self.input.is_empty() || (read == 0 && written == 0);
+            if is_at_end && !bytes.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(())
+    }
 }
 
 fn blob(name: &str, contents: &Contents, range: Range<u64>) -> Result<Entry> {
