@@ -130,7 +130,8 @@ mod linux {
     impl Tensors for Many {
         fn send(&self, sink: &mut dyn TensorSink) -> tensorfile::Result<()> {
             for at in 0..self.tensors {
-                let name = format!("t{at:0>width$}", width = self.name - 1);
+                let number = at.to_string();
+                let name = format!("t{}{number}", "0".repeat(self.name.saturating_sub(1 + number.len())));
                 sink.tensor(&TensorRecord { name: &name, info: &self.info, data: &Halves(&self.info), tied: None })?;
             }
             Ok(())
@@ -154,11 +155,15 @@ mod linux {
         wanted: String,
         /// The peak memory over a file of one tensor.
         empty: u64,
-        rows: Vec<[String; 7]>,
+        rows: Vec<[String; 8]>,
     }
 
+    #[derive(Default)]
     struct Run {
         time: Duration,
+        /// The time on all processors, which other programs lengthen less.
+        cpu: Duration,
+        /// The peak memory in bytes.
         peak: u64,
     }
 
@@ -205,13 +210,13 @@ mod linux {
         }
 
         fn run_all(&mut self, name: &str, path: &Path, tensors: usize) -> Result<()> {
-            // The last row, as text of a large tensor reads only its corners.
+            // Of a large tensor, only the corners are read.
             let open = self.run(&["show"], path, &["#0"])?.peak;
             for &(command, before, after) in COMMANDS {
                 let file = path.to_str().ok_or("the folder of temporary files has a name that is not UTF-8")?;
                 let after: Vec<&str> =
                     after.iter().map(|argument| if *argument == "FILE" { file } else { *argument }).collect();
-                let Run { time, peak } = self.run(before, path, &after)?;
+                let Run { time, cpu, peak } = self.run(before, path, &after)?;
                 let mib = |bytes: u64| format!("{:.1}", bytes as f64 / MIB as f64);
                 let per_tensor = peak.saturating_sub(self.empty) as f64 / tensors as f64;
                 let bound = self.empty + BOUND + PER_TENSOR * tensors as u64;
@@ -219,9 +224,11 @@ mod linux {
                     name.to_owned(),
                     command.to_owned(),
                     format!("{:.2}", time.as_secs_f64()),
+                    format!("{:.2}", cpu.as_secs_f64()),
                     mib(peak),
                     mib(peak.saturating_sub(open)),
-                    format!("{per_tensor:.0}"),
+                    // The memory of a few tensors is that of the command.
+                    if tensors < 1000 { "-".to_owned() } else { format!("{per_tensor:.0}") },
                     if peak <= bound { "yes" } else { "no" }.to_owned(),
                 ];
                 println!("{}", row.join(" | "));
@@ -241,10 +248,10 @@ mod linux {
                 let mut buffer = vec![0; 1 << 16];
                 while stdout.read(&mut buffer).is_ok_and(|read| read > 0) {}
             });
-            let (peak, status) = watch(&mut child)?;
+            let (run, succeeded) = watch(&mut child)?;
             let _ = reader.join();
-            match status {
-                true => Ok(Run { time: start.elapsed(), peak }),
+            match succeeded {
+                true => Ok(Run { time: start.elapsed(), ..run }),
                 false => Err(format!("`tensorfile {}` failed", before.join(" ")).into()),
             }
         }
@@ -252,7 +259,7 @@ mod linux {
         fn print(&self) {
             let mut table = Table::new();
             table.load_preset(presets::ASCII_MARKDOWN);
-            table.set_header(["file", "command", "s", "peak MiB", "above index", "B/tensor", "in bound"]);
+            table.set_header(["file", "command", "s", "CPU s", "peak MiB", "above index", "B/tensor", "in bound"]);
             for row in &self.rows {
                 table.add_row(row);
             }
@@ -263,22 +270,34 @@ mod linux {
         }
     }
 
-    /// Waits for a process. Returns its peak memory in bytes, and whether it succeeded.
+    /// Waits for a process. Returns what it took, and whether it succeeded.
     ///
     /// The system tells the peak of a process that ended too, but counts the memory of its parent as it was started.
-    fn watch(child: &mut Child) -> Result<(u64, bool)> {
-        let status = format!("/proc/{}/status", child.id());
-        let mut peak = 0;
+    fn watch(child: &mut Child) -> Result<(Run, bool)> {
+        let (status, stat) = (format!("/proc/{}/status", child.id()), format!("/proc/{}/stat", child.id()));
+        let (mut run, start) = (Run::default(), Instant::now());
         loop {
             // A process that is ending has no such line.
             let text = fs::read_to_string(&status).unwrap_or_default();
             let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
             let found = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-            peak = peak.max(found.unwrap_or(0) * 1024);
+            run.peak = run.peak.max(found.unwrap_or(0) * 1024);
+            run.cpu = run.cpu.max(cpu_time(&fs::read_to_string(&stat).unwrap_or_default()));
             if let Some(status) = child.try_wait()? {
-                return Ok((peak, status.success()));
+                return Ok((run, status.success()));
             }
-            std::thread::sleep(Duration::from_micros(500));
+            // A run that is short is watched all the time.
+            if start.elapsed() > Duration::from_millis(50) {
+                std::thread::sleep(Duration::from_micros(500));
+            }
         }
+    }
+
+    /// Returns the sum of the times in user and system mode, which are in hundredths of a second.
+    fn cpu_time(stat: &str) -> Duration {
+        // The name of the program, in parentheses, may have blanks in it.
+        let fields = stat.rsplit(')').next().unwrap_or_default();
+        let times = fields.split_whitespace().skip(11).take(2);
+        Duration::from_millis(times.filter_map(|time| time.parse::<u64>().ok()).sum::<u64>() * 10)
     }
 }

@@ -126,6 +126,10 @@ impl Columns {
 
 /// Returns the text of a cell without control characters, cut if it is long.
 fn cell_text(text: &str) -> Cow<'_, str> {
+    // Most cells are of this kind.
+    if text.len() <= MAX_CELL && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.into();
+    }
     // A name may be long, and no more of it is shown.
     let end = text.char_indices().nth(MAX_CELL + 1).map_or(text.len(), |(end, _)| end);
     match escape(&text[..end]) {

@@ -1,5 +1,6 @@
 //! The differences between two files, as text and JSON.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -7,7 +8,7 @@ use serde::Serialize;
 use super::compare::ValueDiff;
 use crate::output::numbers::{count, counted};
 use crate::output::tensors::{TensorRow, type_label};
-use crate::output::{Column, Stdout, Table, escape};
+use crate::output::{Column, Columns, Stdout, escape};
 
 #[derive(Debug, Serialize)]
 pub struct Report<'f> {
@@ -53,20 +54,20 @@ pub struct MetadataDiff {
 impl Report<'_> {
     /// Prints a line for each difference, and a summary.
     pub fn print(&self, equal_by: &str, files: &[String; 2], out: &mut Stdout) -> io::Result<()> {
-        let mut table = Table::without_header([Column::Left, Column::Left, Column::Left]);
-        for tensor in &self.tensors {
-            table.row([tensor.mark(), tensor.name, &tensor.text()]);
-        }
-        for MetadataDiff { key, a, b } in &self.metadata {
-            let key = format!("metadata {key}");
+        let tensors =
+            self.tensors.iter().map(|tensor| [tensor.mark().into(), tensor.name.into(), tensor.text().into()]);
+        let metadata = self.metadata.iter().map(|MetadataDiff { key, a, b }| -> [Cow<'_, str>; 3] {
+            let key = format!("metadata {key}").into();
             let quoted = |text: &Option<String>| format!("{:?}", text.as_deref().unwrap_or_default());
             match (a, b) {
-                (a, None) => table.row(["-", &key, &quoted(a)]),
-                (None, b) => table.row(["+", &key, &quoted(b)]),
-                (a, b) => table.row(["~", &key, &format!("{} -> {}", quoted(a), quoted(b))]),
+                (a, None) => ["-".into(), key, quoted(a).into()],
+                (None, b) => ["+".into(), key, quoted(b).into()],
+                (a, b) => ["~".into(), key, format!("{} -> {}", quoted(a), quoted(b)).into()],
             }
-        }
-        table.print(out)?;
+        });
+        let (rows, mut columns) = (tensors.chain(metadata), Columns::without_header([Column::Left; 3]));
+        rows.clone().for_each(|row| columns.measure(row));
+        rows.into_iter().try_for_each(|row| columns.print(row, out))?;
         writeln!(out, "{}", escape(&self.summary(equal_by, files)))
     }
 
