@@ -167,12 +167,16 @@ fn finds_tensors_by_name_and_by_position() {
     let file = OpenOptions::new().from_vec(format("btf").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
     assert_eq!(file.get("1").unwrap().info(), file.get("#1").unwrap().info());
     assert!(!file.get("#1").unwrap().has_name());
+    assert_eq!((file.position("1"), file.position("4"), file.position("bias")), (Some(1), None, None));
+    assert_eq!(file.nth(1).map(|tensor| tensor.name()), Some("1"));
+    assert!(file.nth(4).is_none());
     let error = file.array::<f64, Ix1>("#1").unwrap_err();
     assert_eq!(error.tensor(), Some("#1"), "{error}");
     let error = file.get("#4").unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Missing { name, .. } if name == "#4"), "{error}");
     let file = OpenOptions::new().from_vec(format("ten").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
     assert_eq!((file.get("bias").unwrap().position(), file.get("#1").unwrap().name()), (1, "bias"));
+    assert_eq!((file.position("bias"), file.position("bais")), (Some(1), None));
     assert_eq!(
         file.get("bais").unwrap_err().to_string(),
         "ten: missing tensor `bais`; the file has `bias`, `scale`, `weight`, `empty`"
