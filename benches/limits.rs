@@ -220,7 +220,9 @@ mod linux {
                 let Run { time, cpu, peak } = self.run(before, path, &after)?;
                 let mib = |bytes: u64| format!("{:.1}", bytes as f64 / MIB as f64);
                 let per_tensor = peak.saturating_sub(self.empty) as f64 / tensors as f64;
-                let bound = self.empty + BOUND + PER_TENSOR * tensors as u64 + name_bytes as u64;
+                // The commands that take a second file hold two indexes.
+                let indexes = if after.is_empty() { 1 } else { 2 };
+                let bound = self.empty + BOUND + indexes * (PER_TENSOR * tensors as u64 + name_bytes as u64);
                 let row = [
                     name.to_owned(),
                     command.to_owned(),
