@@ -9,6 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::detect;
 use crate::limits::Limits;
 use crate::record::{Format, Reader};
+#[cfg(feature = "shards")]
+use crate::storage::Version;
 use crate::storage::{FileReader, FileStorage};
 
 /// A way to access the bytes of an open file.
@@ -82,10 +84,12 @@ impl OpenOptions {
     /// As [`File::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
+        #[cfg(feature = "shards")]
+        let version = Version::of(path);
         let storage = self.storage(path).map_err(|error| named(path, error))?;
         #[cfg(feature = "shards")]
         if shards::is_index(&storage, path, self.format.is_some())? {
-            return self.open_shards(&storage, path);
+            return self.open_shards(storage, version, path);
         }
         self.read(storage, Some(path))
     }
@@ -118,8 +122,29 @@ impl OpenOptions {
     }
 
     /// Opens the shards of an index as one file.
+    ///
+    /// If the index is replaced in the meantime, its shards may be gone, or others may have their names.
     #[cfg(feature = "shards")]
-    fn open_shards(&self, storage: &FileStorage, path: &Path) -> Result<File> {
+    fn open_shards(&self, mut storage: FileStorage, mut version: Version, path: &Path) -> Result<File> {
+        /// Enough for a writer that does nothing but save.
+        const ATTEMPTS: u32 = 100;
+
+        let mut attempt = 0;
+        loop {
+            // Until the end of the attempt, `storage` keeps the system from using the identity of the index again.
+            let opened = self.open_shards_once(&storage, path);
+            attempt += 1;
+            let now = Version::of(path);
+            if now == version || attempt == ATTEMPTS {
+                return opened;
+            }
+            storage = self.storage(path).map_err(|error| named(path, error))?;
+            version = now;
+        }
+    }
+
+    #[cfg(feature = "shards")]
+    fn open_shards_once(&self, storage: &FileStorage, path: &Path) -> Result<File> {
         let index = shards::read(storage, &self.limits)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0]);

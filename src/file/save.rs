@@ -111,19 +111,22 @@ impl SaveOptions {
     ///
     /// # Replacing files
     ///
-    /// All files are written under temporary names first, and flushed to disk. Then the shards are renamed, and the index
-    /// last. Shards that an old index names are not replaced: if the names would be the same, the new shards are
-    /// `model-2-00001-of-00003.safetensors` and so on, and the next save takes the first names again. The old shards are
-    /// removed when the new index is in place. So the index names one whole set at any time, even after a crash.
+    /// All shards are written to a temporary folder first, and flushed to disk. Then they are moved out of it, and the
+    /// index is replaced last. Shards that an old index names are not replaced: if the names would be the same, the new
+    /// shards are `model-00001-of-00003-2.safetensors` and so on, and the next save takes the first names again. The old
+    /// shards are removed when the new index is in place. So the index names one whole set at any time. After a failure, the
+    /// old index and shards are still there, and no new ones.
     ///
-    /// A crash can leave shards that no index names. The next save with as many shards overwrites them; others
-    /// stay, and can be removed by hand.
+    /// A process that is killed can leave its temporary folder, `.model.safetensors.N.tmp`, which the next save to the same
+    /// path removes, as [`save`](super::save()) does. If it is killed while the shards and the index are renamed, it leaves
+    /// shards that no index names. The next save with as many shards overwrites them; others stay, and can be removed by
+    /// hand.
     ///
     /// Only shards that the old index names, and whose names are as above, are removed. `model.safetensors` stays, which
     /// programs may prefer to the index. If the value now fits into one file, the old index and its shards stay.
     ///
-    /// A program that has read the old index but not yet opened the shards does not find them. Two saves to one path must
-    /// not run at once.
+    /// Saves to one path take turns to rename their files, if the file system has locks: the last one is there as a whole.
+    /// [`File::open`](super::File::open) begins again if the index is replaced before all of its shards are open.
     #[cfg(feature = "shards")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
@@ -152,6 +155,8 @@ impl SaveOptions {
         }
         // A tensor that cannot be stored is found before a file is made.
         let plan = record::plan(tensors, encode)?;
+        #[cfg(feature = "shards")]
+        shards::remove_left(path);
         replace(path, |file| plan.write_file(tensors, file))
     }
 }

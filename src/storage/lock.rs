@@ -35,6 +35,20 @@ pub(super) fn try_lock(file: &File) -> Lock {
     }
 }
 
+/// Takes the exclusive lock of a file, and waits for it. Returns `false` if the system or the file system has no locks.
+#[cfg(feature = "shards")]
+pub(super) fn wait_for_lock(file: &File) -> bool {
+    #[cfg(all(unix, not(target_os = "solaris")))]
+    {
+        rustix::io::retry_on_intr(|| rustix::fs::flock(file, rustix::fs::FlockOperation::LockExclusive)).is_ok()
+    }
+    #[cfg(not(all(unix, not(target_os = "solaris"))))]
+    {
+        let _ = file;
+        false
+    }
+}
+
 /// Returns whether the path leads to the open file, without following a link.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
@@ -50,10 +64,37 @@ pub(super) fn is_at(file: &File, path: &Path) -> bool {
 
 #[cfg(unix)]
 fn are_same(one: io::Result<fs::Metadata>, other: io::Result<fs::Metadata>) -> bool {
+    matches!((one, other), (Ok(one), Ok(other)) if id(&one) == id(&other))
+}
+
+/// Tells the file at a path from the one that replaces it.
+#[cfg(feature = "shards")]
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    modified: Option<std::time::SystemTime>,
+    /// The device and the number of the file.
+    #[cfg(unix)]
+    id: Option<(u64, u64)>,
+}
+
+#[cfg(feature = "shards")]
+impl Version {
+    /// Returns the version of the file that is at `path` now. All missing files are the same.
+    pub(crate) fn of(path: &Path) -> Self {
+        let metadata = fs::metadata(path).ok();
+        Self {
+            modified: metadata.as_ref().and_then(|metadata| metadata.modified().ok()),
+            #[cfg(unix)]
+            id: metadata.as_ref().map(id),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn id(metadata: &fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
 
-    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    matches!((one.map(id), other.map(id)), (Ok(one), Ok(other)) if one == other)
+    (metadata.dev(), metadata.ino())
 }
 
 /// The exclusive lock of a file that is read and then replaced, such as to append to it.

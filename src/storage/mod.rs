@@ -10,6 +10,8 @@ mod mapping;
 mod positioned;
 mod replace;
 mod rest;
+#[cfg(feature = "shards")]
+mod set;
 mod slice;
 mod stream;
 mod temporary;
@@ -23,13 +25,19 @@ pub use file::FileStorage;
 #[cfg(feature = "shards")]
 pub use file::Joined;
 pub use lock::FileLock;
+#[cfg(feature = "shards")]
+pub(crate) use lock::Version;
 pub use positioned::FileReader;
+#[cfg(feature = "shards")]
+pub(crate) use replace::Step;
 pub(crate) use replace::replace;
 #[cfg(feature = "shards")]
-pub(crate) use replace::{Staged, Step};
+pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
 pub use stream::Stream;
 pub(crate) use temporary::exit_without_saving;
+#[cfg(feature = "shards")]
+pub(crate) use temporary::remove_left_for;
 
 /// Bytes at offsets, as the reader of an index sees them.
 ///

@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::temporary::Temporary;
+use super::temporary::{Folder, Temporary};
 use crate::error::{Error, Result};
 
 /// Replaces or creates the file at `path` by one that `fill` writes: whole and durable, or the old file stays.
@@ -30,11 +30,11 @@ fn replace_in_steps(
     fill: impl FnOnce(&mut File) -> Result<()>,
     before: &mut dyn FnMut(Step) -> io::Result<()>,
 ) -> Result<()> {
-    Staged::in_steps(path, None, fill, before)?.put_in_steps(before)
+    Staged::in_steps(path, fill, before)?.put_in_steps(None, before)
 }
 
 /// A complete file on disk that is not renamed yet. It is removed when this goes out of scope before that.
-pub(crate) struct Staged {
+pub(super) struct Staged {
     /// The path that the caller gave.
     named: PathBuf,
     /// The path after following symbolic links.
@@ -44,32 +44,19 @@ pub(crate) struct Staged {
 
 impl Staged {
     /// Writes the new file, as [`replace`] does, without renaming it.
-    ///
-    /// If there is no old file, the permissions are those of `like`.
-    #[cfg(feature = "shards")]
-    pub(crate) fn new(path: &Path, like: Option<&Path>, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<Self> {
-        Self::in_steps(path, like, fill, &mut |_| Ok(()))
-    }
-
-    fn in_steps(
+    pub(super) fn in_steps(
         given: &Path,
-        like: Option<&Path>,
         fill: impl FnOnce(&mut File) -> Result<()>,
         before: &mut dyn FnMut(Step) -> io::Result<()>,
     ) -> Result<Self> {
         let path = follow(given).map_err(|error| named(given, error))?;
-        let look = |path: &Path, shown| look(path).map_err(|error| named(shown, error));
-        let mut old = look(&path, given)?.map(|old| (old, path.as_path()));
-        if let (None, Some(like)) = (&old, like) {
-            old = look(like, like)?.map(|old| (old, like));
-        }
+        let old = look(&path).map_err(|error| named(given, error))?;
         before(Step::Create)?;
         let created = Temporary::create(&path, old.is_some());
         let (mut file, new) = created.map_err(|error| named(given, creation_failed(error)))?;
         before(Step::Permit)?;
-        if let Some((old, path)) = old {
-            permit(&file, &old).map_err(|error| named(given, error))?;
-            copy_attributes(&file, path);
+        if let Some(old) = old {
+            make_like(&file, &old, &path).map_err(|error| named(given, error))?;
         }
         fill(&mut file).map_err(|error| in_path(given, error))?;
         before(Step::Sync)?;
@@ -77,25 +64,29 @@ impl Staged {
         Ok(Self { named: given.to_owned(), path, new })
     }
 
-    /// Renames the file, with a call before each step, which may fail instead of it.
-    pub(crate) fn put_in_steps(self, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<()> {
+    /// Renames the file, with a call before each step, which may fail instead of it. The files of `with` stay then.
+    pub(super) fn put_in_steps(
+        self,
+        with: Option<Folder>,
+        before: &mut dyn FnMut(Step) -> io::Result<()>,
+    ) -> Result<()> {
         let Self { named: given, path, new } = self;
         before(Step::Rename)?;
-        new.rename(&path).map_err(|error| named(&given, error))?;
+        new.rename(&path, with).map_err(|error| named(&given, error))?;
         before(Step::SyncFolder)?;
         Ok(sync_folder(&path).map_err(|error| named(&given, error))?)
     }
 }
 
 /// Names the file in an error of writing it.
-fn in_path(path: &Path, error: Error) -> Error {
+pub(super) fn in_path(path: &Path, error: Error) -> Error {
     match error.into_io() {
         Ok(error) => named(path, error).into(),
         Err(error) => error,
     }
 }
 
-fn named(path: &Path, error: io::Error) -> io::Error {
+pub(super) fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
@@ -116,7 +107,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Returns the metadata of the file that is to be replaced, if there is one.
-fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
+pub(super) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
         Ok(old) if old.is_file() && old.permissions().readonly() => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -134,8 +125,15 @@ fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
 }
 
 /// Explains that the folder does not allow it.
-fn creation_failed(error: io::Error) -> io::Error {
+pub(super) fn creation_failed(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot create a file next to it, to replace it: {error}"))
+}
+
+/// Gives a file the permissions and attributes of another, whose metadata and path are given.
+pub(super) fn make_like(file: &File, old: &fs::Metadata, path: &Path) -> io::Result<()> {
+    permit(file, old)?;
+    copy_attributes(file, path);
+    Ok(())
 }
 
 /// Gives a file the permissions of another, and its owner if that is allowed.
@@ -193,7 +191,7 @@ fn copy_attributes(file: &File, like: &Path) {
 }
 
 /// Flushes the new name to disk.
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -1,7 +1,8 @@
 //! Temporary files next to the file that they are to replace.
 //!
 //! Their writer holds an exclusive lock on them, which the system releases when the process ends. A file that can be locked
-//! was left by a process that was killed, and the next save to the same path removes it.
+//! was left by a process that was killed, and the next save to the same path removes it. Files that become visible together
+//! are in a temporary folder, which is locked as a whole.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -10,12 +11,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+#[cfg(feature = "shards")]
+use super::lock::wait_for_lock;
 use super::lock::{Lock, is_at, try_lock};
 
-/// Names that are searched for files that were left. More are only taken if more saves to one path run at once.
+/// The search for files that were left ends after this many names that are not taken. Later names are only taken if more
+/// saves to one path run at once.
 const SEARCHED: u32 = 8;
 
-/// The temporary files of this process.
+/// The temporary files and folders of this process, and files that are to be removed with them.
 ///
 /// Files are created, renamed and removed while this is locked, so that whoever locks it knows all of them. A name that is
 /// not listed may already belong to another process.
@@ -39,62 +43,71 @@ impl Temporary {
     ///
     /// Files that killed processes left there for the same target are removed.
     pub(super) fn create(target: &Path, private: bool) -> io::Result<(File, Self)> {
-        let stem = stem(target.file_name().unwrap_or_default());
-        let name = |at: u32| {
-            let mut name = stem.clone();
-            name.push(format!(".{at}.tmp"));
-            target.with_file_name(name)
-        };
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        if private {
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        }
-        #[cfg(not(unix))]
-        let _ = private;
-
         let mut live = live();
-        (0..SEARCHED).for_each(|at| remove_left(&name(at)));
+        remove_left_for(target);
         let mut at = 0;
         loop {
-            let path = name(at);
+            let path = name(target, at);
             at = at.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
-            let file = match options.open(&path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
-                Err(error) => return Err(error),
-            };
-            match try_lock(&file) {
-                Lock::Taken if is_at(&file, &path) => {}
-                Lock::Unsupported => {}
-                // Another process took it for one that was left, before it was locked, and removes it.
-                Lock::Taken | Lock::Busy => continue,
+            if let Some(created) = Self::create_at(path, private, &mut live)? {
+                return Ok(created);
             }
-            live.push(path.clone());
-            let temporary = Self {
-                path,
-                #[cfg(unix)]
-                _lock: match file.try_clone() {
-                    Ok(lock) => lock,
-                    Err(error) => {
-                        discard(&mut live, &name(at - 1));
-                        return Err(error);
-                    }
-                },
-            };
-            return Ok((file, temporary));
         }
     }
 
-    /// Renames the file.
-    pub(super) fn rename(self, target: &Path) -> io::Result<()> {
+    /// Creates a file; `None` if there is one, which another process may be writing.
+    fn create_at(path: PathBuf, private: bool, live: &mut Vec<PathBuf>) -> io::Result<Option<(File, Self)>> {
+        let file = match create_file(&path, private) {
+            Ok(file) if is_ours(&file, &path) => file,
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        live.push(path.clone());
+        #[cfg(unix)]
+        let _lock = file.try_clone().inspect_err(|_| discard(live, &path))?;
+        let temporary = Self {
+            path,
+            #[cfg(unix)]
+            _lock,
+        };
+        Ok(Some((file, temporary)))
+    }
+
+    /// Waits until nobody else has the first temporary file for `target`, and creates it.
+    ///
+    /// Returns `None` if files cannot be locked here.
+    #[cfg(feature = "shards")]
+    pub(super) fn wait(target: &Path) -> io::Result<Option<Self>> {
+        let path = name(target, 0);
+        loop {
+            {
+                let mut live = live();
+                remove_left(&path);
+                if let Some((_, temporary)) = Self::create_at(path.clone(), true, &mut live)? {
+                    return Ok(Some(temporary));
+                }
+            }
+            match OpenOptions::new().read(true).write(true).open(&path) {
+                // It is free now, or was left by a process that was killed.
+                Ok(file) if wait_for_lock(&file) => {}
+                Ok(_) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // It belongs to somebody else.
+                Err(_) => return Ok(None),
+            }
+        }
+    }
+
+    /// Renames the file. What is in `with` stays then.
+    pub(super) fn rename(self, target: &Path, with: Option<Folder>) -> io::Result<()> {
         let mut live = live();
         let renamed = fs::rename(&self.path, target);
         if renamed.is_ok() {
-            live.retain(|path| *path != self.path);
+            let kept = with.as_ref().map(|folder| &folder.placed[..]).unwrap_or_default();
+            live.retain(|path| *path != self.path && !kept.contains(path));
         }
-        // Dropping this locks the list again.
+        // Dropping this and `with` locks the list again.
         drop(live);
         renamed
     }
@@ -106,34 +119,162 @@ impl Drop for Temporary {
     }
 }
 
-/// Removes a file of this process, if it is listed.
+/// A locked folder for files that become visible together. It is removed when this goes out of scope, together with the
+/// files that were moved out of it.
+#[derive(Debug)]
+pub(super) struct Folder {
+    path: PathBuf,
+    #[cfg(unix)]
+    _lock: File,
+    /// The new paths of files that were in the folder.
+    placed: Vec<PathBuf>,
+}
+
+#[cfg(feature = "shards")]
+impl Folder {
+    /// Creates an empty folder next to `target`, which only its owner may read.
+    ///
+    /// Files that killed processes left there for the same target are removed.
+    pub(super) fn create(target: &Path) -> io::Result<Self> {
+        let mut options = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
+        let mut live = live();
+        remove_left_for(target);
+        let mut at = 0;
+        loop {
+            let path = name(target, at);
+            at = at.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
+            match options.create(&path) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) => return Err(error),
+            }
+            #[cfg(unix)]
+            let _lock = match File::open(&path) {
+                Ok(folder) if is_ours(&folder, &path) => folder,
+                Ok(_) => continue,
+                // Another process took it for one that was left, before it was locked.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    let _ = fs::remove_dir(&path);
+                    return Err(error);
+                }
+            };
+            live.push(path.clone());
+            return Ok(Self {
+                path,
+                #[cfg(unix)]
+                _lock,
+                placed: Vec::new(),
+            });
+        }
+    }
+
+    /// Creates an empty file in the folder. If it is `private`, only its owner may read it.
+    pub(super) fn create_file(&self, name: &str, private: bool) -> io::Result<File> {
+        // The process may be about to remove the folder.
+        let _live = live();
+        create_file(&self.path.join(name), private)
+    }
+
+    /// Moves a file out of the folder.
+    pub(super) fn place(&mut self, name: &str, target: &Path) -> io::Result<()> {
+        let mut live = live();
+        fs::rename(self.path.join(name), target)?;
+        live.push(target.to_owned());
+        self.placed.push(target.to_owned());
+        Ok(())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let mut live = live();
+        self.placed.iter().for_each(|path| discard(&mut live, path));
+        discard(&mut live, &self.path);
+    }
+}
+
+fn create_file(path: &Path, private: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if private {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = private;
+    options.open(path)
+}
+
+/// Locks a file or folder that was just created. Returns `false` if another process took it for one that was left, before
+/// it was locked, and removes it.
+fn is_ours(file: &File, path: &Path) -> bool {
+    match try_lock(file) {
+        Lock::Taken => is_at(file, path),
+        Lock::Busy => false,
+        Lock::Unsupported => true,
+    }
+}
+
+/// Removes a file or folder of this process, if it is listed.
 fn discard(live: &mut Vec<PathBuf>, path: &Path) {
     if let Some(at) = live.iter().position(|other| other == path) {
         live.swap_remove(at);
-        // An error here would hide the one that led to this.
-        let _ = fs::remove_file(path);
+        remove(path);
     }
+}
+
+/// Removes a file, or a folder with all that is in it. An error here would hide the one that led to this.
+fn remove(path: &Path) {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    let _ = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
 /// Removes all temporary files of this process and ends it.
 pub(crate) fn exit_without_saving(code: i32) -> ! {
     // Stays locked, so that other threads neither create nor rename a file before the end.
     let live = live();
-    for path in live.iter() {
-        let _ = fs::remove_file(path);
-    }
+    live.iter().for_each(|path| remove(path));
     std::process::exit(code)
 }
 
-/// Removes a temporary file whose writer does not live.
-fn remove_left(path: &Path) {
-    if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
-        return;
+/// Removes the temporary files and folders for `target` whose writers do not live.
+pub(crate) fn remove_left_for(target: &Path) {
+    let (mut at, mut missing) = (0, 0);
+    while missing < SEARCHED {
+        missing = if remove_left(&name(target, at)) { 0 } else { missing + 1 };
+        at += 1;
     }
-    let Ok(file) = OpenOptions::new().read(true).write(true).open(path) else { return };
-    if try_lock(&file) == Lock::Taken && is_at(&file, path) {
-        let _ = fs::remove_file(path);
+}
+
+/// Removes a temporary file or folder whose writer does not live. Returns `false` if there is nothing at the path.
+fn remove_left(path: &Path) -> bool {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return false };
+    let opened = match metadata.file_type() {
+        kind if kind.is_file() => {
+            let open = |read, write| OpenOptions::new().read(read).write(write).open(path);
+            // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
+            open(true, true).or_else(|_| open(false, true))
+        }
+        kind if kind.is_dir() => File::open(path),
+        _ => return true,
+    };
+    if let Ok(file) = opened
+        && try_lock(&file) == Lock::Taken
+        && is_at(&file, path)
+    {
+        remove(path);
     }
+    true
+}
+
+/// Returns the path of a temporary file for `target`, by its number.
+fn name(target: &Path, at: u32) -> PathBuf {
+    let mut name = stem(target.file_name().unwrap_or_default());
+    name.push(format!(".{at}.tmp"));
+    target.with_file_name(name)
 }
 
 /// Returns the beginning of the names of temporary files. A long name is replaced by its beginning and a hash.

@@ -139,9 +139,9 @@ fn reads_shards_of_transformers() {
 
     // Written again, it is the same index, but for what it cannot know of.
     SaveOptions::new().max_shard_bytes(16).save(folder.path().join("model.safetensors"), &file).unwrap();
-    let index = index.replace("    \"total_parameters\": 6,\n", "").replace("model-0000", "model-2-0000");
+    let index = index.replace("    \"total_parameters\": 6,\n", "").replace("-of-00002", "-of-00002-2");
     assert_eq!(fs::read_to_string(&path).unwrap(), index);
-    let first = fs::read(folder.path().join("model-2-00001-of-00002.safetensors")).unwrap();
+    let first = fs::read(folder.path().join("model-00001-of-00002-2.safetensors")).unwrap();
     assert_eq!(safetensors::SafeTensors::deserialize(&first).unwrap().len(), 2);
 }
 
@@ -221,13 +221,45 @@ fn saving_again_leaves_whole_sets() {
     let new = File::open(&index).unwrap();
     assert_eq!(new.tensors().next().unwrap().name(), "a.bias");
     assert_eq!(old.load::<TensorMap>().unwrap(), map());
-    assert_eq!(names(folder.path())[..3], [1, 2, 3].map(|at| format!("model-2-0000{at}-of-00003.ten")));
+    assert_eq!(names(folder.path())[..3], [1, 2, 3].map(|at| format!("model-0000{at}-of-00003-2.ten")));
     assert_eq!(names(folder.path()).len(), 3 + 1);
 
     // Onto itself, in other shards.
     options().max_shard_bytes(1).save(&path, &new).unwrap();
     assert_eq!(names(folder.path()).len(), 4 + 1);
     assert_eq!(File::open(&index).unwrap().load::<TensorMap>().unwrap(), other);
+}
+
+#[test]
+fn a_second_set_takes_no_names_of_other_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = |name: &str| File::open(folder.path().join(format!("{name}.ten.index.json"))).unwrap();
+    let paths = ["model", "model-2", "model-00001-of-00003"];
+    for _ in 0..3 {
+        for (at, name) in paths.iter().enumerate() {
+            let map: TensorMap = map().into_iter().rev().skip(at).collect();
+            options().max_shard_bytes(1).save(folder.path().join(name).with_extension("ten"), &map).unwrap();
+        }
+        for (at, name) in paths.iter().enumerate() {
+            assert_eq!(saved(name).load::<TensorMap>().unwrap().len(), map().len() - at, "{name}");
+        }
+    }
+    assert_eq!(names(folder.path()).len(), (4 + 3 + 3) + paths.len());
+}
+
+#[test]
+fn a_save_that_fails_leaves_the_old_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let before = names(folder.path());
+    // The second set cannot be put in place.
+    let taken = folder.path().join("model-00002-of-00003-2.ten");
+    fs::create_dir(&taken).unwrap();
+    let error = options().save(folder.path().join("model.ten"), &map()).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}: is a directory", taken.display()));
+    fs::remove_dir(&taken).unwrap();
+    assert_eq!(names(folder.path()), before);
+    assert_eq!(File::open(&index).unwrap().load::<TensorMap>().unwrap(), map());
 }
 
 #[cfg(feature = "ptd")]

@@ -1,0 +1,85 @@
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::replace::{Staged, Step, creation_failed, in_path, look, make_like, named, sync_folder};
+use super::temporary::{Folder, Temporary};
+use crate::error::Result;
+
+/// New files that become visible together, when an index that names them is put in place.
+///
+/// They are written to a temporary folder. Until the index is renamed, they are removed when this goes out of scope.
+pub(crate) struct FileSet {
+    /// The path that the caller gave.
+    path: PathBuf,
+    folder: Folder,
+    count: usize,
+}
+
+impl FileSet {
+    /// Creates a set of no files, in the folder of `path`. What killed processes left for the same path is removed.
+    pub(crate) fn new(path: &Path) -> Result<Self> {
+        let folder = Folder::create(path).map_err(|error| named(path, creation_failed(error)))?;
+        Ok(Self { path: path.to_owned(), folder, count: 0 })
+    }
+
+    /// Writes the next file, and flushes it to disk. It gets the permissions of the file `like`, if there is one.
+    pub(crate) fn write(&mut self, like: Option<&Path>, fill: &mut dyn FnMut(&mut File) -> Result<()>) -> Result<()> {
+        let old = like.and_then(|like| Some((fs::metadata(like).ok().filter(fs::Metadata::is_file)?, like)));
+        let in_set = |error| named(&self.path, error);
+        let mut file = self.folder.create_file(&self.count.to_string(), old.is_some()).map_err(in_set)?;
+        if let Some((old, path)) = old {
+            make_like(&file, &old, path).map_err(in_set)?;
+        }
+        fill(&mut file).map_err(|error| in_path(&self.path, error))?;
+        file.sync_all().map_err(in_set)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Moves the files to `paths`, in the folder of `index`, and replaces the file `index` by `bytes`. Calls `before` before
+    /// each step, which may fail instead of it.
+    pub(crate) fn put(
+        mut self,
+        paths: &[PathBuf],
+        index: &Path,
+        bytes: &[u8],
+        before: &mut dyn FnMut(Step) -> io::Result<()>,
+    ) -> Result<()> {
+        debug_assert_eq!(paths.len(), self.count);
+        let staged = Staged::in_steps(index, |file| Ok(file.write_all(bytes)?), before)?;
+        for path in paths {
+            look(path).map_err(|error| named(path, error))?;
+        }
+        for (at, path) in paths.iter().enumerate() {
+            before(Step::Rename)?;
+            self.folder.place(&at.to_string(), path).map_err(|error| named(path, error))?;
+        }
+        // The index must not reach the disk before the names of its files.
+        before(Step::SyncFolder)?;
+        sync_folder(index).map_err(|error| named(index, error))?;
+        staged.put_in_steps(Some(self.folder), before)
+    }
+}
+
+/// The right to change the files that belong to a path. One process or thread at a time has it.
+///
+/// Where files cannot be locked, nobody waits.
+pub(crate) struct Turn {
+    _file: Option<Temporary>,
+}
+
+impl Turn {
+    /// Waits for the turn.
+    pub(crate) fn wait(path: &Path) -> Result<Self> {
+        let waited = Temporary::wait(&turn_path(path));
+        Ok(Self { _file: waited.map_err(|error| named(path, creation_failed(error)))? })
+    }
+}
+
+/// Returns the path that the file of a [`Turn`] is named after.
+pub(crate) fn turn_path(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".turn");
+    path.with_file_name(name)
+}
