@@ -1,11 +1,16 @@
 //! Tests of every row of the table of formats. A new row needs no new test.
 
+mod faults;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod hostile;
 mod memory;
 mod properties;
 mod refused;
 mod round_trip;
 mod table;
+#[cfg(unix)]
+mod writers;
 
 use tensorfile::{CooTensor, Format, Tensor, TensorMap, WriteOptions};
 

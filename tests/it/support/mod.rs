@@ -1,5 +1,7 @@
 //! Shared by all tests: tensors and files to test with, slow readers, and ways to compare messages.
 
+#[cfg(unix)]
+pub mod child;
 #[cfg(target_os = "linux")]
 pub mod huge;
 pub mod interop;
@@ -14,6 +16,17 @@ use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, btf, ten
 /// The root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the repository")
+}
+
+/// Returns a new folder: in memory if the system has a place for that, or on disk.
+///
+/// In memory, a writer spends most of its time in other steps than flushing.
+pub fn folder(in_memory: bool) -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    match in_memory && memory.is_dir() {
+        true => tempfile::tempdir_in(memory).unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
 }
 
 /// Parses a hex dump, in which everything after a `|` is a comment.

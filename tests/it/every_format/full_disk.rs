@@ -1,0 +1,136 @@
+//! Disks that are full, and limits of the size of files: saving is an error, and the old file stays.
+
+use std::path::Path;
+use std::process::Command;
+
+use tensorfile::{Backend, Category};
+
+use super::writers::{LEN, Target, for_each_target};
+use crate::support::child::command;
+use crate::support::folder;
+
+const FOLDER: &str = "TENSORFILE_TEST_FULL";
+
+/// Runs a test of this file after commands of a shell. Returns the output.
+fn after(script: &str, test: &str, folder: &Path) -> std::process::Output {
+    let child = command(&format!("every_format::full_disk::{test}"), &[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("{script} && exec \"$0\" \"$@\"")]).arg(child.get_program()).args(child.get_args());
+    shell.env(FOLDER, folder).output().unwrap()
+}
+
+/// Saves over an old file, and returns whether that succeeded. Checks what is there after an error.
+fn saves(target: Target<'_>, what: &str) -> bool {
+    let before = target.names();
+    match target.save(2) {
+        Ok(()) => {
+            assert_eq!(target.saved(Backend::Mapped), 2, "{target}, {what}");
+            true
+        }
+        Err(error) => {
+            assert_eq!(error.category(), Category::Io, "{target}, {what}: {error}");
+            let path = target.folder.join("model");
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{target}, {what}: {error}");
+            assert_eq!(target.names(), before, "{target}, {what}");
+            assert_eq!(target.saved(Backend::Positioned), 1, "{target}, {what}");
+            false
+        }
+    }
+}
+
+#[test]
+fn files_over_the_limit_of_their_size() {
+    // A program that does not ignore the signal is killed by it.
+    let output = after("trap '' XFSZ", "limits_the_size_of_files", folder(true).path());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[ignore = "another test starts it"]
+fn limits_the_size_of_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    if std::env::var_os(FOLDER).is_none() {
+        return;
+    }
+    let unlimited = getrlimit(Resource::Fsize);
+    for_each_target(true, |target| {
+        target.save(1).unwrap();
+        let largest = 20 * LEN as u64 + 4096;
+        let limits = (0..200).map(|at| at * 23).chain((4600..largest).step_by(4001));
+        let mut refused = 0;
+        for limit in limits {
+            setrlimit(Resource::Fsize, Rlimit { current: Some(limit), ..unlimited }).unwrap();
+            let saved = saves(target, &format!("files of up to {limit} bytes"));
+            setrlimit(Resource::Fsize, unlimited).unwrap();
+            refused += usize::from(!saved);
+            if saved {
+                break;
+            }
+        }
+        assert!(refused > 100, "{target}");
+        target.save(1).unwrap();
+        target.assert_no_litter();
+    });
+}
+
+#[test]
+fn disks_that_are_full() {
+    let folder = folder(true);
+    let mount = |namespace: &str| {
+        format!(
+            "exec unshare {namespace} sh -c 'mount -t tmpfs -o size=512k,nr_inodes=24 tmpfs \"${FOLDER}\" && exec \"$0\" \"$@\"' \"$0\" \"$@\"; true"
+        )
+    };
+    for namespace in ["-m", "-rm"] {
+        let can_mount = Command::new("unshare")
+            .args([namespace, "sh", "-c", "mount -t tmpfs -o size=64k tmpfs \"$0\""])
+            .arg(folder.path())
+            .output();
+        if can_mount.is_ok_and(|output| output.status.success()) {
+            let output = after(&mount(namespace), "fills_a_disk", folder.path());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            return;
+        }
+    }
+    let note = "skipped: a file system in memory cannot be mounted here\n";
+    std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes()).unwrap();
+}
+
+#[test]
+#[ignore = "another test starts it"]
+fn fills_a_disk() {
+    let Some(disk) = std::env::var_os(FOLDER) else { return };
+    let disk = Path::new(&disk);
+    for_each_target(true, |elsewhere| {
+        let folder = disk.join("folder");
+        std::fs::create_dir(&folder).unwrap();
+        let target = Target { folder: &folder, ..elsewhere };
+        target.save(1).unwrap();
+        // The first saves find no room, and the last one does.
+        let ballast = disk.join("ballast");
+        let mut refused = 0;
+        for pages in (0..128).rev() {
+            // As much as there is room for.
+            let _ = std::fs::write(&ballast, vec![0; pages << 12]);
+            if saves(target, &format!("{pages} pages of other files")) {
+                break;
+            }
+            refused += 1;
+        }
+        assert!(refused > 0, "{target}");
+        std::fs::remove_file(&ballast).unwrap();
+        target.save(1).unwrap();
+
+        // Without room for another file.
+        let mut others = 0;
+        while std::fs::write(disk.join(format!("other{others}")), "").is_ok() {
+            others += 1;
+        }
+        assert!(!saves(target, "no more files"));
+        (0..others).for_each(|at| std::fs::remove_file(disk.join(format!("other{at}"))).unwrap());
+        assert!(saves(target, "room again"));
+        target.assert_no_litter();
+        std::fs::remove_dir_all(&folder).unwrap();
+    });
+}
