@@ -81,8 +81,12 @@ struct Shards {
 impl File {
     /// Opens a file: finds its format and reads its index.
     ///
-    /// The file is mapped into memory if the system supports it, and must then not change while it is open; see
-    /// [`Backend::Mapped`]. Otherwise it is read at positions. See [`OpenOptions`] for more.
+    /// The file is mapped into memory if the system supports it. Otherwise it is read at positions. See [`OpenOptions`] for
+    /// more.
+    ///
+    /// A mapped file must not change while it is open. If another program makes it shorter, reading past the new end kills
+    /// the process (`SIGBUS`). [`save`] never does that, as it replaces files. If other programs may, open the file with
+    /// [`Backend::Positioned`]: reading is an error then.
     ///
     /// With the feature `shards`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
     /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of

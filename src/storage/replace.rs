@@ -64,17 +64,22 @@ impl Staged {
         Ok(Self { named: given.to_owned(), path, new })
     }
 
-    /// Renames the file, with a call before each step, which may fail instead of it. The files of `with` stay then.
+    /// Renames the file, with a call before each step, which may fail instead of it. The files of `with` stay then, and
+    /// those that they replace are removed when the new name is on disk.
     pub(super) fn put_in_steps(
         self,
-        with: Option<Folder>,
+        mut with: Option<Folder>,
         before: &mut dyn FnMut(Step) -> io::Result<()>,
     ) -> Result<()> {
         let Self { named: given, path, new } = self;
         before(Step::Rename)?;
-        new.rename(&path, with).map_err(|error| named(&given, error))?;
-        before(Step::SyncFolder)?;
-        Ok(sync_folder(&path).map_err(|error| named(&given, error))?)
+        new.rename(&path, with.as_mut()).map_err(|error| named(&given, error))?;
+        let synced = before(Step::SyncFolder).and_then(|()| sync_folder(&path).map_err(|error| named(&given, error)));
+        if let (Err(_), Some(folder)) = (&synced, &mut with) {
+            // It is not known which name is on disk, so both the old and the new files are needed.
+            folder.keep_files();
+        }
+        Ok(synced?)
     }
 }
 

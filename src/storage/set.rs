@@ -37,11 +37,12 @@ impl FileSet {
         Ok(())
     }
 
-    /// Moves the files to `paths`, in the folder of `index`, and replaces the file `index` by `bytes`. Calls `before` before
-    /// each step, which may fail instead of it.
+    /// Moves the files to `paths`, in the folder of `index`, and replaces the file `index` by `bytes`. Then removes the files
+    /// `replaced`. Calls `before` before each step, which may fail instead of it.
     pub(crate) fn put(
         mut self,
         paths: &[PathBuf],
+        replaced: Vec<PathBuf>,
         index: &Path,
         bytes: &[u8],
         before: &mut dyn FnMut(Step) -> io::Result<()>,
@@ -51,6 +52,7 @@ impl FileSet {
         for path in paths {
             look(path).map_err(|error| named(path, error))?;
         }
+        self.folder.set_replaced(replaced);
         for (at, path) in paths.iter().enumerate() {
             before(Step::Rename)?;
             self.folder.place(&at.to_string(), path).map_err(|error| named(path, error))?;

@@ -99,15 +99,19 @@ impl Temporary {
         }
     }
 
-    /// Renames the file. What is in `with` stays then.
-    pub(super) fn rename(self, target: &Path, with: Option<Folder>) -> io::Result<()> {
+    /// Renames the file. From then on, the files of `with` stay, and those that they replace are to be removed.
+    pub(super) fn rename(self, target: &Path, with: Option<&mut Folder>) -> io::Result<()> {
         let mut live = live();
         let renamed = fs::rename(&self.path, target);
         if renamed.is_ok() {
-            let kept = with.as_ref().map(|folder| &folder.placed[..]).unwrap_or_default();
-            live.retain(|path| *path != self.path && !kept.contains(path));
+            live.retain(|path| *path != self.path);
+            if let Some(folder) = with {
+                live.retain(|path| !folder.placed.contains(path));
+                folder.placed = std::mem::take(&mut folder.replaced);
+                live.extend(folder.placed.iter().cloned());
+            }
         }
-        // Dropping this and `with` locks the list again.
+        // Dropping this locks the list again.
         drop(live);
         renamed
     }
@@ -120,14 +124,24 @@ impl Drop for Temporary {
 }
 
 /// A locked folder for files that become visible together. It is removed when this goes out of scope, together with the
-/// files that were moved out of it.
+/// files that were moved out of it, or, after the file that names these was renamed, with those that they replace.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
     #[cfg(unix)]
     _lock: File,
-    /// The new paths of files that were in the folder.
+    /// The files to remove. They were in the folder.
     placed: Vec<PathBuf>,
+    /// The files to remove instead of them later.
+    replaced: Vec<PathBuf>,
+}
+
+impl Folder {
+    /// Removes no files but those that are in the folder.
+    pub(super) fn keep_files(&mut self) {
+        live().retain(|path| !self.placed.contains(path));
+        self.placed.clear();
+    }
 }
 
 #[cfg(feature = "shards")]
@@ -167,6 +181,7 @@ impl Folder {
                 #[cfg(unix)]
                 _lock,
                 placed: Vec::new(),
+                replaced: Vec::new(),
             });
         }
     }
@@ -176,6 +191,11 @@ impl Folder {
         // The process may be about to remove the folder.
         let _live = live();
         create_file(&self.path.join(name), private)
+    }
+
+    /// Sets the files that are to be removed when those of this folder have replaced them.
+    pub(super) fn set_replaced(&mut self, paths: Vec<PathBuf>) {
+        self.replaced = paths;
     }
 
     /// Moves a file out of the folder.

@@ -128,12 +128,9 @@ fn save_in_steps(
     let old = OldSet::read(path)?;
     let names = old.other_names(path, split.shards)?;
     let paths: Vec<PathBuf> = names.iter().map(|name| path.with_file_name(name)).collect();
-    set.put(&paths, &index_path(path), &index(split, &names), before)?;
-    // The new set is complete. A shard that cannot be removed is in nobody's way.
-    for name in old.names.iter().filter(|name| is_shard_name(path, name)) {
-        let _ = fs::remove_file(path.with_file_name(name));
-    }
-    Ok(())
+    let own = old.names.iter().filter(|name| is_shard_name(path, name));
+    let replaced = own.map(|name| path.with_file_name(name)).collect();
+    set.put(&paths, replaced, &index_path(path), &index(split, &names), before)
 }
 
 /// The shards that are there before saving.
