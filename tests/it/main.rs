@@ -17,6 +17,8 @@ pub mod derive_pass;
 mod derive_ui;
 #[cfg(feature = "digest")]
 mod digest;
+#[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+mod documentation;
 mod every_format;
 mod file;
 mod formats;

@@ -1,0 +1,65 @@
+//! Checks that `docs/compatibility.md` names tests that exist, and that it leaves no cell without one.
+
+use std::collections::BTreeSet;
+
+use tensorfile::FORMATS;
+
+use crate::support::root;
+
+/// Returns the rows of the table below a heading, each as its cells.
+fn rows<'a>(page: &'a str, heading: &str) -> Vec<Vec<&'a str>> {
+    let (_, section) = page.split_once(&format!("\n## {heading}\n")).unwrap();
+    let section = section.split_once("\n## ").map_or(section, |(section, _)| section);
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")).skip(2);
+    rows.map(|row| row.split(" | ").collect()).collect()
+}
+
+/// Returns the paths of tests in a text: words in backticks with two colons.
+fn tests(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).filter(|word| word.contains("::")).collect()
+}
+
+/// Returns `true` if a test is in the sources of this program.
+fn exists(test: &str) -> bool {
+    let parts: Vec<&str> = test.split("::").collect();
+    let (name, modules) = parts.split_last().unwrap();
+    // A module may be inside of a file.
+    (1..=modules.len()).rev().any(|len| {
+        let path = modules[..len].iter().fold(root().join("tests/it"), |path, module| path.join(module));
+        let text = std::fs::read_to_string(path.with_extension("rs"))
+            .or_else(|_| std::fs::read_to_string(path.join("mod.rs")));
+        text.is_ok_and(|text| {
+            text.contains(&format!("#[test]\nfn {name}()")) || text.contains(&format!("#[test]\n    fn {name}()"))
+        })
+    })
+}
+
+fn page() -> String {
+    std::fs::read_to_string(root().join("docs/compatibility.md")).unwrap()
+}
+
+#[test]
+fn the_tests_of_the_compatibility_page_exist() {
+    let page = page();
+    let missing: BTreeSet<&str> = tests(&page).into_iter().filter(|test| !exists(test)).collect();
+    assert!(missing.is_empty(), "docs/compatibility.md names tests that do not exist: {missing:#?}");
+    assert!(tests(&page).len() > 50);
+    assert!(!exists("formats::btf::no_such_test") && !exists("no_such_file::has_ten_dtypes"));
+}
+
+#[test]
+fn each_cell_of_the_compatibility_page_has_a_test() {
+    let page = page();
+    for (heading, directions) in [("Clients", 3..5), ("Quirks", 4..5)] {
+        let rows = rows(&page, heading);
+        for row in &rows {
+            assert_eq!(row.len(), 5, "{row:?}");
+            for cell in &row[directions.clone()] {
+                let is_backed = !tests(cell).is_empty() || cell.contains("untested") || *cell == "writes no files";
+                assert!(is_backed, "{cell:?} of {row:?} has no test and is not marked as untested");
+            }
+        }
+        let formats: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+        assert_eq!(formats, FORMATS.iter().map(|format| format.name).collect(), "{heading}");
+    }
+}
