@@ -25,6 +25,7 @@ mod formats;
 #[cfg(target_os = "linux")]
 mod huge;
 mod interop;
+mod memory_safety;
 #[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 mod readme;
 #[cfg(feature = "ptd")]

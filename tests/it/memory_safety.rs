@@ -1,0 +1,93 @@
+//! Small tests of the parts with `unsafe` code, which `tests/memory_safety.sh` runs under Miri.
+//!
+//! Streams are left out: Miri takes long for their buffers.
+
+use ndarray::{Array1, Array2, ArrayView1, array};
+use serde::{Deserialize, Serialize};
+use tensorfile::{TensorFile, ten};
+
+/// A plain type of serde, with a type of ours in it: both casts of `src/serde/own.rs`, each way.
+#[derive(Serialize, Deserialize, Debug, PartialEq)]
+struct Plain {
+    #[serde(with = "tensorfile::array")]
+    weight: Array2<f32>,
+    numbers: Vec<i64>,
+    layers: Vec<Layer>,
+}
+
+#[derive(TensorFile, Debug, PartialEq)]
+struct Layer {
+    w: Array1<f32>,
+    b: Option<Array1<f64>>,
+}
+
+#[derive(TensorFile)]
+struct Borrowed<'a> {
+    w: ArrayView1<'a, f32>,
+}
+
+#[derive(TensorFile, Debug, PartialEq)]
+struct Tied {
+    first: Array1<f32>,
+    #[tensor(tied = "first")]
+    second: Array1<f32>,
+    flags: Array1<bool>,
+}
+
+fn layer() -> Layer {
+    Layer { w: array![1.0, 2.0], b: Some(array![0.5]) }
+}
+
+#[test]
+fn plain_types_hold_types_of_ours() {
+    let value = Plain { weight: array![[1.0, 2.0]], numbers: vec![3, -4], layers: vec![layer(), layer()] };
+    let file = ten::Options::new().embed_names(true).to_vec(&value).unwrap();
+    assert_eq!(ten::from_slice::<Plain>(&file).unwrap(), value);
+    // Another serializer, and another deserializer.
+    let json = serde_json::to_string(&value).unwrap();
+    assert_eq!(serde_json::from_str::<Plain>(&json).unwrap(), value);
+}
+
+#[test]
+fn views_outlive_all_but_the_file() {
+    let file = ten::to_vec(&Layer { b: None, ..layer() }).unwrap();
+    let view = {
+        let borrowed: Borrowed<'_> = ten::from_slice(&file).unwrap();
+        borrowed.w
+    };
+    assert_eq!(view, array![1.0, 2.0]);
+}
+
+#[cfg(feature = "ptd")]
+#[test]
+fn tables_of_ptd() {
+    use tensorfile::ptd::{self, Options, Version};
+
+    let value = Tied { first: array![1.0, 2.0], second: array![1.0, 2.0], flags: array![true, false] };
+    for version in [Version::Ft01, Version::Dt01V1, Version::Dt01V2] {
+        let file = Options::new().version(version).alignment(16).to_vec(&value).unwrap();
+        assert_eq!(ptd::from_slice::<Tied>(&file).unwrap(), value);
+        assert_eq!(ptd::metadata(&file).unwrap().version, version);
+        // Offsets of tables that lead elsewhere.
+        for at in (0..96).step_by(8) {
+            let mut wrong = file.clone();
+            wrong[at] ^= 0x24;
+            let _ = ptd::from_slice::<Tied>(&wrong);
+        }
+    }
+}
+
+#[cfg(feature = "tensorbuffers")]
+#[test]
+fn tables_of_tensorbuffers() {
+    use tensorfile::tensorbuffers;
+
+    let file = tensorbuffers::to_vec(&layer()).unwrap();
+    assert_eq!(tensorbuffers::from_slice::<Layer>(&file).unwrap(), layer());
+    assert!(tensorbuffers::metadata(&file).unwrap().is_sorted);
+    for at in (file.len() / 2..file.len()).step_by(8) {
+        let mut wrong = file.clone();
+        wrong[at] ^= 0x24;
+        let _ = tensorbuffers::from_slice::<Layer>(&wrong);
+    }
+}
