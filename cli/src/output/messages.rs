@@ -28,7 +28,8 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-fn is_control(c: char) -> bool {
+/// Returns whether a character would control a terminal or change the direction of its text.
+pub fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

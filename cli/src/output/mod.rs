@@ -1,5 +1,6 @@
 //! Output: standard output, messages, tables, numbers and charts.
 
+mod json;
 mod messages;
 pub mod numbers;
 mod pixels;

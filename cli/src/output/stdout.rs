@@ -3,7 +3,9 @@ use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use anstyle::Style;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
-use serde_json::ser::{Compound, PrettyFormatter};
+use serde_json::ser::Compound;
+
+use super::json::Escaping;
 
 /// The style of column titles and sums.
 pub const HEADER: Style = Style::new().bold();
@@ -58,13 +60,13 @@ impl Stdout {
 
     /// Writes the value as indented JSON, followed by a newline.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut self.stdout, value)?;
+        super::json::write(&mut self.stdout, value)?;
         self.stdout.write_all(b"\n")
     }
 
     /// Writes a list as indented JSON, followed by a newline, with the items that `fill` pushes.
     pub fn json_list<T>(&mut self, fill: impl FnOnce(&mut JsonList<'_>) -> T) -> io::Result<T> {
-        let mut serializer = serde_json::Serializer::pretty(&mut self.stdout);
+        let mut serializer = super::json::serializer(&mut self.stdout);
         let mut list = JsonList(serializer.serialize_seq(None)?);
         let filled = fill(&mut list);
         list.0.end()?;
@@ -83,7 +85,7 @@ impl Stdout {
 }
 
 /// A list that is being written as JSON.
-pub struct JsonList<'a>(Compound<'a, &'a mut BufWriter<StdoutLock<'static>>, PrettyFormatter<'static>>);
+pub struct JsonList<'a>(Compound<'a, &'a mut BufWriter<StdoutLock<'static>>, Escaping>);
 
 impl JsonList<'_> {
     /// Writes an item.

@@ -11,6 +11,7 @@ mod diff;
 mod every_command;
 mod every_format;
 mod hash;
+mod hostile_names;
 #[cfg(target_os = "linux")]
 mod huge;
 mod info;

@@ -1,0 +1,77 @@
+//! JSON for terminals.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
+
+use super::messages::is_control;
+
+/// Writes a value as indented JSON.
+///
+/// JSON itself escapes only a part of the characters that control a terminal. The others are escaped too, which means the
+/// same to a parser.
+pub fn write(out: &mut impl io::Write, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut serializer(out))?;
+    Ok(())
+}
+
+/// Returns a serializer that writes indented JSON.
+pub fn serializer<W: io::Write>(out: W) -> Serializer<W, Escaping> {
+    Serializer::with_formatter(out, Escaping(PrettyFormatter::new()))
+}
+
+/// Escapes the characters that control a terminal.
+pub struct Escaping(PrettyFormatter<'static>);
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some(at) = rest.find(is_control) {
+            let (before, after) = rest.split_at(at);
+            let Some(c) = after.chars().next() else { break };
+            out.write_all(before.as_bytes())?;
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                write!(out, "\\u{unit:04x}")?;
+            }
+            rest = &after[c.len_utf8()..];
+        }
+        out.write_all(rest.as_bytes())
+    }
+
+    fn begin_array<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_array(out)
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array(out)
+    }
+
+    fn begin_array_value<W: ?Sized + io::Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_array_value(out, first)
+    }
+
+    fn end_array_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_array_value(out)
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object(out)
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object(out)
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        self.0.begin_object_key(out, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.begin_object_value(out)
+    }
+
+    fn end_object_value<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.0.end_object_value(out)
+    }
+}

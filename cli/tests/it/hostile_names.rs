@@ -1,0 +1,126 @@
+//! Names and metadata that try to control the terminal, or to break out of JSON, SVG, CSV and Rust code.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tensorfile::{Format, TensorMap, WriteOptions};
+
+use super::{Session, weights};
+
+const NAMES: &[&str] = &[
+    "\u{1b}]0;title\u{7}",
+    "\u{1b}[2J.weight",
+    "\u{9b}31m",
+    "line\r\nbreak\ttab\u{8}",
+    "\u{202e}thgir",
+    "no\u{200b}room\u{feff}",
+    "\u{e0041}\u{fff9}",
+    "</text><script>alert(1)</script>&amp;\"'",
+    "]]><!--",
+    "\",\"x\":{\"",
+    "=1+1,2;\"3\"",
+    "*/ } fn evil() {} /*",
+    "\"]\nfn evil() {}\n#[doc = \"",
+    "\"##;",
+    "\\u{41}\\n{}$(id)`id`",
+    "//!\n",
+];
+
+/// A session with the names in `names.EXT` of formats that store any name, and in metadata.
+fn session(format: &Format) -> (Session, String) {
+    let session = Session::new();
+    let map: TensorMap = NAMES.iter().enumerate().map(|(at, name)| (*name, weights(&[at + 1]))).collect();
+    let keeps = |key: &str| format.keeps_metadata(key);
+    let metadata = NAMES.iter().filter(|name| keeps(name)).map(|name| ((*name).to_owned(), (*name).to_owned()));
+    let options = WriteOptions::new().metadata(metadata.collect());
+    let name = format!("names.{}", format.extensions[0]);
+    std::fs::write(session.path(&name), format.to_vec(&map, &options).unwrap()).unwrap();
+    (session, name)
+}
+
+/// Returns the first character that a terminal does not just print.
+fn control(text: &str) -> Option<char> {
+    let is_invisible = |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    text.chars().find(|&c| c != '\n' && (c.is_control() || is_invisible(c)))
+}
+
+fn formats() -> impl Iterator<Item = &'static Format> {
+    tensorfile::FORMATS.iter().copied().filter(|format| NAMES.iter().all(|name| format.stores_name(name)))
+}
+
+#[test]
+fn output_does_not_control_the_terminal() {
+    let mut wrong = BTreeSet::new();
+    for format in formats() {
+        let (session, file) = session(format);
+        session.write("other.ptd", &[("\u{1b}[2J.weight", weights(&[3]))].into_iter().collect());
+        for arguments in [
+            &["ls", &file][..],
+            &["ls", "--tree", &file],
+            &["ls", "--patterns", &file],
+            &["ls", "--diffable", &file],
+            &["ls", "--json", &file],
+            &["info", &file],
+            &["info", "--json", &file],
+            &["stats", &file],
+            &["stats", "--long", &file],
+            &["stats", "--diffable", &file],
+            &["stats", "--json", &file],
+            &["hash", &file],
+            &["hash", "--json", &file],
+            &["verify", "--for", "ten", &file],
+            &["verify", "--json", &file],
+            &["diff", &file, "other.ptd"],
+            &["diff", "--json", &file, "other.ptd"],
+            &["convert", &file, "out.ten"],
+            &["append", "other.ptd", &file],
+            &["show", &file, "\u{1b}[2J"],
+            &["show", &file, "\u{1b}[2J.weight"],
+            &["show", &file, "\u{1b}[2J.weight", "--format", "csv"],
+            &["show", &file, "\u{1b}[2J.weight", "--format", "json"],
+            &["show", "\u{1b}[2J.ptd", "x"],
+            &["split", &file, "--by-prefix", "1", "--dry-run"],
+            &["codegen", &file],
+        ] {
+            let output = session.run(arguments);
+            for text in [&output.stdout, &output.stderr] {
+                if let Some(c) = control(&String::from_utf8_lossy(text)) {
+                    wrong.insert(format!("{}: {arguments:?} prints {c:?}", format.name));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn json_has_the_names_as_they_are() {
+    for format in formats() {
+        let (session, file) = session(format);
+        for command in ["ls", "stats"] {
+            let output = session.run(&[command, "--json", &file]);
+            let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let found: BTreeSet<&str> =
+                json["tensors"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+            assert_eq!(found, NAMES.iter().copied().collect(), "{command}: {}", format.name);
+        }
+    }
+}
+
+#[test]
+fn charts_embed_names_as_text() {
+    for format in formats() {
+        let (session, file) = session(format);
+        let output = session.run(&["stats", "--plot", "names.svg", &file]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let picture = std::fs::read_to_string(session.path("names.svg")).unwrap();
+        assert_eq!(control(&picture.replace('\t', "")), None, "{}", format.name);
+        let tags = picture.split('<').skip(1).map(|tag| tag.split([' ', '>', '\n']).next().unwrap());
+        let tags: BTreeSet<&str> = tags.map(|tag| tag.trim_start_matches('/')).collect();
+        let drawn = ["circle", "line", "path", "polygon", "polyline", "rect", "svg", "text"];
+        assert!(tags.iter().all(|tag| drawn.contains(tag)), "{}: {tags:?}", format.name);
+        for entity in picture.split('&').skip(1) {
+            assert!(["amp;", "lt;", "gt;", "quot;", "apos;", "#"].iter().any(|known| entity.starts_with(known)));
+        }
+    }
+}
