@@ -168,6 +168,19 @@ const NAMES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "hostile",
+        &[
+            "*/ } fn evil() {} /*:1",
+            "\"]\nfn evil() {}\n#[doc = \":1",
+            "\"##;:1",
+            "\\u{41}\\n{}:2",
+            "//!\n:1",
+            "\u{1b}[2J.weight:1",
+            "\u{9b}31m\r:1",
+            "\u{e0041}\u{feff}:1",
+        ],
+    ),
+    (
         "names_of_types",
         &[
             "vec.a:1",
@@ -358,13 +371,12 @@ impl Cases<'_> {
         writeln!(self.checks, "    {check}!({module}::{root}, {about:?}, {path:?}, {format}, {options});").unwrap();
     }
 
-    /// Compiles and runs the program.
+    /// Compiles and runs the program, which has few dependencies.
     ///
-    /// It is compiled in the folder of this build, as most of its dependencies are there already.
+    /// The folder of this build has most of them, but Cargo would then compile some for either workspace in turns.
     fn run(&self) {
         self.check_style();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("codegen");
         std::fs::create_dir_all(package.join("src")).unwrap();
         std::fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
@@ -374,7 +386,7 @@ impl Cases<'_> {
         std::fs::write(package.join("src/main.rs"), format!("{program}\n{}", self.modules)).unwrap();
 
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "--offline", "--target-dir"]).arg(target).current_dir(package);
+        cargo.args(["run", "--quiet", "--offline", "--target-dir", "target"]).current_dir(package);
         let output = cargo.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
