@@ -89,12 +89,11 @@ fn copy(room: &mut [MaybeUninit<u8>], bytes: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), room.as_mut_ptr().cast(), bytes.len()) };
 }
 
-/// Fills `bytes` with `read`, which is given the offset of a part and that part. Returns the error of the first part that
-/// failed.
-pub(crate) fn fill<E: Send>(
-    bytes: &mut [u8],
-    read: &(dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync),
-) -> Result<(), E> {
+/// A function that fills a part of some bytes, given its offset.
+type Read<'r, E> = &'r (dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync);
+
+/// Fills `bytes`. Returns the error of the first part that failed.
+pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: Read<'_, E>) -> Result<(), E> {
     let len = part_len(bytes.len());
     if len >= bytes.len() {
         return read(0, bytes);
@@ -131,7 +130,7 @@ fn for_each<I: ExactSizeIterator + Send>(parts: I, work: &(dyn Fn(I::Item) + Syn
     thread::scope(|scope| {
         for _ in 0..others {
             // If there is no other thread to be had, this one does it all.
-            let _ = thread::Builder::new().spawn_scoped(scope, &work);
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
         }
         work();
     });
@@ -145,7 +144,7 @@ mod tests {
 
     #[test]
     fn appends_every_byte_once() {
-        let bytes: Vec<u8> = (0..5 << 20).map(|at: usize| (at * 31 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..=250).cycle().take(5 << 20).collect();
         for len in LENGTHS {
             let mut numbers = vec![7_u64];
             append(&mut numbers, &bytes[..len]);
@@ -162,12 +161,13 @@ mod tests {
     fn fills_every_part_or_returns_an_error() {
         for len in LENGTHS {
             let mut bytes = vec![0_u8; len];
-            let count = |offset: usize, part: &mut [u8]| {
-                part.iter_mut().zip(offset..).for_each(|(byte, at)| *byte = (at % 251) as u8);
+            let from: Vec<u8> = (0..=250).cycle().take(len).collect();
+            let copy = |offset: usize, part: &mut [u8]| {
+                part.copy_from_slice(&from[offset..offset + part.len()]);
                 Ok::<(), usize>(())
             };
-            fill(&mut bytes, &count).unwrap();
-            assert!(bytes.iter().zip(0..).all(|(byte, at): (_, usize)| usize::from(*byte) == at % 251));
+            fill(&mut bytes, &copy).unwrap();
+            assert_eq!(bytes, from);
             let fail = |offset: usize, part: &mut [u8]| if offset + part.len() == len { Err(offset) } else { Ok(()) };
             assert!(fill(&mut bytes, &fail).is_err(), "{len}");
         }

@@ -247,7 +247,7 @@ impl Writer {
         // Of short names.
         const TENSOR: usize = 80;
         let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors) };
-        writer.bytes.extend_from_slice(&[0; LENGTH as usize]);
+        writer.bytes.extend_from_slice(&0_u64.to_le_bytes());
         writer.bytes.push(b'{');
         if !metadata.is_empty() {
             writer.key(METADATA);
@@ -304,7 +304,7 @@ impl Writer {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), b' ');
         let len = self.bytes.len() as u64 - LENGTH;
         check_length(len)?;
-        self.bytes[..LENGTH as usize].copy_from_slice(&len.to_le_bytes());
+        self.bytes[..size_of::<u64>()].copy_from_slice(&len.to_le_bytes());
         Ok(self.bytes)
     }
 }
