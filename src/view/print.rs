@@ -91,7 +91,10 @@ impl PrintOptions {
         };
         let summary = self.summary(shape);
         let mut elements = Vec::new();
-        gather(tensor.as_bytes(), size, &strides, &summary.dims, 0, &mut elements);
+        // The other dims of an empty tensor may be of any length.
+        if !tensor.as_bytes().is_empty() {
+            gather(tensor.as_bytes(), size, &strides, &summary.dims, 0, &mut elements);
+        }
         let mut text = Vec::new();
         self.write(&mut text, tensor.dtype(), &summary, &elements).expect("writing to a `Vec` does not fail");
         Some(String::from_utf8(text).expect("only text is written"))
@@ -379,6 +382,14 @@ mod tests {
         let tensor = TensorView::new(info, &[1, 4, 2, 5, 3, 6]).unwrap();
         assert_eq!(PrintOptions::new().print(&tensor).unwrap(), "[[1 2 3]\n [4 5 6]]");
         assert_eq!(PrintOptions::new().threshold(2).edge_items(1).print(&tensor).unwrap(), "[[1 ... 3]\n [4 ... 6]]");
+    }
+
+    #[test]
+    fn empty_tensors_are_printed_at_once() {
+        for shape in [&[0][..], &[usize::MAX, 0], &[0, usize::MAX], &[usize::MAX, 2, 0, 3]] {
+            let tensor = TensorView::new(TensorInfo::new(Dtype::F32, shape), &[]).unwrap();
+            assert_eq!(PrintOptions::new().print(&tensor).unwrap(), "[]", "{shape:?}");
+        }
     }
 
     #[expect(

@@ -17,12 +17,13 @@ pub fn gather(
     size: usize,
     mut read: impl FnMut(&[Range<usize>]) -> Outcome<Vec<u8>>,
 ) -> Outcome<Vec<u8>> {
-    let ranges: Vec<Vec<Range<usize>>> = axes.iter().zip(ranges).map(|(axis, ranges)| split(*axis, ranges)).collect();
     let counts: Vec<usize> = ranges.iter().map(|ranges| ranges.iter().map(Range::len).sum()).collect();
-    let total = counts.iter().try_fold(size, |product, &count| product.checked_mul(count));
     if counts.contains(&0) {
+        // The other axes may be of any length.
         return Ok(Vec::new());
     }
+    let ranges: Vec<Vec<Range<usize>>> = axes.iter().zip(ranges).map(|(axis, ranges)| split(*axis, ranges)).collect();
+    let total = counts.iter().try_fold(size, |product, &count| product.checked_mul(count));
     let mut bytes = Vec::new();
     let total = total.filter(|&total| bytes.try_reserve_exact(total).is_ok());
     bytes.resize(total.ok_or_else(|| Failure::usage("the slice does not fit into memory; use a smaller one"))?, 0);
@@ -138,6 +139,7 @@ mod tests {
         assert_eq!(gathered(&[2, 3], "1:, 2:0:-1", None), (vec![5, 4], 2));
         assert_eq!(gathered(&[2, 0], "", None), (vec![], 0));
         assert_eq!(gathered(&[2, 3], "5:, 1", None), (vec![], 0));
+        assert_eq!(gathered(&[usize::MAX, 0], "::9, :", None), (vec![], 0));
     }
 
     #[test]
