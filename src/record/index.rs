@@ -63,6 +63,15 @@ impl Entry {
         false
     }
 
+    /// Returns the offset of the first byte that reading the payload needs. A checksum can cover bytes before the payload.
+    pub(crate) fn needed_from(&self) -> u64 {
+        #[cfg(feature = "npz")]
+        if let Some(stored) = self.stored() {
+            return self.range.start.saturating_sub(stored.head);
+        }
+        self.range.start
+    }
+
     /// Returns whether the range has to be decoded to the payload.
     pub(crate) fn has_codec(&self) -> bool {
         #[cfg(feature = "npy")]

@@ -357,7 +357,7 @@ impl<'de> Reader<'de> {
         let start = self.offset(at);
         if self.is_in_file_order || self.is_drained() && self.index.is_in_file_order() {
             // The next tensor may be in the same place.
-            let next = self.unread.first().map_or(start, |next| self.index.entry(next).range().start);
+            let next = self.unread.first().map_or(start, |next| self.index.entry(next).needed_from());
             self.storage.release(next);
         }
         if !is_whole {

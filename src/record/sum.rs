@@ -27,7 +27,7 @@ impl Sum {
         let payload = entry.range().start;
         let mut crc = flate2::Crc::new();
         let mut head = Vec::new();
-        let start = payload.saturating_sub(stored.head);
+        let start = entry.needed_from();
         super::Cursor::new(file, start).append(payload - start, &mut head)?;
         crc.update(&head);
         Ok(Self { running: Some(Running { crc, expected: stored.crc32, start }) })
