@@ -19,8 +19,11 @@ enum SliceItem {
 /// The indices `start, start + step, …` of a dim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
+    /// The first index.
     pub start: usize,
+    /// The distance to the next index.
     pub step: isize,
+    /// The number of indices.
     pub count: usize,
     /// Set if the slice names a single index, which removes the dim.
     pub drop: bool,

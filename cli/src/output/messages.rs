@@ -3,12 +3,24 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+/// Set if there is nobody to read messages.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Prints no messages from now on.
+pub fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
 /// Prints a message to standard error.
 pub fn note(message: impl fmt::Display) {
+    if IS_QUIET.load(Ordering::Relaxed) {
+        return;
+    }
     // If standard error is closed, there is no place for an error either.
     let _ = writeln!(anstream::stderr().lock(), "tensorfile: {}", escape(&message.to_string()));
 }

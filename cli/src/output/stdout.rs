@@ -27,9 +27,31 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for Each<I> {
 /// Bytes pass through unchanged, so text is only styled if [`styled`](Self::styled) finds that the output shows styles.
 #[derive(Debug)]
 pub struct Stdout {
-    stdout: BufWriter<StdoutLock<'static>>,
+    stdout: BufWriter<Target>,
     color: bool,
     terminal: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    Process(StdoutLock<'static>),
+    Memory(Vec<u8>),
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Process(stdout) => stdout.write(bytes),
+            Self::Memory(memory) => memory.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Process(stdout) => stdout.flush(),
+            Self::Memory(_) => Ok(()),
+        }
+    }
 }
 
 impl Stdout {
@@ -37,7 +59,20 @@ impl Stdout {
         let stdout = io::stdout();
         let color = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
         let terminal = stdout.is_terminal();
-        Self { stdout: BufWriter::with_capacity(1 << 16, stdout.lock()), color, terminal }
+        Self { stdout: BufWriter::with_capacity(1 << 16, Target::Process(stdout.lock())), color, terminal }
+    }
+
+    /// An output that is kept in memory, without styles.
+    pub fn to_memory() -> Self {
+        Self { stdout: BufWriter::new(Target::Memory(Vec::new())), color: false, terminal: false }
+    }
+
+    /// Returns what was written to memory.
+    pub fn into_memory(self) -> Vec<u8> {
+        match self.stdout.into_inner() {
+            Ok(Target::Memory(memory)) => memory,
+            _ => Vec::new(),
+        }
     }
 
     pub fn is_terminal(&self) -> bool {
@@ -85,7 +120,7 @@ impl Stdout {
 }
 
 /// A list that is being written as JSON.
-pub struct JsonList<'a>(Compound<'a, &'a mut BufWriter<StdoutLock<'static>>, Escaping>);
+pub struct JsonList<'a>(Compound<'a, &'a mut BufWriter<Target>, Escaping>);
 
 impl JsonList<'_> {
     /// Writes an item.

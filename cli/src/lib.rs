@@ -1,0 +1,116 @@
+//! The program `tensorfile`: lists, shows, compares, checks and converts tensor files.
+//!
+//! It is a library so that fuzz targets can call it. Nothing else should: what is public here changes at any time.
+//!
+//! - [`commands`]: a file or folder for each command.
+//! - [`args`]: groups of arguments that several commands have.
+//! - [`output`]: tables, numbers, charts and messages.
+//! - [`exit`]: exit codes and failures.
+//! - [`export`]: writes tensors of one or more files to another.
+//! - [`signals`]: signals that would leave temporary files.
+//! - [`digests`]: digests of tensors, and lists of them.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod digests;
+mod exit;
+mod export;
+mod output;
+mod pieces;
+mod signals;
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use exit::{Failure, Verdict};
+use output::Stdout;
+
+#[doc(hidden)]
+pub use args::{Axis, Slice};
+
+/// List, show, compare, check and convert tensor files.
+///
+/// The format of a file is detected from its content and its name. The file `-` is standard input, which is read into
+/// memory.
+///
+/// Results go to standard output, messages to standard error.
+#[derive(Debug, Parser)]
+#[command(name = "tensorfile", version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    color: colorchoice_clap::Color,
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  success; also if the reader of the output closes it early
+  1  files differ, a check failed, or a tensor was not found
+  2  the command line is wrong
+  3  a file cannot be read or written
+  4  a file is malformed
+  130, 143  stopped by SIGINT or SIGTERM; files that were being written are unchanged";
+
+/// Runs the program with the arguments of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version are errors to clap, but go to standard output.
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Failure::USAGE.into() } else { ExitCode::SUCCESS };
+        }
+    };
+    cli.color.write_global();
+    signals::handle();
+
+    let mut out = Stdout::new();
+    let outcome = cli.command.run(&mut out);
+    // Output that was written before a failure appears before its message.
+    let flushed = out.finish().map_err(Failure::from);
+    match outcome.and_then(|verdict| flushed.map(|()| verdict)) {
+        Ok(Verdict::Pass) => ExitCode::SUCCESS,
+        Ok(Verdict::Fail) => Failure::FAIL.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+/// Runs the program on other arguments, with its output in memory and without messages. Returns the output, or why there is
+/// none.
+#[doc(hidden)]
+pub fn run(args: &[&OsStr]) -> Result<Vec<u8>, String> {
+    output::be_quiet();
+    let cli = Cli::try_parse_from(args).map_err(|error| error.to_string())?;
+    let mut out = Stdout::to_memory();
+    let outcome = cli.command.run(&mut out).map_err(|failure| failure.to_string());
+    outcome.map(|_| out.into_memory())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in Cli::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let example = format!("  tensorfile {} ", command.get_name());
+            assert!(help.starts_with("Examples:\n") && help.contains(&example), "{}: {help}", command.get_name());
+            assert!(command.get_about().is_some_and(|about| !about.to_string().is_empty()), "{}", command.get_name());
+        }
+    }
+}
