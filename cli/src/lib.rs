@@ -30,7 +30,7 @@ use exit::{Failure, Verdict};
 use output::Stdout;
 
 #[doc(hidden)]
-pub use args::{Axis, Slice};
+pub use args::{Axis, Filter, InvalidGlob, Slice};
 
 /// List, show, compare, check and convert tensor files.
 ///

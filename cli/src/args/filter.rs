@@ -1,5 +1,4 @@
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-
+use super::{Glob, InvalidGlob};
 use crate::exit::{Failure, Outcome};
 
 /// The argument that chooses tensors by name.
@@ -15,59 +14,42 @@ pub struct Filter {
 
 #[derive(Debug, Clone)]
 struct Pattern {
-    glob: globset::Glob,
+    glob: Glob,
     excludes: bool,
 }
 
 impl Pattern {
-    fn parse(text: &str) -> Result<Self, globset::Error> {
+    fn parse(text: &str) -> Result<Self, InvalidGlob> {
         let (excludes, glob) = match text.strip_prefix('!') {
             Some(glob) => (true, glob),
             None => (false, text),
         };
-        Ok(Self { glob: parse_glob(glob)?, excludes })
+        Ok(Self { glob: glob.parse()?, excludes })
     }
-}
-
-/// Parses a glob that matches whole names.
-pub fn parse_glob(text: &str) -> Result<globset::Glob, globset::Error> {
-    // Names are not paths: `/` and `\` are ordinary characters.
-    GlobBuilder::new(text).literal_separator(false).backslash_escape(true).build()
 }
 
 impl Filter {
-    /// Compiles the globs.
+    /// Parses globs, as the command line does.
     ///
-    /// Fails if they are too large together, although each is valid.
-    pub fn build(&self) -> Outcome<Matcher> {
-        let set = |excludes| {
-            let mut set = GlobSetBuilder::new();
-            for pattern in self.filters.iter().filter(|pattern| pattern.excludes == excludes) {
-                set.add(pattern.glob.clone());
-            }
-            set.build().map_err(|error| Failure::usage(format_args!("--filter: {error}")))
-        };
-        Ok(Matcher { includes: set(false)?, excludes: set(true)? })
+    /// # Errors
+    ///
+    /// If a glob is malformed.
+    pub fn parse(globs: &[&str]) -> Result<Self, InvalidGlob> {
+        let filters = globs.iter().map(|glob| Pattern::parse(glob)).collect::<Result<_, _>>()?;
+        Ok(Self { filters })
     }
-}
 
-/// The compiled globs of a [`Filter`].
-#[derive(Debug)]
-pub struct Matcher {
-    includes: GlobSet,
-    excludes: GlobSet,
-}
-
-impl Matcher {
     /// Returns whether a tensor with this name is chosen.
+    #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        (self.includes.is_empty() || self.includes.is_match(name)) && !self.excludes.is_match(name)
+        let (excludes, includes): (Vec<_>, Vec<_>) = self.filters.iter().partition(|pattern| pattern.excludes);
+        let any = |patterns: &[&Pattern]| patterns.iter().any(|pattern| pattern.glob.matches(name));
+        (includes.is_empty() || any(&includes)) && !any(&excludes)
     }
 
     /// Fails if a filter was given and no tensor matched: a typo would look like a clean result.
-    pub fn expect_some(&self, matched: usize) -> Outcome<()> {
-        let is_given = !(self.includes.is_empty() && self.excludes.is_empty());
-        match is_given && matched == 0 {
+    pub(crate) fn expect_some(&self, matched: usize) -> Outcome<()> {
+        match !self.filters.is_empty() && matched == 0 {
             true => Err(Failure::not_found("--filter: no tensor matches")),
             false => Ok(()),
         }
@@ -79,9 +61,8 @@ mod tests {
     use super::*;
 
     fn matched<'a>(globs: &[&str], names: &[&'a str]) -> Vec<&'a str> {
-        let filters = globs.iter().map(|glob| Pattern::parse(glob).unwrap()).collect();
-        let matcher = Filter { filters }.build().unwrap();
-        names.iter().copied().filter(|name| matcher.matches(name)).collect()
+        let filter = Filter::parse(globs).unwrap();
+        names.iter().copied().filter(|name| filter.matches(name)).collect()
     }
 
     #[test]

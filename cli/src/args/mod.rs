@@ -2,13 +2,15 @@
 
 mod cast;
 mod filter;
+mod glob;
 mod input;
 mod rename;
 mod slice;
 mod write;
 
 pub use cast::Cast;
-pub use filter::{Filter, parse_glob};
+pub use filter::Filter;
+pub use glob::{Glob, InvalidGlob};
 pub use input::{Input, display_name, format_names, is_stdin, open, read};
 pub use rename::Rename;
 pub use slice::{Axis, Slice};

@@ -53,18 +53,17 @@ Examples:
 
 impl Convert {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        let matcher = self.filter.build()?;
         let format = self.to.as_deref().and_then(Format::named);
         let target = Target::new(&self.output, format)?.in_shards(self.max_shard_size);
         let file = self.input.open()?;
         let path = self.input.path();
 
         let source = Source::new(&file, path);
-        let subset = Subset::new(&source, |name| matcher.matches(name));
+        let subset = Subset::new(&source, |name| self.filter.matches(name));
         let renamed = self.rename.apply(&subset)?;
         let cast = self.cast.apply(&renamed)?;
         let export = Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?;
-        matcher.expect_some(export.len())?;
+        self.filter.expect_some(export.len())?;
         export.run(&self.write, &cast.casts(), out)?;
         if !self.write.dry_run {
             self.cast.report(&cast.casts());

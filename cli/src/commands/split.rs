@@ -1,12 +1,11 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use globset::GlobMatcher;
 use indexmap::IndexMap;
 use tensorfile::File;
 use tensorfile::view::Subset;
 
-use crate::args::{Input, Target, WriteArgs, parse_bytes, parse_glob};
+use crate::args::{Glob, Input, InvalidGlob, Target, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept, Source};
 use crate::output::Stdout;
@@ -49,7 +48,7 @@ struct By {
 
 #[derive(Debug, Clone)]
 struct Pattern {
-    glob: GlobMatcher,
+    glob: Glob,
     path: PathBuf,
 }
 
@@ -58,7 +57,7 @@ impl FromStr for Pattern {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (glob, path) = text.split_once('=').ok_or("expected GLOB=OUT")?;
-        let glob = parse_glob(glob).map_err(|error| error.to_string())?.compile_matcher();
+        let glob = glob.parse().map_err(|error: InvalidGlob| error.to_string())?;
         Ok(Self { glob, path: path.into() })
     }
 }
@@ -102,7 +101,7 @@ impl Split {
     /// Returns the path of the new file that a tensor goes to.
     fn path_for(&self, name: &str) -> Outcome<PathBuf> {
         if !self.by.by.is_empty() {
-            let pattern = self.by.by.iter().find(|pattern| pattern.glob.is_match(name));
+            let pattern = self.by.by.iter().find(|pattern| pattern.glob.matches(name));
             let no_match =
                 || Failure::usage(format_args!("`{name}` matches no --by; end with `*=OUT` to match all others"));
             return pattern.map(|pattern| pattern.path.clone()).ok_or_else(no_match);

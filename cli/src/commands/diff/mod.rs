@@ -88,15 +88,14 @@ impl Diff {
         if is_stdin(&self.a) && is_stdin(&self.b) {
             return Err(Failure::usage("only one of the files can be standard input"));
         }
-        let matcher = self.filter.build()?;
         let a = open(&self.a, self.from_a.as_deref())?;
         let b = open(&self.b, self.from_b.as_deref())?;
         let mut pairs = Pairs::new(&a, &b, self.by_position);
         if !pairs.is_empty() && pairs.iter().all(|pair| pair.both().is_none()) {
             self.suggest_by_position(&a, &b);
         }
-        pairs.retain(|pair| matcher.matches(pair.name()));
-        matcher.expect_some(pairs.len())?;
+        pairs.retain(|pair| self.filter.matches(pair.name()));
+        self.filter.expect_some(pairs.len())?;
 
         let metadata = if self.metadata { self.metadata_diffs(&a, &b)? } else { Vec::new() };
         let tensors = match self.quiet && !metadata.is_empty() {

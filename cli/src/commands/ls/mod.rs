@@ -77,12 +77,11 @@ Examples:
 
 impl Ls {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        let matcher = self.filter.build()?;
         let file = self.input.open()?;
         // There may be millions of tensors, so only their positions are held, and rows are made as they are printed.
-        let matching = file.tensors().filter(|tensor| matcher.matches(tensor.name()));
+        let matching = file.tensors().filter(|tensor| self.filter.matches(tensor.name()));
         let mut positions: Vec<usize> = matching.map(|tensor| tensor.position()).collect();
-        matcher.expect_some(positions.len())?;
+        self.filter.expect_some(positions.len())?;
         self.sort(&mut positions, |a, b, key| row(&file, *a).sort_keys().compare(&row(&file, *b).sort_keys(), key));
         let rows = positions.iter().map(|at| row(&file, *at));
         let total = Total::of(rows.clone());

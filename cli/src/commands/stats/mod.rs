@@ -173,10 +173,9 @@ impl Stats {
 
     fn positions(&self, file: &File) -> Outcome<Vec<usize>> {
         if self.names.is_empty() {
-            let matcher = self.filter.build()?;
-            let tensors = file.tensors().filter(|tensor| matcher.matches(tensor.name()));
+            let tensors = file.tensors().filter(|tensor| self.filter.matches(tensor.name()));
             let positions: Vec<usize> = tensors.map(|tensor| tensor.position()).collect();
-            matcher.expect_some(positions.len())?;
+            self.filter.expect_some(positions.len())?;
             return Ok(positions);
         }
         let position = |name: &String| Ok(file.get(name).at(self.input.path())?.position());
