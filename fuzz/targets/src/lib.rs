@@ -1,0 +1,70 @@
+//! The fuzz targets, as plain functions of bytes. `fuzz/` runs them with libFuzzer, and `tests/replay.rs` runs them on the
+//! inputs that are kept.
+//!
+//! A target panics if it finds something wrong: a wrong result, or more memory or time than its input explains.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a target reports a finding")]
+#![allow(clippy::cast_possible_truncation, reason = "inputs are small")]
+
+mod append;
+mod budget;
+mod convert;
+mod filter;
+mod input;
+// Also registers the allocator that counts, in every program with this library.
+#[path = "../../../tests/it/support/memory.rs"]
+mod memory;
+mod model;
+mod program;
+mod read;
+mod round_trip;
+mod rows;
+mod samples;
+mod shards;
+mod slice;
+mod stream;
+
+/// A function to call with inputs.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// The name, which is also that of the folder with its inputs.
+    pub name: &'static str,
+    run: fn(&[u8]),
+    seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "read", run: read::run, seeds: samples::files },
+    Target { name: "stream", run: stream::run, seeds: stream::seeds },
+    Target { name: "round_trip", run: round_trip::run, seeds: round_trip::seeds },
+    Target { name: "convert", run: convert::run, seeds: samples::files },
+    Target { name: "append", run: append::run, seeds: append::seeds },
+    Target { name: "shards", run: shards::run, seeds: shards::seeds },
+    Target { name: "slice", run: slice::run, seeds: slice::seeds },
+    Target { name: "filter", run: filter::run, seeds: filter::seeds },
+    Target { name: "program", run: program::run, seeds: program::seeds },
+];
+
+impl Target {
+    /// Returns the target of that name.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        *TARGETS.iter().find(|target| target.name == name).expect("no target has this name")
+    }
+
+    /// Calls the target, and ends the process if it takes too long.
+    pub fn run(&self, input: &[u8]) {
+        budget::in_time(self.name, || (self.run)(input));
+    }
+
+    /// Returns inputs to begin with.
+    #[must_use]
+    pub fn seeds(&self) -> Vec<Vec<u8>> {
+        (self.seeds)()
+    }
+}

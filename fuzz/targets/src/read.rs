@@ -1,0 +1,275 @@
+//! Arbitrary bytes, read in every way that files are read.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use ndarray::{ArrayD, Ix2};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use tensorfile::view::{ByteMap, PrintOptions, SaveReport, is_aligned};
+use tensorfile::{
+    Adapt, Backend, Category, CooTensor, Deserializer, Digest, Error, File, FileTensor, Format, FromTensors, Layout,
+    Result, Stats, Tensor, TensorData, TensorMap, TensorView,
+};
+
+use crate::budget::{bounded, limits};
+use crate::input::Input;
+use crate::model::{Borrowing, Maps, Model, Plain, Positions};
+use crate::rows::{choose, of_slice, open};
+
+/// The number of tensors, and of elements, that are looked at one by one.
+const FEW: usize = 64;
+const SOME: usize = 4096;
+
+pub fn run(input: &[u8]) {
+    let mut input = Input(input);
+    let Some(format) = choose(&mut input) else { return };
+    let file = input.0;
+    slices(format, file);
+    files(format, file);
+}
+
+/// Reads values from a slice.
+fn slices(format: &Format, file: &[u8]) {
+    let map = bounded("a map", file.len(), || read_map(of_slice(format, file)));
+    check_error(format, &map, true);
+    for (_, tensor) in map.iter().flatten() {
+        check_tensor(tensor);
+    }
+    // A map takes every file, so a file that is malformed to it is malformed to others.
+    let is_valid = map.is_ok();
+    let check =
+        |is_read: bool, what: &str| assert!(!is_read || is_valid, "{}: {what} of a malformed file", format.name);
+    check(load::<Model>(format, file).is_some(), "a derived struct");
+    // This one skips the tensors that are invalid.
+    load::<Borrowing<'_>>(format, file);
+    check(load::<Positions>(format, file).is_some(), "a struct by position");
+    check(deserialize::<Maps>(format, file).is_some(), "a map of maps");
+    deserialize::<Plain>(format, file);
+    deserialize::<Vec<Vec<f64>>>(format, file);
+    deserialize::<serde_json::Value>(format, file);
+    deserialize::<IgnoredAny>(format, file);
+}
+
+pub fn read_map(mut deserializer: Deserializer<'_>) -> Result<TensorMap> {
+    let map = TensorMap::deserialize(&mut deserializer)?;
+    deserializer.end().map(|()| map)
+}
+
+fn load<'de, T: FromTensors<'de>>(format: &Format, file: &'de [u8]) -> Option<T> {
+    let loaded = bounded("a type", file.len(), || {
+        let mut deserializer = of_slice(format, file);
+        let value = T::load(&mut deserializer, &Adapt::NONE)?;
+        deserializer.end().map(|()| value)
+    });
+    check_error(format, &loaded, false);
+    loaded.ok()
+}
+
+fn deserialize<'de, T: Deserialize<'de>>(format: &Format, file: &'de [u8]) -> Option<T> {
+    let read = bounded("a plain type", file.len(), || {
+        let mut deserializer = of_slice(format, file);
+        let value = T::deserialize(&mut deserializer)?;
+        deserializer.end().map(|()| value)
+    });
+    check_error(format, &read, false);
+    read.ok()
+}
+
+/// Checks that an error is one of the file, or of the type that it is read into.
+#[track_caller]
+fn check_error<T>(format: &Format, result: &Result<T>, is_map: bool) {
+    let Err(error) = result else { return };
+    let is_of_file = matches!(error.category(), Category::File | Category::Limit);
+    assert!(is_of_file || !is_map || is_ambiguous(error), "{}: {error:?}", format.name);
+    assert!(error.category() != Category::Io, "{}: {error:?}", format.name);
+    let (message, debug) = (error.to_string(), format!("{error:?}"));
+    assert!(!message.is_empty() && !debug.is_empty());
+}
+
+/// Names may repeat in a stream, but not in the map that it is read as.
+pub fn is_ambiguous(error: &Error) -> bool {
+    matches!(error.kind(), tensorfile::ErrorKind::AmbiguousName { .. })
+}
+
+pub fn check_tensor(tensor: &Tensor) {
+    assert_eq!(tensor.info().payload_bytes(), Some(tensor.as_bytes().len()));
+    TensorView::new(tensor.info().clone(), tensor.as_bytes()).unwrap();
+}
+
+thread_local! {
+    /// A folder for the file of the input.
+    static FOLDER: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
+}
+
+/// Writes the file of an input, in place of the last one.
+pub fn write(name: &str, bytes: &[u8]) -> PathBuf {
+    let path = FOLDER.with(|folder| folder.get_or_init(|| tempfile::tempdir().unwrap()).path().join(name));
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Opens the file in memory, mapped and positioned, with the row of the table and by detection.
+fn files(format: &'static Format, bytes: &[u8]) {
+    let len = bytes.len();
+    let in_memory = bounded("opening", len, || open(format, len).from_vec(bytes.to_vec()));
+    let path = write("file", bytes);
+    let mut found = vec![contents(&in_memory, len)];
+    for backend in [Backend::Mapped, Backend::Positioned] {
+        let file = bounded("opening by path", len, || open(format, len).backend(backend).open(&path));
+        found.push(contents(&file, len));
+    }
+    assert!(found[0] == found[1], "{}: in memory {:?}, but mapped {:?}", format.name, found[0], found[1]);
+    assert!(found[0] == found[2], "{}: in memory {:?}, but positioned {:?}", format.name, found[0], found[2]);
+    if let Ok(file) = &in_memory {
+        look(file, len);
+    }
+    if let Ok(file) = open(format, len).backend(Backend::Positioned).open(&path) {
+        file.tensors().take(FEW).for_each(|tensor| parts(&tensor, len));
+    }
+    let detected = bounded("detection", len, || tensorfile::OpenOptions::new().limits(limits(len)).open(&path));
+    if let Ok(file) = detected {
+        let again = tensorfile::OpenOptions::new().limits(limits(len)).from_vec(bytes.to_vec());
+        assert!(again.is_ok_and(|again| again.format().name == file.format().name), "{file:?} was detected");
+    }
+}
+
+/// The index and the tensors of a file, or the message of an error instead of each.
+fn contents(file: &Result<File>, len: usize) -> Vec<String> {
+    let file = match file {
+        Ok(file) => file,
+        Err(error) => return vec![error.to_string()],
+    };
+    let read = |tensor: FileTensor<'_>| {
+        let read = bounded("reading a tensor", len, || tensor.read());
+        read.iter().for_each(check_tensor);
+        let read = read.map(|tensor| tensor.as_bytes().to_vec()).map_err(|error| error.to_string());
+        format!("{tensor:?} {read:?}")
+    };
+    file.tensors().take(FEW).map(read).collect()
+}
+
+/// Calls all that a file in memory can be asked.
+fn look(file: &File, len: usize) {
+    let format = file.format();
+    let _ = bounded("metadata", len, || file.metadata());
+    let report = bounded("a report", len, || file.report::<Model>());
+    let loaded = bounded("loading", len, || file.load::<Model>());
+    assert!(report.is_ok() || loaded.is_err(), "{}: the report says\n{report}", format.name);
+    let _ = bounded("showing the report", len, || format!("{report} {report:?}"));
+    let _ = bounded("a report by position", len, || file.report::<Positions>());
+    let _ = (file.ranges::<Model>(), file.rest::<Model>().len());
+    let _ = (file.get("a"), file.get("#1"), file.get("layers.0.wieght").map_err(|error| error.to_string()));
+    let map = bounded("loading a map", len, || file.load::<TensorMap>());
+    let whole: Result<Vec<Tensor>> = file.tensors().map(|tensor| tensor.read()).collect();
+    match (&map, &whole) {
+        (Ok(map), Ok(whole)) => {
+            assert!(map.iter().map(|(_, tensor)| tensor).eq(whole), "{}: the map has other tensors", format.name);
+        }
+        (Err(error), Ok(_)) => assert!(is_ambiguous(error), "{}: a map fails: {error:?}", format.name),
+        (Ok(_), Err(error)) => panic!("{}: a tensor fails, but not the map: {error:?}", format.name),
+        (Err(_), Err(_)) => {}
+    }
+    let covered = bounded("a map of the bytes", len, || format!("{:?}", ByteMap::of_file(file)));
+    assert!(!covered.is_empty());
+    for to in tensorfile::FORMATS {
+        let _ = SaveReport::new(file, to).map(|report| report.problems());
+    }
+    for tensor in file.tensors().take(FEW) {
+        parts(&tensor, len);
+        values(&tensor, len);
+    }
+}
+
+/// Slices a tensor, and compares with the tensor that is read whole.
+fn parts(tensor: &FileTensor<'_>, len: usize) {
+    let shape = tensor.shape().dims();
+    let all: Vec<Range<usize>> = shape.iter().map(|&dim| 0..dim).collect();
+    let inner: Vec<Range<usize>> = shape.iter().map(|&dim| dim / 3..dim - dim / 4).collect();
+    let last: Vec<Range<usize>> = shape.iter().map(|&dim| dim.saturating_sub(1)..dim).collect();
+    let outside: Vec<Range<usize>> = shape.iter().map(|&dim| dim..dim.saturating_add(1)).collect();
+    assert!(shape.is_empty() || tensor.slice(&outside).is_err());
+    let one_more: Vec<Range<usize>> = all.iter().cloned().chain(std::iter::once(0..1)).collect();
+    assert!(tensor.slice(&one_more).is_err());
+    let whole = tensor.read();
+    for ranges in [all, inner, last] {
+        if tensor.shape().elements().is_none_or(|elements| elements > SOME) && tensor.layout() != &Layout::RowMajor {
+            continue;
+        }
+        let part = bounded("a slice", len, || tensor.slice(&ranges));
+        match (&part, &whole) {
+            (Ok(part), Ok(whole)) => assert!(part.as_bytes() == sliced(whole, &ranges), "{ranges:?} of {tensor:?}"),
+            (Err(error), Ok(_)) => assert_eq!(error.category(), Category::Call, "{ranges:?} of {tensor:?}: {error:?}"),
+            // The bytes that are wrong may be outside of the part.
+            _ => {}
+        }
+    }
+}
+
+/// Takes a part of a tensor, element by element.
+fn sliced(tensor: &Tensor, ranges: &[Range<usize>]) -> Vec<u8> {
+    let shape = tensor.shape().dims();
+    let order: Vec<usize> = match tensor.layout() {
+        Layout::DimOrder(order) => order.as_slice().iter().map(|dim| usize::from(*dim)).collect(),
+        _ => (0..shape.len()).collect(),
+    };
+    // The other dims of an empty part may be of any length.
+    let count = match ranges.iter().any(Range::is_empty) {
+        true => 0,
+        false => ranges.iter().map(ExactSizeIterator::len).product(),
+    };
+    let mut strides = vec![0; shape.len()];
+    let mut stride = if count == 0 { 0 } else { tensor.as_bytes().len() / shape.iter().product::<usize>() };
+    let element = stride;
+    for dim in order.into_iter().rev() {
+        strides[dim] = stride;
+        // Of an empty tensor, this overflows, but is not used.
+        stride = stride.wrapping_mul(shape[dim]);
+    }
+    let mut found = Vec::new();
+    for at in 0..count {
+        let (mut rest, mut offset) = (at, 0);
+        for (range, stride) in ranges.iter().zip(&strides).rev() {
+            offset += (range.start + rest % range.len()) * stride;
+            rest /= range.len();
+        }
+        found.extend_from_slice(&tensor.as_bytes()[offset..offset + element]);
+    }
+    found
+}
+
+/// Reads a tensor in the other ways, and looks at its elements.
+fn values(tensor: &FileTensor<'_>, len: usize) {
+    let read = tensor.read();
+    let mut written = Vec::new();
+    let write = bounded("writing a tensor", 2 * len, || tensor.write_to(&mut written));
+    assert_eq!(write.is_ok(), read.is_ok(), "{tensor:?}: {write:?}, but {read:?}");
+    let Ok(read) = read else { return };
+    assert!(written == read.as_bytes(), "{tensor:?}: written otherwise than read");
+    let mut row_major = Vec::new();
+    bounded("row-major", 2 * len, || tensor.write_row_major_to(&mut row_major).unwrap());
+    if let Some(bytes) = tensor.as_bytes() {
+        assert!(bytes == read.as_bytes());
+    }
+    if let Ok(view) = tensor.view() {
+        assert!(view.as_bytes() == read.as_bytes());
+    }
+    let _ = is_aligned(tensor);
+    let view = read.as_view();
+    if let Ok(array) = tensor.array::<u16, Ix2>() {
+        assert_eq!(array.into_dyn(), view.array::<u16>().unwrap());
+    }
+    if let Ok(array) = tensor.load::<ArrayD<u8>>() {
+        assert_eq!(array, view.array::<u8>().unwrap());
+    }
+    let _ = (tensor.load::<CooTensor<f32>>(), tensor.load::<f64>(), tensor.load::<Vec<Vec<i16>>>());
+    let _ = bounded("a digest", len, || Digest::of(&view));
+    let mut stats = Stats::of_tensor(read.info());
+    if let Some(stats) = &mut stats {
+        stats.update(read.as_bytes());
+        let _ = (stats.mean(), stats.std(), stats.quantiles(&[0.0, 0.5, 1.0]), stats.histogram(7));
+    }
+    let printed = PrintOptions::new().threshold(20).print(&view);
+    assert!(printed.is_some() || matches!(view.layout(), Layout::Coo { .. } | Layout::Blob), "{tensor:?}");
+}

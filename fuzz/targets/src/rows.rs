@@ -1,0 +1,46 @@
+//! The row of `FORMATS` that an input is about.
+
+use tensorfile::{Deserializer, FORMATS, Format, OpenOptions, btf, npy, npz, ptd, safetensors, ten, tensorbuffers};
+
+use crate::budget::limits;
+use crate::input::Input;
+
+/// Takes the first byte of an input for a row. The others are the file. New rows do not change the meaning of old inputs.
+pub fn choose<'a>(input: &mut Input<'a>) -> Option<&'static Format> {
+    FORMATS.get(usize::from(input.byte())).copied()
+}
+
+/// Returns the byte that chooses a format.
+pub fn number(format: &Format) -> u8 {
+    let at = FORMATS.iter().position(|other| other.name == format.name).expect("it is in the table");
+    u8::try_from(at).expect("the table is short")
+}
+
+/// Returns options for opening a file of `len` bytes, with the row and the limits of all targets.
+pub fn open(format: &'static Format, len: usize) -> OpenOptions {
+    OpenOptions::new().limits(limits(len)).format(format)
+}
+
+/// Evaluates `$body` with the module of a format.
+macro_rules! with_module {
+    ($format:expr, $module:ident => $body:expr) => {
+        with_module!($format, $module, $body, btf ten ptd tensorbuffers safetensors npy npz)
+    };
+    ($format:expr, $module:ident, $body:expr, $($name:ident)*) => {
+        match $format.name {
+            $(stringify!($name) => {
+                use $name as $module;
+                $body
+            })*
+            other => panic!("{other} has no module here"),
+        }
+    };
+}
+
+pub fn of_slice<'de>(format: &Format, file: &'de [u8]) -> Deserializer<'de> {
+    with_module!(format, module => module::Options::new().limits(limits(file.len())).slice_deserializer(file))
+}
+
+pub fn of_reader<'de>(format: &Format, reader: impl std::io::Read + 'de, len: usize) -> Deserializer<'de> {
+    with_module!(format, module => module::Options::new().limits(limits(len)).stream_deserializer(reader))
+}

@@ -1,0 +1,107 @@
+//! Arbitrary indexes of shards, next to files that some of them name.
+
+use std::fs;
+use std::path::Path;
+
+use tensorfile::{Backend, Category, File, OpenOptions, Result, SaveOptions, Tensor, TensorMap, WriteOptions, ten};
+
+use crate::budget::{bounded, limits};
+use crate::input::Input;
+
+/// The files next to the index. The first byte of an input can be the end of the name of its own shard.
+const SHARDS: [&str; 4] = ["model-00001-of-00002.ten", "model-00002-of-00002.ten", "a.ten", "b.safetensors"];
+
+pub fn run(input: &[u8]) {
+    let mut input = Input(input);
+    let json = input.before_nul();
+    let own = input.0;
+    let folder = tempfile::tempdir().unwrap();
+    let index = folder.path().join("model.ten.index.json");
+    fs::write(&index, json).unwrap();
+    let mut len = json.len() + own.len();
+    for (at, name) in SHARDS.into_iter().enumerate() {
+        let file = shard(at);
+        len += file.len();
+        fs::write(folder.path().join(name), file).unwrap();
+    }
+    fs::write(folder.path().join("own.ten"), own).unwrap();
+
+    let mut found = Vec::new();
+    for backend in [Backend::Mapped, Backend::Positioned] {
+        let options = OpenOptions::new().limits(limits(len)).backend(backend);
+        let file = bounded("opening", len, || options.open(&index));
+        if let Err(error) = &file {
+            let is_of_file = matches!(error.category(), Category::File | Category::Limit | Category::Io);
+            assert!(is_of_file, "{error:?}");
+        }
+        found.push(contents(&file, len));
+    }
+    assert_eq!(found[0], found[1], "mapped, and positioned");
+    save(folder.path(), &index);
+}
+
+/// The tensors `a.weight` and `b`, `a.bias`, `x`, and `y`.
+fn shard(at: usize) -> Vec<u8> {
+    let tensor = |at: usize| Tensor::from_slice(&vec![at as f32; at + 1], [at + 1]).unwrap();
+    let names: &[&str] = [&["a.weight", "b"][..], &["a.bias"], &["x"], &["y"]][at];
+    let map: TensorMap = names.iter().map(|name| (*name, tensor(at))).collect();
+    match SHARDS[at].ends_with(".ten") {
+        true => ten::to_vec(&map).unwrap(),
+        false => tensorfile::safetensors::to_vec(&map).unwrap(),
+    }
+}
+
+fn contents(file: &Result<File>, len: usize) -> Vec<String> {
+    let file = match file {
+        Ok(file) => file,
+        Err(error) => return vec![error.to_string()],
+    };
+    let metadata = bounded("metadata", len, || file.metadata()).map_err(|error| error.to_string());
+    let tensors = file.tensors().map(|tensor| {
+        let read = bounded("reading a tensor", len, || tensor.read()).map_err(|error| error.to_string());
+        format!("{tensor:?} {:?} {read:?}", tensor.path())
+    });
+    let all = tensors.chain([format!("{metadata:?} {:?}", file.shards())]).collect();
+    let map = bounded("a map", len, || file.load::<TensorMap>());
+    assert!(map.is_ok() || file.tensors().any(|tensor| tensor.read().is_err()), "{map:?}");
+    all
+}
+
+/// Saves other tensors over the index, whatever it is, and checks that they are there and that nothing else is lost.
+fn save(folder: &Path, index: &Path) {
+    let old: Vec<String> = names(folder);
+    let map: TensorMap = (0..3_u8).map(|at| (format!("t{at}"), Tensor::from_slice(&[at; 8], [8]).unwrap())).collect();
+    let options = SaveOptions::new().max_shard_bytes(8).write(WriteOptions::new().embed_names(true));
+    options.save(folder.join("model.ten"), &map).unwrap();
+    assert_eq!(File::open(index).unwrap().load::<TensorMap>().unwrap(), map);
+    let new = names(folder);
+    for name in old.iter().filter(|name| !new.contains(name)) {
+        assert!(name.starts_with("model-") && name.contains("-of-"), "{name} was removed");
+    }
+    // Three shards, which may have taken the names of others.
+    let added = new.iter().filter(|name| !old.contains(name)).count();
+    assert!(added <= 3, "{new:?} is more than before, which was {old:?}");
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+/// Indexes, and a file that they can name.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let two = r#"{"metadata":{"total_size":20},"weight_map":{"a.weight":"model-00001-of-00002.ten","b":"model-00001-of-00002.ten","a.bias":"model-00002-of-00002.ten"}}"#;
+    let texts = [
+        two,
+        r#"{"weight_map":{"x":"a.ten"}}"#,
+        r#"{"weight_map":{"y":"b.safetensors"},"metadata":{"format":"pt","x":[1,{"a":null}],"total_size":99999999999999999999}}"#,
+        r#"{"weight_map":{"x":"a.ten","y":"b.safetensors"}}"#,
+        r#"{"weight_map":{"t":"own.ten","x":"a.ten"}}"#,
+        r#"{"weight_map":{"x":"../a.ten"}}"#,
+        r#"{"weight_map":{"\u0061.weight":"model-00001-of-00002.ten"}}"#,
+        r#"{"weight_map":{}}"#,
+        "{",
+        "",
+    ];
+    let own = ten::to_vec(&TensorMap::from_iter([("t", Tensor::from_slice(&[1_u8, 2], [2]).unwrap())])).unwrap();
+    texts.iter().map(|text| [text.as_bytes(), &[0], &own].concat()).collect()
+}
