@@ -11,6 +11,7 @@ mod budget;
 mod convert;
 mod filter;
 mod input;
+mod json;
 // Also registers the allocator that counts, in every program with this library.
 #[path = "../../../tests/it/support/memory.rs"]
 mod memory;
@@ -41,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "convert", run: convert::run, seeds: samples::files },
     Target { name: "append", run: append::run, seeds: append::seeds },
     Target { name: "shards", run: shards::run, seeds: shards::seeds },
+    Target { name: "json", run: json::run, seeds: json::seeds },
     Target { name: "slice", run: slice::run, seeds: slice::seeds },
     Target { name: "filter", run: filter::run, seeds: filter::seeds },
     Target { name: "program", run: program::run, seeds: program::seeds },

@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use tensorfile::view::{ByteMap, PrintOptions, SaveReport, is_aligned};
 use tensorfile::{
     Adapt, Backend, Category, CooTensor, Deserializer, Digest, Error, File, FileTensor, Format, FromTensors, Layout,
-    Result, Stats, Tensor, TensorData, TensorMap, TensorView,
+    Result, Stats, Tensor, TensorData, TensorMap, TensorView, ptd, safetensors, tensorbuffers,
 };
 
 use crate::budget::{bounded, limits};
@@ -50,6 +50,12 @@ fn slices(format: &Format, file: &[u8]) {
     deserialize::<Vec<Vec<f64>>>(format, file);
     deserialize::<serde_json::Value>(format, file);
     deserialize::<IgnoredAny>(format, file);
+    bounded("metadata", file.len(), || match format.name {
+        "ptd" => drop(ptd::metadata(file).map(|metadata| format!("{metadata:?}"))),
+        "safetensors" => drop(safetensors::metadata(file).map(|metadata| format!("{metadata:?}"))),
+        "tensorbuffers" => drop(tensorbuffers::metadata(file).map(|metadata| format!("{metadata:?}"))),
+        _ => {}
+    });
 }
 
 pub fn read_map(mut deserializer: Deserializer<'_>) -> Result<TensorMap> {
