@@ -12,7 +12,7 @@ pub struct Limits {
     /// The most bytes of a tensor that is read from a stream, whose length is not known. Default: 2⁴⁰.
     pub payload: u64,
     /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes or are
-    /// compressed. Default: 2³⁰.
+    /// compressed. The memory for the dtypes and shapes of all tensors is checked in the same way. Default: 2³⁰.
     pub shared: u64,
 }
 
