@@ -12,6 +12,7 @@ mod convert;
 mod filter;
 mod input;
 mod json;
+mod large;
 // Also registers the allocator that counts, in every program with this library.
 #[path = "../../../tests/it/support/memory.rs"]
 mod memory;
@@ -38,6 +39,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "read", run: read::run, seeds: samples::files },
     Target { name: "stream", run: stream::run, seeds: stream::seeds },
+    Target { name: "large", run: large::run, seeds: large::seeds },
     Target { name: "round_trip", run: round_trip::run, seeds: round_trip::seeds },
     Target { name: "convert", run: convert::run, seeds: samples::files },
     Target { name: "append", run: append::run, seeds: append::seeds },
