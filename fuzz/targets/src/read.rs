@@ -173,7 +173,11 @@ fn look(file: &File, len: usize) {
         (Ok(map), Ok(whole)) => {
             assert!(map.iter().map(|(_, tensor)| tensor).eq(whole), "{}: the map has other tensors", format.name);
         }
-        (Err(error), Ok(_)) => assert!(is_ambiguous(error), "{}: a map fails: {error:?}", format.name),
+        (Err(error), Ok(_)) => {
+            // The report says so too.
+            let is_load = format.name == "ten" && matches!(error.kind(), tensorfile::ErrorKind::Load(_));
+            assert!(is_load || is_ambiguous(error), "{}: a map fails: {error:?}", format.name);
+        }
         (Ok(_), Err(error)) => panic!("{}: a tensor fails, but not the map: {error:?}", format.name),
         (Err(_), Err(_)) => {}
     }
