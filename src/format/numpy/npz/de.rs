@@ -193,7 +193,9 @@ impl Inflater {
             }
             let input = &self.input[self.done..];
             let (read, written) = (state.total_in(), state.total_out());
-            let status = state.decompress(input, bytes, FlushDecompress::None)?;
+            let status = state.decompress(input, bytes, FlushDecompress::None);
+            // The conversion of the crate gives an error of another kind than its reader does.
+            let status = status.map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
             let [read, written] = [state.total_in() - read, state.total_out() - written]
                 .map(|now| usize::try_from(now).expect("no more than the buffers hold"));
             self.done += read;
