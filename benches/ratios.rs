@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! bench="cargo bench -p tensorfile-benches --bench ratios"
-//! $bench                    # everything: takes 4 GiB of memory and two minutes
+//! $bench                    # everything: takes 4 GiB of memory and ten minutes
 //! $bench -- large           # only the cases whose names begin so
 //! BENCH_SHRINK=1000 $bench  # sizes divided by this
 //! ```
@@ -89,6 +89,23 @@ fn large(report: &mut Report) -> Result<()> {
         report.add(case("large, from file to owned"), plain, || {
             format::from_reader::<Owned>(open()).expect("the file is whole")
         });
+
+        report.add(case("large, load"), plain, || {
+            tensorfile::OpenOptions::new()
+                .open(named.path())
+                .and_then(|file| file.load::<Vec<Array2<f32>>>())
+                .expect("the file is whole")
+        });
+
+        let folder = tempfile::tempdir()?;
+        let format_row = tensorfile::Format::named(name).expect("it is enabled");
+        let path = folder.path().join("model").with_extension(format_row.extensions[0]);
+        let plain = || {
+            let mut file = tempfile::NamedTempFile::new_in(&folder).expect("a temporary file");
+            payloads.iter().try_for_each(|payload| file.write_all(payload)).expect("there is room");
+            file.as_file().sync_all().expect("there is a disk");
+        };
+        report.add(case("large, save"), plain, || tensorfile::save(&path, &arrays.0).expect("there is room"));
 
         let file = format::to_vec(&arrays)?;
         let plain = || payloads.iter().map(|payload| payload.to_vec()).collect::<Vec<_>>();

@@ -250,8 +250,11 @@ pub struct Output<'w> {
     to: Option<&'w mut dyn Write>,
 }
 
-/// Writes below this size are gathered up to it.
-const BUFFER: usize = 64 * 1024;
+/// The size of the buffer in which small writes are gathered.
+const BUFFER: usize = 64 << 10;
+
+/// Writes of this size are passed on without a copy into the buffer.
+const LARGE: usize = 16 << 10;
 
 impl<'w> Output<'w> {
     /// Appends to a file in memory.
@@ -301,11 +304,11 @@ impl Write for Output<'_> {
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(to) = &mut self.to
-            && self.buffer.len() + bytes.len() > BUFFER
+            && (bytes.len() >= LARGE || self.buffer.len() + bytes.len() > BUFFER)
         {
             to.write_all(&self.buffer)?;
             self.buffer.clear();
-            if bytes.len() >= BUFFER {
+            if bytes.len() >= LARGE {
                 return to.write_all(bytes);
             }
         }

@@ -26,6 +26,7 @@ struct Borrowed<'a> {
     w: ArrayView1<'a, f32>,
 }
 
+#[cfg(feature = "ptd")]
 #[derive(TensorFile, Debug, PartialEq)]
 struct Tied {
     first: Array1<f32>,
