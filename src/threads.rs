@@ -12,8 +12,8 @@ use std::thread;
 
 use bytemuck::Pod;
 
-/// The fewest bytes that are worth a thread of their own.
-const WORTH_A_THREAD: usize = 1 << 20;
+/// The fewest bytes that are worth a thread of their own. Miri takes long for as many.
+const WORTH_A_THREAD: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
 
 /// The most threads that are used unless more are asked for. Memory is not faster with more.
 const DEFAULT_MOST: usize = 8;
@@ -140,11 +140,12 @@ fn for_each<I: ExactSizeIterator + Send>(parts: I, work: &(dyn Fn(I::Item) + Syn
 mod tests {
     use super::*;
 
-    const LENGTHS: [usize; 7] = [0, 8, 4096, WORTH_A_THREAD, 2 * WORTH_A_THREAD, 3 * WORTH_A_THREAD + 8, 5 << 20];
+    const MOST: usize = 5 * WORTH_A_THREAD;
+    const LENGTHS: [usize; 7] = [0, 8, 4096, WORTH_A_THREAD, 2 * WORTH_A_THREAD, 3 * WORTH_A_THREAD + 8, MOST];
 
     #[test]
     fn appends_every_byte_once() {
-        let bytes: Vec<u8> = (0..=250).cycle().take(5 << 20).collect();
+        let bytes: Vec<u8> = (0..=250).cycle().take(MOST).collect();
         for len in LENGTHS {
             let mut numbers = vec![7_u64];
             append(&mut numbers, &bytes[..len]);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs tests of the parts with `unsafe` code under a checker, which a nightly toolchain has:
 #
-#     tests/memory_safety.sh miri       the cast in `src/serde/own.rs`, and the code that the FlatBuffers compiler generates
+#     tests/memory_safety.sh miri       the cast in `src/serde/own.rs`, the copies in `src/threads.rs`, and the code that the
+#                                       FlatBuffers compiler generates
 #     tests/memory_safety.sh address    mapped files, which Miri cannot run, under AddressSanitizer
 #
 # The Miri of a nightly: `rustup component add miri rust-src --toolchain nightly`.
@@ -12,6 +13,7 @@ case ${1-} in
 miri)
     export MIRIFLAGS=-Zmiri-disable-isolation
     run=(cargo +nightly miri test --no-default-features --features ptd,tensorbuffers)
+    cargo +nightly miri test --no-default-features --package tensorfile --lib -- threads::
     tests=(memory_safety::)
     expected=4
     ;;
