@@ -66,7 +66,7 @@ impl FileSet {
 
 /// The right to change the files that belong to a path. One process or thread at a time has it.
 ///
-/// Where files cannot be locked, nobody waits.
+/// Nobody waits if files cannot be locked.
 pub(crate) struct Turn {
     _file: Option<Temporary>,
 }

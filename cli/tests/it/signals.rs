@@ -1,4 +1,4 @@
-//! What is left when the program is stopped while it writes a file, or when it cannot write more.
+//! The files that remain when the program is stopped while it writes one, or when it cannot write more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> String {
 fn matches(glob: &str, name: &str) -> bool {
     let glob: Vec<char> = glob.chars().collect();
     let name: Vec<char> = name.chars().collect();
-    // Whether the glob so far matches each beginning of the name.
+    // For each beginning of the name, `true` if the glob so far matches it.
     let mut reached = vec![false; name.len() + 1];
     reached[0] = true;
     for c in glob {

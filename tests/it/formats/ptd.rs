@@ -200,7 +200,7 @@ const DATA_V2: &str = "
     00 00 00 00 00 00 00 00 | 98 padding
 ";
 
-/// What we write for the tensors of [`FT01`]: tables before their parts.
+/// Our own file of the tensors of [`FT01`]: tables come before their parts.
 const WRITTEN_FT01: &str = "
     44 00 00 00             | 00 the root table at 44
     46 54 30 31             | 04 FT01
@@ -276,7 +276,7 @@ const WRITTEN_FT01: &str = "
     07 08
 ";
 
-/// What we write for the tensors of [`DATA_V1`].
+/// Our own file of the tensors of [`DATA_V1`].
 const WRITTEN_DATA_V1: &str = "
     34 00 00 00             | 00 the root table at 34
     44 54 30 31             | 04 DT01
@@ -338,7 +338,7 @@ const WRITTEN_DATA_V1: &str = "
     01 00 ff ff 00 01       | 130 data
 ";
 
-/// What we write for the description in [`DATA_V2`].
+/// Our own file of the description in [`DATA_V2`].
 const WRITTEN_DATA_V2: &str = "
     38 00 00 00             | 00 the root table at 38
     44 54 30 31             | 04 DT01
