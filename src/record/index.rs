@@ -198,9 +198,9 @@ impl Index {
 
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
     fn push_repeatable(&mut self, at: usize) {
-        let is_known = match self.entries[at].name.clone() {
-            Some(name) => self.add_name(at).is_err() || self.find_unnamed(&name).is_some(),
-            None => !self.by_name.is_empty() && self.find_named(&at.to_string()).is_some(),
+        let is_known = match self.entries[at].has_name() {
+            true => self.add_name(at).is_err() || self.find_unnamed(self.name(at)).is_some(),
+            false => !self.by_name.is_empty() && self.find_named(&at.to_string()).is_some(),
         };
         if is_known {
             self.repeated.push(at);
