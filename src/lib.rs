@@ -106,6 +106,7 @@ mod limits;
 mod model;
 pub mod record;
 mod serde;
+mod sorted;
 mod stats;
 mod storage;
 mod tensor;

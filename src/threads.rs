@@ -4,7 +4,6 @@
 //! clears each page. Several threads do that at once.
 #![expect(unsafe_code, reason = "zeroing memory before it is copied into would touch it twice")]
 
-use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,14 +97,17 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: Read<'_, E>) -> Result<(), E
     if len >= bytes.len() {
         return read(0, bytes);
     }
-    let failed = Mutex::new(BTreeMap::new());
+    let failed = Mutex::new(None::<(usize, E)>);
     for_each(bytes.chunks_mut(len).enumerate(), &|(number, part)| {
         if let Err(error) = read(number * len, part) {
-            failed.lock().expect("no thread panics with the lock").insert(number, error);
+            let mut failed = failed.lock().expect("no thread panics with the lock");
+            if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+                *failed = Some((number, error));
+            }
         }
     });
-    let mut failed = failed.into_inner().expect("no thread panics with the lock");
-    failed.pop_first().map_or(Ok(()), |(_, error)| Err(error))
+    let failed = failed.into_inner().expect("no thread panics with the lock");
+    failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
 /// Returns the length of the parts that `bytes` bytes are split into: all of them, if that is not worth a second thread.

@@ -10,6 +10,7 @@ use ndarray::{ArrayBase, ArrayView, Axis, Data, Dimension, IxDyn};
 
 use crate::error::{ErrorKind, Result};
 use crate::model::{Adapt, Adaptable, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text};
+use crate::sorted;
 use crate::tensor::{DimOrder, Dtype, Element, Layout, TensorInfo, write_row_major};
 
 impl<A, S, D> TensorFile for ArrayBase<S, D>
@@ -71,10 +72,10 @@ fn check_shape(found: &[usize], adapt: &Adapt) -> Result<()> {
     Err(ErrorKind::Unsupported { what, instead: format!("its field says `shape = {dims}`") }.into())
 }
 
-/// Returns the dim order with these strides, if there is one. Not generic, because sorting takes long to compile.
+/// Returns the dim order with these strides, if there is one.
 fn dim_order(shape: &[usize], strides: &[isize]) -> Option<DimOrder> {
-    let mut order: Vec<u8> = (0..shape.len()).map(u8::try_from).collect::<Result<_, _>>().ok()?;
-    order.sort_by_key(|&dim| std::cmp::Reverse(strides[usize::from(dim)]));
+    let order = sorted::positions(shape.len(), &mut |one, other| strides[other].cmp(&strides[one]));
+    let order: Vec<u8> = order.into_iter().map(u8::try_from).collect::<Result<_, _>>().ok()?;
     let order = DimOrder::new(&order).ok()?;
     let expected = order.strides(&shape.into());
     // The stride of a dim of one element has no meaning.

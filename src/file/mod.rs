@@ -24,6 +24,7 @@ use crate::model::{
     Adapt, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors, node_of, put,
 };
 use crate::record::{FileMetadata, Format, Index, Reader, Unread};
+use crate::sorted;
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
 
@@ -343,11 +344,14 @@ impl File {
     fn missing(&self, name: &str) -> Error {
         /// The longest name that is compared.
         const LONGEST: usize = 256;
-        let mut found = Unread::of(&self.index).labels(&self.index);
-        found.sort_by_cached_key(|other| match name.len().max(other.len()) {
+        let found = Unread::of(&self.index).labels(&self.index);
+        let distance = |other: &String| match name.len().max(other.len()) {
             ..=LONGEST => strsim::osa_distance(name, other),
             long => long,
-        });
+        };
+        let found = found.into_iter().map(|other| (distance(&other), other)).collect();
+        let found = sorted::values(found, &mut |(one, _), (other, _)| one.cmp(other));
+        let found = found.into_iter().map(|(_, other)| other).collect();
         Error::new(ErrorKind::Missing { name: name.to_owned(), found, complete: true }).in_format(self.format.name)
     }
 }

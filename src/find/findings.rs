@@ -3,6 +3,7 @@ use std::ops::Range;
 use super::near;
 use crate::error::{Error, ErrorKind, Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
 use crate::model::TensorSpec;
+use crate::sorted;
 use crate::tensor::TensorInfo;
 
 /// Everything that was found while comparing a type with a file, with the keys that put it into order.
@@ -85,10 +86,10 @@ impl Findings {
     }
 
     pub(super) fn report(mut self, tensors: usize) -> LoadReport {
-        self.missing.sort_by(|(one, ..), (other, ..)| one.cmp(other));
-        self.gaps.sort_by(|(one, _), (other, _)| one.cmp(other));
-        self.unexpected.sort_by_key(|(at, _)| *at);
-        self.misfits.sort_by_key(|(at, ..)| *at);
+        self.missing = sorted::values(self.missing, &mut |(one, ..), (other, ..)| one.cmp(other));
+        self.gaps = sorted::values(self.gaps, &mut |(one, _), (other, _)| one.cmp(other));
+        self.unexpected = sorted::values(self.unexpected, &mut |(one, _), (other, _)| one.cmp(other));
+        self.misfits = sorted::values(self.misfits, &mut |(one, ..), (other, ..)| one.cmp(other));
         let mut misfits = [Vec::new(), Vec::new(), Vec::new()];
         for (_, kind, misfit) in self.misfits {
             misfits[kind as usize].push(misfit);

@@ -9,6 +9,7 @@ use indexmap::IndexMap;
 
 use crate::error::{LoadReport, fill, pattern};
 use crate::model::TensorSpec;
+use crate::sorted;
 
 /// The number of missing patterns for which similar names are searched.
 const MISSING: usize = 1000;
@@ -40,7 +41,7 @@ pub(super) fn find(report: &mut LoadReport, wanted: &[(String, TensorSpec)]) {
     for (pattern, members) in missing.iter().take(MISSING) {
         let spec = &wanted[members[0]].1;
         let fits = |group: usize| spec.check(&report.unexpected[unexpected[group][0]].info).is_ok();
-        let mut near: Vec<(usize, usize)> = neighbours
+        let near: Vec<(usize, usize)> = neighbours
             .of(pattern)
             .filter_map(|group| {
                 let other = if fits(group) { 0 } else { OTHER_SPEC };
@@ -48,7 +49,7 @@ pub(super) fn find(report: &mut LoadReport, wanted: &[(String, TensorSpec)]) {
             })
             .filter(|(difference, _)| *difference <= FARTHEST)
             .collect();
-        near.sort_unstable();
+        let mut near = sorted::values(near, &mut |one, other| one.cmp(other));
         if near.is_empty() && unexpected.len() <= FEW {
             near.extend(only((0..unexpected.len()).filter(|group| fits(*group))).map(|group| (0, group)));
         }
@@ -91,9 +92,8 @@ struct Neighbours {
 impl Neighbours {
     fn new(patterns: &IndexMap<String, Vec<usize>>) -> Self {
         let sorted = |key: fn(&str) -> String| {
-            let mut sorted: Vec<_> = patterns.keys().enumerate().map(|(at, pattern)| (key(pattern), at)).collect();
-            sorted.sort_unstable();
-            sorted
+            let keys = patterns.keys().enumerate().map(|(at, pattern)| (key(pattern), at)).collect();
+            sorted::values(keys, &mut |(one, _), (other, _)| one.cmp(other))
         };
         Self { by_beginning: sorted(str::to_owned), by_end: sorted(reversed) }
     }

@@ -1,11 +1,12 @@
 //! Lists, tuples and maps.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use super::root::RootKind;
 use super::{At, Deserializer};
 use crate::error::{ErrorKind, Result};
 use crate::model::{EachEntry, EachPart, KeyPart, first_segment, is_index, needs_names};
+use crate::sorted;
 use crate::tensor::Layout;
 
 impl<'de> Deserializer<'de> {
@@ -74,7 +75,7 @@ impl<'de> Deserializer<'de> {
 
     /// Looks for items after the end of a list: one means that an item before it is missing.
     fn later_items(&mut self, len: usize, each: &mut EachPart<'_, 'de>) -> Result<()> {
-        let mut later = BTreeSet::new();
+        let mut later = HashSet::new();
         while let Some(left) = self.reader.first_under(self.path.prefix()) {
             let name = self.reader.name(left);
             let segment = first_segment(self.path.strip(name).unwrap_or(name));
@@ -100,7 +101,7 @@ impl<'de> Deserializer<'de> {
             }
         }
         let mut next = len;
-        for index in later {
+        for index in sorted::values(later.into_iter().collect(), &mut |one: &usize, other| one.cmp(other)) {
             if let Some(findings) = &mut self.findings
                 && index > next
             {

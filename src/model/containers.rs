@@ -11,6 +11,7 @@ use indexmap::IndexMap;
 
 use super::{Adapt, Adaptable, Entries, FromTensors, Node, Sink, Source, Store, TensorFile, TensorSpec, node_of};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sorted;
 
 impl<T: TensorFile> TensorFile for Option<T> {
     const NODE: Node = Node::Option(node_of::<T>);
@@ -260,9 +261,8 @@ macro_rules! maps {
 maps! {
     BTreeMap<K: Ord, T> by map => map.iter();
     HashMap<K: Hash + Eq + Ord, T, H> by map => {
-        let mut entries: Vec<_> = map.iter().collect();
-        entries.sort_unstable_by_key(|(key, _)| *key);
-        entries.into_iter()
+        let entries = map.iter().collect();
+        sorted::values(entries, &mut |(one, _): &(&K, &T), (other, _)| one.cmp(other)).into_iter()
     };
     IndexMap<K: Hash + Eq, T, H> by map => map.iter();
 }

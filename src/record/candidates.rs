@@ -5,7 +5,6 @@
 //! tensors therefore compares the digests of the candidates. Writing computes the digests again, so a tensor that changed
 //! in between is an error instead of a corrupt file.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, Hash, RandomState};
 
 use hashbrown::HashMap;
@@ -23,21 +22,15 @@ pub(super) struct Candidates {
     sharing: Sharing,
     by_storage: HashMap<(u64, usize), usize>,
     by_length: HashMap<usize, usize>,
-    /// The tensors to compare.
-    found: BTreeSet<usize>,
+    /// The tensors to compare, some of them twice.
+    found: Vec<usize>,
     /// The tensors that are tied to the tensor of a name.
     tied: Vec<(usize, String)>,
 }
 
 impl Candidates {
     pub(super) fn new(sharing: Sharing) -> Self {
-        Self {
-            sharing,
-            by_storage: HashMap::new(),
-            by_length: HashMap::new(),
-            found: BTreeSet::new(),
-            tied: Vec::new(),
-        }
+        Self { sharing, by_storage: HashMap::new(), by_length: HashMap::new(), found: Vec::new(), tied: Vec::new() }
     }
 
     /// Adds the next tensor of the plan.
@@ -73,11 +66,13 @@ impl Candidates {
             return Ok(Shared::default());
         }
         let keys = [RandomState::new(), RandomState::new()];
-        let mut digests = Digests { plan, wanted: &self.found, keys: &keys, at: 0, made: BTreeMap::new() };
+        let mut digests =
+            Digests { plan, keys: &keys, at: 0, made: vec![None; plan.len()], wanted: vec![false; plan.len()] };
+        self.found.iter().for_each(|&at| digests.wanted[at] = true);
         tensors.send(&mut digests)?;
         let digests = digests.finish()?;
         for (at, target) in tied {
-            check_tied(plan, at, target, digests[&at] == digests[&target])?;
+            check_tied(plan, at, target, digests[at] == digests[target])?;
         }
         Ok(Shared::new(group(plan, &digests), keys))
     }
@@ -125,10 +120,12 @@ fn cannot_tie(plan: &Plan, at: usize, target: &str, why: String) -> Error {
 }
 
 /// Returns the tensors whose bytes another one has too, each with the first of them.
-fn group(plan: &Plan, digests: &BTreeMap<usize, Digest>) -> HashMap<usize, (usize, Digest)> {
+fn group(plan: &Plan, digests: &[Option<Digest>]) -> HashMap<usize, (usize, Digest)> {
     let mut groups: HashMap<(usize, Digest), Vec<usize>> = HashMap::new();
-    for (&at, digest) in digests {
-        groups.entry((plan.payload_bytes(at), *digest)).or_default().push(at);
+    for (at, digest) in digests.iter().enumerate() {
+        if let Some(digest) = digest {
+            groups.entry((plan.payload_bytes(at), *digest)).or_default().push(at);
+        }
     }
     let shared = groups.into_iter().filter(|((bytes, _), tensors)| *bytes > 0 && tensors.len() > 1);
     shared
@@ -142,15 +139,16 @@ fn group(plan: &Plan, digests: &BTreeMap<usize, Digest>) -> HashMap<usize, (usiz
 /// Computes the digests of some tensors of a plan.
 struct Digests<'a> {
     plan: &'a Plan,
-    wanted: &'a BTreeSet<usize>,
+    /// For each tensor, whether its digest is needed.
+    wanted: Vec<bool>,
     keys: &'a [RandomState; 2],
     /// The position of the next tensor.
     at: usize,
-    made: BTreeMap<usize, Digest>,
+    made: Vec<Option<Digest>>,
 }
 
 impl Digests<'_> {
-    fn finish(self) -> Result<BTreeMap<usize, Digest>> {
+    fn finish(self) -> Result<Vec<Option<Digest>>> {
         match self.at == self.plan.len() {
             true => Ok(self.made),
             false => Err(changed(format!("`{}` did not come again", self.plan.name(self.at)))),
@@ -163,10 +161,10 @@ impl Digests<'_> {
         if at >= self.plan.len() || name != self.plan.name(at) || info != self.plan.info(at) {
             return Err(changed(format!("`{name}`, {info}, was not there before")));
         }
-        if self.wanted.contains(&at) {
+        if self.wanted[at] {
             let mut digester = digester(self.keys);
             tensor.data.write_to(&mut digester)?;
-            self.made.insert(at, digester.digest());
+            self.made[at] = Some(digester.digest());
         }
         self.at += 1;
         Ok(())

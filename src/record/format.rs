@@ -204,6 +204,14 @@ pub struct FileMetadata {
     pub warnings: Vec<String>,
 }
 
+impl FileMetadata {
+    pub(crate) fn add_coo_layout(&mut self, layout: u8) {
+        if let Err(at) = self.coo_layouts.binary_search(&layout) {
+            self.coo_layouts.insert(at, layout);
+        }
+    }
+}
+
 /// Options for writing that all formats share. Others are in the `Options` of a format's module.
 ///
 /// ```

@@ -10,6 +10,7 @@ use super::Codec;
 use super::Stored;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
+use crate::sorted;
 use crate::tensor::TensorInfo;
 
 /// A tensor of a file: its header, and the range of its payload.
@@ -342,8 +343,7 @@ impl Index {
 
     fn sorted(&self) -> &Sorted {
         self.sorted.get_or_init(|| {
-            let mut order: Vec<usize> = (0..self.entries.len()).collect();
-            order.sort_unstable_by(|&a, &b| self.name(a).cmp(self.name(b)));
+            let order = sorted::positions(self.entries.len(), &mut |a, b| self.name(a).cmp(self.name(b)));
             let mut rank = vec![0; order.len()];
             order.iter().enumerate().for_each(|(place, &at)| rank[at] = place);
             Sorted { order, rank }

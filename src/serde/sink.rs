@@ -211,9 +211,10 @@ pub(super) fn serialize_tensor<S: Serializer>(
         }
     };
     let mut tensor = serializer.serialize_struct(token::TENSOR, token::TENSOR_FIELDS.len())?;
-    tensor.serialize_field(token::DTYPE, &Part::Dtype(info.dtype))?;
-    tensor.serialize_field(token::SHAPE, &Part::Dims(info.shape.dims()))?;
-    tensor.serialize_field(token::LAYOUT, &Part::Layout(&info.layout))?;
-    tensor.serialize_field(token::DATA, &Part::Bytes(bytes))?;
+    let parts =
+        [Part::Dtype(info.dtype), Part::Dims(info.shape.dims()), Part::Layout(&info.layout), Part::Bytes(bytes)];
+    for (name, part) in token::TENSOR_FIELDS.iter().zip(&parts) {
+        tensor.serialize_field(name, part)?;
+    }
     tensor.end()
 }

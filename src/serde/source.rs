@@ -7,8 +7,7 @@
 use std::fmt;
 
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error as _, Expected, MapAccess, SeqAccess, Unexpected, VariantAccess,
-    Visitor,
+    DeserializeSeed, Deserializer, EnumAccess, Expected, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 
 use super::de::set_node;
@@ -302,175 +301,280 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
         }
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        match self {
-            Self::Tensor(spec, loaded) => {
-                let missing = |at| A::Error::invalid_length(at, &"a tensor's dtype, shape, layout and data");
-                let mut header = Header::default();
-                for at in 0..3 {
-                    seq.next_element_seed(header.part(at))?.ok_or_else(|| missing(at))?;
-                }
-                let info = header.info().map_err(to_de)?;
-                spec.check(&info).map_err(|kind| to_de(kind.into()))?;
-                seq.next_element_seed(Part::Payload(&info, loaded))?.ok_or_else(|| missing(3))
-            }
-            // Fields in order, from formats without names.
-            Self::Fields(def, each) => {
-                for (at, field) in def.fields.iter().enumerate() {
-                    if seq.next_element_seed(Part::Value(at, &mut *each))?.is_none() && !field.optional {
-                        return Err(A::Error::invalid_length(at, &Part::Fields(def, each)));
-                    }
-                }
-                Ok(())
-            }
-            Self::List(len, each) => {
-                let mut at = 0;
-                while len != Some(at) {
-                    match (seq.next_element_seed(Part::Value(at, &mut *each))?, len) {
-                        (Some(()), _) => at += 1,
-                        (None, None) => break,
-                        (None, Some(_)) => return Err(A::Error::invalid_length(at, &Part::List(len, each))),
-                    }
-                }
-                Ok(())
-            }
-            Self::Shape(shape) => {
-                let (dims, mut dim) = (shape.get_or_insert_default(), 0);
-                while seq.next_element_seed(Part::Number(&mut dim))?.is_some() {
-                    dims.push(as_usize(dim).map_err(to_de)?);
-                }
-                Ok(())
-            }
-            Self::DimOrder(order) => {
-                let mut dim = 0;
-                while seq.next_element_seed(Part::Byte(&mut dim))?.is_some() {
-                    order.push(as_byte(dim).map_err(to_de)?);
-                }
-                Ok(())
-            }
-            // Bytes one by one, from formats without bytes.
-            Self::Payload(info, loaded) => {
-                let (mut buffer, expected) = payload_buffer(info).map_err(to_de)?;
-                let mut byte = 0;
-                while seq.next_element_seed(Part::Byte(&mut byte))?.is_some() {
-                    append(&mut buffer, byte, expected).map_err(to_de)?;
-                }
-                keep(loaded, info, Payload::Owned(buffer)).map_err(to_de)
-            }
-            Self::EarlyPayload(bytes) => {
-                let (bytes, mut byte) = (bytes.get_or_insert_default(), 0);
-                while seq.next_element_seed(Part::Byte(&mut byte))?.is_some() {
-                    bytes.push(as_byte(byte).map_err(to_de)?);
-                }
-                Ok(())
-            }
-            Self::Ignored => {
-                while seq.next_element_seed(Part::Ignored)?.is_some() {}
-                Ok(())
-            }
-            _ => self.refuse(Unexpected::Seq).map_err(to_de),
-        }
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
+        let mut items = Access::new(seq);
+        let read = self.read_items(&mut items);
+        items.end(read)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        match self {
-            Self::Tensor(spec, loaded) => visit_tensor(&mut map, spec, loaded),
-            Self::Fields(def, each) => visit_fields(&mut map, def, each),
-            Self::Map(part, each) => {
-                let mut key = String::new();
-                while map.next_key_seed(Part::Key(part, &mut key))?.is_some() {
-                    map.next_value_seed(Part::Entry(&mut key, &mut *each))?;
-                }
-                Ok(())
-            }
-            Self::Ignored => {
-                while map.next_key_seed(Part::Ignored)?.is_some() {
-                    map.next_value_seed(Part::Ignored)?;
-                }
-                Ok(())
-            }
-            _ => self.refuse(Unexpected::Map).map_err(to_de),
-        }
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<(), A::Error> {
+        let mut entries = Access::new(map);
+        let read = self.read_entries(&mut entries);
+        entries.end(read)
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<(), A::Error> {
         let mut at = 0;
-        match self {
-            Self::Dtype(dtype) => {
-                let ((), variant) = access.variant_seed(Part::Name(Dtype::NAMES, &mut at))?;
-                *dtype = Dtype::ALL.get(at).copied();
-                variant.unit_variant()
-            }
-            Self::Layout(layout) => {
-                let ((), variant) = access.variant_seed(Part::Name(token::LAYOUTS, &mut at))?;
-                *layout = Some(match token::LAYOUTS[at] {
-                    token::ROW_MAJOR => variant.unit_variant().map(|()| Layout::RowMajor)?,
-                    token::BLOB => variant.unit_variant().map(|()| Layout::Blob)?,
-                    token::DIM_ORDER => {
-                        let mut order = Vec::new();
-                        variant.newtype_variant_seed(Part::DimOrder(&mut order))?;
-                        Layout::DimOrder(DimOrder::new(&order).map_err(|error| to_de(error.into()))?)
-                    }
-                    _ => {
-                        let mut entries = 0;
-                        variant.newtype_variant_seed(Part::Number(&mut entries))?;
-                        Layout::Coo { entries: as_usize(entries).map_err(to_de)? }
-                    }
-                });
-                Ok(())
-            }
-            Self::Ignored => access.variant_seed(Part::Ignored)?.1.newtype_variant_seed(Part::Ignored),
-            _ => self.refuse(Unexpected::Enum).map_err(to_de),
+        let names = match &self {
+            Self::Dtype(_) => Dtype::NAMES,
+            Self::Layout(_) => token::LAYOUTS,
+            Self::Ignored => return access.variant_seed(Part::Ignored)?.1.newtype_variant_seed(Part::Ignored),
+            _ => return self.refuse(Unexpected::Enum).map_err(to_de),
+        };
+        let ((), variant) = access.variant_seed(Part::Name(names, &mut at))?;
+        let (mut order, mut entries) = (Vec::new(), 0);
+        match self.variant_value(at, &mut order, &mut entries) {
+            Some(value) => variant.newtype_variant_seed(value)?,
+            None => variant.unit_variant()?,
         }
+        self.set_variant(at, &order, entries).map_err(to_de)
     }
 }
 
-fn visit_tensor<'de, A: MapAccess<'de>>(
-    map: &mut A,
+/// A reason why a value was not read.
+enum Failure {
+    /// An error of the format, which waits in [`Access`].
+    Format,
+    /// The list ends after this number of items. The string describes the value.
+    Length(usize, String),
+    Missing(&'static str),
+    Twice(&'static str),
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// The items of a list in any format. It is behind `&mut dyn`, so that what reads them is compiled once.
+trait Items<'de> {
+    /// Reads an item, and returns `false` after the last one.
+    fn next(&mut self, item: Part<'_, 'de>) -> Result<bool, Failure>;
+}
+
+/// The entries of a map in any format.
+trait Entries<'de> {
+    /// Reads a key, and returns `false` after the last one.
+    fn next_key(&mut self, key: Part<'_, 'de>) -> Result<bool, Failure>;
+
+    fn value(&mut self, value: Part<'_, 'de>) -> Result<(), Failure>;
+}
+
+/// serde's access to a list or a map, and the error that it gave.
+struct Access<A, E> {
+    access: A,
+    error: Option<E>,
+}
+
+impl<A, E: serde::de::Error> Access<A, E> {
+    fn new(access: A) -> Self {
+        Self { access, error: None }
+    }
+
+    fn check<T>(&mut self, result: Result<T, E>) -> Result<T, Failure> {
+        result.map_err(|error| {
+            self.error = Some(error);
+            Failure::Format
+        })
+    }
+
+    /// Returns what was read, with the error as one of the format.
+    fn end(self, read: Result<(), Failure>) -> Result<(), E> {
+        read.map_err(|failure| match (failure, self.error) {
+            (_, Some(error)) => error,
+            (Failure::Length(at, expected), _) => E::invalid_length(at, &expected.as_str()),
+            (Failure::Missing(field), _) => E::missing_field(field),
+            (Failure::Twice(field), _) => E::duplicate_field(field),
+            (Failure::Other(error), _) => to_de(error),
+            (Failure::Format, None) => E::custom("an error of the serde format"),
+        })
+    }
+}
+
+impl<'de, A: SeqAccess<'de>> Items<'de> for Access<A, A::Error> {
+    fn next(&mut self, item: Part<'_, 'de>) -> Result<bool, Failure> {
+        let next = self.access.next_element_seed(item);
+        self.check(next).map(|item| item.is_some())
+    }
+}
+
+impl<'de, A: MapAccess<'de>> Entries<'de> for Access<A, A::Error> {
+    fn next_key(&mut self, key: Part<'_, 'de>) -> Result<bool, Failure> {
+        let next = self.access.next_key_seed(key);
+        self.check(next).map(|key| key.is_some())
+    }
+
+    fn value(&mut self, value: Part<'_, 'de>) -> Result<(), Failure> {
+        let value = self.access.next_value_seed(value);
+        self.check(value)
+    }
+}
+
+/// Methods that are not generic over the format, so that they are compiled once.
+impl<'de> Part<'_, 'de> {
+    fn read_items(self, items: &mut dyn Items<'de>) -> Result<(), Failure> {
+        match self {
+            Self::Tensor(spec, loaded) => {
+                let missing = |at| Failure::Length(at, "a tensor's dtype, shape, layout and data".to_owned());
+                let mut header = Header::default();
+                for at in 0..3 {
+                    items.next(header.part(at))?.then_some(()).ok_or_else(|| missing(at))?;
+                }
+                let info = header.info()?;
+                spec.check(&info).map_err(Error::from)?;
+                items.next(Part::Payload(&info, loaded))?.then_some(()).ok_or_else(|| missing(3))?;
+            }
+            // Fields in order, from formats without names.
+            Self::Fields(def, each) => {
+                for (at, field) in def.fields.iter().enumerate() {
+                    if !items.next(Part::Value(at, &mut *each))? && !field.optional {
+                        return Err(Failure::Length(at, expected(&Part::Fields(def, each))));
+                    }
+                }
+            }
+            Self::List(len, each) => {
+                let mut at = 0;
+                while len != Some(at) {
+                    match (items.next(Part::Value(at, &mut *each))?, len) {
+                        (true, _) => at += 1,
+                        (false, None) => break,
+                        (false, Some(_)) => return Err(Failure::Length(at, expected(&Part::List(len, each)))),
+                    }
+                }
+            }
+            Self::Shape(shape) => {
+                let (dims, mut dim) = (shape.get_or_insert_default(), 0);
+                while items.next(Part::Number(&mut dim))? {
+                    dims.push(as_usize(dim)?);
+                }
+            }
+            Self::DimOrder(order) => {
+                let mut dim = 0;
+                while items.next(Part::Byte(&mut dim))? {
+                    order.push(as_byte(dim)?);
+                }
+            }
+            // Bytes one by one, from formats without bytes.
+            Self::Payload(info, loaded) => {
+                let (mut buffer, expected) = payload_buffer(info)?;
+                let mut byte = 0;
+                while items.next(Part::Byte(&mut byte))? {
+                    append(&mut buffer, byte, expected)?;
+                }
+                keep(loaded, info, Payload::Owned(buffer))?;
+            }
+            Self::EarlyPayload(bytes) => {
+                let (bytes, mut byte) = (bytes.get_or_insert_default(), 0);
+                while items.next(Part::Byte(&mut byte))? {
+                    bytes.push(as_byte(byte)?);
+                }
+            }
+            Self::Ignored => while items.next(Part::Ignored)? {},
+            _ => self.refuse(Unexpected::Seq)?,
+        }
+        Ok(())
+    }
+
+    fn read_entries(self, entries: &mut dyn Entries<'de>) -> Result<(), Failure> {
+        match self {
+            Self::Tensor(spec, loaded) => read_tensor(entries, spec, loaded)?,
+            Self::Fields(def, each) => read_fields(entries, def, each)?,
+            Self::Map(part, each) => {
+                let mut key = String::new();
+                while entries.next_key(Part::Key(part, &mut key))? {
+                    entries.value(Part::Entry(&mut key, &mut *each))?;
+                }
+            }
+            Self::Ignored => {
+                while entries.next_key(Part::Ignored)? {
+                    entries.value(Part::Ignored)?;
+                }
+            }
+            _ => self.refuse(Unexpected::Map)?,
+        }
+        Ok(())
+    }
+
+    /// Returns the value of a variant of a layout, if it has one.
+    fn variant_value<'x>(&self, at: usize, order: &'x mut Vec<u8>, entries: &'x mut u64) -> Option<Part<'x, 'de>> {
+        match (self, token::LAYOUTS.get(at)) {
+            (Self::Layout(_), Some(&token::DIM_ORDER)) => Some(Part::DimOrder(order)),
+            (Self::Layout(_), Some(&token::COO)) => Some(Part::Number(entries)),
+            _ => None,
+        }
+    }
+
+    /// Keeps a dtype or a layout.
+    fn set_variant(self, at: usize, order: &[u8], entries: u64) -> Result<()> {
+        match self {
+            Self::Dtype(dtype) => *dtype = Dtype::ALL.get(at).copied(),
+            Self::Layout(layout) => {
+                *layout = Some(match token::LAYOUTS[at] {
+                    token::ROW_MAJOR => Layout::RowMajor,
+                    token::BLOB => Layout::Blob,
+                    token::DIM_ORDER => Layout::DimOrder(DimOrder::new(order)?),
+                    _ => Layout::Coo { entries: as_usize(entries)? },
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn expected(part: &Part<'_, '_>) -> String {
+    (part as &dyn Expected).to_string()
+}
+
+fn read_tensor<'de>(
+    entries: &mut dyn Entries<'de>,
     spec: &TensorSpec,
     loaded: &mut Option<Loaded<'de>>,
-) -> Result<(), A::Error> {
+) -> Result<(), Failure> {
     let (mut header, mut early, mut field) = (Header::default(), None, 0);
-    while map.next_key_seed(Part::Name(token::TENSOR_FIELDS, &mut field))?.is_some() {
+    while entries.next_key(Part::Name(token::TENSOR_FIELDS, &mut field))? {
         match token::TENSOR_FIELDS[field] {
-            token::DATA if loaded.is_some() || early.is_some() => return Err(A::Error::duplicate_field(token::DATA)),
+            token::DATA if loaded.is_some() || early.is_some() => return Err(Failure::Twice(token::DATA)),
             token::DATA if header.is_complete() => {
-                let info = header.info().map_err(to_de)?;
-                spec.check(&info).map_err(|kind| to_de(kind.into()))?;
-                map.next_value_seed(Part::Payload(&info, loaded))?;
+                let info = header.info()?;
+                spec.check(&info).map_err(Error::from)?;
+                entries.value(Part::Payload(&info, loaded))?;
             }
             // A format that sorts its keys gives the payload before its header.
-            token::DATA => map.next_value_seed(Part::EarlyPayload(&mut early))?,
-            _ if loaded.is_some() => return Err(A::Error::custom("a tensor has a field twice")),
-            _ => map.next_value_seed(header.part(field))?,
+            token::DATA => entries.value(Part::EarlyPayload(&mut early))?,
+            _ if loaded.is_some() => return Err(message("a tensor has a field twice").into()),
+            _ => entries.value(header.part(field))?,
         }
     }
     if loaded.is_some() {
         return Ok(());
     }
     if let Some(missing) = header.missing() {
-        return Err(A::Error::missing_field(missing));
+        return Err(Failure::Missing(missing));
     }
-    let info = header.info().map_err(to_de)?;
-    spec.check(&info).map_err(|kind| to_de(kind.into()))?;
-    Part::Payload(&info, loaded).visit_bytes(&early.ok_or_else(|| A::Error::missing_field(token::DATA))?)
+    let info = header.info()?;
+    spec.check(&info).map_err(Error::from)?;
+    let bytes = early.ok_or(Failure::Missing(token::DATA))?;
+    Ok(Part::Payload(&info, loaded).bytes(&bytes)?)
 }
 
-fn visit_fields<'de, A: MapAccess<'de>>(
-    map: &mut A,
+fn read_fields<'de>(
+    entries: &mut dyn Entries<'de>,
     def: &'static StructDef,
     each: EachPart<'_, 'de>,
-) -> Result<(), A::Error> {
+) -> Result<(), Failure> {
     let fields = def.fields;
     let mut given = vec![false; fields.len()];
     let mut at = 0;
-    while map.next_key_seed(Part::FieldName(def, &mut at))?.is_some() {
+    while entries.next_key(Part::FieldName(def, &mut at))? {
         match given.get_mut(at) {
-            None => map.next_value_seed(Part::Ignored)?,
-            Some(true) => return Err(A::Error::duplicate_field(fields[at].name)),
+            None => entries.value(Part::Ignored)?,
+            Some(true) => return Err(Failure::Twice(fields[at].name)),
             Some(given) => {
                 *given = true;
-                map.next_value_seed(Part::Value(at, &mut *each))?;
+                entries.value(Part::Value(at, &mut *each))?;
             }
         }
         at += 1;
@@ -478,8 +582,8 @@ fn visit_fields<'de, A: MapAccess<'de>>(
     // Here the format still knows the place for its message.
     for (at, field) in fields.iter().enumerate().filter(|(at, field)| !given[*at] && !field.optional) {
         each(at, &mut Nothing as &mut dyn Source<'de>).map_err(|error| match error.kind() {
-            ErrorKind::Missing { .. } => A::Error::missing_field(field.name),
-            _ => to_de(error),
+            ErrorKind::Missing { .. } => Failure::Missing(field.name),
+            _ => Failure::Other(error),
         })?;
     }
     Ok(())
@@ -531,7 +635,6 @@ impl Header {
     }
 }
 
-/// Methods that are not generic, so that they are compiled once.
 impl Part<'_, '_> {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

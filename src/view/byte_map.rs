@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::file::{File, FileTensor};
+use crate::sorted;
 use crate::tensor::Layout;
 
 /// Counts of the bytes of a file: payloads, and the bytes before, between and after them.
@@ -68,9 +69,9 @@ impl ByteMap {
     /// Counts the bytes of a file of `file_bytes` bytes with payloads at these ranges. Empty ranges are ignored.
     #[must_use]
     pub fn new(payloads: impl IntoIterator<Item = Range<u64>>, file_bytes: u64) -> Self {
-        let mut payloads: Vec<Range<u64>> = payloads.into_iter().filter(|payload| !payload.is_empty()).collect();
-        payloads.sort_unstable_by_key(|payload| (payload.start, payload.end));
-        Self::in_order(payloads, file_bytes)
+        let payloads = payloads.into_iter().filter(|payload| !payload.is_empty()).collect();
+        let place = |payload: &Range<u64>| (payload.start, payload.end);
+        Self::in_order(sorted::values(payloads, &mut |one, other| place(one).cmp(&place(other))), file_bytes)
     }
 
     /// Counts the bytes around payloads that are not empty, in the order of their offsets.

@@ -12,6 +12,7 @@ use crate::support::root;
 /// files that have a row of their own.
 const LAYERS: &[(&str, &[&str])] = &[
     // Tensors. No I/O, no serde, no formats.
+    ("sorted", &[]),
     ("threads", &[]),
     ("tensor", &["threads"]),
     ("cast", &["tensor", "error"]),
@@ -21,19 +22,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("stats", &["tensor", "cast"]),
     // Bytes in files, and values as named tensors. Neither knows formats or serde.
     ("storage", &["tensor", "error", "threads"]),
-    ("model", &["tensor", "cast", "error"]),
+    ("model", &["tensor", "cast", "error", "sorted"]),
     // The parts that formats share, and finding tensors by name or position.
-    ("record", &["tensor", "error", "limits", "storage", "model", "threads"]),
-    ("find", &["tensor", "error", "limits", "storage", "model", "record"]),
+    ("record", &["tensor", "error", "limits", "storage", "model", "threads", "sorted"]),
+    ("find", &["tensor", "error", "limits", "storage", "model", "record", "sorted"]),
     // The bridge to serde, and arrays.
     ("serde", &["tensor", "cast", "error", "limits", "model", "record", "find"]),
     ("serde/report", &["tensor", "cast", "error", "digest", "stats", "view"]),
-    ("array", &["tensor", "error", "model", "serde"]),
+    ("array", &["tensor", "error", "model", "serde", "sorted"]),
     // One folder per format, which knows no other, and the table of them.
-    ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde"]),
+    ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde", "sorted"]),
     // Open files, and views of tensors for programs.
-    ("file", &["tensor", "error", "limits", "storage", "model", "record", "find", "format"]),
-    ("view", &["tensor", "cast", "error", "model", "record", "file"]),
+    ("file", &["tensor", "error", "limits", "storage", "model", "record", "find", "format", "sorted"]),
+    ("view", &["tensor", "cast", "error", "model", "record", "file", "sorted"]),
     ("private", &["error", "model", "serde"]),
     (
         "lib",

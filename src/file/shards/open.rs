@@ -118,9 +118,7 @@ pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<Fi
         let own = file.metadata_in(part).map_err(|error| error.in_shard(path, 0))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         metadata.version = metadata.version.or(own.version);
-        metadata.coo_layouts.extend(own.coo_layouts);
-        metadata.coo_layouts.sort_unstable();
-        metadata.coo_layouts.dedup();
+        own.coo_layouts.into_iter().for_each(|layout| metadata.add_coo_layout(layout));
         metadata.warnings.extend(own.warnings.iter().map(|warning| format!("{name}: {warning}")));
         for (key, value) in own.entries {
             match metadata.entries.get(&key) {

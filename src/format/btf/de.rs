@@ -1,10 +1,10 @@
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{Cursor, Entry, FileMetadata, IndexReader, trailing_bytes};
+use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::Layout;
 
@@ -15,8 +15,8 @@ pub(super) struct Reader {
     offsets: Option<Vec<u64>>,
     /// The records read so far, from their headers to the ends of their payloads.
     records: Vec<Range<u64>>,
-    /// The layout numbers of the sparse tensors so far.
-    coo_layouts: BTreeSet<u8>,
+    /// Has the layout numbers of the sparse tensors so far.
+    metadata: FileMetadata,
 }
 
 impl IndexReader for Reader {
@@ -35,7 +35,7 @@ impl IndexReader for Reader {
             .and_then(|()| read_record(file, offset, limits));
         let (entry, layout, record) = record.map_err(|error| error.in_tensor(format!("#{at}")))?;
         if let Layout::Coo { .. } = entry.info().layout {
-            self.coo_layouts.insert(layout);
+            self.metadata.add_coo_layout(layout);
         }
         self.records.push(record);
         Ok(Some(entry))
@@ -54,8 +54,8 @@ impl Reader {
     }
 
     fn check_overlaps(&self) -> Result<()> {
-        let mut order: Vec<usize> = (0..self.records.len()).collect();
-        order.sort_by_key(|&at| self.records[at].start);
+        let start = |at: usize| self.records[at].start;
+        let order = sorted::positions(self.records.len(), &mut |one, other| start(one).cmp(&start(other)));
         for pair in order.windows(2) {
             let (before, after) = (&self.records[pair[0]], &self.records[pair[1]]);
             if overlap(before, after) {
@@ -126,7 +126,7 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     let ends = reader.records.iter().map(|record| record.end.checked_next_multiple_of(header::ALIGNMENT));
     let end = ends.flatten().fold(header::table_bytes(tensors), u64::max);
     let warnings = trailing_bytes(end, file.file_len()).into_iter().collect();
-    Ok(FileMetadata { coo_layouts: reader.coo_layouts.into_iter().collect(), warnings, ..FileMetadata::default() })
+    Ok(FileMetadata { warnings, ..reader.metadata })
 }
 
 /// Returns whether a file has a plausible offset table: the first record right after it, all within the file. Of a long

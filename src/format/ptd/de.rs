@@ -10,6 +10,7 @@ use super::{Compatibility, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{Entry, IndexReader};
+use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
@@ -389,11 +390,11 @@ fn too_large(info: &TensorInfo) -> Error {
 
 /// Checks that any two tensors have all bytes in common, or none.
 fn check_overlaps(entries: &[Entry]) -> Result<()> {
-    let mut order: Vec<usize> = (0..entries.len()).filter(|&at| !entries[at].range().is_empty()).collect();
-    order.sort_by_key(|&at| (entries[at].range().start, entries[at].range().end));
-    let Some((&first, rest)) = order.split_first() else { return Ok(()) };
-    let mut last = first;
-    for &at in rest {
+    let place = |at: usize| (entries[at].range().start, entries[at].range().end);
+    let order = sorted::positions(entries.len(), &mut |one, other| place(one).cmp(&place(other)));
+    let mut order = order.into_iter().filter(|&at| !entries[at].range().is_empty());
+    let Some(mut last) = order.next() else { return Ok(()) };
+    for at in order {
         let (before, after) = (entries[last].range(), entries[at].range());
         if before == after {
             continue;

@@ -13,6 +13,7 @@ use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{FlatbufferWriter, cannot_store, check_table};
+use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
 
@@ -207,11 +208,11 @@ type Tensors<'a> = Vector<'a, ForwardsUOffset<TensorMetadata<'a>>>;
 
 /// Checks that no two tensors have the same id. Two references to one entry have, too.
 fn check_ids(tensors: &Tensors<'_>, start: u64) -> Result<()> {
-    let mut ids: Vec<(u64, usize)> = tensors.iter().map(|tensor| tensor.id()).zip(0..).collect();
-    ids.sort_unstable();
-    match ids.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+    let ids: Vec<u64> = tensors.iter().map(|tensor| tensor.id()).collect();
+    let order = sorted::positions(ids.len(), &mut |one, other| ids[one].cmp(&ids[other]));
+    match order.windows(2).find(|pair| ids[pair[0]] == ids[pair[1]]) {
         Some(pair) => {
-            let [one, other] = [pair[0].1, pair[1].1].map(|at| tensors.get(at));
+            let [one, other] = [pair[0], pair[1]].map(|at| tensors.get(at));
             let place = start + other._tab.loc() as u64;
             Err(Error::new(same_id(one.name(), other.name(), one.id())).at(place))
         }
@@ -233,9 +234,8 @@ fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
 /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
 fn in_data_order(tensors: &Tensors<'_>) -> impl Iterator<Item = usize> {
     let place = |tensor: TensorMetadata<'_>| (tensor.data_offset(), tensor.data_size(), Reverse(tensor._tab.loc()));
-    let mut order: Vec<_> = tensors.iter().map(place).zip(0..).collect();
-    order.sort_unstable();
-    order.into_iter().map(|(_, at)| at)
+    let places: Vec<_> = tensors.iter().map(place).collect();
+    sorted::positions(places.len(), &mut |one, other| places[one].cmp(&places[other])).into_iter()
 }
 
 fn record<'a>(tensor: TensorMetadata<'a>, metadata: u64, limits: &Limits) -> Result<Record<'a>> {
@@ -321,8 +321,7 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
     let has_model = if model.is_some() { 4 } else { 0 };
     let [version, model_name, entries, steps] = out.table(ROOT, [4, has_model, 4, 4]);
 
-    let mut sorted: Vec<usize> = (0..tensors.len()).collect();
-    sorted.sort_unstable_by_key(|&at| (tensors[at].id, at));
+    let sorted = sorted::positions(tensors.len(), &mut |one, other| tensors[one].id.cmp(&tensors[other].id));
     let same = |pair: &&[usize]| tensors[pair[0]].id == tensors[pair[1]].id;
     if let Some(pair) = sorted.windows(2).find(same) {
         let [one, other] = [&tensors[pair[0]], &tensors[pair[1]]];
@@ -342,9 +341,9 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
         out.string(name, tensor.name);
     }
 
-    let mut sorted: Vec<&Operation> = operations.iter().collect();
-    sorted.sort_by_key(|operation| operation.id);
-    for (operation, place) in sorted.into_iter().zip(out.offsets(steps, operations.len())) {
+    let sorted = sorted::positions(operations.len(), &mut |one, other| operations[one].id.cmp(&operations[other].id));
+    for (at, place) in sorted.into_iter().zip(out.offsets(steps, operations.len())) {
+        let operation = &operations[at];
         let [id, kind, output, inputs] = out.table(place, [8, 1, 8, 4]);
         out.set(id, &operation.id.to_le_bytes());
         out.set(kind, &operation.operation.to_le_bytes());
