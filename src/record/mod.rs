@@ -43,7 +43,7 @@ pub(crate) use codec::{Codec, Decoder, RangeReader};
 #[cfg(feature = "npz")]
 pub(crate) use codec::{Deflated, Stored, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
-pub(crate) use flatbuffer::{FlatbufferWriter, check_table};
+pub(crate) use flatbuffer::{FlatbufferReader, FlatbufferWriter, Origin, Table, Tables};
 pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Unread};
 pub(crate) use reader::Reader;

@@ -26,15 +26,6 @@ struct Borrowed<'a> {
     w: ArrayView1<'a, f32>,
 }
 
-#[cfg(feature = "ptd")]
-#[derive(TensorFile, Debug, PartialEq)]
-struct Tied {
-    first: Array1<f32>,
-    #[tensor(tied = "first")]
-    second: Array1<f32>,
-    flags: Array1<bool>,
-}
-
 fn layer() -> Layer {
     Layer { w: array![1.0, 2.0], b: Some(array![0.5]) }
 }
@@ -57,38 +48,4 @@ fn views_outlive_all_but_the_file() {
         borrowed.w
     };
     assert_eq!(view, array![1.0, 2.0]);
-}
-
-#[cfg(feature = "ptd")]
-#[test]
-fn tables_of_ptd() {
-    use tensorfile::ptd::{self, Options, Version};
-
-    let value = Tied { first: array![1.0, 2.0], second: array![1.0, 2.0], flags: array![true, false] };
-    for version in [Version::Ft01, Version::Dt01V1, Version::Dt01V2] {
-        let file = Options::new().version(version).alignment(16).to_vec(&value).unwrap();
-        assert_eq!(ptd::from_slice::<Tied>(&file).unwrap(), value);
-        assert_eq!(ptd::metadata(&file).unwrap().version, version);
-        // Offsets of tables that lead elsewhere.
-        for at in (0..96).step_by(8) {
-            let mut wrong = file.clone();
-            wrong[at] ^= 0x24;
-            let _ = ptd::from_slice::<Tied>(&wrong);
-        }
-    }
-}
-
-#[cfg(feature = "tensorbuffers")]
-#[test]
-fn tables_of_tensorbuffers() {
-    use tensorfile::tensorbuffers;
-
-    let file = tensorbuffers::to_vec(&layer()).unwrap();
-    assert_eq!(tensorbuffers::from_slice::<Layer>(&file).unwrap(), layer());
-    assert!(tensorbuffers::metadata(&file).unwrap().is_sorted);
-    for at in (file.len() / 2..file.len()).step_by(8) {
-        let mut wrong = file.clone();
-        wrong[at] ^= 0x24;
-        let _ = tensorbuffers::from_slice::<Layer>(&wrong);
-    }
 }

@@ -1,15 +1,17 @@
 use std::ops::Range;
 
-use flatbuffers::{ForwardsUOffset, Table, VOffsetT, Vector};
 use hashbrown::HashSet;
 
 use super::flatbuffer::Flatbuffer;
-use super::header::{self, Family, bad_number};
-use super::schema::{data, executorch_flatbuffer::ScalarType, flat_tensor};
+use super::header::{self, Family, Frame, bad_number};
+use super::schema::{
+    VERSION, data_segment, data_v1, data_v2, early_flat_tensor, flat_tensor, named_data, tensor_layout,
+    tensor_metadata, tensor_segment,
+};
 use super::{Compatibility, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Entry, IndexReader};
+use crate::record::{Entry, IndexReader, Table, Tables};
 use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
@@ -71,29 +73,37 @@ pub(super) struct Contents {
 
 pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
     let flatbuffer = Flatbuffer::read(file)?;
-    let any = flatbuffer.root::<flat_tensor::AnyRoot<'_>>()?;
-    flatbuffer.check_table(&any._tab)?;
-    let index = Index::new(&flatbuffer, limits, file.file_len());
+    let reader = flatbuffer.reader();
+    let root = reader.root()?;
+    let index = Index::new(flatbuffer.frame, limits, file.file_len());
     match flatbuffer.frame.family {
         Family::FlatTensor => {
-            flatbuffer.check_version(&any, &[0], "0")?;
+            check_version(&root, &[0], "0")?;
             // Only the older generation has a fourth field.
-            if any._tab.vtable().get(flat_tensor::EarlyFlatTensor::VT_SEGMENTS) == 0 {
-                index.of_flat_tensor(flatbuffer.root::<flat_tensor::FlatTensor<'_>>()?)
-            } else {
-                index.of_early_flat_tensor(flatbuffer.root::<flat_tensor::EarlyFlatTensor<'_>>()?)
+            match root.has(early_flat_tensor::SEGMENTS) {
+                true => index.of_early_flat_tensor(root),
+                false => index.of_flat_tensor(root),
             }
         }
-        Family::Data => match flatbuffer.check_version(&any, &[1, 2], "1 or 2")? {
-            1 => index.of_data_v1(flatbuffer.root::<data::DataV1<'_>>()?),
-            _ => index.of_data_v2(flatbuffer.root::<data::DataV2<'_>>()?),
+        Family::Data => match check_version(&root, &[1, 2], "1 or 2")? {
+            1 => index.of_data_v1(root),
+            _ => index.of_data_v2(root),
         },
     }
 }
 
+/// Refuses a version that is not among `known`.
+fn check_version(root: &Table<'_>, known: &[u32], expected: &str) -> Result<u32> {
+    let version = root.u32(VERSION)?;
+    if known.contains(&version) {
+        return Ok(version);
+    }
+    Err(bad_number("schema version", version, expected.to_owned(), root.field_offset(VERSION)))
+}
+
 /// Collects the tensors of a flatbuffer of any generation.
 struct Index<'a> {
-    flatbuffer: &'a Flatbuffer,
+    frame: Frame,
     limits: &'a Limits,
     /// The length of the file, if it is known.
     len: Option<u64>,
@@ -103,143 +113,98 @@ struct Index<'a> {
     entries: Vec<Entry>,
 }
 
-/// A vector of tables.
-type Tables<'a, T> = Option<Vector<'a, ForwardsUOffset<T>>>;
-
 /// A tensor in a flatbuffer of any generation.
 struct Found<'a> {
     table: Table<'a>,
-    name: Option<&'a str>,
     /// The field of the name.
-    name_field: VOffsetT,
-    /// The number of the segment, and the offset of that number.
-    segment: (u32, u64),
-    layout: Option<FoundLayout<'a>>,
+    name: usize,
+    /// The table with the number of the segment, and its field.
+    segment: (Table<'a>, usize),
+    /// The table with the fields of [`tensor_layout`], and the first of them.
+    layout: Option<(Table<'a>, usize)>,
     place: Place,
-}
-
-/// The values of a tensor's dtype, shape and dim order, and the fields that they are in.
-struct FoundLayout<'a> {
-    table: Table<'a>,
-    scalar_type: (ScalarType, VOffsetT),
-    sizes: (Option<Vector<'a, i32>>, VOffsetT),
-    dim_order: (Option<Vector<'a, u8>>, VOffsetT),
 }
 
 /// The bytes of a segment that a tensor takes.
 enum Place {
     /// All.
     Whole,
-    /// Those from an offset on. If the file states how many, also that number and its offset.
-    From { offset: u64, size: Option<(u64, u64)>, at: u64 },
+    /// Those from an offset on, and if the file states it, the number of bytes. These are the fields of both.
+    From { offset: usize, size: Option<usize> },
 }
 
 impl<'a> Index<'a> {
-    fn new(flatbuffer: &'a Flatbuffer, limits: &'a Limits, len: Option<u64>) -> Self {
-        Self { flatbuffer, limits, len, segments: Vec::new(), names: HashSet::new(), entries: Vec::new() }
+    fn new(frame: Frame, limits: &'a Limits, len: Option<u64>) -> Self {
+        Self { frame, limits, len, segments: Vec::new(), names: HashSet::new(), entries: Vec::new() }
     }
 
-    fn of_flat_tensor(mut self, root: flat_tensor::FlatTensor<'a>) -> Result<Contents> {
-        self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
-        self.read_named(root.named_data())?;
+    fn of_flat_tensor(mut self, root: Table<'a>) -> Result<Contents> {
+        self.read_segments(root.tables(flat_tensor::SEGMENTS)?)?;
+        self.read_named(root.tables(flat_tensor::NAMED_DATA)?)?;
         self.finish(Version::Ft01, 0, None, None)
     }
 
-    fn of_early_flat_tensor(mut self, root: flat_tensor::EarlyFlatTensor<'a>) -> Result<Contents> {
-        use flat_tensor::TensorMetadata as T;
-        self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
-        self.flatbuffer.check_count(root.tensors().map_or(0, |tensors| tensors.len()), self.limits)?;
-        for tensor in root.tensors().into_iter().flatten() {
-            let table = tensor._tab;
+    fn of_early_flat_tensor(mut self, root: Table<'a>) -> Result<Contents> {
+        use early_flat_tensor as fields;
+        self.read_segments(root.tables(fields::SEGMENTS)?)?;
+        let tensors = root.tables(fields::TENSORS)?;
+        self.check_count(tensors.len())?;
+        for table in tensors.iter() {
+            let table = table?;
             self.push(Found {
                 table,
-                name: tensor.fully_qualified_name(),
-                name_field: T::VT_FULLY_QUALIFIED_NAME,
-                segment: (tensor.segment_index(), self.flatbuffer.place(&table, T::VT_SEGMENT_INDEX)),
-                layout: Some(FoundLayout {
-                    table,
-                    scalar_type: (tensor.scalar_type(), T::VT_SCALAR_TYPE),
-                    sizes: (tensor.sizes(), T::VT_SIZES),
-                    dim_order: (tensor.dim_order(), T::VT_DIM_ORDER),
-                }),
-                place: Place::From {
-                    offset: tensor.offset(),
-                    size: None,
-                    at: self.flatbuffer.place(&table, T::VT_OFFSET),
-                },
+                name: tensor_metadata::FULLY_QUALIFIED_NAME,
+                segment: (table, tensor_metadata::EARLY_SEGMENT_INDEX),
+                layout: Some((table, tensor_metadata::SCALAR_TYPE)),
+                place: Place::From { offset: tensor_metadata::EARLY_OFFSET, size: None },
             })?;
         }
-        self.read_named(root.named_data())?;
-        self.finish(Version::EarlyFt01, 0, Some(root.tensor_alignment()), None)
+        self.read_named(root.tables(fields::NAMED_DATA)?)?;
+        self.finish(Version::EarlyFt01, 0, Some(root.u32(fields::TENSOR_ALIGNMENT)?), None)
     }
 
-    fn of_data_v1(mut self, root: data::DataV1<'a>) -> Result<Contents> {
-        self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
-        self.read_tensor_segments(root.tensor_segments())?;
-        self.finish(Version::Dt01V1, 1, Some(root.tensor_alignment()), None)
+    fn of_data_v1(mut self, root: Table<'a>) -> Result<Contents> {
+        self.read_segments(root.tables(data_v1::SEGMENTS)?)?;
+        self.read_tensor_segments(root.tables(data_v1::TENSOR_SEGMENTS)?)?;
+        self.finish(Version::Dt01V1, 1, Some(root.u32(data_v1::TENSOR_ALIGNMENT)?), None)
     }
 
-    fn of_data_v2(mut self, root: data::DataV2<'a>) -> Result<Contents> {
-        self.read_segments(root.segments(), |segment| (segment._tab, segment.offset(), segment.size()))?;
-        self.read_tensor_segments(root.tensor_segments())?;
-        let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-        let compatibility = root.compatibility_metadata().map(|found| {
-            self.flatbuffer.check_table(&found._tab).map(|()| Compatibility {
-                model_name: text(found.model_name()),
-                version: text(found.version()),
-                quantization_scheme: text(found.quantization_scheme()),
-                custom_description: text(found.custom_description()),
-            })
-        });
-        let compatibility = compatibility.transpose()?;
-        self.finish(Version::Dt01V2, 2, Some(root.tensor_alignment()), compatibility)
+    fn of_data_v2(mut self, root: Table<'a>) -> Result<Contents> {
+        self.read_segments(root.tables(data_v2::SEGMENTS)?)?;
+        self.read_tensor_segments(root.tables(data_v2::TENSOR_SEGMENTS)?)?;
+        let compatibility = root.table(data_v2::COMPATIBILITY_METADATA)?;
+        let compatibility = compatibility.map(|table| compatibility_of(&table)).transpose()?;
+        self.finish(Version::Dt01V2, 2, Some(root.u32(data_v2::TENSOR_ALIGNMENT)?), compatibility)
     }
 
-    fn read_named(&mut self, named: Tables<'a, flat_tensor::NamedData<'a>>) -> Result<()> {
-        use flat_tensor::{NamedData as N, TensorLayout as L};
-        self.flatbuffer.check_count(named.map_or(0, |named| named.len()), self.limits)?;
-        for named in named.into_iter().flatten() {
+    fn read_named(&mut self, named: Tables<'a>) -> Result<()> {
+        self.check_count(named.len())?;
+        for table in named.iter() {
+            let table = table?;
             self.push(Found {
-                table: named._tab,
-                name: named.key(),
-                name_field: N::VT_KEY,
-                segment: (named.segment_index(), self.flatbuffer.place(&named._tab, N::VT_SEGMENT_INDEX)),
-                layout: named.tensor_layout().map(|layout| FoundLayout {
-                    table: layout._tab,
-                    scalar_type: (layout.scalar_type(), L::VT_SCALAR_TYPE),
-                    sizes: (layout.sizes(), L::VT_SIZES),
-                    dim_order: (layout.dim_order(), L::VT_DIM_ORDER),
-                }),
+                table,
+                name: named_data::KEY,
+                segment: (table, named_data::SEGMENT_INDEX),
+                layout: table.table(named_data::TENSOR_LAYOUT)?.map(|layout| (layout, tensor_layout::SCALAR_TYPE)),
                 place: Place::Whole,
             })?;
         }
         Ok(())
     }
 
-    fn read_tensor_segments(&mut self, segments: Tables<'a, data::TensorSegment<'a>>) -> Result<()> {
-        use data::TensorMetadata as T;
-        for segment in segments.into_iter().flatten() {
-            self.flatbuffer.check_table(&segment._tab)?;
-            let index_at = self.flatbuffer.place(&segment._tab, data::TensorSegment::VT_SEGMENT_INDEX);
-            for tensor in segment.tensor_metadata().into_iter().flatten() {
-                let table = tensor._tab;
+    fn read_tensor_segments(&mut self, segments: Tables<'a>) -> Result<()> {
+        for segment in segments.iter() {
+            let segment = segment?;
+            // It must be right even if no tensor needs it.
+            segment.u32(tensor_segment::SEGMENT_INDEX)?;
+            for table in segment.tables(tensor_segment::TENSOR_METADATA)?.iter() {
+                let table = table?;
                 self.push(Found {
                     table,
-                    name: tensor.fully_qualified_name(),
-                    name_field: T::VT_FULLY_QUALIFIED_NAME,
-                    segment: (segment.segment_index(), index_at),
-                    layout: Some(FoundLayout {
-                        table,
-                        // The same numbers, but the type is generated from another schema.
-                        scalar_type: (ScalarType(tensor.scalar_type().0), T::VT_SCALAR_TYPE),
-                        sizes: (tensor.dimensions(), T::VT_DIMENSIONS),
-                        dim_order: (tensor.dim_order(), T::VT_DIM_ORDER),
-                    }),
-                    place: Place::From {
-                        offset: tensor.offset(),
-                        size: Some((tensor.size(), self.flatbuffer.place(&table, T::VT_SIZE))),
-                        at: self.flatbuffer.place(&table, T::VT_OFFSET),
-                    },
+                    name: tensor_metadata::FULLY_QUALIFIED_NAME,
+                    segment: (segment, tensor_segment::SEGMENT_INDEX),
+                    layout: Some((table, tensor_metadata::SCALAR_TYPE)),
+                    place: Place::From { offset: tensor_metadata::OFFSET, size: Some(tensor_metadata::SIZE) },
                 })?;
             }
         }
@@ -247,17 +212,12 @@ impl<'a> Index<'a> {
     }
 
     /// Reads the ranges of the segments and checks that they lie between the flatbuffer and the end.
-    fn read_segments<T: flatbuffers::Follow<'a, Inner = T> + 'a>(
-        &mut self,
-        segments: Tables<'a, T>,
-        parts: impl Fn(T) -> (Table<'a>, u64, u64),
-    ) -> Result<()> {
-        let frame = self.flatbuffer.frame;
-        for (number, segment) in segments.into_iter().flatten().enumerate() {
-            let (table, offset, size) = parts(segment);
-            self.flatbuffer.check_table(&table)?;
-            let malformed =
-                |what| Error::new(ErrorKind::Malformed { what }).at(self.flatbuffer.frame.offset(table.loc()));
+    fn read_segments(&mut self, segments: Tables<'a>) -> Result<()> {
+        let frame = self.frame;
+        for (number, segment) in segments.iter().enumerate() {
+            let table = segment?;
+            let (offset, size) = (table.u64(data_segment::OFFSET)?, table.u64(data_segment::SIZE)?);
+            let malformed = |what| Error::new(ErrorKind::Malformed { what }).at(table.offset());
             let end = offset.checked_add(size).and_then(|end| end.checked_add(frame.base));
             let range = end.map(|end| frame.base + offset..end).ok_or_else(|| {
                 malformed(format!("segment {number}, {size} bytes at {offset}, ends beyond what can be addressed"))
@@ -282,17 +242,26 @@ impl<'a> Index<'a> {
         Ok(())
     }
 
+    /// Checks that the number of tensors is within the limits.
+    fn check_count(&self, tensors: usize) -> Result<()> {
+        match tensors as u64 {
+            found if found > self.limits.tensors => {
+                Err(ErrorKind::Limit { what: "number of tensors", found, limit: self.limits.tensors }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn push(&mut self, found: Found<'a>) -> Result<()> {
         let number = self.entries.len();
-        self.flatbuffer.check_count(number + 1, self.limits)?;
-        self.flatbuffer.check_table(&found.table)?;
-        let table_at = self.flatbuffer.frame.offset(found.table.loc());
-        let name = found.name.ok_or_else(|| {
+        self.check_count(number + 1)?;
+        let table_at = found.table.offset();
+        let name = found.table.string(found.name)?.ok_or_else(|| {
             let what = "it has no name".to_owned();
             Error::new(ErrorKind::Malformed { what }).in_tensor(format!("#{number}")).at(table_at)
         })?;
         if !self.names.insert(name) {
-            let at = self.flatbuffer.place(&found.table, found.name_field);
+            let at = found.table.field_offset(found.name);
             return Err(Error::new(ErrorKind::DuplicateName { name: name.to_owned() }).at(at));
         }
         let entry = self.entry(name, &found).map_err(|error| error.in_tensor(name).at(table_at))?;
@@ -301,30 +270,33 @@ impl<'a> Index<'a> {
     }
 
     fn entry(&self, name: &str, found: &Found<'a>) -> Result<Entry> {
-        let (number, at) = found.segment;
+        let (table, field) = found.segment;
+        let number = table.u32(field)?;
         let segment = usize::try_from(number).ok().and_then(|number| self.segments.get(number)).ok_or_else(|| {
             let expected = match self.segments.len() {
                 0 => "none, as the file has no segments".to_owned(),
                 segments => format!("at most {}", segments - 1),
             };
-            bad_number("segment index", number, expected, at)
+            bad_number("segment index", number, expected, table.field_offset(field))
         })?;
         let segment_bytes = segment.end - segment.start;
-        let Some(layout) = &found.layout else {
+        let Some((table, first)) = found.layout else {
             let bytes = usize::try_from(segment_bytes)
                 .map_err(|_| Error::from(InvalidTensor::TooLarge { dtype: Dtype::U8, shape: [usize::MAX].into() }))?;
             return Ok(Entry::new(Some(name.to_owned()), TensorInfo::blob(bytes), segment.clone()));
         };
-        let info = self.info(layout)?;
+        let info = self.info(&table, first)?;
         let range = match found.place {
             Place::Whole => {
                 info.check_payload(segment_bytes)?;
                 segment.clone()
             }
-            Place::From { offset, size, at } => {
-                if let Some((size, at)) = size {
-                    info.check_payload(size).map_err(|invalid| Error::from(invalid).at(at))?;
+            Place::From { offset: field, size } => {
+                if let Some(field) = size {
+                    let checked = info.check_payload(found.table.u64(field)?);
+                    checked.map_err(|invalid| Error::from(invalid).at(found.table.field_offset(field)))?;
                 }
+                let offset = found.table.u64(field)?;
                 let bytes = info.payload_bytes().ok_or_else(|| too_large(&info))? as u64;
                 match offset.checked_add(bytes).filter(|end| *end <= segment_bytes) {
                     Some(end) => segment.start + offset..segment.start + end,
@@ -332,7 +304,7 @@ impl<'a> Index<'a> {
                         let what = format!(
                             "{info} takes {bytes} bytes from byte {offset} of segment {number}, which has {segment_bytes}"
                         );
-                        return Err(Error::new(ErrorKind::Malformed { what }).at(at));
+                        return Err(Error::new(ErrorKind::Malformed { what }).at(found.table.field_offset(field)));
                     }
                 }
             }
@@ -340,27 +312,34 @@ impl<'a> Index<'a> {
         Ok(Entry::new(Some(name.to_owned()), info, range))
     }
 
-    fn info(&self, layout: &FoundLayout<'a>) -> Result<TensorInfo> {
-        self.flatbuffer.check_table(&layout.table)?;
-        let at = |field| self.flatbuffer.place(&layout.table, field);
-        let (scalar_type, field) = layout.scalar_type;
-        let dtype = header::dtype(scalar_type)
-            .ok_or_else(|| Error::new(ErrorKind::UnknownDtype { tag: scalar_type.0.to_string() }).at(at(field)))?;
-        let (sizes, field) = layout.sizes;
-        let rank = sizes.map_or(0, |sizes| sizes.len());
+    /// Reads the dtype, shape and layout of a tensor from the fields of [`tensor_layout`], the first of which is `first`.
+    fn info(&self, table: &Table<'a>, first: usize) -> Result<TensorInfo> {
+        let field = first + tensor_layout::SCALAR_TYPE;
+        let scalar_type = table.i8(field)?;
+        let dtype = header::dtype(scalar_type).ok_or_else(|| {
+            Error::new(ErrorKind::UnknownDtype { tag: scalar_type.to_string() }).at(table.field_offset(field))
+        })?;
+        let field = first + tensor_layout::SIZES;
+        let sizes = table.numbers(field)?;
+        let rank = sizes.len();
         if rank as u64 > self.limits.rank {
             let kind = ErrorKind::Limit { what: "rank", found: rank as u64, limit: self.limits.rank };
-            return Err(Error::new(kind).at(at(field)));
+            return Err(Error::new(kind).at(table.field_offset(field)));
         }
-        let dim =
-            |size: i32| usize::try_from(size).map_err(|_| bad_number("dim", size, "0 or more".to_owned(), at(field)));
-        let shape = sizes.into_iter().flatten().map(dim).collect::<Result<Shape>>()?;
-        let (order, field) = layout.dim_order;
-        let order = order.map_or(&[][..], |order| order.bytes());
+        let dim = |size: &[u8; 4]| {
+            let size = i32::from_le_bytes(*size);
+            let negative = |_| bad_number("dim", size, "0 or more".to_owned(), table.field_offset(field));
+            usize::try_from(size).map_err(negative)
+        };
+        let shape = sizes.iter().map(dim).collect::<Result<Shape>>()?;
+        let field = first + tensor_layout::DIM_ORDER;
+        let order = table.numbers::<1>(field)?.as_flattened();
         if order.len() != rank {
-            return Err(Error::from(InvalidTensor::DimOrderRank { found: order.len(), rank }).at(at(field)));
+            let found = order.len();
+            return Err(Error::from(InvalidTensor::DimOrderRank { found, rank }).at(table.field_offset(field)));
         }
-        let layout = Layout::from_dim_order(order).map_err(|invalid| Error::from(invalid).at(at(field)))?;
+        let layout =
+            Layout::from_dim_order(order).map_err(|invalid| Error::from(invalid).at(table.field_offset(field)))?;
         let info = TensorInfo { dtype, shape, layout };
         if info.payload_bytes().is_none() {
             return Err(too_large(&info));
@@ -378,10 +357,20 @@ impl<'a> Index<'a> {
         check_overlaps(&self.entries)?;
         let segments = self.segments.len();
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
-        let ends = self.segments.iter().map(|segment| segment.end).chain(self.flatbuffer.frame.end);
-        let end = ends.chain([self.flatbuffer.frame.first_byte()]).max().unwrap_or_default();
+        let ends = self.segments.iter().map(|segment| segment.end).chain(self.frame.end);
+        let end = ends.chain([self.frame.first_byte()]).max().unwrap_or_default();
         Ok(Contents { metadata, entries: self.entries, end })
     }
+}
+
+fn compatibility_of(table: &Table<'_>) -> Result<Compatibility> {
+    let text = |field| table.string(field).map(|text| text.unwrap_or_default().to_owned());
+    Ok(Compatibility {
+        model_name: text(0)?,
+        version: text(1)?,
+        quantization_scheme: text(2)?,
+        custom_description: text(3)?,
+    })
 }
 
 fn too_large(info: &TensorInfo) -> Error {

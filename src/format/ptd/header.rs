@@ -1,33 +1,34 @@
-use super::schema::executorch_flatbuffer::ScalarType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::dtypes;
+use crate::record::{Origin, dtypes};
 use crate::tensor::Dtype;
 
-/// The scalar types of the dtypes that the format can store.
-const SCALAR_TYPES: &[(ScalarType, Dtype)] = &[
-    (ScalarType::BYTE, Dtype::U8),
-    (ScalarType::CHAR, Dtype::I8),
-    (ScalarType::SHORT, Dtype::I16),
-    (ScalarType::INT, Dtype::I32),
-    (ScalarType::LONG, Dtype::I64),
-    (ScalarType::HALF, Dtype::F16),
-    (ScalarType::FLOAT, Dtype::F32),
-    (ScalarType::DOUBLE, Dtype::F64),
-    (ScalarType::BOOL, Dtype::Bool),
-    (ScalarType::QINT8, Dtype::QInt8),
-    (ScalarType::QUINT8, Dtype::QUint8),
-    (ScalarType::QINT32, Dtype::QInt32),
-    (ScalarType::BFLOAT16, Dtype::Bf16),
-    (ScalarType::QUINT4X2, Dtype::QUint4x2),
-    (ScalarType::QUINT2X4, Dtype::QUint2x4),
-    (ScalarType::BITS16, Dtype::Bits16),
-    (ScalarType::FLOAT8E5M2, Dtype::F8E5M2),
-    (ScalarType::FLOAT8E4M3FN, Dtype::F8E4M3Fn),
-    (ScalarType::FLOAT8E5M2FNUZ, Dtype::F8E5M2Fnuz),
-    (ScalarType::FLOAT8E4M3FNUZ, Dtype::F8E4M3Fnuz),
-    (ScalarType::UINT16, Dtype::U16),
-    (ScalarType::UINT32, Dtype::U32),
-    (ScalarType::UINT64, Dtype::U64),
+/// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
+///
+/// Those of complex dtypes and the like are left out.
+const SCALAR_TYPES: &[(i8, Dtype)] = &[
+    (0, Dtype::U8),
+    (1, Dtype::I8),
+    (2, Dtype::I16),
+    (3, Dtype::I32),
+    (4, Dtype::I64),
+    (5, Dtype::F16),
+    (6, Dtype::F32),
+    (7, Dtype::F64),
+    (11, Dtype::Bool),
+    (12, Dtype::QInt8),
+    (13, Dtype::QUint8),
+    (14, Dtype::QInt32),
+    (15, Dtype::Bf16),
+    (16, Dtype::QUint4x2),
+    (17, Dtype::QUint2x4),
+    (22, Dtype::Bits16),
+    (23, Dtype::F8E5M2),
+    (24, Dtype::F8E4M3Fn),
+    (25, Dtype::F8E5M2Fnuz),
+    (26, Dtype::F8E4M3Fnuz),
+    (27, Dtype::U16),
+    (28, Dtype::U32),
+    (29, Dtype::U64),
 ];
 
 /// The dtypes that the format can store.
@@ -37,12 +38,12 @@ pub const DTYPES: &[Dtype] = &dtypes::<_, { SCALAR_TYPES.len() }>(SCALAR_TYPES);
 pub(super) const MAX_DIM: u64 = i32::MAX as u64;
 
 /// Returns the scalar type of a dtype that can be stored.
-pub(super) fn scalar_type(dtype: Dtype) -> ScalarType {
+pub(super) fn scalar_type(dtype: Dtype) -> i8 {
     let found = SCALAR_TYPES.iter().find(|(_, known)| *known == dtype);
     found.map(|(scalar_type, _)| *scalar_type).expect("the plan was checked")
 }
 
-pub(super) fn dtype(scalar_type: ScalarType) -> Option<Dtype> {
+pub(super) fn dtype(scalar_type: i8) -> Option<Dtype> {
     SCALAR_TYPES.iter().find(|(known, _)| *known == scalar_type).map(|(_, dtype)| *dtype)
 }
 
@@ -202,10 +203,9 @@ impl Frame {
         self.flatbuffer_end.max(HEAD as u64)
     }
 
-    /// Returns the offset in the file of a position in the [`Flatbuffer`](super::flatbuffer::Flatbuffer).
-    pub(super) fn offset(&self, position: usize) -> u64 {
-        let position = position as u64;
-        if position < BEFORE_HEADER { position } else { position + self.injected }
+    /// Returns the places of the bytes of the [`Flatbuffer`](super::flatbuffer::Flatbuffer) in the file.
+    pub(super) fn origin(&self) -> Origin {
+        Origin { unmoved: usize::try_from(BEFORE_HEADER).expect("a few bytes"), distance: self.injected }
     }
 }
 

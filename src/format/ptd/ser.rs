@@ -272,7 +272,7 @@ fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, p
 /// Writes dtype, shape and dim order. Empty vectors are written too: ExecuTorch crashes if one is missing.
 fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize, sizes: usize, dim_order: usize) {
     let size = |dim: &usize| i32::try_from(*dim).expect("the plan was checked").to_le_bytes();
-    out.set(scalar_type, &header::scalar_type(info.dtype).0.to_le_bytes());
+    out.set(scalar_type, &header::scalar_type(info.dtype).to_le_bytes());
     out.vector(sizes, info.shape.iter().map(size));
     match &info.layout {
         Layout::DimOrder(order) => out.vector(dim_order, order.as_slice().iter().map(|dim| [*dim])),

@@ -48,17 +48,18 @@ fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: E
 /// Reads the contents of the file. Its model and operations are kept, unless `encode` has others.
 fn read(file: &File, encode: &mut Encode, limits: &Limits) -> Result<Before> {
     let storage = FileStorage::positioned(file.try_clone()?, file.metadata()?.len());
-    metadata::open(&mut FileReader::new(&storage), limits, |root, start| {
+    metadata::open(&mut FileReader::new(&storage), limits, |contents| {
         let mut names = HashSet::new();
         let old = |record: Record<'_>| {
             metadata::insert_name(&mut names, &record)?;
             let Record { id, name, info, range } = record;
             Ok(OldTensor { id, name: name.into(), info, range })
         };
-        let tensors = metadata::each_tensor(&root, start, limits, old)?;
-        encode.model = encode.model.take().or_else(|| root.model().map(str::to_owned));
-        encode.operations = encode.operations.take().or_else(|| Some(metadata::operations(&root)));
-        Ok(Before { end: start, tensors, names })
+        let tensors = contents.each_tensor(limits, old)?;
+        encode.model = encode.model.take().or_else(|| contents.model.map(str::to_owned));
+        let end = contents.start;
+        encode.operations = encode.operations.take().or(Some(contents.operations));
+        Ok(Before { end, tensors, names })
     })
 }
 

@@ -26,9 +26,9 @@ impl IndexReader for Reader {
 }
 
 fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
-    metadata::open(file, limits, |root, start| {
+    metadata::open(file, limits, |contents| {
         let entry =
             |tensor: metadata::Record<'_>| Ok(Entry::new(Some(tensor.name.to_owned()), tensor.info, tensor.range));
-        metadata::each_tensor(&root, start, limits, entry)
+        contents.each_tensor(limits, entry)
     })
 }

@@ -1,23 +1,22 @@
 use std::ops::Range;
 
-use super::generated::DataType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Cursor, dtypes};
 use crate::storage::ReadAt;
 use crate::tensor::Dtype;
 
 /// The tags of the dtypes that the format can store.
-const TAGS: &[(DataType, Dtype)] = &[
-    (DataType::Float32, Dtype::F32),
-    (DataType::Float64, Dtype::F64),
-    (DataType::Int8, Dtype::I8),
-    (DataType::Int16, Dtype::I16),
-    (DataType::Int32, Dtype::I32),
-    (DataType::Int64, Dtype::I64),
-    (DataType::UInt8, Dtype::U8),
-    (DataType::UInt16, Dtype::U16),
-    (DataType::UInt32, Dtype::U32),
-    (DataType::UInt64, Dtype::U64),
+const TAGS: &[(i8, Dtype)] = &[
+    (1, Dtype::F32),
+    (2, Dtype::F64),
+    (3, Dtype::I8),
+    (4, Dtype::I16),
+    (5, Dtype::I32),
+    (6, Dtype::I64),
+    (7, Dtype::U8),
+    (8, Dtype::U16),
+    (9, Dtype::U32),
+    (10, Dtype::U64),
 ];
 
 /// The dtypes that the format can store.
@@ -40,15 +39,15 @@ pub(super) const MAX_METADATA: u64 = i32::MAX as u64;
 pub(super) const MAX_FILE: u64 = 3 << 32;
 
 /// Returns the tag of a dtype that can be stored.
-pub(super) fn tag(dtype: Dtype) -> DataType {
+pub(super) fn tag(dtype: Dtype) -> i8 {
     let found = TAGS.iter().find(|(_, known)| *known == dtype);
     found.map(|(tag, _)| *tag).expect("the plan was checked")
 }
 
 /// Returns the dtype of a tag.
-pub(super) fn dtype(tag: DataType) -> Result<Dtype> {
+pub(super) fn dtype(tag: i8) -> Result<Dtype> {
     let dtype = TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype);
-    dtype.ok_or_else(|| ErrorKind::UnknownDtype { tag: tag.0.to_string() }.into())
+    dtype.ok_or_else(|| ErrorKind::UnknownDtype { tag: tag.to_string() }.into())
 }
 
 /// Returns the id of the tensor of that name. The reference reader looks tensors up by it, and operations refer to it.

@@ -3,19 +3,39 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use flatbuffers::{ErrorTraceDetail, ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions};
 use hashbrown::HashSet;
 
-use super::generated::{
-    OperationMetadata, TensorBuffersMetadata, TensorMetadata, root_as_tensor_buffers_metadata_with_opts,
-};
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{FlatbufferWriter, cannot_store, check_table};
+use crate::record::{FlatbufferReader, FlatbufferWriter, Origin, Table, Tables, cannot_store};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
+
+/// The fields of the tables, by their numbers in `schema.fbs`.
+mod root {
+    pub(super) const VERSION: usize = 0;
+    pub(super) const MODEL: usize = 1;
+    pub(super) const TENSORS: usize = 2;
+    pub(super) const OPERATIONS: usize = 3;
+}
+
+mod tensor {
+    pub(super) const ID: usize = 0;
+    pub(super) const NAME: usize = 1;
+    pub(super) const SHAPE: usize = 2;
+    pub(super) const DATA_TYPE: usize = 3;
+    pub(super) const DATA_OFFSET: usize = 4;
+    pub(super) const DATA_SIZE: usize = 5;
+}
+
+mod operation {
+    pub(super) const ID: usize = 0;
+    pub(super) const OPERATION: usize = 1;
+    pub(super) const OUTPUT: usize = 2;
+    pub(super) const INPUT_OPERATIONS: usize = 3;
+}
 
 /// The version that is written.
 const VERSION: &str = "1.0.0";
@@ -77,38 +97,44 @@ pub fn metadata(file: &[u8]) -> Result<Metadata> {
 
 /// Reads the information in a file besides its tensors.
 pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Metadata> {
-    open(file, limits, |root, start| {
-        let mut names = HashSet::new();
-        each_tensor(&root, start, limits, |record| insert_name(&mut names, &record))?;
-        Ok(root.into())
+    open(file, limits, |contents| {
+        let (mut names, mut wrong_ids) = (HashSet::new(), Vec::new());
+        contents.each_tensor(limits, |record| {
+            if record.id != header::id(record.name) {
+                wrong_ids.push(record.name.to_owned());
+            }
+            insert_name(&mut names, &record)
+        })?;
+        Ok(Metadata {
+            version: contents.version.to_owned(),
+            model: contents.model.map(str::to_owned),
+            is_sorted: contents.places.is_sorted_by_key(|place| place.id),
+            operations: contents.operations,
+            wrong_ids,
+        })
     })
 }
 
-impl From<TensorBuffersMetadata<'_>> for Metadata {
-    fn from(root: TensorBuffersMetadata<'_>) -> Self {
-        let tensors = || root.tensors().into_iter().flatten();
-        Self {
-            version: root.version().to_owned(),
-            model: root.model().map(str::to_owned),
-            operations: operations(&root),
-            is_sorted: tensors().map(|tensor| tensor.id()).is_sorted(),
-            wrong_ids: tensors()
-                .filter(|tensor| tensor.id() != header::id(tensor.name()))
-                .map(|tensor| tensor.name().to_owned())
-                .collect(),
-        }
-    }
+/// The metadata of a file.
+pub(super) struct Contents<'a> {
+    version: &'a str,
+    pub(super) model: Option<&'a str>,
+    /// In the order of the file.
+    pub(super) operations: Vec<Operation>,
+    tensors: Tables<'a>,
+    /// The place of each tensor.
+    places: Vec<Place>,
+    /// The offset of the metadata in the file.
+    pub(super) start: u64,
 }
 
-/// Returns the operations in the order of the file.
-pub(super) fn operations(root: &TensorBuffersMetadata<'_>) -> Vec<Operation> {
-    let operation = |found: OperationMetadata<'_>| Operation {
-        id: found.id(),
-        operation: found.operation(),
-        output: found.output(),
-        inputs: found.input_operations().into_iter().flatten().collect(),
-    };
-    root.operations().into_iter().flatten().map(operation).collect()
+/// The place of a tensor's data, and what else is needed to sort the tensors.
+struct Place {
+    id: u64,
+    offset: u32,
+    size: u32,
+    /// The offset of its table.
+    table: u64,
 }
 
 /// A tensor in the metadata.
@@ -120,38 +146,20 @@ pub(super) struct Record<'a> {
     pub(super) range: Range<u64>,
 }
 
-/// Reads and verifies the metadata, and calls `take` with it and its offset in the file.
+/// Reads the metadata, and calls `take` with it.
 pub(super) fn open<T>(
     file: &mut dyn ReadAt,
     limits: &Limits,
-    take: impl FnOnce(TensorBuffersMetadata<'_>, u64) -> Result<T>,
+    take: impl FnOnce(Contents<'_>) -> Result<T>,
 ) -> Result<T> {
     header::read_magic(file)?;
     file.keep_rest(limits.payload.min(header::MAX_FILE))?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
     let range = header::read_footer(file, len)?;
-    let len = usize::try_from(range.end - range.start).expect("less than 2 GiB");
-    // The reference puts the metadata at any offset. Its numbers are aligned relative to its own start.
-    let mut words = vec![0_u64; len.div_ceil(size_of::<u64>())];
-    let bytes = &mut bytemuck::cast_slice_mut(&mut words)[..len];
-    file.read_at(range.start, bytes)?;
-    let root =
-        root_as_tensor_buffers_metadata_with_opts(&verifier(len), bytes).map_err(|error| invalid(&error, &range))?;
-    check_tables(&root, range.start)?;
-    check_version(root.version()).map_err(|error| error.at(range.start))?;
-    take(root, range.start)
-}
-
-/// Bounds the work for a file in proportion to its length: parts of a flatbuffer may be referenced any number of times.
-fn verifier(len: usize) -> VerifierOptions {
-    let max_apparent_size = len.saturating_mul(16).saturating_add(1 << 20);
-    VerifierOptions { max_tables: len, max_apparent_size, ..VerifierOptions::default() }
-}
-
-/// Checks what the verifier leaves out of the tables without required fields.
-fn check_tables(root: &TensorBuffersMetadata<'_>, start: u64) -> Result<()> {
-    let mut operations = root.operations().into_iter().flatten();
-    operations.try_for_each(|operation| check_table(&operation._tab, &|position| start + position as u64))
+    let mut bytes = vec![0; usize::try_from(range.end - range.start).expect("less than 2 GiB")];
+    file.read_at(range.start, &mut bytes)?;
+    let reader = FlatbufferReader::new(&bytes, Origin { unmoved: 0, distance: range.start });
+    take(Contents::read(&reader.root()?, range.start, limits)?)
 }
 
 fn check_version(version: &str) -> Result<()> {
@@ -163,37 +171,142 @@ fn check_version(version: &str) -> Result<()> {
     Err(ErrorKind::Malformed { what }.into())
 }
 
-/// Calls `take` with each tensor, in the order of their data.
-pub(super) fn each_tensor<T>(
-    root: &TensorBuffersMetadata<'_>,
-    start: u64,
-    limits: &Limits,
-    mut take: impl FnMut(Record<'_>) -> Result<T>,
-) -> Result<Vec<T>> {
-    let Some(tensors) = root.tensors() else { return Ok(Vec::new()) };
-    if tensors.len() as u64 > limits.tensors {
-        let what = "number of tensors";
-        let limit = ErrorKind::Limit { what, found: tensors.len() as u64, limit: limits.tensors };
-        return Err(Error::new(limit).at(start));
+impl<'a> Contents<'a> {
+    fn read(table: &Table<'a>, start: u64, limits: &Limits) -> Result<Self> {
+        let version = table.string(root::VERSION)?.ok_or_else(|| lacks(table, "version"))?;
+        check_version(version).map_err(|error| error.at(start))?;
+        let tensors = table.tables(root::TENSORS)?;
+        if tensors.len() as u64 > limits.tensors {
+            let what = "number of tensors";
+            let limit = ErrorKind::Limit { what, found: tensors.len() as u64, limit: limits.tensors };
+            return Err(Error::new(limit).at(start));
+        }
+        let place = |(at, table): (usize, Result<Table<'a>>)| {
+            table.and_then(|table| Place::read(&table)).map_err(|error| error.in_tensor(format!("#{at}")))
+        };
+        let places = tensors.iter().enumerate().map(place).collect::<Result<Vec<_>>>()?;
+        let operations = table.tables(root::OPERATIONS)?.iter().map(|operation| Operation::read(&operation?));
+        let (model, operations) = (table.string(root::MODEL)?, operations.collect::<Result<_>>()?);
+        Ok(Self { version, model, operations, tensors, places, start })
     }
-    check_ids(&tensors, start)?;
-    let mut before: Option<Record<'_>> = None;
-    let mut taken = Vec::with_capacity(tensors.len());
-    for at in in_data_order(&tensors) {
-        let tensor = tensors.get(at);
-        let record = record(tensor, start, limits).and_then(|record| {
-            check_overlap(before.as_ref(), &record)?;
-            Ok(record)
-        });
-        let place = start + tensor._tab.loc() as u64;
-        let record = record.map_err(|error| error.in_tensor(tensor.name()).at(place))?;
-        let kept = Record { id: record.id, name: record.name, info: record.info.clone(), range: record.range.clone() };
-        taken.push(take(record)?);
-        if !kept.range.is_empty() {
-            before = Some(kept);
+
+    /// Calls `take` with each tensor, in the order of their data.
+    pub(super) fn each_tensor<T>(
+        &self,
+        limits: &Limits,
+        mut take: impl FnMut(Record<'a>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.check_ids()?;
+        let mut before: Option<Record<'_>> = None;
+        let mut taken = Vec::with_capacity(self.places.len());
+        for at in self.in_data_order() {
+            let table = self.tensors.get(at)?;
+            let record = self.record(at, &table, limits, before.as_ref())?;
+            let kept =
+                Record { id: record.id, name: record.name, info: record.info.clone(), range: record.range.clone() };
+            taken.push(take(record)?);
+            if !kept.range.is_empty() {
+                before = Some(kept);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Checks that no two tensors have the same id. Two references to one entry have, too.
+    fn check_ids(&self) -> Result<()> {
+        let id = |at: usize| self.places[at].id;
+        // The reference sorts them.
+        if self.places.is_sorted_by(|one, other| one.id < other.id) {
+            return Ok(());
+        }
+        let order = sorted::positions(self.places.len(), &mut |one, other| id(one).cmp(&id(other)));
+        match order.windows(2).find(|pair| id(pair[0]) == id(pair[1])) {
+            Some(&[one, other]) => {
+                let (one, other) = (self.tensors.get(one)?, self.tensors.get(other)?);
+                let same = same_id(name(&one)?, name(&other)?, other.u64(tensor::ID)?);
+                Err(Error::new(same).at(other.offset()))
+            }
+            _ => Ok(()),
         }
     }
-    Ok(taken)
+
+    /// Returns the tensors in the order of their data.
+    ///
+    /// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
+    /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
+    fn in_data_order(&self) -> Vec<usize> {
+        let key = |at: usize| {
+            let place = &self.places[at];
+            (place.offset, place.size, Reverse(place.table))
+        };
+        sorted::positions(self.places.len(), &mut |one, other| key(one).cmp(&key(other)))
+    }
+
+    fn record(&self, at: usize, table: &Table<'a>, limits: &Limits, before: Option<&Record<'_>>) -> Result<Record<'a>> {
+        let name = name(table).map_err(|error| error.in_tensor(format!("#{at}")))?;
+        let record = || {
+            let info = info(table, limits)?;
+            let &Place { id, offset, size, .. } = &self.places[at];
+            info.check_payload(size.into())?;
+            let start = u64::from(offset);
+            let range = start..start + u64::from(size);
+            if range.start < header::DATA || range.end > self.start {
+                let (from, to, data, metadata) = (range.start, range.end, header::DATA, self.start);
+                let what = format!("takes bytes {from} to {to}, but tensors lie in bytes {data} to {metadata}");
+                return Err(ErrorKind::Malformed { what }.into());
+            }
+            let record = Record { id, name, info, range };
+            check_overlap(before, &record)?;
+            Ok(record)
+        };
+        record().map_err(|error: Error| error.in_tensor(name).at(table.offset()))
+    }
+}
+
+impl Place {
+    fn read(table: &Table<'_>) -> Result<Self> {
+        Ok(Self {
+            id: table.u64(tensor::ID)?,
+            offset: table.u32(tensor::DATA_OFFSET)?,
+            size: table.u32(tensor::DATA_SIZE)?,
+            table: table.offset(),
+        })
+    }
+}
+
+impl Operation {
+    fn read(table: &Table<'_>) -> Result<Self> {
+        let inputs = table.numbers(operation::INPUT_OPERATIONS)?.iter().map(|id| u64::from_le_bytes(*id));
+        Ok(Self {
+            id: table.u64(operation::ID)?,
+            operation: table.i8(operation::OPERATION)?,
+            output: table.u64(operation::OUTPUT)?,
+            inputs: inputs.collect(),
+        })
+    }
+}
+
+/// The error for a field that a table must have.
+fn lacks(table: &Table<'_>, field: &str) -> Error {
+    let what = format!("the flatbuffer is broken: it has no `{field}`");
+    Error::new(ErrorKind::Malformed { what }).at(table.offset())
+}
+
+fn name<'a>(table: &Table<'a>) -> Result<&'a str> {
+    table.string(tensor::NAME)?.ok_or_else(|| lacks(table, "name"))
+}
+
+fn info(table: &Table<'_>, limits: &Limits) -> Result<TensorInfo> {
+    let dtype = header::dtype(table.i8(tensor::DATA_TYPE)?)?;
+    if !table.has(tensor::SHAPE) {
+        return Err(lacks(table, "shape"));
+    }
+    let shape = table.numbers(tensor::SHAPE)?;
+    if shape.len() as u64 > limits.rank {
+        return Err(ErrorKind::Limit { what: "rank", found: shape.len() as u64, limit: limits.rank }.into());
+    }
+    let shape: Shape = shape.iter().map(|dim| u32::from_le_bytes(*dim) as usize).collect();
+    Ok(TensorInfo::new(dtype, shape))
 }
 
 /// Adds the name of a tensor to those before.
@@ -204,57 +317,12 @@ pub(super) fn insert_name(names: &mut HashSet<Box<str>>, tensor: &Record<'_>) ->
     Err(Error::new(ErrorKind::DuplicateName { name: tensor.name.to_owned() }).at(tensor.range.start))
 }
 
-type Tensors<'a> = Vector<'a, ForwardsUOffset<TensorMetadata<'a>>>;
-
-/// Checks that no two tensors have the same id. Two references to one entry have, too.
-fn check_ids(tensors: &Tensors<'_>, start: u64) -> Result<()> {
-    let ids: Vec<u64> = tensors.iter().map(|tensor| tensor.id()).collect();
-    let order = sorted::positions(ids.len(), &mut |one, other| ids[one].cmp(&ids[other]));
-    match order.windows(2).find(|pair| ids[pair[0]] == ids[pair[1]]) {
-        Some(pair) => {
-            let [one, other] = [pair[0], pair[1]].map(|at| tensors.get(at));
-            let place = start + other._tab.loc() as u64;
-            Err(Error::new(same_id(one.name(), other.name(), one.id())).at(place))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Returns the error for two tensors of one id.
 fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
     if one == other {
         return ErrorKind::DuplicateName { name: one.to_owned() };
     }
     ErrorKind::Malformed { what: format!("tensors `{one}` and `{other}` have the same id, {id:016x}") }
-}
-
-/// Returns the tensors in the order of their data.
-///
-/// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
-/// which their entries were built, as far as it shows: flatbuffers grow towards their start.
-fn in_data_order(tensors: &Tensors<'_>) -> impl Iterator<Item = usize> {
-    let place = |tensor: TensorMetadata<'_>| (tensor.data_offset(), tensor.data_size(), Reverse(tensor._tab.loc()));
-    let places: Vec<_> = tensors.iter().map(place).collect();
-    sorted::positions(places.len(), &mut |one, other| places[one].cmp(&places[other])).into_iter()
-}
-
-fn record<'a>(tensor: TensorMetadata<'a>, metadata: u64, limits: &Limits) -> Result<Record<'a>> {
-    let dtype = header::dtype(tensor.data_type())?;
-    let rank = tensor.shape().len() as u64;
-    if rank > limits.rank {
-        return Err(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }.into());
-    }
-    let shape: Shape = tensor.shape().iter().map(|dim| dim as usize).collect();
-    let info = TensorInfo::new(dtype, shape);
-    info.check_payload(tensor.data_size().into())?;
-    let start = u64::from(tensor.data_offset());
-    let range = start..start + u64::from(tensor.data_size());
-    if range.start < header::DATA || range.end > metadata {
-        let (from, to, data) = (range.start, range.end, header::DATA);
-        let what = format!("takes bytes {from} to {to}, but tensors lie in bytes {data} to {metadata}");
-        return Err(ErrorKind::Malformed { what }.into());
-    }
-    Ok(Record { id: tensor.id(), name: tensor.name(), info, range })
 }
 
 /// Checks a tensor against the last one with elements: two may share all bytes, but not some of them.
@@ -269,51 +337,10 @@ fn check_overlap(before: Option<&Record<'_>>, record: &Record<'_>) -> Result<()>
     }
 }
 
-/// Converts an error of the verifier.
-fn invalid(error: &InvalidFlatbuffer, metadata: &Range<u64>) -> Error {
-    use InvalidFlatbuffer as Invalid;
-
-    let (what, trace) = match error {
-        Invalid::MissingRequiredField { required, error_trace } => (format!("it has no `{required}`"), error_trace),
-        Invalid::InconsistentUnion { field, error_trace, .. } => (format!("`{field}` is incomplete"), error_trace),
-        Invalid::Utf8Error { error_trace, .. } => ("a string in it is not UTF-8".to_owned(), error_trace),
-        Invalid::MissingNullTerminator { error_trace, .. } => {
-            ("a string in it does not end with a NUL".to_owned(), error_trace)
-        }
-        Invalid::Unaligned { error_trace, .. } => ("a part of it is not aligned".to_owned(), error_trace),
-        Invalid::RangeOutOfBounds { error_trace, .. } | Invalid::SignedOffsetOutOfBounds { error_trace, .. } => {
-            ("a part of it lies outside".to_owned(), error_trace)
-        }
-        Invalid::TooManyTables | Invalid::ApparentSizeTooLarge | Invalid::DepthLimitReached => {
-            let what = "the metadata is not a flatbuffer of its schema: its parts are referenced too often".to_owned();
-            return Error::new(ErrorKind::Malformed { what }).at(metadata.start);
-        }
-    };
-    let error =
-        Error::new(ErrorKind::Malformed { what: format!("the metadata is not a flatbuffer of its schema: {what}") });
-    let trace = trace.as_ref();
-    // From the innermost part outwards. If a part begins outside, the part around it references it.
-    let places = trace.iter().map(|found| match found {
-        ErrorTraceDetail::VectorElement { position, .. }
-        | ErrorTraceDetail::TableField { position, .. }
-        | ErrorTraceDetail::UnionVariant { position, .. } => *position as u64,
-    });
-    let place = places.map(|place| metadata.start + place).find(|place| metadata.contains(place));
-    let error = error.at(place.unwrap_or(metadata.start));
-    match trace {
-        [.., ErrorTraceDetail::VectorElement { index, .. }, ErrorTraceDetail::TableField { field_name, .. }]
-            if field_name == "tensors" =>
-        {
-            error.in_tensor(format!("#{index}"))
-        }
-        _ => error,
-    }
-}
-
 /// Returns the end of a file with these tensors: the metadata and the footer.
 ///
 /// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of the
-/// order given, as the reference does, so that [`in_data_order`] recovers it.
+/// order given, as the reference does, so that [`Contents::in_data_order`] recovers it.
 pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
     let mut front = Vec::with_capacity(capacity(tensors, model, operations, header::MAX_METADATA)?);
     front.resize(size_of::<u32>(), 0);
@@ -334,7 +361,7 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
     for (tensor, place) in tensors.iter().zip(places).rev() {
         let [id, name, shape, dtype, offset, size] = out.table(place, [8, 4, 4, 1, 4, 4]);
         out.set(id, &tensor.id.to_le_bytes());
-        out.set(dtype, &header::tag(tensor.info.dtype).0.to_le_bytes());
+        out.set(dtype, &header::tag(tensor.info.dtype).to_le_bytes());
         out.set(offset, &number(tensor.range.start).to_le_bytes());
         out.set(size, &number(tensor.range.end - tensor.range.start).to_le_bytes());
         out.vector(shape, tensor.info.shape.iter().map(|&dim| number(dim as u64).to_le_bytes()));

@@ -54,18 +54,6 @@
 mod append;
 mod de;
 mod entries;
-#[rustfmt::skip]
-#[allow(
-    unsafe_code,
-    dead_code,
-    missing_docs,
-    missing_debug_implementations,
-    unused_qualifications,
-    clippy::all,
-    clippy::unwrap_used,
-    reason = "generated: bytes that it reads without a check were checked by the verifier"
-)]
-mod generated;
 mod header;
 mod metadata;
 mod ser;

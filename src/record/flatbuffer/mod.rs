@@ -1,8 +1,11 @@
-//! FlatBuffers, beyond what the crate `flatbuffers` does: a check that its verifier leaves out, and a writer that knows the
-//! size of everything.
+//! FlatBuffers: a reader that needs no verifier before it, and a writer that knows the size of everything.
+//!
+//! # Specification
+//!
+//! The [FlatBuffers internals](https://flatbuffers.dev/internals/).
 
-mod check;
+mod read;
 mod write;
 
-pub(crate) use check::check_table;
+pub(crate) use read::{FlatbufferReader, Origin, Table, Tables};
 pub(crate) use write::FlatbufferWriter;

@@ -6,6 +6,8 @@
 mod btf;
 mod changed;
 mod errors;
+#[cfg(all(feature = "ptd", feature = "tensorbuffers"))]
+mod flatbuffer;
 mod hostile;
 mod layouts;
 #[cfg(feature = "npy")]

@@ -12,7 +12,7 @@ use tensorfile::{
 use crate::support::{Dribble, Messages, hex, message, root};
 
 /// Two tensors that share their bytes, and a blob, in segments aligned to 16.
-const FT01: &str = "
+pub(super) const FT01: &str = "
     44 00 00 00 46 54 30 31 | 00 the root table at 44, FT01
     46 48 30 31 28 00 00 00 | 08 FH01, a header of 40
     30 00 00 00 00 00 00 00 | 10 48 with padding
@@ -68,7 +68,7 @@ const FT01: &str = "
 ";
 
 /// A file as ExecuTorch 0.6 wrote it: two tensors in one segment, and a blob.
-const EARLY: &str = "
+pub(super) const EARLY: &str = "
     48 00 00 00 46 54 30 31 | 00 the root table at 48, FT01
     46 48 30 31 28 00 00 00 | 08 FH01, a header of 40
     30 00 00 00 00 00 00 00 | 10 48 with padding
@@ -126,7 +126,7 @@ const EARLY: &str = "
 ";
 
 /// The RFC's version 1: two tensors of the same bytes.
-const DATA_V1: &str = "
+pub(super) const DATA_V1: &str = "
     38 00 00 00 44 54 30 31 | 00 the root table at 38, DT01
     65 68 30 30 20 00 00 00 | 08 eh00, a header of 32
     20 01 00 00 00 00 00 00 | 10 a flatbuffer that ends at 120
@@ -174,7 +174,7 @@ const DATA_V1: &str = "
 ";
 
 /// The RFC's version 2: no tensors, but a description of the model.
-const DATA_V2: &str = "
+pub(super) const DATA_V2: &str = "
     38 00 00 00 44 54 30 31 | 00 the root table at 38, DT01
     65 68 30 30 20 00 00 00 | 08 eh00, a header of 32
     98 00 00 00 00 00 00 00 | 10 a flatbuffer that ends at 98
@@ -1177,16 +1177,14 @@ fn limits_hold_before_anything_is_made() {
 
 #[test]
 fn a_flatbuffer_that_refers_to_itself_again_and_again_is_refused_at_once() {
-    // A name of 1 MiB, and 100,000 entries that are one and the same.
-    let expected = "ptd: the flatbuffer is broken: the same parts are referenced too often";
-    assert_eq!(message(ptd::from_slice::<TensorMap>(&flat(1 << 20, 100_000))), expected);
-    let expected = "ptd: tensor `nnn`: segment index is 0, but expected none, as the file has no segments (at byte 92)";
-    assert_eq!(message(ptd::from_slice::<TensorMap>(&flat(3, 2))), expected);
+    let error = message(ptd::from_slice::<TensorMap>(&flat(1 << 20, 100_000)));
+    assert!(error.starts_with("ptd: two tensors are named `nnn"), "{error:.100}");
+    assert_eq!(message(ptd::from_slice::<TensorMap>(&flat(3, 2))), "ptd: two tensors are named `nnn` (at byte 116)");
 }
 
 /// Returns a file whose entries are all the same table, with a name of `name` letters.
 fn flat(name: u32, entries: u32) -> Vec<u8> {
-    let entry = 0x54 + 4 * entries;
+    let entry = 0x68 + 4 * entries;
     let end = entry + 12 + name + 1;
     let mut file = hex("
         40 00 00 00 46 54 30 31 | 00 the root table at 40, FT01
@@ -1195,14 +1193,17 @@ fn flat(name: u32, entries: u32) -> Vec<u8> {
     ");
     file.extend([end - 40, 0, end, 0, 0, 0].iter().flat_map(|number: &u32| number.to_le_bytes()));
     file.extend(hex("
-        0a 00 08 00 00 00 00 00 | 30 fields of the root: named data at 4
-        04 00 00 00 00 00 00 00 | 38 padding
-        10 00 00 00 0c 00 00 00 | 40 root, named data at 50
-        06 00 08 00 04 00 00 00 | 48 fields of named data: key at 4
+        0a 00 0c 00 00 00 08 00 | 30 fields of the root: segments at 8,
+        04 00 00 00 00 00 00 00 | 38 named data at 4; padding
+        10 00 00 00 20 00 00 00 | 40 root, named data at 64
+        0c 00 00 00             | 48 segments at 54
+        06 00 08 00 04 00 00 00 | 4c fields of named data: key at 4
+        01 00 00 00 08 00 00 00 | 54 one segment, at 60
+        04 00 04 00 04 00 00 00 | 5c no fields; the segment
     "));
     file.extend(entries.to_le_bytes());
-    file.extend((0..entries).flat_map(|at| (entry - 0x54 - 4 * at).to_le_bytes()));
-    file.extend([entry - 0x48, 4, name].iter().flat_map(|number| number.to_le_bytes()));
+    file.extend((0..entries).flat_map(|at| (entry - 0x68 - 4 * at).to_le_bytes()));
+    file.extend([entry - 0x4c, 4, name].iter().flat_map(|number| number.to_le_bytes()));
     file.extend(std::iter::repeat_n(b'n', name as usize));
     file.push(0);
     file

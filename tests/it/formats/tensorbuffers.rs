@@ -5,7 +5,7 @@ use tensorfile::{Arrays, Category, Dtype, Limits, Tensor, TensorFile, TensorInfo
 use crate::support::{Dribble, Messages, hex, message};
 
 /// A file of the reference implementation (commit 2422de1): three packed tensors with unsorted ids, and two operations.
-const REFERENCE: &str = "
+pub(super) const REFERENCE: &str = "
     54 42 53 31             |   0 TBS1
     00 00 80 3f 00 00 00 c0 |   4 gate: 1, -2,
     00 00 00 3f             |     0.5
@@ -350,12 +350,12 @@ fn tensors_may_be_one_but_not_overlap() {
 fn reports_malformed_files() {
     let mut messages = Messages::default();
     let cut = |len: usize| hex(REFERENCE)[..len].to_vec();
-    let flatbuffer = "the metadata is not a flatbuffer of its schema";
+    let flatbuffer = "the flatbuffer is broken";
     for (what, file, expected) in [
         ("nothing", cut(0), "needs 4 more bytes, but the file has 0 left (at byte 0)"),
         ("a magic", cut(4), "needs 8 more bytes, but the file has 0 left (at byte 4)"),
         ("seven bytes more", cut(11), "needs 8 more bytes, but the file has 7 left (at byte 4)"),
-        ("two magics", b"TBS1\0\0\0\0TBS1".to_vec(), &format!("{flatbuffer}: a part of it lies outside (at byte 4)")),
+        ("two magics", b"TBS1\0\0\0\0TBS1".to_vec(), &format!("{flatbuffer}: a part lies outside of it (at byte 4)")),
         ("another magic", changed(&[(3, b"2")]), "found `TBS2`, but expected `TBS1` (at byte 0)"),
         ("another magic at the end", changed(&[(400, b"TBS2")]), "found `TBS2`, but expected `TBS1` (at byte 400)"),
         ("no magic at the end", cut(400), r"found `x\x01\x00\x00`, but expected `TBS1` (at byte 396)"),
@@ -372,38 +372,38 @@ fn reports_malformed_files() {
         (
             "metadata one byte off",
             changed(&[(396, &[0x79])]),
-            &format!("{flatbuffer}: a part of it lies outside (at byte 19)"),
+            &format!("{flatbuffer}: a part lies outside of it (at byte 19)"),
         ),
-        ("no metadata", changed(&[(396, &[0, 0])]), &format!("{flatbuffer}: a part of it lies outside (at byte 396)")),
+        ("no metadata", changed(&[(396, &[0, 0])]), &format!("{flatbuffer}: a part lies outside of it (at byte 396)")),
         ("version 2", changed(&[(88, b"2")]), "version is `2.0.0`, but expected 1.x (at byte 20)"),
         ("version 11", changed(&[(88, b"11.0\n")]), r"version is `11.0\n`, but expected 1.x (at byte 20)"),
-        ("no version", changed(&[(32, &[0])]), &format!("{flatbuffer}: it has no `version` (at byte 20)")),
-        ("no name", changed(&[(216, &[0])]), &format!("tensor `#2`: {flatbuffer}: it has no `name` (at byte 80)")),
-        ("no shape", changed(&[(332, &[0])]), &format!("tensor `#0`: {flatbuffer}: it has no `shape` (at byte 72)")),
+        ("no version", changed(&[(32, &[0])]), &format!("{flatbuffer}: it has no `version` (at byte 40)")),
+        ("no name", changed(&[(216, &[0])]), &format!("tensor `#2`: {flatbuffer}: it has no `name` (at byte 224)")),
+        ("no shape", changed(&[(332, &[0])]), &format!("tensor `gate`: {flatbuffer}: it has no `shape` (at byte 340)")),
         (
             "a name of no text",
             changed(&[(316, &[0xff])]),
-            &format!("tensor `#1`: {flatbuffer}: a string in it is not UTF-8 (at byte 284)"),
+            &format!("tensor `#1`: {flatbuffer}: a string is not UTF-8 (at byte 316)"),
         ),
         (
             "a name without its NUL",
             changed(&[(384, b"x")]),
-            &format!("tensor `#0`: {flatbuffer}: a string in it does not end with a NUL (at byte 348)"),
+            &format!("tensor `#0`: {flatbuffer}: a string does not end with a NUL (at byte 384)"),
         ),
         (
             "a table at an odd place",
             changed(&[(72, &[0x0e])]),
-            &format!("tensor `#0`: {flatbuffer}: a part of it is not aligned (at byte 72)"),
+            &format!("tensor `#0`: {flatbuffer}: an offset is not aligned (at byte 342)"),
         ),
         (
             "too many tensors",
             changed(&[(68, &[0xff; 4])]),
-            &format!("{flatbuffer}: a part of it lies outside (at byte 48)"),
+            &format!("{flatbuffer}: a part lies outside of it (at byte 72)"),
         ),
         (
             "too many inputs",
             changed(&[(184, &[0xff; 4])]),
-            &format!("{flatbuffer}: a part of it lies outside (at byte 160)"),
+            &format!("{flatbuffer}: a part lies outside of it (at byte 188)"),
         ),
         ("dtype 0", changed(&[(347, &[0])]), "tensor `gate`: unknown dtype tag 0 (at byte 340)"),
         ("dtype 11", changed(&[(347, &[11])]), "tensor `gate`: unknown dtype tag 11 (at byte 340)"),
@@ -543,7 +543,7 @@ fn shared_parts_cannot_make_much_of_little() {
     assert_eq!(metadata.operations[2].inputs, [0x0707_0707_0707_0707; 2]);
     assert_eq!(
         message(tensorbuffers::metadata(&shared(10_000, 10_000))),
-        "tensorbuffers: the metadata is not a flatbuffer of its schema: its parts are referenced too often (at byte 4)"
+        "tensorbuffers: the flatbuffer is broken: its parts are referenced too often (at byte 4)"
     );
 }
 
