@@ -1,8 +1,12 @@
 //! Casts of whole elements.
 //!
 //! A cast takes two steps: from the source dtype to a hub and from there to the target dtype, a chunk at a time. Hubs are
-//! `f32`, `f64` and `i64`. Each pair of dtypes uses one that holds the numbers of the source, or enough of each to round
-//! it correctly. [`Kernel::one_by_one`] defines the results; the steps are tested against it.
+//! `f32`, `f64`, `i32` and `i64`. Each pair of dtypes uses one that holds the numbers of the source, or enough of each to
+//! round it correctly. [`Kernel::one_by_one`] defines the results; the steps are tested against it.
+//!
+//! Loops over elements have no branches, and only operations that every processor has for several numbers at once.
+
+use std::ops::AddAssign;
 
 use half::{bf16, f16};
 use num_traits::Float;
@@ -10,8 +14,10 @@ use num_traits::Float;
 use super::nearest::nearest;
 use super::number::{Number, Numeric, if_number, round_to_f32, round_to_odd_f32};
 use super::small_float::SmallFloat;
-use super::{CHUNK, in_chunks};
+use super::{CHUNK, CastLoss, CastReport, in_chunks};
 use crate::tensor::{Dtype, Element, for_each_dtype};
+
+const TWO_TO_32: f64 = 4_294_967_296.0;
 
 /// Counts of the elements that a cast changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,6 +70,7 @@ enum Route {
     Direct(Direct),
     ByF32(ToHub<f32>, FromHub<f32>),
     ByF64(ToHub<f64>, FromHub<f64>),
+    ByI32(ToHub<i32>, FromHub<i32>),
     ByI64(ToHub<i64>, FromHub<i64>),
 }
 
@@ -83,8 +90,9 @@ impl Kernel {
         let route = match (direct, source, target) {
             _ if from == to => Route::Copy,
             (Some((_, _, direct)), ..) => Route::Direct(*direct),
-            (_, Steps { to_f32: Some(to), .. }, Steps { from_f32: Some(from), .. }) => Route::ByF32(*to, *from),
+            (_, Steps { to_i32: Some(to), .. }, Steps { from_i32: Some(from), .. }) => Route::ByI32(*to, *from),
             (_, Steps { to_i64: Some(to), .. }, Steps { from_i64: Some(from), .. }) => Route::ByI64(*to, *from),
+            (_, Steps { to_f32: Some(to), .. }, Steps { from_f32: Some(from), .. }) => Route::ByF32(*to, *from),
             _ => Route::ByF64(source.to_f64, target.from_f64),
         };
         Some(Self { from, encode: target.encode, route })
@@ -106,7 +114,22 @@ impl Kernel {
             Route::Direct(direct) => direct(elements, out),
             Route::ByF32(to, from) => by_hub(to, from, elements, out),
             Route::ByF64(to, from) => by_hub(to, from, elements, out),
+            Route::ByI32(to, from) => by_hub(to, from, elements, out),
             Route::ByI64(to, from) => by_hub(to, from, elements, out),
+        }
+    }
+
+    /// Casts as [`cast`](Self::cast), and reports the changes.
+    pub(super) fn cast_and_report(&self, elements: &[u8], out: &mut Vec<u8>) -> CastReport {
+        let changes = self.cast(elements, out);
+        let loss = if changes.losses() > 0 { self.first(elements, |changes| changes.losses() > 0) } else { None };
+        CastReport {
+            elements: (elements.len() / self.from.block_bytes()) as u64,
+            rounded: changes.changed - changes.overflowed - changes.underflowed,
+            overflowed: changes.overflowed,
+            underflowed: changes.underflowed,
+            nan_to_zero: changes.nan_to_zero,
+            first_loss: loss.map(|(at, from, to)| CastLoss::new(at as u64, from, to)),
         }
     }
 
@@ -155,6 +178,9 @@ struct Steps {
     /// Integers of 64 bits are rounded to odd, so that they can be rounded once more.
     to_f64: ToHub<f64>,
     from_f64: FromHub<f64>,
+    /// Integers only, if `i32` holds all of them.
+    to_i32: Option<ToHub<i32>>,
+    from_i32: Option<FromHub<i32>>,
     /// Integers only. Those beyond the largest `i64` become that one.
     to_i64: Option<ToHub<i64>>,
     from_i64: Option<FromHub<i64>>,
@@ -162,8 +188,8 @@ struct Steps {
 
 /// Pairs for which no hub holds enough of each number.
 const DIRECT: &[(Dtype, Dtype, Direct)] = &[
-    (Dtype::I64, Dtype::F64, to_nearest_f64::<i64>),
-    (Dtype::U64, Dtype::F64, to_nearest_f64::<u64>),
+    (Dtype::I64, Dtype::F64, append_nearest_f64::<i64>),
+    (Dtype::U64, Dtype::F64, append_nearest_f64::<u64>),
     (Dtype::U64, Dtype::I64, u64_to_i64),
 ];
 
@@ -202,14 +228,16 @@ macro_rules! cast {
         impl Integer for $scalar {
             const BEGIN: f64 = <$scalar>::MIN as f64;
             const END: f64 = <$scalar>::MAX as f64 + 1.0;
+            const LARGEST: Self = <$scalar>::MAX;
 
-            fn is_negative(self) -> bool {
-                i128::from(self) < 0
-            }
-
-            #[allow(clippy::cast_possible_truncation, reason = "no integer has more than 64 bits")]
-            fn magnitude(self) -> u64 {
-                i128::from(self).unsigned_abs() as u64
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the halves of an integer of up to 64 bits"
+            )]
+            fn halves(self) -> (i64, u32) {
+                let wide = i128::from(self);
+                ((wide >> 32) as i64, wide as u32)
             }
 
             #[allow(clippy::cast_precision_loss, reason = "only called where it is exact")]
@@ -221,13 +249,23 @@ macro_rules! cast {
                 self as f64
             }
 
+            #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "only called where it is exact")]
+            fn to_i32(self) -> i32 {
+                self as i32
+            }
+
             fn to_i64(self) -> i64 {
                 self.try_into().unwrap_or(i64::MAX)
             }
 
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limits are what is asked for")]
-            fn from_f64(number: f64) -> Self {
-                number as Self
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_possible_wrap,
+                clippy::cast_sign_loss,
+                reason = "the low bits are what is asked for"
+            )]
+            fn from_low_bits(bits: u64) -> Self {
+                bits as Self
             }
 
             fn from_i64(number: i64) -> Self {
@@ -255,6 +293,8 @@ impl Cast for f32 {
         from_f32: Some(append_unchanged),
         to_f64: |bytes, take| convert::<f32, f64>(bytes, Into::into, take),
         from_f64: |numbers, out| append_rounded(numbers, round_to_f32, Into::into, out),
+        to_i32: None,
+        from_i32: None,
         to_i64: None,
         from_i64: None,
     };
@@ -267,6 +307,8 @@ impl Cast for f64 {
         from_f32: None,
         to_f64: |bytes, take| in_chunks(bytes, take),
         from_f64: append_unchanged,
+        to_i32: None,
+        from_i32: None,
         to_i64: None,
         from_i64: None,
     };
@@ -286,6 +328,8 @@ const fn small_float_steps<A: SmallFloat>() -> Steps {
             });
         },
         from_f64: narrow_f64::<A>,
+        to_i32: None,
+        from_i32: None,
         to_i64: None,
         from_i64: None,
     }
@@ -293,35 +337,82 @@ const fn small_float_steps<A: SmallFloat>() -> Steps {
 
 const fn integer_steps<A: Integer>() -> Steps {
     // `f32` holds all integers of 16 bits.
+    let is_small = size_of::<A>() <= 2;
     let to_f32: ToHub<f32> = |bytes, take| convert(bytes, A::to_f32, take);
+    let to_i32: ToHub<i32> = |bytes, take| convert(bytes, A::to_i32, take);
+    let to_f64: ToHub<f64> = |bytes, take| convert(bytes, A::to_f64, take);
     Steps {
         encode: encode::<A>,
-        to_f32: if size_of::<A>() <= 2 { Some(to_f32) } else { None },
-        from_f32: None,
-        to_f64: |bytes, take| convert(bytes, to_odd_f64::<A>, take),
-        from_f64: append_integers::<A>,
+        to_f32: if is_small { Some(to_f32) } else { None },
+        from_f32: if is_small { Some(append_integers::<A, f32>) } else { None },
+        to_f64: if size_of::<A>() < size_of::<u64>() {
+            to_f64
+        } else {
+            |bytes, take| convert(bytes, to_odd_f64::<A>, take)
+        },
+        from_f64: append_integers::<A, f64>,
+        to_i32: if A::END <= i32::END { Some(to_i32) } else { None },
+        from_i32: Some(append_in_range::<A, i32>),
         to_i64: Some(|bytes, take| convert(bytes, A::to_i64, take)),
-        from_i64: Some(append_in_range::<A>),
+        from_i64: Some(append_in_range::<A, i64>),
     }
 }
 
 /// An integer with the conversions of `as`.
-trait Integer: Numeric {
+trait Integer: Numeric + Ord {
     /// The smallest integer.
     const BEGIN: f64;
     /// The largest integer, plus 1.
     const END: f64;
+    const LARGEST: Self;
 
-    fn is_negative(self) -> bool;
-    fn magnitude(self) -> u64;
+    /// Returns the high bits, with the sign, and the low 32 bits.
+    fn halves(self) -> (i64, u32);
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
+    fn to_i32(self) -> i32;
     /// Saturates.
     fn to_i64(self) -> i64;
-    /// Truncates and saturates. NaN becomes 0.
-    fn from_f64(number: f64) -> Self;
+    fn from_low_bits(bits: u64) -> Self;
     /// Saturates.
     fn from_i64(number: i64) -> Self;
+}
+
+/// A float that is rounded to an integer by adding [`SHIFT`](Self::SHIFT), after which its low bits are that integer.
+trait Rounded: Float + Into<f64> {
+    /// From here on, floats are whole numbers and 1 apart.
+    const SHIFT: Self;
+    /// An integer of the same size, so that as many are counted at once.
+    type Count: From<bool> + Into<u64> + AddAssign;
+
+    fn low_bits(self) -> u64;
+    fn nearest(number: f64) -> Self;
+}
+
+impl Rounded for f32 {
+    const SHIFT: Self = 1.5 * (1 << (Self::MANTISSA_DIGITS - 1)) as Self;
+    type Count = u32;
+
+    fn low_bits(self) -> u64 {
+        self.to_bits().into()
+    }
+
+    fn nearest(number: f64) -> Self {
+        round_to_f32(number)
+    }
+}
+
+impl Rounded for f64 {
+    const SHIFT: Self = 1.5 * (1_u64 << (Self::MANTISSA_DIGITS - 1)) as Self;
+    type Count = u64;
+
+    fn low_bits(self) -> u64 {
+        self.to_bits()
+    }
+
+    fn nearest(number: f64) -> Self {
+        number
+    }
 }
 
 fn encode<A: Numeric>(number: Number, out: &mut Vec<u8>) -> (Number, bool) {
@@ -350,19 +441,24 @@ fn widen<A: SmallFloat>(bytes: &[u8], take: &mut dyn FnMut(&[f32])) {
 
 /// Rounds to odd: the last bit of the result is set if bits were lost.
 fn to_odd_f64<A: Integer>(integer: A) -> f64 {
-    if size_of::<A>() < size_of::<u64>() {
-        return integer.to_f64();
-    }
-    let magnitude = integer.magnitude();
-    let dropped = dropped_bits(magnitude);
-    let last_bit = u64::from(magnitude & ((1 << dropped) - 1) != 0) << dropped;
-    let odd = (magnitude >> dropped << dropped | last_bit) as f64;
-    if integer.is_negative() { -odd } else { odd }
+    let (nearest, lost) = to_nearest_f64(integer);
+    let is_above = (lost < 0.0) & (nearest > 0.0) | (lost > 0.0) & (nearest < 0.0);
+    let toward_zero = if is_above { nearest.to_bits().wrapping_sub(1) } else { nearest.to_bits() };
+    f64::from_bits(if lost == 0.0 { nearest.to_bits() } else { toward_zero | 1 })
 }
 
-/// Returns the number of low bits of an integer that an `f64` has no room for.
-fn dropped_bits(magnitude: u64) -> u32 {
-    (u64::BITS - f64::MANTISSA_DIGITS).saturating_sub(magnitude.leading_zeros())
+/// Rounds to the nearest float, ties to even. Returns the difference too.
+fn to_nearest_f64<A: Integer>(integer: A) -> (f64, f64) {
+    /// From here on, floats are whole numbers and 1 apart.
+    const WHOLE: f64 = (1_u64 << (f64::MANTISSA_DIGITS - 1)) as f64;
+    let (high, low) = integer.halves();
+    // An integer in the low bits of a large float is added to it.
+    let high = f64::from_bits(high.cast_unsigned().wrapping_add(f64::SHIFT.to_bits())) - f64::SHIFT;
+    let low = f64::from_bits(u64::from(low) | WHOLE.to_bits()) - WHOLE;
+    let high = high * TWO_TO_32;
+    let nearest = high + low;
+    // Exact, because `high` is 0 or larger than `low`.
+    (nearest, low - (nearest - high))
 }
 
 fn append_unchanged<A: Element>(elements: &[A], out: &mut Vec<u8>) -> Changes {
@@ -407,50 +503,80 @@ fn narrow_f64<A: SmallFloat>(numbers: &[f64], out: &mut Vec<u8>) -> Changes {
     compare(numbers, back)
 }
 
-/// Rounds to the nearest integer in range.
-fn append_integers<A: Integer>(numbers: &[f64], out: &mut Vec<u8>) -> Changes {
+/// Rounds to the nearest integer in range. NaN becomes 0.
+fn append_integers<A: Integer, F: Rounded>(numbers: &[F], out: &mut Vec<u8>) -> Changes {
+    let is_wide = size_of::<A>() == size_of::<u64>();
+    let [begin, end, step, part] = [A::BEGIN, A::END, TWO_TO_32, 1.0 / TWO_TO_32].map(F::nearest);
+    // The largest float in range.
+    let last = F::nearest(if is_wide { A::END.next_down() } else { A::END - 1.0 });
+    // Ties go to the limits, which are even, and not beyond them. From 2^53 on there are no halves.
+    let [low, high] = [A::BEGIN - 0.5, A::END - 0.5].map(F::nearest);
+    debug_assert!(is_wide || end - begin < F::SHIFT, "the integers are in the low bits");
+
     let mut integers = [A::zeroed(); CHUNK];
     let integers = &mut integers[..numbers.len()];
-    let [mut changed, mut overflowed, mut underflowed, mut nan_to_zero] = [0_u32; 4];
+    let [mut changed, mut overflowed, mut underflowed, mut nan_to_zero] = [false; 4].map(F::Count::from);
     for (&number, integer) in numbers.iter().zip(&mut *integers) {
-        let rounded = number.round_ties_even();
-        *integer = A::from_f64(rounded);
-        let (is_fraction, is_nan) = ((rounded != number) & !number.is_nan(), number.is_nan());
-        let is_out_of_range = (rounded < A::BEGIN) | (rounded >= A::END);
-        changed += u32::from(is_fraction | is_out_of_range);
-        overflowed += u32::from(is_out_of_range);
-        underflowed += u32::from(is_fraction & (rounded == 0.0));
-        nan_to_zero += u32::from(is_nan);
+        let is_nan = number.is_nan();
+        let number = if is_nan { F::zero() } else { number };
+        let in_range = if number < begin { begin } else { number };
+        let in_range = if in_range > last { last } else { in_range };
+        let is_out_of_range = (number < low) | (number >= high);
+        let rounded;
+        if is_wide {
+            // The high and the low 32 bits, rounded to the nearest each, so that the low ones may be negative.
+            let high_bits = in_range * part + F::SHIFT;
+            let high_part = (high_bits - F::SHIFT) * step;
+            let low_bits = (in_range - high_part) + F::SHIFT;
+            rounded = high_part + (low_bits - F::SHIFT);
+            let bits = low_bits.low_bits().wrapping_sub(F::SHIFT.low_bits());
+            let nearest = A::from_low_bits((high_bits.low_bits() << 32).wrapping_add(bits));
+            *integer = if number >= high { A::LARGEST } else { nearest };
+        } else {
+            let shifted = in_range + F::SHIFT;
+            rounded = shifted - F::SHIFT;
+            *integer = A::from_low_bits(shifted.low_bits());
+        }
+        changed += F::Count::from(rounded != number);
+        overflowed += F::Count::from(is_out_of_range);
+        underflowed += F::Count::from((rounded == F::zero()) & (number != F::zero()) & !is_out_of_range);
+        nan_to_zero += F::Count::from(is_nan);
     }
     out.extend_from_slice(&Element::as_le_bytes(integers));
-    let [changed, overflowed, underflowed, nan_to_zero] =
-        [changed, overflowed, underflowed, nan_to_zero].map(u64::from);
-    Changes { changed, overflowed, underflowed, nan_to_zero }
+    Changes {
+        changed: changed.into(),
+        overflowed: overflowed.into(),
+        underflowed: underflowed.into(),
+        nan_to_zero: nan_to_zero.into(),
+    }
 }
 
 /// Appends the nearest integers in range.
-fn append_in_range<A: Integer>(numbers: &[i64], out: &mut Vec<u8>) -> Changes {
+fn append_in_range<A: Integer, H: Integer + Into<i64>>(numbers: &[H], out: &mut Vec<u8>) -> Changes {
     let mut integers = [A::zeroed(); CHUNK];
     let integers = &mut integers[..numbers.len()];
-    let (smallest, largest) = (A::from_i64(i64::MIN).to_i64(), A::from_i64(i64::MAX).to_i64());
-    let mut overflowed = 0;
+    // The limits of `A`, or of the hub if it has less room. Compared in the hub, more are done at once.
+    let [smallest, largest] = [i64::MIN, i64::MAX].map(|limit| H::from_i64(A::from_i64(limit).to_i64()));
+    let mut overflowed = 0_u32;
     for (&number, integer) in numbers.iter().zip(&mut *integers) {
-        overflowed += u64::from((number < smallest) | (number > largest));
-        *integer = A::from_i64(number);
+        overflowed += u32::from((number < smallest) | (number > largest));
+        let in_range: i64 = number.clamp(smallest, largest).into();
+        *integer = A::from_low_bits(in_range.cast_unsigned());
     }
     out.extend_from_slice(&Element::as_le_bytes(integers));
+    let overflowed = overflowed.into();
     Changes { changed: overflowed, overflowed, ..Changes::default() }
 }
 
-fn to_nearest_f64<A: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
+fn append_nearest_f64<A: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
     let mut floats = [0.0; CHUNK];
     let mut changed = 0;
     in_chunks::<A>(bytes, |integers| {
         let floats = &mut floats[..integers.len()];
         for (integer, float) in integers.iter().zip(&mut *floats) {
-            *float = integer.to_f64();
-            let magnitude = integer.magnitude();
-            changed += u64::from(magnitude & ((1 << dropped_bits(magnitude)) - 1) != 0);
+            let (nearest, lost) = to_nearest_f64(*integer);
+            *float = nearest;
+            changed += u64::from(lost != 0.0);
         }
         out.extend_from_slice(&Element::as_le_bytes(floats));
     });
@@ -572,6 +698,22 @@ mod tests {
             for (to, kernel) in kernels() {
                 check(&kernel, to, &bytes).unwrap();
             }
+        }
+    }
+
+    #[test]
+    fn numbers_near_the_limits_of_integers_are_cast_as_numbers_by_themselves() {
+        let mut bytes = Vec::new();
+        for exponent in [0, 7, 8, 15, 16, 31, 32, 63, 64] {
+            for from_limit in [-1.5, -1.0, -0.5, 0.0, 0.5, 1.0] {
+                let limit = 2.0_f64.powi(exponent) + from_limit;
+                for near in [limit.next_down(), limit, limit.next_up()] {
+                    bytes.extend_from_slice(&Element::as_le_bytes(&[near, -near]));
+                }
+            }
+        }
+        for (to, kernel) in kernels().filter(|(_, kernel)| kernel.from == Dtype::F64) {
+            check(&kernel, to, &bytes).unwrap();
         }
     }
 

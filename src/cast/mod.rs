@@ -89,20 +89,13 @@ impl Caster {
     pub fn cast(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let Self { from, to, kernel, elements, report } = self;
         out.reserve(piece.len() / from.block_bytes() * to.block_bytes());
-        elements.add(piece, |elements| {
-            let changes = kernel.cast(elements, out);
-            if changes.losses() > 0 && report.first_loss.is_none() {
-                let loss = kernel.first(elements, |changes| changes.losses() > 0);
-                report.first_loss = loss.map(|(at, from, to)| CastLoss::new(report.elements + at as u64, from, to));
-            }
-            report.elements += (elements.len() / from.block_bytes()) as u64;
-            report.add(&changes);
-        });
+        elements.add(piece, |elements| report.append(kernel.cast_and_report(elements, out)));
     }
 
     /// Returns a writer that casts the bytes written to it, and writes the results to `out`.
     ///
-    /// Memory is bounded: however much is written at once, it is cast in pieces of up to 64 KiB.
+    /// Memory is bounded: however much is written at once, it is cast in pieces of up to 64 KiB. Of large writes, several threads
+    /// cast pieces of up to 2 MiB each, while this one writes to `out`; see [`set_max_threads`](crate::set_max_threads).
     ///
     /// ```
     /// use std::io::Write;

@@ -1,7 +1,6 @@
 use std::fmt;
 
 use super::Number;
-use super::kernels::Changes;
 
 /// Counts of the elements that a [`Caster`](super::Caster) changed.
 ///
@@ -37,11 +36,17 @@ impl CastReport {
         self.overflowed + self.underflowed + self.nan_to_zero
     }
 
-    pub(super) fn add(&mut self, changes: &Changes) {
-        self.rounded += changes.changed - changes.overflowed - changes.underflowed;
-        self.overflowed += changes.overflowed;
-        self.underflowed += changes.underflowed;
-        self.nan_to_zero += changes.nan_to_zero;
+    /// Adds the report of the elements that follow.
+    pub(super) fn append(&mut self, next: Self) {
+        if self.first_loss.is_none() {
+            let after = self.elements;
+            self.first_loss = next.first_loss.map(|loss| CastLoss { element: after + loss.element, ..loss });
+        }
+        self.elements += next.elements;
+        self.rounded += next.rounded;
+        self.overflowed += next.overflowed;
+        self.underflowed += next.underflowed;
+        self.nan_to_zero += next.nan_to_zero;
     }
 }
 
