@@ -104,6 +104,7 @@ mod find;
 mod format;
 mod limits;
 mod model;
+mod pipeline;
 pub mod record;
 mod serde;
 mod sorted;

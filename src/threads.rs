@@ -20,9 +20,10 @@ const DEFAULT_MOST: usize = 8;
 /// The most threads, or 0 if that is not known yet.
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the most threads that large tensors are copied and read with, in the whole process. With 1, no thread is started.
+/// Sets the most threads that large tensors are copied, read, cast, hashed and counted with, in the whole process. With 1, no
+/// thread is started.
 ///
-/// The default is the environment variable `TENSORFILE_THREADS`, or else the number of processors, up to 8. The bytes are
+/// The default is the environment variable `TENSORFILE_THREADS`, or else the number of processors, up to 8. The results are
 /// the same with any number.
 ///
 /// ```
@@ -38,7 +39,7 @@ pub fn set_max_threads(threads: usize) {
     MOST.store(threads, Ordering::Relaxed);
 }
 
-/// Returns the most threads that large tensors are copied and read with; see [`set_max_threads`].
+/// Returns the most threads that large tensors are processed with; see [`set_max_threads`].
 #[must_use]
 pub fn max_threads() -> usize {
     match MOST.load(Ordering::Relaxed) {
@@ -114,8 +115,15 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: Read<'_, E>) -> Result<(), E
 fn part_len(bytes: usize) -> usize {
     /// Parts begin at multiples of this, so that two threads rarely touch one page.
     const PAGE: usize = 4096;
-    let threads = max_threads().min(bytes / WORTH_A_THREAD).max(1);
-    bytes.div_ceil(threads).next_multiple_of(PAGE)
+    bytes.div_ceil(threads_for(bytes)).next_multiple_of(PAGE)
+}
+
+/// Returns the number of threads that so many bytes are worth, at least 1.
+pub(crate) fn threads_for(bytes: usize) -> usize {
+    match bytes / WORTH_A_THREAD {
+        0 | 1 => 1,
+        worth => max_threads().min(worth),
+    }
 }
 
 /// Calls `work` with each of several parts, in as many threads.

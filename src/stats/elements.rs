@@ -1,5 +1,7 @@
 //! Elements as floats that hold their numbers.
 
+use std::slice::Chunks;
+
 use bytemuck::Pod;
 
 use crate::cast::{CHUNK, FloatChunks, WholeElements, float_chunks, in_chunks};
@@ -14,33 +16,43 @@ pub(super) enum Chunk<'a> {
     Range(i128, i128),
 }
 
-/// The elements of a payload that comes in pieces.
-#[derive(Debug, Clone)]
+/// Reads elements of a dtype as floats.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Elements {
     /// The numeric dtype that the elements are read as.
     dtype: Dtype,
     floats: FloatChunks,
-    whole: WholeElements,
 }
 
 impl Elements {
-    /// Elements of this dtype after `skip` bytes of other data; `None` if they are not numbers.
+    /// Elements of this dtype; `None` if they are not numbers.
     ///
     /// Booleans and quantised elements are read as the integers that are stored.
-    pub(super) fn new(dtype: Dtype, skip: usize) -> Option<Self> {
+    pub(super) fn new(dtype: Dtype) -> Option<Self> {
         let dtype = read_as(dtype);
-        Some(Self { dtype, floats: float_chunks(dtype)?, whole: WholeElements::new(dtype.block_bytes(), skip) })
+        Some(Self { dtype, floats: float_chunks(dtype)? })
     }
 
-    /// Adds the next piece, and calls `take` with the elements that are complete.
-    pub(super) fn add(&mut self, piece: &[u8], mut take: impl FnMut(Chunk<'_>)) {
-        let Self { dtype, floats, whole } = self;
-        whole.add(piece, |elements| match (*dtype, *floats) {
-            (Dtype::I64, _) => large_integers(elements, |integer: i64| integer as f64, &mut take),
-            (Dtype::U64, _) => large_integers(elements, |integer: u64| integer as f64, &mut take),
-            (_, FloatChunks::F32(read)) => read(elements, &mut |floats| take(Chunk::F32(floats))),
-            (_, FloatChunks::F64(read)) => read(elements, &mut |floats| take(Chunk::F64(floats))),
-        });
+    /// Joins elements of pieces of a payload, after `skip` bytes of other data.
+    pub(super) fn joined_after(self, skip: usize) -> WholeElements {
+        WholeElements::new(self.dtype.block_bytes(), skip)
+    }
+
+    /// Calls `take` with the elements in `bytes`, a chunk at a time.
+    pub(super) fn read(self, bytes: &[u8], mut take: impl FnMut(Chunk<'_>)) {
+        match (self.dtype, self.floats) {
+            (Dtype::I64, _) => large_integers(bytes, |integer: i64| integer as f64, &mut take),
+            (Dtype::U64, _) => large_integers(bytes, |integer: u64| integer as f64, &mut take),
+            (_, FloatChunks::F32(read)) => read(bytes, &mut |floats| take(Chunk::F32(floats))),
+            (_, FloatChunks::F64(read)) => read(bytes, &mut |floats| take(Chunk::F64(floats))),
+        }
+    }
+
+    /// Returns the parts of elements that threads read: whole chunks, except for the last one.
+    pub(super) fn parts(self, bytes: &[u8]) -> Chunks<'_, u8> {
+        /// Chunks in a part.
+        const CHUNKS: usize = 64;
+        bytes.chunks(CHUNKS * CHUNK * self.dtype.block_bytes())
     }
 }
 

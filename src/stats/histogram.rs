@@ -1,18 +1,22 @@
+use std::convert::Infallible;
 use std::io;
 
 use super::elements::{Chunk, Elements};
+use crate::cast::WholeElements;
+use crate::pipeline::in_order;
 
 /// A histogram of the finite elements of a tensor, with bins of equal width; see
 /// [`Stats::histogram`](super::Stats::histogram).
 #[derive(Debug, Clone)]
 pub struct Histogram {
     elements: Elements,
+    whole: WholeElements,
     edges: Vec<f64>,
     counts: Vec<u64>,
 }
 
 impl Histogram {
-    pub(super) fn new(elements: Elements, min: f64, max: f64, bins: usize) -> Self {
+    pub(super) fn new(elements: Elements, skip: usize, min: f64, max: f64, bins: usize) -> Self {
         // Between equal numbers there is only one bin.
         let bins = if min < max { bins.max(1) } else { 1 };
         let edge = |at: usize| {
@@ -20,18 +24,30 @@ impl Histogram {
             // `max - min` might overflow.
             min * (1.0 - part) + max * part
         };
-        Self { elements, edges: (0..=bins).map(edge).collect(), counts: vec![0; bins] }
+        let edges = (0..=bins).map(edge).collect();
+        Self { elements, whole: elements.joined_after(skip), edges, counts: vec![0; bins] }
     }
 
     /// Adds the next bytes of the payload. A piece may begin and end inside of an element.
     ///
     /// NaN and infinities are not counted.
     pub fn update(&mut self, piece: &[u8]) {
-        let Self { elements, edges, counts } = self;
-        elements.add(piece, |chunk| match chunk {
-            Chunk::F32(chunk) => count(edges, counts, chunk),
-            Chunk::F64(chunk) => count(edges, counts, chunk),
-            Chunk::Range(..) => {}
+        let Self { elements, whole, edges, counts } = self;
+        whole.add(piece, |bytes| {
+            let parts: Vec<&[u8]> = elements.parts(bytes).collect();
+            let count = |part: usize, found: &mut Vec<u64>| {
+                found.clear();
+                found.resize(edges.len() - 1, 0);
+                elements.read(parts[part], |chunk| match chunk {
+                    Chunk::F32(chunk) => count(edges, found, chunk),
+                    Chunk::F64(chunk) => count(edges, found, chunk),
+                    Chunk::Range(..) => {}
+                });
+            };
+            let Ok(()) = in_order(&mut Vec::new(), parts.len(), bytes.len(), &count, &mut |found| {
+                counts.iter_mut().zip(found).for_each(|(count, found)| *count += *found);
+                Ok::<(), Infallible>(())
+            });
         });
     }
 

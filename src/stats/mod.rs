@@ -5,9 +5,11 @@ mod histogram;
 mod moments;
 mod quantiles;
 
+use std::convert::Infallible;
 use std::io;
 
-use crate::cast::Number;
+use crate::cast::{Number, WholeElements};
+use crate::pipeline::in_order;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 use elements::{Chunk, Elements};
 pub use histogram::Histogram;
@@ -19,7 +21,8 @@ use quantiles::Quantiles;
 /// NaN and infinities are counted; everything else is computed from the finite elements. Quantised elements count as the
 /// stored integers, and `bool` as 0 and 1. The memory is below 20 MiB for tensors of any size.
 ///
-/// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`].
+/// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`]. Large pieces are
+/// read with several threads; see [`set_max_threads`](crate::set_max_threads).
 ///
 /// ```
 /// use tensorfile::{Dtype, Stats, Tensor};
@@ -39,6 +42,7 @@ pub struct Stats {
     /// The size of the payload before the first element.
     skip: usize,
     elements: Elements,
+    whole: WholeElements,
     moments: Moments,
     quantiles: Option<Quantiles>,
     /// The smallest and the largest element of integers of 64 bits, which an `f64` may have to round.
@@ -68,9 +72,10 @@ impl Stats {
     }
 
     fn after(dtype: Dtype, skip: usize) -> Option<Self> {
-        let elements = Elements::new(dtype, skip)?;
+        let elements = Elements::new(dtype)?;
+        let whole = elements.joined_after(skip);
         let quantiles = Some(Quantiles::new(dtype.block_bytes() > 2));
-        Some(Self { dtype, skip, elements, moments: Moments::default(), quantiles, exact_range: None })
+        Some(Self { dtype, skip, elements, whole, moments: Moments::default(), quantiles, exact_range: None })
     }
 
     /// Leaves out quantiles, which take most of the time and memory.
@@ -81,11 +86,41 @@ impl Stats {
 
     /// Adds the next bytes of the payload. A piece may begin and end inside of an element.
     pub fn update(&mut self, piece: &[u8]) {
-        let Self { elements, moments, quantiles, exact_range, .. } = self;
-        elements.add(piece, |chunk| match chunk {
-            Chunk::F32(chunk) => moments.add(chunk, quantiles),
-            Chunk::F64(chunk) => moments.add(chunk, quantiles),
-            Chunk::Range(smallest, largest) => *exact_range = join(*exact_range, Some((smallest, largest))),
+        let Self { elements, whole, moments, quantiles, exact_range, .. } = self;
+        whole.add(piece, |mut bytes| {
+            // Quantiles keep the first elements, in order.
+            while let Some(quantiles) = quantiles
+                && quantiles.bins().is_none()
+                && let Some(part) = elements.parts(bytes).next()
+            {
+                let mut found = Part::default();
+                found.read(*elements, part, &mut |finite| match finite {
+                    Chunk::F32(finite) => quantiles.add(finite),
+                    Chunk::F64(finite) => quantiles.add(finite),
+                    Chunk::Range(..) => {}
+                });
+                found.add_to(moments, exact_range);
+                bytes = &bytes[part.len()..];
+            }
+            let bins = quantiles.as_ref().and_then(Quantiles::bins);
+            let parts: Vec<&[u8]> = elements.parts(bytes).collect();
+            let read = |part: usize, found: &mut Part| {
+                let mut binned = std::mem::take(&mut found.bins);
+                binned.clear();
+                found.read(*elements, parts[part], &mut |finite| match (finite, bins) {
+                    (Chunk::F32(finite), Some(bins)) => binned.extend(finite.iter().map(|&element| bins.of(element))),
+                    (Chunk::F64(finite), Some(bins)) => binned.extend(finite.iter().map(|&element| bins.of(element))),
+                    _ => {}
+                });
+                found.bins = binned;
+            };
+            let Ok(()) = in_order(&mut Vec::new(), parts.len(), bytes.len(), &read, &mut |found| {
+                found.add_to(moments, exact_range);
+                if let Some(quantiles) = quantiles {
+                    quantiles.add_by_bin(&found.bins);
+                }
+                Ok::<(), Infallible>(())
+            });
         });
     }
 
@@ -207,8 +242,38 @@ impl Stats {
     #[must_use]
     pub fn histogram(&self, bins: usize) -> Option<Histogram> {
         let Moments { finite, min, max, .. } = self.moments;
-        let elements = Elements::new(self.dtype, self.skip).filter(|_| finite > 0)?;
-        Some(Histogram::new(elements, min, max, bins))
+        let elements = Elements::new(self.dtype).filter(|_| finite > 0)?;
+        Some(Histogram::new(elements, self.skip, min, max, bins))
+    }
+}
+
+/// Statistics of a part of a piece, which a thread computes.
+#[derive(Default)]
+struct Part {
+    /// Those of each chunk. Merged in order, they give the same numbers with any number of threads.
+    moments: Vec<Moments>,
+    exact_range: Option<(i128, i128)>,
+    /// The bins of the finite elements, if they are counted for quantiles.
+    bins: Vec<u32>,
+}
+
+impl Part {
+    /// Reads a part, and calls `take` with the finite elements.
+    fn read(&mut self, elements: Elements, part: &[u8], take: &mut dyn FnMut(Chunk<'_>)) {
+        self.moments.clear();
+        self.exact_range = None;
+        elements.read(part, |chunk| match chunk {
+            Chunk::F32(chunk) => self.moments.push(Moments::of(chunk, |finite| take(Chunk::F32(finite)))),
+            Chunk::F64(chunk) => self.moments.push(Moments::of(chunk, |finite| take(Chunk::F64(finite)))),
+            Chunk::Range(smallest, largest) => {
+                self.exact_range = join(self.exact_range, Some((smallest, largest)));
+            }
+        });
+    }
+
+    fn add_to(&self, moments: &mut Moments, exact_range: &mut Option<(i128, i128)>) {
+        self.moments.iter().for_each(|chunk| moments.merge(chunk));
+        *exact_range = join(*exact_range, self.exact_range);
     }
 }
 

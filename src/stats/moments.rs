@@ -1,4 +1,4 @@
-use super::quantiles::{Quantiles, Real};
+use super::quantiles::Real;
 use crate::cast::CHUNK;
 
 /// Counts, range, mean and variance. Those of each chunk are merged, which is numerically stable and passes over memory
@@ -35,31 +35,26 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Adds up to a chunk of elements, and the finite ones to `quantiles` too.
-    pub(super) fn add<F: Real>(&mut self, elements: &[F], quantiles: &mut Option<Quantiles>) {
+    /// Returns those of up to a chunk of elements, and calls `take` with the finite ones.
+    pub(super) fn of<F: Real>(elements: &[F], take: impl FnOnce(&[F])) -> Self {
         let is_finite = |element: &F| element.abs() < F::infinity();
         let finite_count: u32 = elements.iter().map(|element| u32::from(is_finite(element))).sum();
-        let mut room = [F::zero(); CHUNK];
-        let finite = if finite_count as usize == elements.len() {
-            elements
-        } else {
-            self.add_not_finite(elements);
-            room.iter_mut()
-                .zip(elements.iter().filter(|element| is_finite(element)))
-                .for_each(|(to, from)| *to = *from);
-            &room[..finite_count as usize]
-        };
-        self.merge(&Self::of_finite(finite));
-        if let Some(quantiles) = quantiles {
-            quantiles.add(finite);
+        if finite_count as usize == elements.len() {
+            take(elements);
+            return Self::of_finite(elements);
         }
-    }
-
-    fn add_not_finite<F: Real>(&mut self, elements: &[F]) {
+        let mut room = [F::zero(); CHUNK];
+        let finite = elements.iter().filter(|element| is_finite(element));
+        room.iter_mut().zip(finite).for_each(|(to, from)| *to = *from);
+        let finite = &room[..finite_count as usize];
+        take(finite);
         let count = |is: fn(&F) -> bool| elements.iter().map(|element| u64::from(is(element))).sum::<u64>();
-        self.nans += count(|element| element.is_nan());
-        self.positive_infinities += count(|element| *element == F::infinity());
-        self.negative_infinities += count(|element| *element == F::neg_infinity());
+        Self {
+            nans: count(|element| element.is_nan()),
+            positive_infinities: count(|element| *element == F::infinity()),
+            negative_infinities: count(|element| *element == F::neg_infinity()),
+            ..Self::of_finite(finite)
+        }
     }
 
     fn of_finite<F: Real>(elements: &[F]) -> Self {

@@ -14,12 +14,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Tensors. No I/O, no serde, no formats.
     ("sorted", &[]),
     ("threads", &[]),
+    ("pipeline", &["threads"]),
     ("tensor", &["threads"]),
-    ("cast", &["tensor", "error"]),
+    ("cast", &["tensor", "error", "pipeline"]),
     ("error", &["tensor"]),
     ("limits", &[]),
-    ("digest", &["tensor"]),
-    ("stats", &["tensor", "cast"]),
+    ("digest", &["tensor", "pipeline"]),
+    ("stats", &["tensor", "cast", "pipeline"]),
     // Bytes in files, and values as named tensors. Neither knows formats or serde.
     ("storage", &["tensor", "error", "threads"]),
     ("model", &["tensor", "cast", "error", "sorted"]),
@@ -39,8 +40,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "lib",
         &[
-            "array", "cast", "digest", "error", "file", "find", "format", "limits", "model", "private", "record",
-            "serde", "stats", "storage", "tensor", "threads", "view",
+            "array", "cast", "digest", "error", "file", "find", "format", "limits", "model", "pipeline", "private",
+            "record", "serde", "stats", "storage", "tensor", "threads", "view",
         ],
     ),
 ];

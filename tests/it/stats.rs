@@ -37,6 +37,40 @@ fn nan_and_infinities_are_counted_separately() {
 }
 
 #[test]
+fn statistics_are_the_same_with_any_number_of_threads() {
+    let mut numbers: Vec<f32> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 8) as f32).collect();
+    (numbers[5], numbers[2_500_000]) = (f32::NAN, f32::INFINITY);
+    // Whole chunks of elements, so that no other sums are rounded.
+    let sum = |piece: usize| {
+        let mut stats = Stats::of(Dtype::F32).unwrap();
+        f32::as_le_bytes(&numbers).chunks(4 * piece).for_each(|piece| stats.update(piece));
+        let mut histogram = stats.histogram(7).unwrap();
+        histogram.update(&f32::as_le_bytes(&numbers));
+        let bits = [stats.mean(), stats.std()].map(|number| number.unwrap().to_bits());
+        let quantiles = stats.quantiles(&[1.0, 0.0, 0.5, 0.99]).unwrap().into_iter().map(f64::to_bits);
+        (counts(&stats), range(&stats), bits, quantiles.collect::<Vec<_>>(), histogram.counts().to_vec())
+    };
+    let most = tensorfile::max_threads();
+    let expected = sum(1024);
+    for threads in [1, 2, 5] {
+        tensorfile::set_max_threads(threads);
+        for piece in [1 << 20, numbers.len()] {
+            assert_eq!(sum(piece), expected, "{threads} threads, pieces of {piece}");
+        }
+    }
+    tensorfile::set_max_threads(most);
+}
+
+#[test]
+fn quantiles_may_be_asked_for_in_any_order() {
+    let many: Vec<i32> = (0..2_000_000).collect();
+    let quantiles = of(&many).quantiles(&[0.75, 0.25, 1.0]).unwrap();
+    for (quantile, expected) in quantiles.into_iter().zip([1.5e6, 0.5e6, 2e6]) {
+        assert!((quantile / expected - 1.0).abs() < 0.002, "{quantile}, expected {expected}");
+    }
+}
+
+#[test]
 fn without_elements_there_are_no_statistics() {
     for stats in [of::<f32>(&[]), of(&[f16::NAN, f16::INFINITY]), of::<u64>(&[])] {
         assert_eq!(range(&stats), "none to none");
