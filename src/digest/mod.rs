@@ -42,6 +42,7 @@
 
 mod collection;
 mod tensor;
+mod tree;
 
 use std::fmt;
 use std::str::FromStr;

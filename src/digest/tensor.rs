@@ -1,12 +1,12 @@
 use std::io;
 
-use blake3::Hasher;
-
+use super::tree::TreeHasher;
 use super::{Digest, MAGIC};
 use crate::tensor::{DimOrder, InvalidTensor, Layout, TensorInfo, TensorView, coo_parts, grow, write_row_major};
 
 impl Digest {
-    /// Computes the digest of a tensor in memory.
+    /// Computes the digest of a tensor in memory: of large ones with several threads, see
+    /// [`set_max_threads`](crate::set_max_threads).
     #[must_use]
     pub fn of(tensor: &TensorView<'_>) -> Self {
         let info = tensor.info();
@@ -18,7 +18,7 @@ impl Digest {
             Layout::DimOrder(order) => in_row_major(&mut hasher, tensor, order),
             Layout::Coo { .. } => in_order_of_coordinates(&mut hasher, tensor),
         }
-        hasher.finalize().into()
+        hasher.finish()
     }
 }
 
@@ -26,6 +26,8 @@ impl Digest {
 ///
 /// Row-major tensors and blobs are hashed as they arrive. Tensors in a dim order or in COO layout are buffered: they are
 /// hashed in another order.
+///
+/// Large pieces are hashed with several threads; see [`set_max_threads`](crate::set_max_threads).
 ///
 /// The payload can be passed to [`update`](Self::update), or written: [`TensorDigester`] is an [`io::Write`].
 ///
@@ -49,7 +51,7 @@ pub struct TensorDigester {
 
 #[derive(Debug, Clone)]
 enum State {
-    Hashing(Box<Hasher>),
+    Hashing(Box<TreeHasher>),
     Buffering(Vec<u8>),
 }
 
@@ -90,7 +92,7 @@ impl TensorDigester {
     pub fn finish(self) -> Result<Digest, InvalidTensor> {
         self.info.check_payload(self.found)?;
         match self.state {
-            State::Hashing(hasher) => Ok(hasher.finalize().into()),
+            State::Hashing(hasher) => Ok(hasher.finish()),
             State::Buffering(bytes) => Ok(Digest::of(&TensorView::new(self.info, &bytes)?)),
         }
     }
@@ -121,8 +123,8 @@ impl io::Write for TensorDigester {
 }
 
 /// Hashes everything before the elements.
-fn head(info: &TensorInfo) -> Hasher {
-    let mut hasher = Hasher::new();
+fn head(info: &TensorInfo) -> TreeHasher {
+    let mut hasher = TreeHasher::new();
     hasher.update(MAGIC);
     let kind: &[u8] = match info.layout {
         Layout::RowMajor | Layout::DimOrder(_) => b"dense\0",
@@ -140,12 +142,12 @@ fn head(info: &TensorInfo) -> Hasher {
     hasher
 }
 
-fn in_row_major(hasher: &mut Hasher, tensor: &TensorView<'_>, order: &DimOrder) {
+fn in_row_major(hasher: &mut TreeHasher, tensor: &TensorView<'_>, order: &DimOrder) {
     write_row_major(tensor.as_bytes(), tensor.dtype().block_bytes(), tensor.shape(), order, hasher)
         .expect("hashing does not fail");
 }
 
-fn in_order_of_coordinates(hasher: &mut Hasher, tensor: &TensorView<'_>) {
+fn in_order_of_coordinates(hasher: &mut TreeHasher, tensor: &TensorView<'_>) {
     let (indices, values) = coo_parts(tensor.info(), tensor.as_bytes());
     let rank = tensor.shape().rank();
     let row = |entry: usize| &indices[entry * rank * 8..][..rank * 8];
