@@ -37,6 +37,11 @@ impl WholeElements {
         Self { element, skip, held: SmallVec::new() }
     }
 
+    /// Returns `true` if the next byte is the first of an element.
+    pub(crate) fn is_between_elements(&self) -> bool {
+        self.skip == 0 && self.held.is_empty()
+    }
+
     /// Adds the next piece, and calls `take` with the elements that are complete.
     pub(crate) fn add(&mut self, piece: &[u8], mut take: impl FnMut(&[u8])) {
         let (skipped, mut piece) = piece.split_at(piece.len().min(self.skip));

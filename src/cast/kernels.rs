@@ -14,7 +14,7 @@ use num_traits::Float;
 use super::nearest::nearest;
 use super::number::{Number, Numeric, if_number, round_to_f32, round_to_odd_f32};
 use super::small_float::SmallFloat;
-use super::{CHUNK, CastLoss, CastReport, in_chunks};
+use super::{CHUNK, in_chunks};
 use crate::tensor::{Dtype, Element, for_each_dtype};
 
 const TWO_TO_32: f64 = 4_294_967_296.0;
@@ -119,28 +119,27 @@ impl Kernel {
         }
     }
 
-    /// Casts as [`cast`](Self::cast), and reports the changes.
-    pub(super) fn cast_and_report(&self, elements: &[u8], out: &mut Vec<u8>) -> CastReport {
-        let changes = self.cast(elements, out);
-        let loss = if changes.losses() > 0 { self.first(elements, |changes| changes.losses() > 0) } else { None };
-        CastReport {
-            elements: (elements.len() / self.from.block_bytes()) as u64,
-            rounded: changes.changed - changes.overflowed - changes.underflowed,
-            overflowed: changes.overflowed,
-            underflowed: changes.underflowed,
-            nan_to_zero: changes.nan_to_zero,
-            first_loss: loss.map(|(at, from, to)| CastLoss::new(at as u64, from, to)),
-        }
+    /// Returns the number of elements in `elements`.
+    pub(super) fn count(&self, elements: &[u8]) -> usize {
+        elements.len() / self.from.block_bytes()
     }
 
-    /// Finds the first element whose change `is_wanted`: its index, its number, and the number that it became.
+    /// Finds the first element whose change `is_wanted`: its index, its number, and the number that it became. Changes of
+    /// several elements must be wanted if and only if that of one of them is.
     pub(super) fn first(
         &self,
         elements: &[u8],
         is_wanted: impl Fn(Changes) -> bool,
     ) -> Option<(usize, Number, Number)> {
-        let mut casts = self.one_by_one(elements).enumerate();
-        casts.find_map(|(at, (from, to, changes))| is_wanted(changes).then_some((at, from, to)))
+        let mut out = Vec::new();
+        let has_wanted = |chunk: &[u8]| {
+            out.clear();
+            is_wanted(self.cast(chunk, &mut out))
+        };
+        let chunk_bytes = CHUNK * self.from.block_bytes();
+        let before = elements.chunks(chunk_bytes).position(has_wanted)? * CHUNK;
+        let mut casts = self.one_by_one(&elements[before * self.from.block_bytes()..]).enumerate();
+        casts.find_map(|(at, (from, to, changes))| is_wanted(changes).then_some((before + at, from, to)))
     }
 
     /// Casts each number by itself.

@@ -89,7 +89,10 @@ impl Caster {
     pub fn cast(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let Self { from, to, kernel, elements, report } = self;
         out.reserve(piece.len() / from.block_bytes() * to.block_bytes());
-        elements.add(piece, |elements| report.append(kernel.cast_and_report(elements, out)));
+        elements.add(piece, |elements| {
+            let changes = kernel.cast(elements, out);
+            report.add(kernel, elements, changes);
+        });
     }
 
     /// Returns a writer that casts the bytes written to it, and writes the results to `out`.

@@ -1,6 +1,7 @@
 use std::fmt;
 
 use super::Number;
+use super::kernels::{Changes, Kernel};
 
 /// Counts of the elements that a [`Caster`](super::Caster) changed.
 ///
@@ -36,17 +37,17 @@ impl CastReport {
         self.overflowed + self.underflowed + self.nan_to_zero
     }
 
-    /// Adds the report of the elements that follow.
-    pub(super) fn append(&mut self, next: Self) {
-        if self.first_loss.is_none() {
-            let after = self.elements;
-            self.first_loss = next.first_loss.map(|loss| CastLoss { element: after + loss.element, ..loss });
+    /// Adds the changes that a kernel made to the elements that follow.
+    pub(super) fn add(&mut self, kernel: &Kernel, elements: &[u8], changes: Changes) {
+        if changes.losses() > 0 && self.first_loss.is_none() {
+            let loss = kernel.first(elements, |changes| changes.losses() > 0);
+            self.first_loss = loss.map(|(at, from, to)| CastLoss::new(self.elements + at as u64, from, to));
         }
-        self.elements += next.elements;
-        self.rounded += next.rounded;
-        self.overflowed += next.overflowed;
-        self.underflowed += next.underflowed;
-        self.nan_to_zero += next.nan_to_zero;
+        self.elements += kernel.count(elements) as u64;
+        self.rounded += changes.changed - changes.overflowed - changes.underflowed;
+        self.overflowed += changes.overflowed;
+        self.underflowed += changes.underflowed;
+        self.nan_to_zero += changes.nan_to_zero;
     }
 }
 

@@ -80,7 +80,7 @@ struct Tracked<'a> {
 impl Write for Tracked<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         /// The number of bytes between two looks at the clock.
-        const PIECE: usize = 1 << 20;
+        const PIECE: usize = 8 << 20;
         let written = self.out.write(&bytes[..bytes.len().min(PIECE)]).inspect_err(|_| self.failed = true)?;
         (self.advance)(written);
         Ok(written)
