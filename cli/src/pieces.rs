@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
-/// The longest piece in bytes: small enough for progress to be seen.
-const LONGEST: usize = 1 << 20;
+/// The longest piece in bytes: small enough for progress to be seen, and large enough for several threads.
+const LONGEST: usize = 32 << 20;
 
 /// A writer that passes each write to a closure.
 pub struct Pieces<F>(pub F);

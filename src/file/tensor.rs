@@ -167,6 +167,38 @@ impl<'f> FileTensor<'f> {
         loaded.map_err(|error| error.in_tensor(self.file.index.label(self.at)))
     }
 
+    /// Fills `bytes` with the payload from `offset` on, in the tensor's layout.
+    ///
+    /// Several threads can read parts of one tensor.
+    ///
+    /// ```
+    /// use tensorfile::{Tensor, ten};
+    ///
+    /// let map = tensorfile::TensorMap::from_iter([("x", Tensor::from_slice(&[1_u8, 2, 3, 4], [2, 2])?)]);
+    /// let file = tensorfile::OpenOptions::new().from_vec(ten::to_vec(&map)?)?;
+    /// let mut bytes = [0; 2];
+    /// file.get("x")?.read_at(1, &mut bytes)?;
+    /// assert_eq!(bytes, [2, 3]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), [`ErrorKind::Truncated`] if the payload has fewer bytes from there on, and
+    /// [`ErrorKind::Unsupported`] if it has to be decoded or has a checksum, which is of all of it.
+    pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        if self.entry().has_codec() || self.entry().has_checksum() {
+            let what = "read a part of a payload that is packed or has a checksum".to_owned();
+            return Err(self.blame(ErrorKind::Unsupported { what, instead: "read the tensor".to_owned() }));
+        }
+        let (start, left) = (self.span().start, self.payload_bytes().saturating_sub(offset));
+        let needed = bytes.len() as u64;
+        if needed > left {
+            return Err(self.blame(Error::new(ErrorKind::Truncated { needed, left }).at(start.saturating_add(offset))));
+        }
+        self.file.storage.read_at(start + offset, bytes).map_err(|error| self.blame(error))
+    }
+
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
     ///
     /// Only the bytes of the part are read. A tensor that has to be decoded, because it is compressed or big-endian, is
@@ -274,7 +306,7 @@ impl TensorData for FileTensor<'_> {
         check_coo(self.info(), bytes).is_ok().then_some(bytes)
     }
 
-    /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 1 MiB if not.
+    /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 8 MiB if not.
     /// Sparse tensors are read whole, because their coordinates are checked.
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         if let Layout::Coo { .. } = self.layout() {

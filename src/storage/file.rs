@@ -1,5 +1,6 @@
 use std::fs::File;
 use std::io;
+use std::sync::Mutex;
 
 #[cfg(feature = "mmap")]
 use super::mapping::Mapping;
@@ -65,14 +66,17 @@ impl Joined {
 pub struct Positioned {
     file: File,
     len: u64,
+    /// Memory for the chunks of payloads that are written, which takes long to allocate for each of them.
+    chunk: Mutex<Vec<u8>>,
 }
 
 /// The fewest bytes that are copied with a call of the system instead of from a mapping, whose pages take longer to find.
 #[cfg(feature = "mmap")]
 const WORTH_A_CALL: usize = 64 << 10;
 
-/// The size of the chunks that a payload is written in.
-const CHUNK: usize = 1 << 20;
+/// The size of the chunks that a payload is written in: enough for several threads to read one, and few enough to stay in
+/// the processor's caches.
+const CHUNK: usize = 8 << 20;
 
 impl FileStorage {
     /// Maps a file of `len` bytes. If that fails, the file is read at positions.
@@ -83,7 +87,7 @@ impl FileStorage {
 
     /// Reads a file of `len` bytes at positions.
     pub(crate) fn positioned(file: File, len: u64) -> Self {
-        Self::Positioned(Positioned { file, len })
+        Self::Positioned(Positioned { file, len, chunk: Mutex::default() })
     }
 
     /// The length in bytes.
@@ -147,7 +151,7 @@ impl FileStorage {
     /// Returns the file that is read at positions for bytes at `offset`, its length, and the offset within it.
     fn positions(&self, offset: u64) -> Option<(&File, u64, u64)> {
         match self.file(offset) {
-            (Self::Positioned(Positioned { file, len }), start) => Some((file, *len, start)),
+            (Self::Positioned(Positioned { file, len, .. }), start) => Some((file, *len, start)),
             #[cfg(feature = "mmap")]
             (Self::Mapped(mapping), start) => Some((mapping.file(), mapping.len() as u64, start)),
             _ => None,
@@ -220,14 +224,29 @@ impl FileStorage {
         if let Some(bytes) = self.borrow(offset, len) {
             return out.write_all(bytes?);
         }
-        let mut chunk = vec![0; usize::try_from(len).unwrap_or(CHUNK).min(CHUNK)];
+        let spare = match self.file(offset) {
+            (Self::Positioned(positioned), _) => Some(&positioned.chunk),
+            _ => None,
+        };
+        // A chunk that another thread has is not waited for.
+        let mut chunk = spare.and_then(|spare| Some(std::mem::take(&mut *spare.try_lock().ok()?))).unwrap_or_default();
+        chunk.resize(usize::try_from(len).unwrap_or(CHUNK).min(CHUNK).max(chunk.len()), 0);
+        let written = self.write_in_chunks(offset, len, &mut chunk, out);
+        if let Some(Ok(mut spare)) = spare.map(Mutex::try_lock) {
+            *spare = chunk;
+        }
+        written
+    }
+
+    fn write_in_chunks(&self, offset: u64, len: u64, chunk: &mut [u8], out: &mut dyn io::Write) -> io::Result<()> {
         let mut done = 0;
         while done < len {
-            let now = usize::try_from(len - done).unwrap_or(CHUNK).min(CHUNK);
-            let read = self.read_some(offset + done, &mut chunk[..now])?;
-            if read < now {
-                return Err(truncated(offset, len, done + read as u64).into());
-            }
+            let now = usize::try_from(len - done).unwrap_or(CHUNK).min(chunk.len());
+            let read = self.read_at(offset + done, &mut chunk[..now]);
+            read.map_err(|error| match error.kind() {
+                ErrorKind::Truncated { left, .. } => truncated(offset, len, done + left),
+                _ => error,
+            })?;
             out.write_all(&chunk[..now])?;
             done += now as u64;
         }

@@ -63,6 +63,32 @@ fn opens_lists_and_reads_every_format() {
 }
 
 #[test]
+fn reads_parts_of_payloads() {
+    for_every_format(|format, path| {
+        for options in backends() {
+            let file = options.open(path).unwrap();
+            let (tensor, whole) = (file.get("weight").unwrap(), map()["weight"].as_bytes().to_vec());
+            let mut part = [0; 10];
+            if format.name == "npz" {
+                let error = tensor.read_at(0, &mut part).unwrap_err();
+                assert!(error.to_string().contains("read a part of a payload that is packed"), "{error}");
+                continue;
+            }
+            for start in [0, 7, whole.len() - 10] {
+                tensor.read_at(start as u64, &mut part).unwrap();
+                assert_eq!(part, whole[start..start + 10], "{}", format.name);
+            }
+            tensor.read_at(whole.len() as u64, &mut []).unwrap();
+            for start in [whole.len() as u64 - 9, u64::MAX] {
+                let error = tensor.read_at(start, &mut part).unwrap_err();
+                assert!(matches!(error.kind(), ErrorKind::Truncated { needed: 10, .. }), "{error}");
+                assert_eq!(error.tensor(), Some("weight"));
+            }
+        }
+    });
+}
+
+#[test]
 fn slices_as_ndarray_does() {
     for_every_format(|format, path| {
         for options in backends() {
