@@ -22,6 +22,7 @@ mod show;
 #[cfg(unix)]
 mod signals;
 mod stats;
+mod threads;
 mod tour;
 mod verify;
 

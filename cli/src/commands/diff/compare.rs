@@ -1,12 +1,16 @@
 //! Compares the elements of two tensors: how many differ, where, and by how much.
 
-use std::cmp::Ordering;
+use std::cmp;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 
 use serde::Serialize;
 use tensorfile::view::Scalar;
-use tensorfile::{Dtype, Number, Tensor};
+use tensorfile::{Dtype, Number, Tensor, max_threads};
 
 use crate::commands::show::Sparse;
+use crate::exit::Outcome;
 use crate::output::numbers::count;
 
 /// The arguments that allow small differences.
@@ -57,8 +61,14 @@ struct Extreme {
     place: Place,
 }
 
+/// The number of elements that are compared at once, for every dtype.
+pub const PIECE: usize = 1 << 17;
+
+/// Fills memory with the bytes of both tensors, each from an offset on.
+pub type ReadBoth<'r> = &'r (dyn Fn(u64, &mut [u8], u64, &mut [u8]) -> Outcome<()> + Sync);
+
 /// Compares dense tensors that are read in pieces.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Comparison<'a> {
     dtypes: [Dtype; 2],
     shape: &'a [usize],
@@ -70,6 +80,63 @@ impl<'a> Comparison<'a> {
     /// Starts to compare tensors of one shape whose dtypes [are comparable](are_comparable).
     pub fn new(dtypes: [Dtype; 2], shape: &'a [usize], tolerance: Tolerance) -> Self {
         Self { dtypes, shape, tolerance, diff: ValueDiff::default() }
+    }
+
+    /// Compares all elements, with several threads; see [`tensorfile::max_threads`].
+    ///
+    /// With `until_first`, nothing is read after the first difference. `advance` is called with numbers of bytes.
+    pub fn of_all(
+        mut self,
+        elements: usize,
+        read: ReadBoth<'_>,
+        until_first: bool,
+        advance: &mut dyn FnMut(usize),
+    ) -> Outcome<ValueDiff> {
+        // The bytes of a number of elements, of which only the last piece may have fewer than fill a block.
+        let bytes = |elements| self.dtypes.map(|dtype| dtype.bytes_for(elements).unwrap_or_default());
+        let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let compare = |advance: &mut dyn FnMut(usize)| {
+            let [mut a, mut b] = bytes(PIECE.min(elements)).map(|bytes| vec![0; bytes]);
+            let mut diffs = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let start = next.fetch_add(PIECE, Ordering::Relaxed);
+                let Some(left) = elements.checked_sub(start).filter(|left| *left > 0) else { break };
+                let ([start_a, start_b], [len_a, len_b]) = (bytes(start), bytes(left.min(PIECE)));
+                let (a, b) = (&mut a[..len_a], &mut b[..len_b]);
+                let diff = read(start_a as u64, a, start_b as u64, b).map(|()| {
+                    let mut piece = Self { diff: ValueDiff::default(), ..self };
+                    piece.diff.of = (start_a / self.dtypes[0].block_bytes()) as u64;
+                    piece.update(a, b);
+                    piece.finish()
+                });
+                let differs = diff.as_ref().map_or(true, |diff| diff.differing > 0);
+                if differs {
+                    stop.fetch_or(until_first || diff.is_err(), Ordering::Relaxed);
+                    diffs.push((start, diff));
+                }
+                done.fetch_add(len_a + len_b, Ordering::Relaxed);
+                advance(done.swap(0, Ordering::Relaxed));
+            }
+            diffs
+        };
+        let threads = max_threads().min(elements.div_ceil(PIECE));
+        let mut diffs = std::thread::scope(|scope| {
+            let help = || compare(&mut |bytes| _ = done.fetch_add(bytes, Ordering::Relaxed));
+            // If there is no other thread to be had, this one does it all.
+            let start = |_| std::thread::Builder::new().spawn_scoped(scope, help).ok();
+            let others: Vec<_> = (1..threads).filter_map(start).collect();
+            let mut diffs = compare(advance);
+            let join = |other: ScopedJoinHandle<'_, _>| other.join().unwrap_or_else(|panic| resume_unwind(panic));
+            diffs.extend(others.into_iter().flat_map(join));
+            diffs
+        });
+        advance(done.load(Ordering::Relaxed));
+        diffs.sort_unstable_by_key(|(start, _)| *start);
+        for (_, diff) in diffs {
+            self.diff.append(diff?);
+        }
+        self.diff.of = (bytes(elements)[0] / self.dtypes[0].block_bytes()) as u64;
+        Ok(self.diff)
     }
 
     /// Compares the next elements, the same number of both tensors.
@@ -118,8 +185,8 @@ pub fn compare_sparse(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> ValueDiff
         let order = match (a.peek(), b.peek()) {
             (None, None) => return diff,
             (Some((in_a, _)), Some((in_b, _))) => in_a.cmp(in_b),
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) => cmp::Ordering::Less,
+            (None, Some(_)) => cmp::Ordering::Greater,
         };
         diff.of += 1;
         let (a, b) = (a.next_if(|_| order.is_le()), b.next_if(|_| order.is_ge()));
@@ -219,6 +286,18 @@ impl ValueDiff {
         }
     }
 
+    /// Adds the differences between later elements of the same tensors.
+    fn append(&mut self, later: Self) {
+        self.differing += later.differing;
+        self.not_finite += later.not_finite;
+        self.first = self.first.take().or(later.first);
+        for (extreme, later) in [(&mut self.max_abs, later.max_abs), (&mut self.max_rel, later.max_rel)] {
+            if let Some(Extreme { difference, place }) = later {
+                raise(extreme, difference, || place.clone());
+            }
+        }
+    }
+
     /// Describes the differences in a line of text.
     pub fn summary(&self) -> String {
         let Self { differing, of, not_finite, .. } = *self;
@@ -270,6 +349,8 @@ fn short(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use tensorfile::{CooTensor, Element, TensorView};
+
+    use crate::exit::Failure;
 
     use super::*;
 
@@ -323,6 +404,37 @@ mod tests {
         comparison.update(&[4, 0, 6], &[4, 1, 6]);
         let found = comparison.finish();
         assert_eq!(found.summary(), "2 of 6 differ; max abs 10 at [0, 2]: 3 -> 13; max rel 1 at [1, 1]: 0 -> 1");
+    }
+
+    #[test]
+    fn threads_find_what_pieces_find() {
+        let a: Vec<f32> = (0..5 * PIECE + 7).map(|at| (at % 1000) as f32).collect();
+        let mut b = a.clone();
+        for (at, by) in
+            [(PIECE - 1, 2.0), (PIECE, f32::NAN), (3 * PIECE, 5.0), (4 * PIECE + 1, 5.0), (a.len() - 1, 1.0)]
+        {
+            b[at] += by;
+        }
+        let (a, b) = (TensorView::from_slice(&a, [a.len()]).unwrap(), TensorView::from_slice(&b, [b.len()]).unwrap());
+        let comparison = || Comparison::new([Dtype::F32; 2], a.shape(), EXACT);
+        let mut pieces = comparison();
+        for (a, b) in a.as_bytes().chunks(4 * PIECE).zip(b.as_bytes().chunks(4 * PIECE)) {
+            pieces.update(a, b);
+        }
+        let read = |start_a: u64, to_a: &mut [u8], start_b: u64, to_b: &mut [u8]| {
+            for (from, start, to) in [(&a, start_a, to_a), (&b, start_b, to_b)] {
+                let start = usize::try_from(start).unwrap();
+                to.copy_from_slice(&from.as_bytes()[start..start + to.len()]);
+            }
+            Ok(())
+        };
+        let (elements, mut done) = (a.shape().elements().unwrap(), 0);
+        let all = comparison().of_all(elements, &read, false, &mut |bytes| done += bytes).unwrap();
+        assert_eq!((all, done), (pieces.finish(), 2 * a.as_bytes().len()));
+        let first = comparison().of_all(elements, &read, true, &mut |_| ()).unwrap();
+        assert!((1..5).contains(&first.differing));
+        let fail = |_: u64, _: &mut [u8], _: u64, _: &mut [u8]| Err(Failure::usage("gone"));
+        assert!(comparison().of_all(elements, &fail, false, &mut |_| ()).is_err());
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::tensors::TensorRow;
 use crate::output::{Progress, Stdout, note};
 
-use compare::{Comparison, Tolerance, ValueDiff, are_comparable, compare_sparse};
-use read::{PIECE, Pieces, read_ahead};
+use compare::{Comparison, PIECE, Tolerance, ValueDiff, are_comparable, compare_sparse};
+use read::{Pieces, read_ahead};
 use report::{Aspect, MetadataDiff, Report, TensorDiff};
 
 /// Compare the names, dtypes, shapes and values of two files in any formats.
@@ -139,7 +139,7 @@ impl Diff {
         pairs: &'scope Pairs<'f>,
     ) -> Outcome<Vec<TensorDiff<'f>>> {
         let [path_a, path_b] = [&self.a, &self.b].map(|path| display_name(path));
-        let dense = || pairs.iter().filter(|pair| self.method(pair) == Method::Dense).filter_map(|pair| pair.both());
+        let dense = || pairs.iter().filter(|pair| self.method(pair) == Method::InPieces).filter_map(|pair| pair.both());
         let compared = pairs.iter().filter(|pair| self.method(pair) != Method::None);
         let mut reading = Reading {
             a: read_ahead(scope, path_a, dense().map(|(a, _)| a)),
@@ -149,7 +149,8 @@ impl Diff {
         let mut diffs = Vec::new();
         for pair in pairs.iter() {
             let values = match (pair.both(), self.method(&pair)) {
-                (Some((a, b)), Method::Dense) => Some(self.compare_dense(a, b, &mut reading)?),
+                (Some((a, b)), Method::AtPositions) => Some(self.compare_at_positions(a, b, &mut reading.progress)?),
+                (Some((a, b)), Method::InPieces) => Some(self.compare_in_pieces(a, b, &mut reading)?),
                 (Some((a, b)), Method::Sparse) => {
                     reading.progress.advance(usize::try_from(pair.bytes()).unwrap_or(usize::MAX));
                     Some(compare_sparse(&a.read().at(path_a)?, &b.read().at(path_b)?, self.tolerance))
@@ -173,12 +174,31 @@ impl Diff {
         let Some((a, b)) = pair.both().filter(|pair| reads_values && is_comparable(pair)) else { return Method::None };
         match (Kind::of(a.info()), Kind::of(b.info())) {
             (Kind::Sparse, Kind::Sparse) => Method::Sparse,
-            (a, b) if a == b => Method::Dense,
+            (in_a, in_b) if in_a == in_b => match is_read_at_positions(a) && is_read_at_positions(b) {
+                true => Method::AtPositions,
+                false => Method::InPieces,
+            },
             _ => Method::None,
         }
     }
 
-    fn compare_dense(&self, a: FileTensor<'_>, b: FileTensor<'_>, reading: &mut Reading) -> Outcome<ValueDiff> {
+    fn compare_at_positions(
+        &self,
+        a: FileTensor<'_>,
+        b: FileTensor<'_>,
+        progress: &mut Progress,
+    ) -> Outcome<ValueDiff> {
+        let [path_a, path_b] = [&self.a, &self.b].map(|path| display_name(path));
+        let read = |start_a: u64, to_a: &mut [u8], start_b: u64, to_b: &mut [u8]| {
+            a.read_at(start_a, to_a).at(path_a)?;
+            b.read_at(start_b, to_b).at(path_b)
+        };
+        let elements = a.shape().elements().unwrap_or_default();
+        let comparison = Comparison::new([a.dtype(), b.dtype()], a.shape(), self.tolerance);
+        comparison.of_all(elements, &read, self.quiet, &mut |bytes| progress.advance(bytes))
+    }
+
+    fn compare_in_pieces(&self, a: FileTensor<'_>, b: FileTensor<'_>, reading: &mut Reading) -> Outcome<ValueDiff> {
         let mut comparison = Comparison::new([a.dtype(), b.dtype()], a.shape(), self.tolerance);
         let mut left = a.shape().elements().unwrap_or_default();
         while left > 0 {
@@ -319,12 +339,24 @@ impl<'f> Pair<'f> {
     }
 }
 
-/// A way to compare the values of a pair: element by element, by coordinates, or not at all.
+/// A way to compare the values of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
-    Dense,
+    /// Element by element, which several threads read and compare.
+    AtPositions,
+    /// Element by element, read ahead.
+    InPieces,
+    /// By coordinates.
     Sparse,
     None,
+}
+
+/// Returns whether parts of a payload can be read, and are worth it.
+fn is_read_at_positions(tensor: FileTensor<'_>) -> bool {
+    /// The fewest bytes that are worth several threads.
+    const LARGE: u64 = 2 << 20;
+    let is_in_order = !matches!(tensor.layout(), Layout::DimOrder(_));
+    is_in_order && tensor.payload_bytes() >= LARGE && tensor.read_at(0, &mut []).is_ok()
 }
 
 /// The kind of a tensor. Tensors of different kinds are not compared.

@@ -9,9 +9,6 @@ use tensorfile::{Error, ErrorKind, FileTensor};
 use crate::exit::{At, Outcome};
 use crate::pieces::Pieces as Writer;
 
-/// The number of elements that are compared at once, for every dtype.
-pub const PIECE: usize = 1 << 17;
-
 /// The length of a chunk in bytes. It may hold many small tensors.
 const CHUNK: usize = 1 << 20;
 

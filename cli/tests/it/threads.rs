@@ -1,0 +1,62 @@
+//! The program gives the same results with any number of threads.
+
+use tensorfile::{Tensor, TensorMap};
+
+use super::{Session, weights};
+
+/// Tensors that are large enough for several threads: with NaN, and with some far from zero.
+fn large() -> TensorMap {
+    let mut large = TensorMap::new();
+    large.insert("first", weights(&[1100, 1001]));
+    let mut numbers: Vec<f32> = bytemuck::pod_collect_to_vec(large["first"].as_bytes());
+    numbers.iter_mut().for_each(|number| *number = *number / 100.0 + 3.0);
+    (numbers[700_000], numbers[1_000_000]) = (f32::NAN, 1e9);
+    large.insert("far", Tensor::from_slice(&numbers, [1100, 1001]).unwrap());
+    let integers: Vec<i64> = (0..700_000).map(|at| at * at - (1 << 38)).collect();
+    large.insert("integers", Tensor::from_slice(&integers, [700_000]).unwrap());
+    large.insert("small", weights(&[3]));
+    large
+}
+
+fn changed() -> TensorMap {
+    let mut changed = large();
+    let mut numbers: Vec<f32> = bytemuck::pod_collect_to_vec(changed["first"].as_bytes());
+    for at in [5, 400_000, 400_001, 1_100_000] {
+        numbers[at] += 1.5;
+    }
+    changed.insert("first", Tensor::from_slice(&numbers, [1100, 1001]).unwrap());
+    changed
+}
+
+#[test]
+fn results_are_the_same_with_any_number_of_threads() {
+    let session = Session::new();
+    session.write("large.ptd", &large());
+    session.write("changed.ptd", &changed());
+    let run = |threads: &str| {
+        let commands = [
+            "hash --tensors large.ptd",
+            "stats --json large.ptd",
+            "stats --long large.ptd",
+            "verify --payload large.ptd",
+            "diff --json large.ptd changed.ptd",
+            "diff --rtol 0.5 large.ptd changed.ptd",
+            "diff --quiet large.ptd changed.ptd",
+            "convert large.ptd cast.ptd --dtype f32=f16,i64=f32 --cast-integers -v",
+        ];
+        let outputs = commands.map(|line| {
+            let mut command = session.command(&line.split_whitespace().collect::<Vec<_>>());
+            let output = command.env("TENSORFILE_THREADS", threads).output().unwrap();
+            (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        });
+        (outputs, std::fs::read(session.path("cast.ptd")).unwrap())
+    };
+    let (outputs, file) = run("1");
+    assert!(outputs[4].1.contains("\"differing\": 4"), "{}", outputs[4].1);
+    assert!(outputs[7].2.contains("element 1000000 is 1000000000"), "{}", outputs[7].2);
+    for threads in ["2", "5"] {
+        let (with_threads, file_with_threads) = run(threads);
+        assert_eq!(with_threads, outputs, "{threads} threads");
+        assert!(file_with_threads == file, "{threads} threads");
+    }
+}
