@@ -23,6 +23,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 #[cfg(target_os = "linux")]
+mod program;
+
+#[cfg(target_os = "linux")]
 mod linux {
     use std::error::Error;
     use std::fs::{self, File};
@@ -31,6 +34,7 @@ mod linux {
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
+    use crate::program;
     use comfy_table::{CellAlignment, Table, presets};
     use tensorfile::{
         Dtype, FORMATS, Format, Layout, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions,
@@ -62,7 +66,7 @@ mod linux {
     pub fn main() -> Result<()> {
         // `cargo bench` adds an option of its own.
         let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
-        let (program, folder) = (program()?, tempfile::tempdir()?);
+        let (program, folder) = (program::build()?, tempfile::tempdir()?);
         let mut bench = Bench { program, folder: folder.path().to_owned(), wanted, empty: 0, rows: Vec::new() };
         let one = bench.write("one", named("safetensors").unwrap_or(FORMATS[0]), &Many::new(1, 1, [4]))?;
         bench.empty = bench.run(&["show", "--format", "json"], &one, &["#0"])?.peak;
@@ -97,21 +101,6 @@ mod linux {
 
     fn named(format: &str) -> Option<&'static Format> {
         Format::named(format)
-    }
-
-    /// Builds the program in the profile of this benchmark, and returns its path.
-    fn program() -> Result<PathBuf> {
-        let benchmark = std::env::current_exe()?;
-        let target = benchmark.ancestors().nth(2).ok_or("the benchmark is in no target directory")?;
-        let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-        build.args(["build", "--quiet", "--package", "tensorfile-cli"]);
-        if target.ends_with("release") {
-            build.arg("--release");
-        }
-        match build.status()?.success() {
-            true => Ok(target.join("tensorfile")),
-            false => Err("the program could not be built".into()),
-        }
     }
 
     /// Tensors of one shape, which are not held.

@@ -1,4 +1,5 @@
 //! The values that all benchmarks write and read.
+#![allow(dead_code, reason = "each benchmark is a crate of its own, and not all of them use all values")]
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,6 @@ pub fn small() -> Vec<Array1<f32>> {
 }
 
 /// The small tensors under names that take all of the 8 bytes that `.ten` has for them.
-#[allow(dead_code, reason = "each benchmark is a crate of its own, and not all of them use names")]
 pub fn small_by_name() -> BTreeMap<String, Array1<f32>> {
     small().into_iter().enumerate().map(|(at, tensor)| (format!("t{at:07}"), tensor)).collect()
 }

@@ -1,0 +1,21 @@
+//! The program that some benchmarks run.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Builds the program in the profile of this benchmark, and returns its path.
+pub fn build() -> io::Result<PathBuf> {
+    let benchmark = std::env::current_exe()?;
+    let target =
+        benchmark.ancestors().nth(2).ok_or_else(|| io::Error::other("the benchmark is in no target directory"))?;
+    let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    build.args(["build", "--quiet", "--package", "tensorfile-cli"]);
+    if target.ends_with("release") {
+        build.arg("--release");
+    }
+    match build.status()?.success() {
+        true => Ok(target.join("tensorfile")),
+        false => Err(io::Error::other("the program could not be built")),
+    }
+}
