@@ -48,9 +48,7 @@ pub(super) fn read_plain<'de>(
     let mut buffer = Buffer::with_capacity(element, len.min(FIRST));
     let mut done = range.start;
     while done < range.end {
-        let piece = chunk(storage, &range, done)?;
-        done += piece.len() as u64;
-        buffer.append(piece, len);
+        done += storage.append_to(&mut buffer, done..range.end, len).map_err(|error| of_whole(&range, done, error))?;
     }
     Ok(Payload::Owned(buffer))
 }
@@ -80,14 +78,21 @@ pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &
 }
 
 /// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
+#[cfg(feature = "npy")]
 fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>, done: u64) -> Result<&'a [u8]> {
-    storage.chunk(done..range.end).map_err(|error| match error.kind() {
+    storage.chunk(done..range.end).map_err(|error| of_whole(range, done, error))
+}
+
+/// Makes an error about a range from `done` on one about the whole range.
+#[cold]
+fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
+    match error.kind() {
         ErrorKind::Truncated { left, .. } => {
             let left = done - range.start + left;
             Error::new(ErrorKind::Truncated { needed: range.end - range.start, left }).at(range.start)
         }
         _ => error.at(range.start),
-    })
+    }
 }
 
 impl Entry {

@@ -19,6 +19,7 @@ mod temporary;
 use std::ops::Range;
 
 use crate::error::Result;
+use crate::tensor::Buffer;
 
 pub(crate) use allocate::allocate;
 pub use file::FileStorage;
@@ -120,4 +121,26 @@ pub trait Storage<'de>: ReadAt {
     ///
     /// As [`ReadAt::read_at`].
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]>;
+
+    /// Appends the beginning of a range that is not empty: at least one byte. Returns the number of bytes.
+    ///
+    /// `buffer` has `expected` bytes in the end. After an error, the end of it is undefined.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReadAt::read_at`].
+    fn append_to(&mut self, buffer: &mut Buffer, range: Range<u64>, expected: usize) -> Result<u64> {
+        append_chunk(self, buffer, range, expected)
+    }
+}
+
+fn append_chunk<'de>(
+    storage: &mut (impl Storage<'de> + ?Sized),
+    buffer: &mut Buffer,
+    range: Range<u64>,
+    expected: usize,
+) -> Result<u64> {
+    let chunk = storage.chunk(range)?;
+    buffer.append(chunk, expected);
+    Ok(chunk.len() as u64)
 }

@@ -3,9 +3,9 @@ use std::io::{ErrorKind as IoErrorKind, Read};
 use std::ops::Range;
 
 use super::rest::Rest;
-use super::{ReadAt, Storage};
+use super::{ReadAt, Storage, append_chunk};
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::grow;
+use crate::tensor::{Buffer, grow};
 
 /// A file that is read once, from front to back.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Stream<R> {
     buffer: Vec<u8>,
     /// The part of the buffer that was read from the stream and not taken yet.
     ready: Range<usize>,
+    /// The last read filled the buffer, so the next may be larger.
+    grows: bool,
     position: u64,
     /// Payloads that were skipped and may be asked for later, by offset.
     kept: HashMap<u64, Vec<u8>>,
@@ -23,15 +25,23 @@ pub struct Stream<R> {
     rest: Option<Rest>,
 }
 
-/// The size of a read; also the largest chunk of a payload.
-const BUFFER: usize = 256 * 1024;
+/// The size of the first read. A stream can be one small message, for which a large buffer would cost more than all else.
+const FIRST: usize = 4 << 10;
+
+/// The largest size of a read into the buffer, which is reached while tensors are small; also the largest chunk of a
+/// payload.
+const BUFFER: usize = 256 << 10;
+
+/// The fewest bytes that are read into their place instead of into the buffer.
+const DIRECT: usize = 4 << 10;
 
 impl<R: Read> Stream<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self {
             reader,
-            buffer: vec![0; BUFFER],
+            buffer: vec![0; FIRST],
             ready: 0..0,
+            grows: false,
             position: 0,
             kept: HashMap::new(),
             current: Vec::new(),
@@ -41,18 +51,41 @@ impl<R: Read> Stream<R> {
 
     /// Returns the next bytes: at least `at_least`, or fewer at the end of the stream.
     fn fill(&mut self, at_least: usize) -> Result<&[u8]> {
-        debug_assert!(at_least <= BUFFER, "more than the buffer holds");
+        debug_assert!(at_least <= FIRST, "more than the buffer holds");
         while self.ready.len() < at_least {
             self.buffer.copy_within(self.ready.clone(), 0);
             self.ready = 0..self.ready.len();
-            match self.reader.read(&mut self.buffer[self.ready.end..]) {
-                Ok(0) => break,
-                Ok(len) => self.ready.end += len,
-                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::from(error).at(self.position)),
+            if self.grows && self.buffer.len() < BUFFER {
+                self.buffer.resize(2 * self.buffer.len(), 0);
             }
+            let now = read(&mut self.reader, &mut self.buffer[self.ready.end..]);
+            let now = now.map_err(|error| error.at(self.position))?;
+            if now == 0 {
+                break;
+            }
+            self.ready.end += now;
+            self.grows = self.ready.end == self.buffer.len();
         }
         Ok(&self.buffer[self.ready.clone()])
+    }
+
+    /// Fills `bytes` without the buffer, in which nothing is ready. Returns how many were filled: fewer at the end of the
+    /// stream.
+    fn read_directly(&mut self, bytes: &mut [u8]) -> Result<usize> {
+        debug_assert!(self.ready.is_empty(), "bytes in the buffer come first");
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match read(&mut self.reader, &mut bytes[filled..]).map_err(|error| error.at(self.position))? {
+                0 => break,
+                now => {
+                    filled += now;
+                    self.position += now as u64;
+                }
+            }
+        }
+        // Tensors are large, so a larger buffer would only be one more copy.
+        self.grows = false;
+        Ok(filled)
     }
 
     fn consume(&mut self, len: usize) {
@@ -100,6 +133,16 @@ impl<R: Read> Stream<R> {
     }
 }
 
+/// Reads some bytes; none at the end of the stream.
+fn read(reader: &mut impl Read, bytes: &mut [u8]) -> Result<usize> {
+    loop {
+        match reader.read(bytes) {
+            Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+            read => return Ok(read?),
+        }
+    }
+}
+
 fn truncated(offset: u64, needed: u64, left: u64) -> Error {
     Error::new(ErrorKind::Truncated { needed, left }).at(offset)
 }
@@ -116,6 +159,13 @@ impl<R: Read> ReadAt for Stream<R> {
         self.skip_to(offset, bytes.len() as u64)?;
         let mut filled = 0;
         while filled < bytes.len() {
+            if self.ready.is_empty() && bytes.len() - filled >= DIRECT {
+                filled += self.read_directly(&mut bytes[filled..])?;
+                if filled < bytes.len() {
+                    return Err(truncated(offset, bytes.len() as u64, filled as u64));
+                }
+                break;
+            }
             let chunk = self.take((bytes.len() - filled) as u64).map_err(|error| match error.kind() {
                 ErrorKind::Truncated { .. } => truncated(offset, bytes.len() as u64, filled as u64),
                 _ => error,
@@ -215,5 +265,23 @@ impl<'de, R: Read> Storage<'de> for Stream<R> {
         }
         self.skip_to(range.start, len)?;
         self.take(len)
+    }
+
+    fn append_to(&mut self, buffer: &mut Buffer, range: Range<u64>, expected: usize) -> Result<u64> {
+        let len = range.end - range.start;
+        let is_held = self.rest.as_ref().is_some_and(|rest| rest.holds(range.start));
+        if is_held || self.kept.contains_key(&range.start) || len < DIRECT as u64 {
+            return append_chunk(self, buffer, range, expected);
+        }
+        self.skip_to(range.start, len)?;
+        if !self.ready.is_empty() {
+            return append_chunk(self, buffer, range, expected);
+        }
+        // A piece is still in the processor's cache when it is read into, after it was filled with zeros.
+        let piece = usize::try_from(len).unwrap_or(BUFFER).min(BUFFER);
+        match self.read_directly(buffer.append_zeros(piece, expected))? {
+            filled if filled == piece => Ok(piece as u64),
+            filled => Err(truncated(range.start, len, filled as u64)),
+        }
     }
 }

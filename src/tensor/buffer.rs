@@ -75,6 +75,14 @@ impl Buffer {
         self.len += bytes.len();
     }
 
+    /// Appends `len` zeros, to be overwritten, and returns them. As [`append`](Self::append) otherwise.
+    pub(crate) fn append_zeros(&mut self, len: usize, expected: usize) -> &mut [u8] {
+        let start = self.len;
+        self.len += len;
+        with_vec!(&mut self.integers, elements => append_zeros(elements, self.len, expected));
+        &mut self[start..]
+    }
+
     /// Returns the bytes as integers, without a copy if the buffer was made for elements of this size.
     ///
     /// The bytes must be whole integers.
@@ -141,6 +149,14 @@ fn append<B: Pod>(elements: &mut Vec<B>, len: usize, bytes: &[u8], expected: usi
         bytemuck::bytes_of_mut(&mut last)[..cut.len()].copy_from_slice(cut);
         elements.push(last);
     }
+}
+
+/// Appends zeros until there are `len` bytes in `elements`.
+fn append_zeros<B: Pod>(elements: &mut Vec<B>, len: usize, expected: usize) {
+    let size = size_of::<B>();
+    let more = len.div_ceil(size).saturating_sub(elements.len());
+    grow(elements, more, expected.div_ceil(size));
+    elements.resize(elements.len() + more, B::zeroed());
 }
 
 impl Deref for Buffer {
@@ -222,6 +238,21 @@ mod tests {
             let mut buffer = Buffer::with_capacity(size, 0);
             bytes.chunks(piece).for_each(|piece| buffer.append(piece, bytes.len()));
             assert_eq!(*buffer, *bytes, "elements of {size} bytes in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn zeros_may_begin_and_end_inside_elements() {
+        for (size, piece) in SIZES.into_iter().flat_map(|size| (1..20).map(move |piece| (size, piece))) {
+            let mut buffer = Buffer::with_capacity(size, 0);
+            let mut bytes = Vec::new();
+            while bytes.len() < 40 {
+                buffer.append_zeros(piece, 60).fill(7);
+                buffer.append(&[1, 2, 3], 60);
+                bytes.resize(bytes.len() + piece, 7);
+                bytes.extend([1, 2, 3]);
+                assert_eq!(*buffer, *bytes, "elements of {size} bytes in pieces of {piece}");
+            }
         }
     }
 

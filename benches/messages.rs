@@ -1,0 +1,220 @@
+//! Messages of one `f32` array, as programs send them to each other: the time to encode and to decode one.
+//!
+//! ```sh
+//! cargo bench -p tensorfile-benches --bench messages --all-features             # everything: takes a minute
+//! cargo bench -p tensorfile-benches --bench messages --all-features -- decode   # only the rows that begin so
+//! ```
+//!
+//! Each cell is the lowest time of the rounds, and its multiple of the row that the group of rows begins with. The rows of a
+//! group are measured in turns, because times on a busy machine wander. `BENCH_SHRINK` divides the number of rounds.
+
+use std::hint::black_box;
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use comfy_table::{CellAlignment, Table, presets};
+use ndarray::{Array1, ArrayView1};
+use tensorfile::{Arrays, Result, ten};
+
+/// The numbers of elements of the benchmarks of the Go package `ten`.
+const ELEMENTS: [usize; 4] = [100, 500, 1000, 10_000];
+
+/// The messages of a long stream.
+const MESSAGES: usize = 1000;
+
+fn main() -> Result<()> {
+    // `cargo bench` adds an option of its own.
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
+    let shrink = std::env::var("BENCH_SHRINK").ok().and_then(|shrink| shrink.parse().ok()).unwrap_or(1_usize);
+    let rounds = (400 / shrink.max(1)).max(1);
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header(["one array of f32".to_owned()].into_iter().chain(ELEMENTS.map(|elements| elements.to_string())));
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    for group in ["encode", "decode to owned", "decode to view", "stream"] {
+        if !group.starts_with(&wanted) && !wanted.starts_with(group) {
+            continue;
+        }
+        let mut columns = Vec::new();
+        for elements in ELEMENTS {
+            eprintln!("{group}, {elements}");
+            columns.push(measure(&mut rows(group, elements)?, rounds));
+        }
+        for row in 0..columns[0].len() {
+            let cells = columns.iter().map(|column| {
+                let (time, first) = (column[row].1.as_secs_f64(), column[0].1.as_secs_f64());
+                format!("{:.0} ns; {:.2}", time * 1e9, time / first)
+            });
+            table.add_row([format!("{group}, {}", columns[0][row].0)].into_iter().chain(cells));
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// Work to be measured, and the number of messages that a call is.
+struct Row {
+    what: &'static str,
+    messages: usize,
+    work: Box<dyn FnMut()>,
+}
+
+fn row(what: &'static str, messages: usize, work: impl FnMut() + 'static) -> Row {
+    Row { what, messages, work: Box::new(work) }
+}
+
+/// Returns the lowest time of each row.
+fn measure(rows: &mut [Row], rounds: usize) -> Vec<(&'static str, Duration)> {
+    let mut lowest: Vec<_> = rows.iter().map(|row| (row.what, Duration::MAX)).collect();
+    for _ in 0..rounds {
+        for (row, (_, lowest)) in rows.iter_mut().zip(&mut lowest) {
+            let calls = (200 / row.messages).max(1);
+            let start = Instant::now();
+            (0..calls).for_each(|_| (row.work)());
+            *lowest = (*lowest).min(start.elapsed() / u32::try_from(calls * row.messages).expect("they are few"));
+        }
+    }
+    lowest
+}
+
+/// A stream of one message several times. Memory that was not read lately would take longer to read than all else.
+struct Repeated<'a> {
+    message: &'a [u8],
+    rest: &'a [u8],
+    left: usize,
+}
+
+impl Read for Repeated<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            if self.rest.is_empty() {
+                if self.left == 0 {
+                    break;
+                }
+                (self.rest, self.left) = (self.message, self.left - 1);
+            }
+            filled += self.rest.read(&mut bytes[filled..])?;
+        }
+        Ok(filled)
+    }
+}
+
+/// Runs a block for each format.
+macro_rules! for_each_format {
+    (|$name:ident, $module:ident| $block:block) => {
+        for_each_format!(btf, $name, $module, $block);
+        for_each_format!(ten, $name, $module, $block);
+        #[cfg(feature = "ptd")]
+        for_each_format!(ptd, $name, $module, $block);
+        #[cfg(feature = "tensorbuffers")]
+        for_each_format!(tensorbuffers, $name, $module, $block);
+        #[cfg(feature = "safetensors")]
+        for_each_format!(safetensors, $name, $module, $block);
+    };
+    ($format:ident, $name:ident, $module:ident, $block:block) => {{
+        use tensorfile::$format as $module;
+        let $name = stringify!($format);
+        $block
+    }};
+}
+
+/// A file of the `safetensors` crate.
+#[cfg(feature = "safetensors")]
+fn reference(array: &Array1<f32>) -> Vec<u8> {
+    let bytes = bytemuck::cast_slice(array.as_slice().expect("it is contiguous"));
+    let view = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![array.len()], bytes);
+    safetensors::serialize([("x", view.expect("the shape is that of the bytes"))], None).expect("it can be stored")
+}
+
+fn rows(group: &str, elements: usize) -> Result<Vec<Row>> {
+    let array = Array1::from_elem(elements, 1.5_f32);
+    let mut rows = Vec::new();
+    match group {
+        "encode" => {
+            #[cfg(feature = "safetensors")]
+            {
+                let array = array.clone();
+                rows.push(row("the safetensors crate", 1, move || drop(black_box(reference(&array)))));
+            }
+            {
+                let (array, mut copy) = (array.clone(), Vec::new());
+                rows.push(row("memcpy", 1, move || {
+                    copy.clear();
+                    copy.extend_from_slice(black_box(array.as_slice().expect("it is contiguous")));
+                    black_box(copy.as_ptr());
+                }));
+            }
+            for_each_format!(|name, format| {
+                let (value, mut file) = (Arrays(array.clone()), Vec::new());
+                rows.push(row(name, 1, move || {
+                    file.clear();
+                    format::to_writer(&mut file, &value).expect("f32 can be stored");
+                    black_box(file.as_ptr());
+                }));
+            });
+            let mut stream = Vec::new();
+            rows.push(row("ten::Encoder", 1, move || {
+                stream.clear();
+                ten::Encoder::new(&mut stream).encode("x", &array).expect("f32 can be stored");
+                black_box(stream.as_ptr());
+            }));
+        }
+        "decode to owned" => {
+            #[cfg(feature = "safetensors")]
+            {
+                let file = reference(&array);
+                rows.push(row("the safetensors crate", 1, move || {
+                    let file = safetensors::SafeTensors::deserialize(black_box(&file)).expect("it is whole");
+                    let tensor = file.tensor("x").expect("it is there");
+                    let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(tensor.data());
+                    drop(black_box(Array1::from_vec(numbers)));
+                }));
+            }
+            for_each_format!(|name, format| {
+                let file = format::to_vec(&Arrays(array.clone()))?;
+                rows.push(row(name, 1, move || {
+                    drop(black_box(format::from_slice::<Arrays<Array1<f32>>>(black_box(&file)).expect("it is whole")));
+                }));
+            });
+        }
+        "decode to view" => {
+            #[cfg(feature = "safetensors")]
+            {
+                let file = reference(&array);
+                rows.push(row("the safetensors crate", 1, move || {
+                    let file = safetensors::SafeTensors::deserialize(black_box(&file)).expect("it is whole");
+                    black_box(file.tensor("x").expect("it is there").data().as_ptr());
+                }));
+            }
+            for_each_format!(|name, format| {
+                let file = format::to_vec(&Arrays(array.clone()))?;
+                rows.push(row(name, 1, move || {
+                    let view = format::from_slice::<Arrays<ArrayView1<f32>>>(black_box(&file)).expect("it is whole");
+                    black_box(view.0.as_ptr());
+                }));
+            });
+        }
+        _ => {
+            let mut message = ten::Encoder::new(Vec::new());
+            message.encode("x", &array)?;
+            let message = message.into_inner();
+            let (file, repeated) = (message.clone(), message.clone());
+            rows.push(row("from a slice", 1, move || {
+                drop(black_box(ten::from_slice::<Arrays<Array1<f32>>>(black_box(&file)).expect("it is whole")));
+            }));
+            rows.push(row("one message by ten::Decoder", 1, move || {
+                let mut decoder = ten::Decoder::new(black_box(&message[..]));
+                drop(black_box(decoder.decode::<Array1<f32>>().expect("it is whole")));
+            }));
+            rows.push(row("many messages by ten::Decoder", MESSAGES, move || {
+                let stream = Repeated { message: &repeated, rest: &[], left: MESSAGES };
+                let mut decoder = ten::Decoder::new(black_box(stream));
+                while let Some(tensor) = decoder.decode::<Array1<f32>>().expect("it is whole") {
+                    drop(black_box(tensor));
+                }
+            }));
+        }
+    }
+    Ok(rows)
+}
