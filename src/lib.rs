@@ -140,11 +140,11 @@ pub use format::tensorbuffers;
 pub use format::{FORMATS, btf, ten};
 pub use limits::Limits;
 pub use model::{
-    Adapt, Adaptable, EachEntry, EachPart, Entries, FieldDef, FromMapKey, FromTensors, KeyPart, List, Loaded, MapKey,
-    Node, Schema, SchemaEntry, Serializer, Sink, Source, Store, StructDef, TensorData, TensorFile, TensorRecord,
-    TensorSink, TensorSpec, Tensors,
+    Adapt, Adaptable, EachEntry, EachPart, Entries, FieldDef, FromMapKey, FromTensors, KeyPart, Lent, List, Loaded,
+    MapKey, Node, Schema, SchemaEntry, Serializer, Sink, Source, Store, StructDef, TensorData, TensorFile,
+    TensorRecord, TensorSink, TensorSpec, Tensors,
 };
-pub use record::{FileMetadata, Format, Plan, WriteOptions};
+pub use record::{FileMetadata, Format, IoSlices, Plan, WriteOptions};
 pub use stats::{Histogram, Stats};
 pub use tensor::{
     Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, InvalidTensor, Layout,

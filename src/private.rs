@@ -3,7 +3,7 @@
 pub use ::serde;
 pub use typeid::of as id;
 
-pub use crate::model::{Adapt, Adaptable, FieldDef, Node, Sink, Source, StructDef, node_of, put};
+pub use crate::model::{Adapt, Adaptable, FieldDef, Lent, Node, Sink, Source, StructDef, node_of, put};
 pub use crate::serde::{deserialize_load, serialize_store};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -39,6 +39,12 @@ pub fn store_body(sink: &mut dyn Sink, node: &Node, values: &[&dyn Store]) -> Re
 
     let def = def_of(node);
     sink.fields(def, &[&Body { def: body_of(def), values }])
+}
+
+/// Adds the payloads of fields that live as long as their struct.
+pub fn lend_fields<'a>(lent: &mut Lent<'a>, values: &[&'a dyn Store]) {
+    // Not of the references in the list, which does not live as long.
+    values.iter().for_each(|value| (**value).lend(lent));
 }
 
 /// Reads the fields of the struct `node`.

@@ -9,7 +9,7 @@ use std::io;
 use ndarray::{ArrayBase, ArrayView, Axis, Data, Dimension, IxDyn};
 
 use crate::error::{ErrorKind, Result};
-use crate::model::{Adapt, Adaptable, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text};
+use crate::model::{Adapt, Adaptable, Lent, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text};
 use crate::sorted;
 use crate::tensor::{DimOrder, Dtype, Element, Layout, TensorInfo, write_row_major};
 
@@ -34,6 +34,12 @@ where
             Some(elements) if !adapt.transpose => store_bytes(A::DTYPE, self.shape(), &A::as_le_bytes(elements), sink),
             _ if adapt.transpose => store_strided(&self.view().into_dyn().reversed_axes(), sink),
             _ => store_strided(&self.view().into_dyn(), sink),
+        }
+    }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        if let Some(elements) = self.as_slice_memory_order() {
+            lent.bytes(A::as_le_bytes(elements));
         }
     }
 }

@@ -18,8 +18,8 @@ use std::io::{Read, Write};
 use crate::error::Result;
 use crate::find::Deserializer;
 use crate::limits::Limits;
-use crate::model::Tensors;
-use crate::record::{self, Format, WriteOptions};
+use crate::model::{Store, Tensors};
+use crate::record::{self, Format, IoSlices, WriteOptions};
 use crate::tensor::TensorMap;
 
 #[cfg(feature = "npy")]
@@ -110,6 +110,45 @@ impl Format {
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     pub fn to_writer(&self, mut out: impl Write, tensors: &dyn Tensors, options: &WriteOptions) -> Result<()> {
         record::to_writer(&mut out, tensors, (self.encode)(options)?)
+    }
+
+    /// Writes tensors to a file in memory that is reused. `file` is replaced by the file; after an error it is empty.
+    ///
+    /// ```
+    /// use tensorfile::{Tensor, TensorMap, WriteOptions, ten};
+    ///
+    /// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32], [1])?)].into_iter().collect();
+    /// let mut file = Vec::new();
+    /// ten::FORMAT.to_vec_into(&mut file, &map, &WriteOptions::new())?;
+    /// assert_eq!(file, ten::to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`](Self::to_writer).
+    pub fn to_vec_into(&self, file: &mut Vec<u8>, tensors: &dyn Tensors, options: &WriteOptions) -> Result<()> {
+        file.clear();
+        record::to_vec_into(file, tensors, (self.encode)(options)?)
+    }
+
+    /// Writes a value to a file in slices, for a socket or another writer that takes several at once. Payloads are borrowed
+    /// from the value as far as it [lends](Store::lend) them.
+    ///
+    /// ```
+    /// use tensorfile::{Tensor, TensorMap, WriteOptions, ten};
+    ///
+    /// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32; 1000], [1000])?)].into_iter().collect();
+    /// let file = ten::FORMAT.to_io_slices(&map, &WriteOptions::new())?;
+    /// assert_eq!((file.as_slices().len(), file.file_bytes()), (3, ten::to_vec(&map)?.len() as u64));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`](Self::to_writer).
+    pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T, options: &WriteOptions) -> Result<IoSlices<'a>> {
+        record::to_io_slices(value, (self.encode)(options)?)
     }
 
     /// Returns the length in bytes of the file that [`to_writer`](Self::to_writer) would write.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{Adapt, Adaptable, Entries, FromTensors, Node, Sink, Source, Store, TensorFile, TensorSpec, node_of};
+use super::{Adapt, Adaptable, Entries, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, TensorSpec, node_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sorted;
 
@@ -22,6 +22,12 @@ impl<T: TensorFile> TensorFile for Option<T> {
 impl<T: Store> Store for Option<T> {
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         sink.option(self.as_ref().map(|value| value as &dyn Store), adapt)
+    }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        if let Some(value) = self {
+            value.lend(lent);
+        }
     }
 }
 
@@ -61,6 +67,10 @@ impl<T: Store> Store for Vec<T> {
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         T::store_list(self, sink, adapt)
     }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        T::lend_list(self, lent);
+    }
 }
 
 impl<'de, T: FromTensors<'de>> FromTensors<'de> for Vec<T> {
@@ -78,6 +88,10 @@ impl<T: Store> Store for [T] {
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         T::store_list(self, sink, adapt)
     }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        T::lend_list(self, lent);
+    }
 }
 
 impl<T: TensorFile, const N: usize> TensorFile for [T; N] {
@@ -91,6 +105,10 @@ impl<T: TensorFile, const N: usize> TensorFile for [T; N] {
 impl<T: Store, const N: usize> Store for [T; N] {
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         T::store_array(self, sink, adapt)
+    }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        T::lend_list(self, lent);
     }
 }
 
@@ -119,6 +137,10 @@ macro_rules! pointers {
             fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
                 (**self).store(sink, adapt)
             }
+
+            fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+                (**self).lend(lent);
+            }
         }
 
         impl<'de, T: FromTensors<'de>> FromTensors<'de> for $pointer<T> {
@@ -143,6 +165,10 @@ impl<T: Store + ?Sized> Store for &T {
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         (**self).store(sink, adapt)
     }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        (**self).lend(lent);
+    }
 }
 
 impl<T: TensorFile + ToOwned + ?Sized> TensorFile for Cow<'_, T> {
@@ -154,6 +180,10 @@ impl<T: TensorFile + ToOwned + ?Sized> TensorFile for Cow<'_, T> {
 impl<T: Store + ToOwned + ?Sized> Store for Cow<'_, T> {
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         (**self).store(sink, adapt)
+    }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        (**self).lend(lent);
     }
 }
 
@@ -222,6 +252,10 @@ macro_rules! maps {
             fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
                 sink.map(self, adapt)
             }
+
+            fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+                self.values().for_each(|value| value.lend(lent));
+            }
         }
 
         impl<K: MapKey $(+ $more)* + $key, T: Store $(, $hasher: BuildHasher)?> Entries for $map<K, T $(, $hasher)?> {
@@ -277,6 +311,10 @@ macro_rules! tuples {
         impl<$($item: Store),*> Store for ($($item,)*) {
             fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
                 sink.tuple(&[$(&self.$at as &dyn Store),*], adapt)
+            }
+
+            fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+                $(self.$at.lend(lent);)*
             }
         }
 

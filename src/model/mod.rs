@@ -22,6 +22,7 @@
 //! `tensorfile::save` skips step 3: types that map to tensors need no serde.
 
 mod containers;
+mod lent;
 mod loaded;
 mod node;
 mod path;
@@ -34,6 +35,7 @@ mod traits;
 mod values;
 
 pub use containers::{FromMapKey, MapKey};
+pub use lent::Lent;
 pub use loaded::Loaded;
 pub use node::{FieldDef, KeyPart, Node, StructDef};
 pub use record::{TensorData, TensorRecord, TensorSink, Tensors};

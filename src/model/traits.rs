@@ -1,4 +1,4 @@
-use super::{Adapt, KeyPart, Loaded, Node, Schema, StructDef, TensorData, TensorSpec};
+use super::{Adapt, KeyPart, Lent, Loaded, Node, Schema, StructDef, TensorData, TensorSpec};
 use crate::error::Result;
 use crate::tensor::TensorInfo;
 
@@ -18,6 +18,10 @@ pub trait Store {
     /// attributes.
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>;
 
+    /// Adds payloads that live as long as the value, so that [`to_io_slices`](crate::ten::to_io_slices) can borrow them. All
+    /// others are copied. By default, all are.
+    fn lend<'a>(&'a self, _lent: &mut Lent<'a>) {}
+
     /// Stores a list: numbered items, or one tensor of rank 1 if the items are numbers.
     #[doc(hidden)]
     fn store_list(list: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
@@ -34,6 +38,15 @@ pub trait Store {
         Self: Sized,
     {
         sink.tuple(&array, adapt)
+    }
+
+    /// Adds the payloads of a list.
+    #[doc(hidden)]
+    fn lend_list<'a>(list: &'a [Self], lent: &mut Lent<'a>)
+    where
+        Self: Sized,
+    {
+        list.iter().for_each(|item| item.lend(lent));
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::loaded::{Payload, cannot_borrow};
-use super::{Adapt, Adaptable, Entries, FromTensors, Node, Sink, Source, Store, TensorFile, TensorSpec};
+use super::{Adapt, Adaptable, Entries, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, TensorSpec};
 use crate::error::{ErrorKind, Result};
 use crate::tensor::{Blob, Buffer, CooTensor, Element, Tensor, TensorInfo, TensorMap, TensorView, for_each_dtype};
 
@@ -15,6 +15,10 @@ impl TensorFile for TensorView<'_> {
 impl Store for TensorView<'_> {
     fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
         sink.tensor(self.info(), &self.as_bytes())
+    }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        lent.bytes(self.as_bytes().into());
     }
 }
 
@@ -34,6 +38,10 @@ impl TensorFile for Tensor {
 impl Store for Tensor {
     fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
         sink.tensor(self.info(), &self.as_bytes())
+    }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        lent.bytes(self.as_bytes().into());
     }
 }
 
@@ -67,6 +75,10 @@ impl TensorFile for TensorMap {
 impl Store for TensorMap {
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         sink.map(self, adapt)
+    }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        self.iter().for_each(|(_, tensor)| tensor.lend(lent));
     }
 }
 
@@ -109,6 +121,10 @@ impl Store for Blob {
     fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
         sink.tensor(&TensorInfo::blob(self.0.len()), &&*self.0)
     }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        lent.bytes(self.0.as_slice().into());
+    }
 }
 
 impl<'de> FromTensors<'de> for Blob {
@@ -135,6 +151,10 @@ impl<A: Element> Store for CooTensor<A> {
         }
 
         sink.tensor(&self.info(), &Parts(self.parts()))
+    }
+
+    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+        self.parts().into_iter().for_each(|part| lent.bytes(part));
     }
 }
 
@@ -164,6 +184,10 @@ macro_rules! numbers {
 
             fn store_array(array: &[Self], sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
                 store_numbers(array, &[array.len()], sink)
+            }
+
+            fn lend_list<'a>(list: &'a [Self], lent: &mut Lent<'a>) {
+                lent.bytes(Element::as_le_bytes(list));
             }
         }
 

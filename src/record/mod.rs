@@ -10,6 +10,7 @@ mod cursor;
 mod flatbuffer;
 mod format;
 mod index;
+mod io_slices;
 mod layout;
 pub(crate) mod names;
 mod order;
@@ -29,6 +30,7 @@ use crate::tensor::TensorInfo;
 pub use cursor::Cursor;
 pub use format::{FileMetadata, Format, Magic, WriteOptions};
 pub use index::Entry;
+pub use io_slices::IoSlices;
 pub use layout::FileLayout;
 pub use names::Names;
 pub use plan::Plan;
@@ -46,9 +48,10 @@ pub(crate) use codec::{Deflated, Stored, not_deflated};
 pub(crate) use flatbuffer::{FlatbufferReader, FlatbufferWriter, Origin, Table, Tables};
 pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Unread};
+pub(crate) use io_slices::to_io_slices;
 pub(crate) use reader::Reader;
 pub(crate) use sum::Sum;
-pub(crate) use write::{plan, to_vec, to_writer};
+pub(crate) use write::{plan, to_vec, to_vec_into, to_writer};
 
 /// The writing half of a format: the bytes around the payloads.
 ///

@@ -20,16 +20,23 @@ pub(crate) fn plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Pla
 
 /// Writes some tensors to a file in memory.
 pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Vec<u8>> {
-    let plan = plan(tensors, encode)?;
     let mut file = Vec::new();
+    to_vec_into(&mut file, tensors, encode)?;
+    // A compressed file is shorter than planned.
+    file.shrink_to_fit();
+    Ok(file)
+}
+
+/// Writes some tensors to a file in memory that is reused.
+pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
+    file.clear();
+    let plan = plan(tensors, encode)?;
     // A view can have far more elements than there is memory, so the allocation may fail.
     usize::try_from(plan.file_bytes()).ok().and_then(|len| file.try_reserve_exact(len).ok()).ok_or_else(|| {
         Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(plan.encode().format().name)
     })?;
-    let mut file = plan.write(tensors, Output::memory(file))?;
-    // A compressed file is shorter than planned.
-    file.shrink_to_fit();
-    Ok(file)
+    *file = plan.write(tensors, Output::memory(std::mem::take(file)))?;
+    Ok(())
 }
 
 /// Writes some tensors to a writer.
@@ -248,24 +255,31 @@ pub struct Output<'w> {
     /// The file in memory, or bytes that were not passed on yet.
     buffer: Vec<u8>,
     to: Option<&'w mut dyn Write>,
+    /// Writes of this size are passed on without a copy into the buffer.
+    large: usize,
 }
 
 /// The size of the buffer in which small writes are gathered.
 const BUFFER: usize = 64 << 10;
 
-/// Writes of this size are passed on without a copy into the buffer.
+/// The size from which a call of the system takes less time than a copy.
 const LARGE: usize = 16 << 10;
 
 impl<'w> Output<'w> {
     /// Appends to a file in memory.
     pub(crate) fn memory(file: Vec<u8>) -> Self {
-        Self { buffer: file, to: None }
+        Self { buffer: file, to: None, large: LARGE }
     }
 
     /// Passes on the writes of a file of so many bytes.
     pub(crate) fn stream(to: &'w mut dyn Write, file_bytes: u64) -> Self {
         let capacity = usize::try_from(file_bytes).unwrap_or(BUFFER).min(BUFFER);
-        Self { buffer: Vec::with_capacity(capacity), to: Some(to) }
+        Self { buffer: Vec::with_capacity(capacity), to: Some(to), large: LARGE }
+    }
+
+    /// Passes on the writes of a file, those of `large` bytes and more one by one.
+    pub(super) fn pieces(to: &'w mut dyn Write, large: usize) -> Self {
+        Self { buffer: Vec::new(), to: Some(to), large }
     }
 
     /// Flushes the writer. Returns the file in memory.
@@ -304,11 +318,11 @@ impl Write for Output<'_> {
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(to) = &mut self.to
-            && (bytes.len() >= LARGE || self.buffer.len() + bytes.len() > BUFFER)
+            && (bytes.len() >= self.large || self.buffer.len() + bytes.len() > BUFFER)
         {
             to.write_all(&self.buffer)?;
             self.buffer.clear();
-            if bytes.len() >= LARGE {
+            if bytes.len() >= self.large {
                 return to.write_all(bytes);
             }
         }

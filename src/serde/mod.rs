@@ -62,6 +62,11 @@ pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T, encode: Arc<dyn Encode>) 
     record::to_vec(&SerdeValue(value), encode)
 }
 
+/// Writes a value to a file in memory that is reused.
+pub(crate) fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T, encode: Arc<dyn Encode>) -> Result<()> {
+    record::to_vec_into(file, &SerdeValue(value), encode)
+}
+
 /// Writes a value to a writer.
 pub(crate) fn to_writer<T: Serialize + ?Sized>(
     mut writer: impl io::Write,

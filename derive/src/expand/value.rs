@@ -13,9 +13,9 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, de, .. } = env;
     let questions = questions(env, model);
     let is_newtype = model.style == Style::Newtype && model.attrs.prefix.is_none();
-    let (store, load) = match is_newtype {
+    let (store, lend, load) = match is_newtype {
         true => newtype(env, &model.fields[0]),
-        false => (store_fields(env, model), load_fields(env, model)),
+        false => (store_fields(env, model), lend_fields(env, model), load_fields(env, model)),
     };
     let header = env.writing.header(&quote!(#krate::Store));
     let reading = env.reading.as_ref().map(|reading| {
@@ -42,18 +42,24 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
                 #questions
                 #store
             }
+
+            fn lend<'__lent>(&'__lent self, __lent: &mut #private::Lent<'__lent>) {
+                #questions
+                #lend
+            }
         }
         #reading
     }
 }
 
-/// The bodies of `store` and `load` for a struct that has the tensors of its only field.
-fn newtype(env: &Env, field: &Field<'_>) -> (TokenStream, TokenStream) {
+/// The bodies of `store`, `lend` and `load` for a struct that has the tensors of its only field.
+fn newtype(env: &Env, field: &Field<'_>) -> (TokenStream, TokenStream, TokenStream) {
     let (krate, ty) = (&env.krate, field.ty);
     let adapt = adapt(env, field).map_or(quote!(__adapt), |adapt| quote!(const { &#adapt }));
     let store = quote!(<#ty as #krate::Store>::store(&self.0, __sink, #adapt));
     let load = quote!(<#ty as #krate::FromTensors<'_>>::load(__source, #adapt).map(Self));
-    (store, load)
+    let lend = quote!(<#ty as #krate::Store>::lend(&self.0, __lent));
+    (store, lend, load)
 }
 
 fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
@@ -63,6 +69,12 @@ fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     quote! {
         #private::#store(__sink, &<Self as #krate::TensorFile>::NODE, &[#(#values),*])
     }
+}
+
+fn lend_fields(env: &Env, model: &Model<'_>) -> TokenStream {
+    let private = &env.private;
+    let values = model.stored().map(|Field { ty, member, .. }| quote!(#private::field::<#ty>(&self.#member)));
+    quote!(#private::lend_fields(__lent, &[#(#values),*]))
 }
 
 /// The body of `load`.

@@ -53,8 +53,9 @@ pub use self::header::DTYPES;
 pub use self::stream::{Decoder, Encoder};
 use crate::error::Result;
 use crate::limits::Limits;
-pub use crate::record::Plan;
+use crate::model::Store;
 use crate::record::{Encode, Format, Magic, WriteOptions};
+pub use crate::record::{IoSlices, Plan};
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format {
@@ -122,6 +123,53 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 /// fails.
 pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
     Options::defaults().to_writer(writer, value)
+}
+
+/// Serializes a value into a ten file in memory that is reused, so that nothing is allocated if it is large enough.
+///
+/// `file` is replaced by the file. After an error it is empty.
+///
+/// ```
+/// use tensorfile::{TensorView, ten};
+///
+/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
+/// let mut file = Vec::new();
+/// ten::to_vec_into(&mut file, value)?;
+/// ten::to_vec_into(&mut file, value)?;
+/// assert_eq!(file, ten::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Result<()> {
+    Options::defaults().to_vec_into(file, value)
+}
+
+/// Serializes a value into a ten file in slices, for a socket or another writer that takes several at once.
+///
+/// Payloads are borrowed from the value, and all other bytes are in one buffer. So are payloads of fewer than 512 bytes,
+/// and those that are not in memory as they are stored: arrays with gaps or in another order, and all numbers on big-endian
+/// hosts. serde passes no payload on for longer than a call, so the value is one that implements [`Store`], such as a
+/// derived struct, an array, or a container of them.
+///
+/// ```
+/// use tensorfile::{TensorView, ten};
+///
+/// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
+/// let file = ten::to_io_slices(&tensor)?;
+/// assert!(file.file_bytes() > 4000 && file.copied_bytes() < 1000);
+/// let bytes: Vec<u8> = file.as_slices().iter().flat_map(|slice| slice.to_vec()).collect();
+/// assert_eq!(bytes, ten::to_vec(&tensor)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
+    Options::defaults().to_io_slices(value)
 }
 
 /// Deserializes a value from a ten file in memory.
@@ -274,6 +322,24 @@ impl Options {
     /// As [`to_writer`].
     pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
         crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`to_vec_into`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
+        crate::serde::to_vec_into(file, value, self.encode())
+    }
+
+    /// As [`to_io_slices`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T) -> Result<IoSlices<'a>> {
+        crate::record::to_io_slices(value, self.encode())
     }
 
     /// As [`from_slice`], with these options.

@@ -8,6 +8,7 @@ mod memory;
 mod properties;
 mod refused;
 mod round_trip;
+mod slices;
 mod table;
 #[cfg(unix)]
 mod writers;

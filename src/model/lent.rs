@@ -1,0 +1,69 @@
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::sorted;
+
+/// Payloads that a value lends for as long as it is borrowed itself.
+///
+/// [`Store::store`](super::Store::store) lends a payload for the length of a call only, as it may have been made for the call. A value adds here
+/// what stays where it is. A writer finds it by its address, so neither order nor completeness matters: payloads that are
+/// not here are copied.
+#[derive(Default)]
+pub struct Lent<'a> {
+    /// Sorted by address by [`Self::sort`].
+    runs: Vec<&'a [u8]>,
+}
+
+impl<'a> Lent<'a> {
+    /// Adds the bytes of a payload, unless they are a copy.
+    pub fn bytes(&mut self, bytes: Cow<'a, [u8]>) {
+        if let Cow::Borrowed(bytes) = bytes
+            && !bytes.is_empty()
+        {
+            self.runs.push(bytes);
+        }
+    }
+
+    /// Prepares for [`Self::find`].
+    pub(crate) fn sort(&mut self) {
+        // Of runs at one address, the longest is found.
+        let key = |run: &&[u8]| (run.as_ptr().addr(), run.len());
+        self.runs = sorted::values(std::mem::take(&mut self.runs), &mut |one, other| key(one).cmp(&key(other)));
+    }
+
+    /// Returns the same bytes for as long as they are lent, if they are.
+    pub(crate) fn find(&self, bytes: &[u8]) -> Option<&'a [u8]> {
+        let address = bytes.as_ptr().addr();
+        let before = self.runs.partition_point(|run| run.as_ptr().addr() <= address);
+        let run = self.runs.get(before.checked_sub(1)?)?;
+        // Memory that is borrowed does not change and is not used for anything else, so equal addresses are equal bytes.
+        let start = address - run.as_ptr().addr();
+        run.get(start..start.checked_add(bytes.len())?)
+    }
+}
+
+impl fmt::Debug for Lent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lent").field("runs", &self.runs.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_parts_of_what_is_lent() {
+        let (one, other): ([u8; 8], [u8; 8]) = ([1; 8], [2; 8]);
+        let mut lent = Lent::default();
+        [&one[..], &other, &one[..4], &[]].into_iter().for_each(|bytes| lent.bytes(bytes.into()));
+        lent.bytes(vec![1; 8].into());
+        lent.sort();
+        assert_eq!(lent.runs.len(), 3);
+        for bytes in [&one[..], &one[2..7], &other[7..], &other[..0]] {
+            assert!(lent.find(bytes).is_some_and(|found| std::ptr::eq(found, bytes)));
+        }
+        let elsewhere = [1; 8];
+        assert!(lent.find(&elsewhere).is_none());
+    }
+}

@@ -1,0 +1,151 @@
+use std::fmt;
+use std::io::{self, IoSlice, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::write::plan;
+use super::{Encode, Output};
+use crate::error::Result;
+use crate::model::{Lent, Store, Tensors};
+
+/// A file as slices for vectored writes: payloads are those of the value, all other bytes are in one buffer.
+///
+/// ```
+/// use tensorfile::{TensorView, btf};
+///
+/// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
+/// let file = btf::to_io_slices(&tensor)?;
+/// assert_eq!((file.as_slices().len(), file.copied_bytes()), (2, 40));
+///
+/// let mut socket = Vec::new();
+/// file.write_to(&mut socket)?;
+/// assert_eq!(socket, btf::to_vec(&tensor)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct IoSlices<'a> {
+    copied: Vec<u8>,
+    pieces: Vec<Piece<'a>>,
+    bytes: u64,
+}
+
+/// A piece of the file.
+enum Piece<'a> {
+    /// A range of the buffer.
+    Copied(Range<usize>),
+    Lent(&'a [u8]),
+}
+
+/// Payloads of fewer bytes are copied, which takes less time than a slice of their own.
+const WORTH_A_SLICE: usize = 512;
+
+/// The most slices of one call. Linux takes 1024.
+const AT_ONCE: usize = 1024;
+
+impl IoSlices<'_> {
+    /// Returns the length of the file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the number of bytes that were copied: headers, padding, and payloads that are small or had to be converted.
+    #[must_use]
+    pub fn copied_bytes(&self) -> usize {
+        self.copied.len()
+    }
+
+    /// Returns the slices, in the order of the file. None is empty.
+    #[must_use]
+    pub fn as_slices(&self) -> Vec<IoSlice<'_>> {
+        let pieces = self.pieces.iter().map(|piece| match piece {
+            Piece::Copied(range) => &self.copied[range.clone()],
+            Piece::Lent(bytes) => bytes,
+        });
+        pieces.map(IoSlice::new).collect()
+    }
+
+    /// Writes the file with as few calls of `write_vectored` as it takes. Does not flush.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the writer, and [`io::ErrorKind::WriteZero`] if it takes no more bytes.
+    pub fn write_to(&self, mut writer: impl Write) -> io::Result<()> {
+        fn inner(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Write) -> io::Result<()> {
+            while !slices.is_empty() {
+                match writer.write_vectored(&slices[..slices.len().min(AT_ONCE)]) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(written) => IoSlice::advance_slices(&mut slices, written),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        }
+        inner(&mut self.as_slices(), &mut writer)
+    }
+}
+
+impl fmt::Debug for IoSlices<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IoSlices")
+            .field("pieces", &self.pieces.len())
+            .field("file_bytes", &self.bytes)
+            .field("copied_bytes", &self.copied.len())
+            .finish()
+    }
+}
+
+/// Writes a value to slices.
+pub(crate) fn to_io_slices<'a, T: Store + ?Sized>(value: &'a T, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
+    let mut lent = Lent::default();
+    value.lend(&mut lent);
+    of_tensors(&value, lent, encode)
+}
+
+/// Writes some tensors to slices. Payloads that are `lent` are borrowed.
+fn of_tensors<'a>(tensors: &dyn Tensors, mut lent: Lent<'a>, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
+    lent.sort();
+    let plan = plan(tensors, encode)?;
+    let mut gather = Gather { lent, copied: Vec::new(), pieces: Vec::new(), start: 0, bytes: 0 };
+    plan.write(tensors, Output::pieces(&mut gather, WORTH_A_SLICE))?;
+    gather.cut();
+    Ok(IoSlices { copied: gather.copied, pieces: gather.pieces, bytes: gather.bytes })
+}
+
+/// Collects the bytes of a file, without a copy of what is lent.
+struct Gather<'a> {
+    lent: Lent<'a>,
+    copied: Vec<u8>,
+    pieces: Vec<Piece<'a>>,
+    /// The beginning of the copied bytes that are in no piece yet.
+    start: usize,
+    bytes: u64,
+}
+
+impl Gather<'_> {
+    /// Makes the copied bytes a piece.
+    fn cut(&mut self) {
+        if self.start < self.copied.len() {
+            self.pieces.push(Piece::Copied(self.start..self.copied.len()));
+            self.start = self.copied.len();
+        }
+    }
+}
+
+impl Write for Gather<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len() as u64;
+        match self.lent.find(bytes).filter(|bytes| bytes.len() >= WORTH_A_SLICE) {
+            Some(lent) => {
+                self.cut();
+                self.pieces.push(Piece::Lent(lent));
+            }
+            None => self.copied.extend_from_slice(bytes),
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
