@@ -3,18 +3,20 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sorted;
 use crate::tensor::{Layout, Shape, TensorInfo};
 
 /// A range of each dim of a tensor. All offsets are within the payload.
 pub(super) struct Part<'a> {
     /// The bytes of an element.
     element: usize,
+    shape: &'a Shape,
     strides: Vec<usize>,
     ranges: &'a [Range<usize>],
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn new(tensor: &TensorInfo, ranges: &'a [Range<usize>]) -> Result<Self> {
+    pub(super) fn new(tensor: &'a TensorInfo, ranges: &'a [Range<usize>]) -> Result<Self> {
         let shape = &tensor.shape;
         check(shape, ranges)?;
         let strides = match &tensor.layout {
@@ -22,7 +24,7 @@ impl<'a> Part<'a> {
             Layout::Coo { .. } => return Err(unsupported("slice a sparse tensor", "read it whole")),
             _ => shape.row_major_strides(),
         };
-        Ok(Self { element: tensor.dtype.block_bytes(), strides, ranges })
+        Ok(Self { element: tensor.dtype.block_bytes(), shape, strides, ranges })
     }
 
     /// Returns the dims of the part.
@@ -30,43 +32,131 @@ impl<'a> Part<'a> {
         self.ranges.iter().map(ExactSizeIterator::len).collect()
     }
 
-    /// Calls `take` with offset and length in bytes of every run of bytes, in row-major order.
-    pub(super) fn for_each_run(&self, take: &mut impl FnMut(usize, usize) -> Result<()>) -> Result<()> {
-        if self.ranges.iter().any(|range| range.is_empty()) {
-            return Ok(());
-        }
-        let (outer, run) = self.split();
-        self.descend(0, outer, 0, &mut |offset| take(offset * self.element, run * self.element))
+    /// Returns the runs of bytes of the part, in the order in which they are stored.
+    pub(super) fn runs(&self) -> Runs {
+        Runs::new(self)
     }
 
-    /// Returns the number of dims outside of runs, and the number of elements in a run. A run consists of inner dims that
-    /// are contiguous.
-    fn split(&self) -> (usize, usize) {
-        let (mut outer, mut run) = (self.ranges.len(), 1);
-        while let Some(dim) = outer.checked_sub(1)
-            && (self.strides[dim] == run || self.ranges[dim].len() == 1 && run == 1)
-        {
-            run *= self.ranges[dim].len();
-            outer = dim;
-        }
-        (outer, run)
+    /// Copies the part of a payload to `part`, which is as long as the part, in row-major order.
+    pub(super) fn copy(&self, payload: &[u8], part: &mut [u8]) {
+        let runs = self.runs();
+        let len = runs.len;
+        runs.for_each(|run| part[run.to..run.to + len].copy_from_slice(&payload[run.from..run.from + len]));
     }
 
-    fn descend(
-        &self,
-        dim: usize,
-        outer: usize,
-        offset: usize,
-        take: &mut impl FnMut(usize) -> Result<()>,
-    ) -> Result<()> {
-        if dim == outer {
-            let inner: usize = (outer..self.ranges.len()).map(|dim| self.ranges[dim].start * self.strides[dim]).sum();
-            return take(offset + inner);
-        }
-        for at in self.ranges[dim].clone() {
-            self.descend(dim + 1, outer, offset + at * self.strides[dim], take)?;
+    /// Reads the part of a payload to `part`, in row-major order. `read` fills bytes from an offset in the payload on.
+    ///
+    /// Runs that are near to each other are read with one call. At most twice the bytes of the rows that the part touches
+    /// are read.
+    pub(super) fn read(&self, read: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>, part: &mut [u8]) -> Result<()> {
+        let (mut runs, mut ahead) = (self.runs(), self.runs());
+        let len = runs.len;
+        // Between two runs that are in the same row or in neighbouring ones there are fewer bytes than a row has.
+        let gap = len.max(self.row_bytes()).min(FARTHEST);
+        let mut window = Vec::new();
+        let mut next = ahead.next();
+        while let Some(first) = next {
+            let (mut end, mut count) = (first.from + len, 1);
+            next = ahead.next();
+            while let Some(run) = next
+                && run.from - end <= gap
+                && run.from + len - first.from <= WINDOW
+            {
+                (end, count) = (run.from + len, count + 1);
+                next = ahead.next();
+            }
+            if count == 1 {
+                runs.next();
+                read(first.from, &mut part[first.to..first.to + len])?;
+                continue;
+            }
+            window.resize(end - first.from, 0);
+            read(first.from, &mut window)?;
+            for run in runs.by_ref().take(count) {
+                part[run.to..run.to + len].copy_from_slice(&window[run.from - first.from..][..len]);
+            }
         }
         Ok(())
+    }
+
+    /// Returns the bytes of a whole row as it is stored: of all elements along the innermost dim.
+    fn row_bytes(&self) -> usize {
+        let innermost = self.strides.iter().zip(self.shape.iter()).filter(|(_, dim)| **dim > 1).min();
+        innermost.map_or(1, |(_, dim)| *dim) * self.element
+    }
+}
+
+/// The largest number of bytes between two runs that are read with one call. Reading more takes longer than another call.
+const FARTHEST: usize = 16 << 10;
+
+/// The most bytes that are read with one call, if they are more than one run.
+const WINDOW: usize = 1 << 20;
+
+/// A run of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Run {
+    /// The offset in the payload.
+    pub(super) from: usize,
+    /// The offset in the part.
+    pub(super) to: usize,
+}
+
+/// The runs of bytes of a part, in the order in which they are stored. All have the same length.
+#[derive(Debug)]
+pub(super) struct Runs {
+    /// The length of a run in bytes.
+    len: usize,
+    /// The dims outside of runs, outermost first: their lengths, and the bytes between two elements in the payload and in
+    /// the part.
+    dims: Vec<(usize, usize, usize)>,
+    indices: Vec<usize>,
+    next: Run,
+    left: usize,
+}
+
+impl Runs {
+    fn new(part: &Part<'_>) -> Self {
+        let to = part.shape().row_major_strides();
+        // A dim of one element has no place in the order.
+        let dims = (0..to.len())
+            .filter(|&dim| part.ranges[dim].len() != 1)
+            .map(|dim| (part.ranges[dim].len(), part.strides[dim] * part.element, to[dim] * part.element))
+            .collect();
+        let mut dims: Vec<(usize, usize, usize)> = sorted::values(dims, &mut |one, other| other.1.cmp(&one.1));
+        let mut len = part.element;
+        // Inner dims that are contiguous on both sides are in one run.
+        while let Some(&(dim, from, to)) = dims.last()
+            && from == len
+            && to == len
+        {
+            len *= dim;
+            dims.pop();
+        }
+        let start: usize = part.ranges.iter().zip(&part.strides).map(|(range, stride)| range.start * stride).sum();
+        let left = if len == 0 { 0 } else { dims.iter().map(|(dim, ..)| dim).product() };
+        let next = Run { from: start * part.element, to: 0 };
+        Self { len, indices: vec![0; dims.len()], dims, next, left }
+    }
+}
+
+impl Iterator for Runs {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        self.left = self.left.checked_sub(1)?;
+        let run = self.next;
+        for ((len, from, to), index) in self.dims.iter().zip(&mut self.indices).rev() {
+            *index += 1;
+            self.next.from += from;
+            self.next.to += to;
+            if *index < *len {
+                break;
+            }
+            *index = 0;
+            self.next.from -= len * from;
+            self.next.to -= len * to;
+        }
+        Some(run)
     }
 }
 
@@ -87,28 +177,92 @@ fn unsupported(what: impl Into<String>, instead: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{DimOrder, Dtype};
+    use crate::tensor::Dtype;
 
-    /// The runs of a part of a tensor of bytes, in bytes.
-    fn runs(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> Vec<(usize, usize)> {
-        let mut runs = Vec::new();
-        let mut take = |offset, len| {
-            runs.push((offset, len));
-            Ok(())
-        };
-        let layout = Layout::DimOrder(DimOrder::new(order).unwrap());
-        let tensor = TensorInfo { dtype: Dtype::U8, shape: Shape::new(dims), layout };
-        Part::new(&tensor, ranges).unwrap().for_each_run(&mut take).unwrap();
-        runs
+    fn info(dims: &[usize], order: &[u8]) -> TensorInfo {
+        let layout = Layout::from_dim_order(order).unwrap();
+        TensorInfo { dtype: Dtype::U8, shape: Shape::new(dims), layout }
+    }
+
+    /// The runs of a part of a tensor of bytes: their length, and their offsets in the payload and in the part.
+    fn runs(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> (usize, Vec<(usize, usize)>) {
+        let info = info(dims, order);
+        let runs = Part::new(&info, ranges).unwrap().runs();
+        (runs.len, runs.map(|run| (run.from, run.to)).collect())
     }
 
     #[test]
     fn whole_inner_dims_are_one_run() {
-        assert_eq!(runs(&[4, 2, 3], &[0, 1, 2], &[1..3, 0..2, 0..3]), [(6, 12)]);
-        assert_eq!(runs(&[4, 2, 3], &[0, 1, 2], &[1..3, 0..1, 0..3]), [(6, 3), (12, 3)]);
-        assert_eq!(runs(&[4, 2, 3], &[0, 1, 2], &[3..4, 1..2, 1..2]), [(22, 1)]);
-        assert_eq!(runs(&[2, 2], &[1, 0], &[0..2, 0..2]), [(0, 1), (2, 1), (1, 1), (3, 1)]);
-        assert_eq!(runs(&[2, 0], &[0, 1], &[0..2, 0..0]), []);
-        assert_eq!(runs(&[], &[], &[]), [(0, 1)]);
+        assert_eq!(runs(&[4, 2, 3], &[0, 1, 2], &[1..3, 0..2, 0..3]), (12, vec![(6, 0)]));
+        assert_eq!(runs(&[4, 2, 3], &[0, 1, 2], &[1..3, 0..1, 0..3]), (3, vec![(6, 0), (12, 3)]));
+        assert_eq!(runs(&[4, 2, 3], &[0, 1, 2], &[3..4, 1..2, 1..2]), (1, vec![(22, 0)]));
+        assert_eq!(runs(&[2, 2], &[1, 0], &[0..2, 0..2]), (1, vec![(0, 0), (1, 2), (2, 1), (3, 3)]));
+        assert_eq!(runs(&[2, 0], &[0, 1], &[0..2, 0..0]).1, []);
+        assert_eq!(runs(&[2, 3], &[0, 1], &[1..1, 0..3]).1, []);
+        assert_eq!(runs(&[], &[], &[]), (1, vec![(0, 0)]));
+    }
+
+    /// Reads a part of a tensor of bytes, compares it with the elements one by one, and returns the number of calls and the
+    /// bytes that they read.
+    fn read(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> (usize, usize) {
+        let info = info(dims, order);
+        let payload: Vec<u8> = (0..=250).cycle().take(info.payload_bytes().unwrap()).collect();
+        let part = Part::new(&info, ranges).unwrap();
+        let mut found = vec![0; part.shape().elements().unwrap()];
+        let (mut calls, mut bytes) = (0, 0);
+        let mut from_payload = |offset: usize, into: &mut [u8]| {
+            into.copy_from_slice(&payload[offset..offset + into.len()]);
+            (calls, bytes) = (calls + 1, bytes + into.len());
+            Ok(())
+        };
+        part.read(&mut from_payload, &mut found).unwrap();
+        let expected: Vec<u8> = (0..found.len())
+            .map(|mut at| {
+                let dims = part.shape.dims().iter().zip(ranges).zip(&part.strides).rev();
+                let offset: usize = dims
+                    .map(|((_, range), stride)| {
+                        let index = range.start + at % range.len();
+                        at /= range.len();
+                        index * stride
+                    })
+                    .sum();
+                payload[offset]
+            })
+            .collect();
+        assert!(found == expected, "{dims:?} in order {order:?}, {ranges:?}");
+        found.fill(0);
+        part.copy(&payload, &mut found);
+        assert!(found == expected, "{dims:?} in order {order:?}, {ranges:?}, from memory");
+        (calls, bytes)
+    }
+
+    #[test]
+    fn runs_near_to_each_other_are_read_with_one_call() {
+        let columns = read(&[1000, 1000], &[0, 1], &[0..1000, 10..20]);
+        assert_eq!(columns, (1, 999_010), "the rows touched are the whole tensor");
+        assert_eq!(read(&[1000, 1000], &[0, 1], &[100..110, 10..20]), (1, 9010));
+        assert_eq!(read(&[1000, 1000], &[1, 0], &[100..110, 10..20]), (1, 9010), "column-major");
+        assert_eq!(read(&[1000, 1000], &[1, 0], &[0..1000, 10..20]), (1, 10_000), "columns as they are stored");
+        assert_eq!(read(&[20, 100_000], &[0, 1], &[0..20, 10..20]), (20, 200), "rows are far from each other");
+        assert_eq!(read(&[100, 4, 1000], &[0, 1, 2], &[0..100, 0..1, 0..10]), (100, 1000), "so are planes");
+        assert_eq!(read(&[100, 4, 1000], &[0, 1, 2], &[0..100, 0..2, 0..10]), (100, 101_000), "two rows each");
+        assert_eq!(read(&[4000, 1000], &[0, 1], &[0..4000, 0..999]).0, 4, "windows are bounded");
+    }
+
+    #[test]
+    fn no_part_reads_more_than_twice_its_rows() {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            for dims in [[30_usize, 20, 40], [3, 1, 5000], [2, 4000, 9], [200, 7, 1], [5, 60, 70]] {
+                for parts in 1..5 {
+                    let ranges = dims.map(|dim| dim / (parts + 1)..dim.div_ceil(parts));
+                    let (_, bytes) = read(&dims, &order, &ranges);
+                    // The innermost dim that has a stride, and all indices of the others.
+                    let innermost = order.iter().rev().map(|dim| usize::from(*dim)).find(|dim| dims[*dim] > 1).unwrap();
+                    let others = (0..3).filter(|dim| *dim != innermost).map(|dim| ranges[dim].len());
+                    let rows = others.product::<usize>() * dims[innermost];
+                    assert!(bytes <= 2 * rows, "{bytes} bytes for rows of {rows}: {dims:?}, {order:?}, {ranges:?}");
+                }
+            }
+        }
     }
 }
