@@ -3,7 +3,7 @@ use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::write::plan;
+use super::write::{plan, write_slices};
 use super::{Encode, Output};
 use crate::error::Result;
 use crate::model::{Lent, Store, Tensors};
@@ -38,9 +38,6 @@ enum Piece<'a> {
 /// Payloads of fewer bytes are copied, which takes less time than a slice of their own.
 const WORTH_A_SLICE: usize = 512;
 
-/// The most slices of one call. Linux takes 1024.
-const AT_ONCE: usize = 1024;
-
 impl IoSlices<'_> {
     /// Returns the length of the file in bytes.
     #[must_use]
@@ -70,18 +67,7 @@ impl IoSlices<'_> {
     ///
     /// Errors of the writer, and [`io::ErrorKind::WriteZero`] if it takes no more bytes.
     pub fn write_to(&self, mut writer: impl Write) -> io::Result<()> {
-        fn inner(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Write) -> io::Result<()> {
-            while !slices.is_empty() {
-                match writer.write_vectored(&slices[..slices.len().min(AT_ONCE)]) {
-                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Ok(written) => IoSlice::advance_slices(&mut slices, written),
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(())
-        }
-        inner(&mut self.as_slices(), &mut writer)
+        write_slices(&mut self.as_slices(), &mut writer)
     }
 }
 

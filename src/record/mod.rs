@@ -51,7 +51,7 @@ pub(crate) use index::{Index, Unread};
 pub(crate) use io_slices::to_io_slices;
 pub(crate) use reader::Reader;
 pub(crate) use sum::Sum;
-pub(crate) use write::{plan, to_vec, to_vec_into, to_writer};
+pub(crate) use write::{plan, to_vec, to_vec_into, to_writer, write_slices};
 
 /// The writing half of a format: the bytes around the payloads.
 ///

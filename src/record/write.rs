@@ -1,6 +1,6 @@
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{self, IoSlice, Seek, Write};
 use std::sync::Arc;
 
 use super::order::in_stored_order;
@@ -43,6 +43,22 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     let plan = plan(tensors, encode)?;
     plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
+}
+
+/// Writes slices, of which none is empty, with as few calls as it takes.
+pub(crate) fn write_slices(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Write) -> io::Result<()> {
+    /// Linux takes 1024.
+    const AT_ONCE: usize = 1024;
+
+    while !slices.is_empty() {
+        match writer.write_vectored(&slices[..slices.len().min(AT_ONCE)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut slices, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 impl Plan {
@@ -320,11 +336,16 @@ impl Write for Output<'_> {
         if let Some(to) = &mut self.to
             && (bytes.len() >= self.large || self.buffer.len() + bytes.len() > BUFFER)
         {
+            if bytes.len() >= self.large {
+                // One call for both, if the writer takes several slices at once.
+                let mut slices = [&self.buffer, bytes].map(IoSlice::new);
+                let first = usize::from(self.buffer.is_empty());
+                write_slices(&mut slices[first..], *to)?;
+                self.buffer.clear();
+                return Ok(());
+            }
             to.write_all(&self.buffer)?;
             self.buffer.clear();
-            if bytes.len() >= self.large {
-                return to.write_all(bytes);
-            }
         }
         threads::extend(&mut self.buffer, bytes);
         Ok(())

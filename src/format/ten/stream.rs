@@ -1,15 +1,17 @@
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
 use super::ser::Encode;
-use super::{FORMAT, de};
-use crate::error::{ErrorKind, Result};
+use super::{FORMAT, de, header};
+use crate::error::{Error, ErrorKind, Result};
 use crate::find::Deserializer;
 use crate::limits::Limits;
-use crate::model::{Adapt, FromTensors, Serializer, Store, TensorSink, Tensors};
-use crate::record::{self, Plan};
+use crate::model::{
+    Adapt, Entries, FromTensors, List, Serializer, Sink, Store, StructDef, TensorData, TensorSink, Tensors,
+};
+use crate::record::{self, Encode as _, Plan, write_slices};
 use crate::storage::Stream;
-use crate::tensor::{Tensor, TensorInfo};
+use crate::tensor::{Layout, Tensor, TensorInfo};
 
 /// Writes tensors to a stream one at a time.
 ///
@@ -29,17 +31,21 @@ use crate::tensor::{Tensor, TensorInfo};
 #[derive(Debug)]
 pub struct Encoder<W> {
     writer: W,
+    /// Memory for the header of a tensor, and for the rest of it if it is small.
+    buffer: Vec<u8>,
 }
 
 impl<W: Write> Encoder<W> {
     /// An encoder over `writer`. Wrap a file or a socket in a [`BufWriter`](std::io::BufWriter) if tensors are small.
     pub fn new(writer: W) -> Self {
-        Self { writer }
+        Self { writer, buffer: Vec::new() }
     }
 
     /// Writes one tensor under a name of up to 8 bytes. An empty name means that the tensor has none.
     ///
-    /// Elements of an array in memory order are not copied before they are written.
+    /// Elements of an array in memory order are not copied before they are written, except for tensors of less than 4 KiB,
+    /// which are written with one call. Larger ones are written with one call too, if the writer takes several slices at
+    /// once.
     ///
     /// ```
     /// use tensorfile::{TensorView, ten};
@@ -58,7 +64,7 @@ impl<W: Write> Encoder<W> {
     /// - [`ErrorKind::NotATensor`]: the value is not one tensor. Nothing has been written.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn encode(&mut self, name: &str, tensor: &(impl Store + ?Sized)) -> Result<()> {
-        let encoded = encode(&mut self.writer, Named { name, tensor: &tensor });
+        let encoded = encode(&mut self.writer, &mut self.buffer, Named { name, tensor: &tensor });
         encoded.map_err(|error| error.in_tensor(name).in_format(FORMAT.name))
     }
 
@@ -76,26 +82,114 @@ impl<W: Write> Encoder<W> {
         &self.writer
     }
 
+    /// Returns the writer. Bytes that are written to it come between two tensors.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.writer
+    }
+
     /// Returns the writer.
     pub fn into_inner(self) -> W {
         self.writer
     }
 }
 
-fn encode(writer: &mut dyn Write, tensor: Named<'_>) -> Result<()> {
+fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>) -> Result<()> {
+    let mut one = One { name: tensor.name, writer, buffer, written: None };
+    tensor.tensor.store(&mut one, &Adapt::NONE)?;
+    if let Some(written) = one.written {
+        return Ok(written?);
+    }
     let encode = Arc::new(Encode::default());
     let plan = match tensor.name {
         "" => Plan::new(&tensor, encode)?,
         _ => Plan::of_named(&tensor, encode)?,
     };
     if plan.len() != 1 {
-        let instead = "`Encoder::encode` takes one tensor, `ten::to_writer` any number of them";
-        return Err(ErrorKind::NotATensor { found: "the value", instead }.into());
+        return Err(not_one_tensor());
     }
     let mut writer = Unflushed(writer);
     let mut file = plan.writer(&mut writer);
     tensor.send(&mut file)?;
     file.finish()
+}
+
+fn not_one_tensor() -> Error {
+    let instead = "`Encoder::encode` takes one tensor, `ten::to_writer` any number of them";
+    ErrorKind::NotATensor { found: "the value", instead }.into()
+}
+
+/// Writes a value that is one tensor in memory, without a plan. All others, and those that the format cannot store, are
+/// left to the plan.
+struct One<'a> {
+    name: &'a str,
+    writer: &'a mut dyn Write,
+    buffer: &'a mut Vec<u8>,
+    /// The result of writing the tensor, if it was written.
+    written: Option<io::Result<()>>,
+}
+
+impl One<'_> {
+    fn can_store(&self, info: &TensorInfo) -> bool {
+        let encode = Encode::default();
+        // An empty name means none.
+        let name = self.name.is_empty() || encode.check(self.name, info).is_ok();
+        let name_bytes = encode.name_bytes(self.name);
+        name && info.layout == Layout::RowMajor && FORMAT.check(name_bytes, info, encode.names()).is_ok()
+    }
+
+    fn write(&mut self, info: &TensorInfo, payload: &[u8]) -> io::Result<()> {
+        /// A tensor of fewer bytes is copied, as not every writer takes several slices at once.
+        const SMALL: usize = 4 << 10;
+        const ZEROS: [u8; 64] = [0; 64];
+        const { assert!(ZEROS.len() as u64 == header::ALIGNMENT) };
+
+        let padding = &ZEROS[..payload.len().next_multiple_of(ZEROS.len()) - payload.len()];
+        self.buffer.clear();
+        header::write(self.name, info, payload.len(), self.buffer);
+        if payload.len() < SMALL {
+            self.buffer.extend_from_slice(payload);
+            self.buffer.extend_from_slice(padding);
+            return self.writer.write_all(self.buffer);
+        }
+        let mut slices = [self.buffer.as_slice(), payload, padding].map(IoSlice::new);
+        let count = if padding.is_empty() { 2 } else { 3 };
+        write_slices(&mut slices[..count], self.writer)
+    }
+}
+
+impl Sink for One<'_> {
+    fn tensor(&mut self, info: &TensorInfo, data: &dyn TensorData) -> Result<()> {
+        if self.written.is_some() {
+            return Err(not_one_tensor());
+        }
+        if let Some(payload) = data.as_bytes()
+            && info.payload_bytes() == Some(payload.len())
+            && self.can_store(info)
+        {
+            self.written = Some(self.write(info, payload));
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self, _: &'static StructDef, _: &[&dyn Store]) -> Result<()> {
+        Ok(())
+    }
+
+    fn list(&mut self, _: &dyn List, _: &Adapt) -> Result<()> {
+        Ok(())
+    }
+
+    fn tuple(&mut self, _: &dyn List, _: &Adapt) -> Result<()> {
+        Ok(())
+    }
+
+    fn map(&mut self, _: &dyn Entries, _: &Adapt) -> Result<()> {
+        Ok(())
+    }
+
+    fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
+        value.map_or(Ok(()), |value| value.store(self, adapt))
+    }
 }
 
 /// A value under a name.

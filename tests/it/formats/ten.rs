@@ -1,5 +1,5 @@
 use half::f16;
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2, array};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ShapeBuilder, array};
 use tensorfile::{Arrays, Dtype, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap, ten};
 
 use crate::support::{Dribble, Messages, hex, message, u64s};
@@ -713,4 +713,55 @@ mod streams {
             "ten: tensor `policy`: payload in bytes is 16, but the limit is 15"
         );
     }
+}
+
+#[test]
+fn encoder_writes_what_a_plan_writes() {
+    /// Counts calls, and takes several slices in one.
+    struct Calls(Vec<u8>, usize);
+
+    impl std::io::Write for Calls {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.1 += 1;
+            self.0.write(bytes)
+        }
+
+        fn write_vectored(&mut self, slices: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+            self.1 += 1;
+            self.0.write_vectored(slices)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            panic!("a buffer around a socket is not flushed")
+        }
+    }
+
+    for &dtype in ten::DTYPES {
+        for shape in [&[][..], &[0], &[7], &[2, 3], &[64, 64], &[5000], &[1; 9]] {
+            for name in ["", "x", "12345678", r"\xff"] {
+                let tensor = crate::support::tensor(dtype, shape);
+                let expected = match name {
+                    "" => ten::to_vec(std::slice::from_ref(&tensor)).unwrap(),
+                    _ => ten::to_vec(&[(name, tensor.clone())].into_iter().collect::<TensorMap>()).unwrap(),
+                };
+                let mut encoder = ten::Encoder::new(Calls(Vec::new(), 0));
+                encoder.encode(name, &Some(&tensor)).unwrap();
+                encoder.encode(name, &tensor).unwrap();
+                let Calls(written, calls) = encoder.into_inner();
+                assert!(written == expected.repeat(2), "{dtype}{shape:?} as `{name}`");
+                assert_eq!(calls, 2, "{dtype}{shape:?} as `{name}`");
+            }
+        }
+    }
+
+    let mut encoder = ten::Encoder::new(Calls(Vec::new(), 0));
+    encoder.encode("f", &Array2::from_shape_fn((2, 3).f(), |(row, column)| (3 * row + column) as f32)).unwrap();
+    let written = encoder.get_mut();
+    assert_eq!(ten::from_slice::<TensorMap>(&written.0).unwrap()["f"].as_bytes()[4..8], 1_f32.to_le_bytes());
+    written.0.clear();
+    let error = encoder.encode("123456789", &1_u8).unwrap_err().to_string();
+    assert!(error.starts_with("ten: tensor `123456789`: cannot store a name of 9 bytes"), "{error}");
+    let error = encoder.encode("x", &Vec::<Array1<u8>>::new()).unwrap_err().to_string();
+    assert!(error.contains("`Encoder::encode` takes one tensor"), "{error}");
+    assert!(encoder.into_inner().0.is_empty());
 }
