@@ -195,6 +195,18 @@ impl FileStorage {
         })
     }
 
+    /// Makes the system read bytes of a file on disk without waiting for them. Nothing happens where it cannot.
+    pub(super) fn prefetch(&self, _offset: u64, _len: u64) {
+        #[cfg(target_os = "linux")]
+        if let Some((file, len, start)) = self.positions(_offset)
+            && start < len
+        {
+            let advice = rustix::fs::Advice::WillNeed;
+            // Advice may fail: the bytes are then read when they are asked for.
+            let _ = rustix::fs::fadvise(file, start, std::num::NonZeroU64::new(_len), advice);
+        }
+    }
+
     /// Fills as much of `bytes` as the file has from `offset` on, and returns how many bytes that is.
     pub(crate) fn read_some(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
         let Some((file, len, start)) = self.positions(offset) else {

@@ -67,6 +67,10 @@ pub trait ReadAt {
         self.read_at(offset, bytes)
     }
 
+    /// Tells that a few bytes are read at each of these offsets soon, in this order, so that a slow disk can look for them
+    /// at once. They may be wrong.
+    fn will_read(&mut self, _offsets: &mut dyn Iterator<Item = u64>) {}
+
     /// Returns whether the file ends at `offset`.
     ///
     /// # Errors

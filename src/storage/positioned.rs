@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use super::{FileStorage, ReadAt, Storage};
 use crate::error::Result;
@@ -10,6 +11,8 @@ pub struct FileReader<'f> {
     /// The bytes last read of a file on disk: headers are close together.
     window: Vec<u8>,
     window_start: u64,
+    /// The last bytes that were read came from a disk, not from the system's memory.
+    waits: bool,
     chunk: Vec<u8>,
 }
 
@@ -19,12 +22,18 @@ const WINDOW: usize = 512;
 /// The largest size of a read of that kind, which is reached if the reads are near to each other.
 const LARGEST_WINDOW: usize = 64 << 10;
 
+/// The longest time that it takes to read a window from the system's memory.
+const FROM_MEMORY: Duration = Duration::from_micros(25);
+
+/// The longest time that it takes to tell the system of bytes that it has in memory.
+const IS_IN_MEMORY: Duration = Duration::from_micros(2);
+
 /// The size of a chunk of a payload.
 const CHUNK: usize = 1 << 20;
 
 impl<'f> FileReader<'f> {
     pub(crate) fn new(storage: &'f FileStorage) -> Self {
-        Self { storage, window: Vec::new(), window_start: 0, chunk: Vec::new() }
+        Self { storage, window: Vec::new(), window_start: 0, waits: false, chunk: Vec::new() }
     }
 
     /// Returns the size of the window at `offset`. Windows that follow on one another grow.
@@ -51,7 +60,9 @@ impl ReadAt for FileReader<'_> {
         }
         if self.in_window(offset, bytes.len()).is_none() {
             self.window.resize(self.next_window(offset), 0);
+            let start = Instant::now();
             let read = self.storage.read_some(offset, &mut self.window);
+            self.waits = start.elapsed() > FROM_MEMORY;
             // After an error, the window holds nothing.
             self.window.truncate(*read.as_ref().unwrap_or(&0));
             read?;
@@ -63,6 +74,22 @@ impl ReadAt for FileReader<'_> {
             None => self.storage.read_at(offset, bytes)?,
         }
         Ok(())
+    }
+
+    fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
+        if !self.waits {
+            return;
+        }
+        let (mut last, mut count, start) = (self.window_start, 0, Instant::now());
+        for offset in offsets {
+            // Near offsets are in one window.
+            if offset.saturating_sub(last) >= LARGEST_WINDOW as u64 {
+                self.storage.prefetch(offset, WINDOW as u64);
+                (last, count) = (offset, count + 1);
+            }
+        }
+        // What was looked for is in memory when it is read, so only the time to begin tells whether it was there before.
+        self.waits = start.elapsed() > count * IS_IN_MEMORY;
     }
 }
 

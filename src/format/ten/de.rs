@@ -14,7 +14,14 @@ pub(super) struct Reader {
     count: usize,
     /// The offset of the next one.
     offset: u64,
+    /// The length of the last one.
+    len: u64,
+    /// The headers before this offset were looked for in advance, as far as they are where they were expected.
+    expected: u64,
 }
+
+/// The number of headers that are looked for at once on a slow disk.
+const AHEAD: u64 = 64;
 
 impl IndexReader for Reader {
     fn names_may_repeat(&self) -> bool {
@@ -28,11 +35,31 @@ impl IndexReader for Reader {
         }
         let number = self.count;
         self.count += 1;
-        self.tensor(file, limits).map(Some).map_err(|error| error.in_tensor(format!("#{number}")))
+        let start = self.offset;
+        let entry = self.tensor(file, limits).map_err(|error| error.in_tensor(format!("#{number}")))?;
+        let len = self.offset - start;
+        match len == self.len {
+            true => self.look_ahead(file),
+            false => (self.len, self.expected) = (len, 0),
+        }
+        Ok(Some(entry))
     }
 }
 
 impl Reader {
+    /// Expects that tensors go on to be as long as the last two. Where the next header is stands in the last one only, so a
+    /// slow disk would otherwise look for one after the other.
+    fn look_ahead(&mut self, file: &mut dyn ReadAt) {
+        if self.offset < self.expected {
+            return;
+        }
+        let (start, len) = (self.offset, self.len);
+        let end = file.file_len().unwrap_or_default();
+        let next = |number: u64| number.checked_mul(len)?.checked_add(start).filter(|offset| *offset < end);
+        file.will_read(&mut (0..AHEAD).map_while(next));
+        self.expected = next(AHEAD - 1).unwrap_or(end);
+    }
+
     fn ends(&self, file: &mut dyn ReadAt) -> Result<bool> {
         file.ends_at(self.offset).map_err(|error| error.in_tensor(format!("#{}", self.count.saturating_sub(1))))
     }
@@ -74,5 +101,50 @@ fn payload_end(cursor: &Cursor<'_>, length: u64) -> Result<u64> {
         (Some(end), Some(left)) if end - cursor.offset() > left => Err(truncated(left)),
         (Some(end), _) => Ok(end),
         (None, left) => Err(truncated(left.unwrap_or(length))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Slice;
+    use crate::tensor::Tensor;
+
+    /// Remembers where it was told to look.
+    struct Told<'a>(Slice<'a>, Vec<u64>);
+
+    impl ReadAt for Told<'_> {
+        fn file_len(&self) -> Option<u64> {
+            self.0.file_len()
+        }
+
+        fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+            self.0.read_at(offset, bytes)
+        }
+
+        fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
+            self.1.extend(offsets);
+        }
+    }
+
+    #[test]
+    fn headers_are_looked_for_while_tensors_are_of_one_length() {
+        let tensor = |len: usize| Tensor::from_slice(&vec![1_u8; len], [len]).unwrap();
+        // Of 160, 160, 224, and then 200 times 160 bytes.
+        let tensors: Vec<Tensor> = [10, 10, 100].into_iter().chain([10; 200]).map(tensor).collect();
+        let file = super::super::FORMAT.to_vec(&tensors, &crate::record::WriteOptions::new()).unwrap();
+        let mut told = Told(Slice::new(&file), Vec::new());
+        let mut reader = Reader::default();
+        let mut found = 0;
+        while reader.next(&mut told, &Limits::default()).unwrap().is_some() {
+            found += 1;
+        }
+        assert_eq!(found, tensors.len());
+        let beyond: Vec<u64> = told.1.iter().copied().filter(|offset| *offset >= file.len() as u64).collect();
+        assert_eq!(beyond, Vec::<u64>::new());
+        let headers: Vec<u64> = (0..200).map(|at| 160 + 160 + 224 + 160 * at).collect();
+        let known = headers.iter().filter(|offset| told.1.contains(offset)).count();
+        assert!(known >= 190, "{known} of 200 headers");
+        assert!(told.1.len() < 330, "{} hints", told.1.len());
     }
 }
