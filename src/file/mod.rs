@@ -65,6 +65,8 @@ pub struct File {
     format: &'static Format,
     storage: FileStorage,
     index: Index,
+    /// The metadata, if it was read with the index.
+    metadata: Option<FileMetadata>,
     limits: Limits,
     shards: Shards,
 }
@@ -77,6 +79,9 @@ struct Shards {
     /// The metadata of their index.
     #[cfg(feature = "shards")]
     metadata: FileMetadata,
+    /// The metadata of each, if it was read with its index.
+    #[cfg(feature = "shards")]
+    own: Vec<Option<FileMetadata>>,
 }
 
 impl File {
@@ -125,7 +130,8 @@ impl File {
         self.storage.len()
     }
 
-    /// Reads the metadata. Opening does not read it.
+    /// Returns the metadata. It is read now, unless opening the file has read it, as in formats in which it is a part of the
+    /// index.
     ///
     /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
     /// shard. The entry `total_size` of the index is left out.
@@ -137,7 +143,7 @@ impl File {
         match &self.storage {
             #[cfg(feature = "shards")]
             FileStorage::Joined(joined) => shards::metadata(self, joined.parts()),
-            storage => self.metadata_in(storage),
+            storage => self.metadata_in(storage, self.metadata.as_ref()),
         }
     }
 
@@ -310,7 +316,10 @@ impl File {
         self.read(index, &mut |deserializer| deserializer.load_with(node(), load))
     }
 
-    fn metadata_in(&self, storage: &FileStorage) -> Result<FileMetadata> {
+    fn metadata_in(&self, storage: &FileStorage, known: Option<&FileMetadata>) -> Result<FileMetadata> {
+        if let Some(known) = known {
+            return Ok(known.clone());
+        }
         let metadata = (self.format.metadata)(&mut FileReader::new(storage), &self.limits);
         metadata.map_err(|error| error.in_format(self.format.name))
     }

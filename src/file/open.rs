@@ -164,9 +164,9 @@ impl OpenOptions {
     fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
         let format = self.format.map_or_else(|| detect(&mut FileReader::new(&storage), path), Ok)?;
         let reader = Reader::new(Box::new(FileReader::new(&storage)), (format.index_reader)(), self.limits.clone());
-        let index = reader.into_index().map_err(|error| error.in_format(format.name))?;
+        let (index, metadata) = reader.into_index().map_err(|error| error.in_format(format.name))?;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
-        Ok(File { path, format, storage, index, limits, shards: Shards::default() })
+        Ok(File { path, format, storage, index, metadata, limits, shards: Shards::default() })
     }
 }
 

@@ -10,7 +10,7 @@ use super::File;
 use super::slice::Part;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
-use crate::record::{Entry, Index, Sum};
+use crate::record::{Index, Located, Sum};
 use crate::storage::FileReader;
 use crate::tensor::{
     Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, check_coo, write_row_major,
@@ -37,7 +37,7 @@ impl<'f> FileTensor<'f> {
     /// Returns whether the file has a name for the tensor.
     #[must_use]
     pub fn has_name(&self) -> bool {
-        self.entry().has_name()
+        self.file.index.has_name(self.at)
     }
 
     /// Returns the position in the file, from 0.
@@ -165,7 +165,7 @@ impl<'f> FileTensor<'f> {
 
     fn load_with(&self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
         let mut index = Index::starting_at(self.at);
-        index.push(self.entry().clone())?;
+        index.push(self.file.index.named_entry(self.at))?;
         let loaded = self.file.load_index(Cow::Owned(index), node, load);
         loaded.map_err(|error| error.in_tensor(self.file.index.label(self.at)))
     }
@@ -246,7 +246,7 @@ impl<'f> FileTensor<'f> {
         self.entry().range()
     }
 
-    pub(super) fn entry(&self) -> &'f Entry {
+    pub(super) fn entry(&self) -> &'f Located {
         self.file.index.entry(self.at)
     }
 

@@ -99,7 +99,7 @@ mod tests {
             index.push(Entry::new(name, TensorInfo::new(Dtype::F32, *shape), 0..0)).unwrap();
         }
         if embedded {
-            index.embed(file.iter().map(|(name, _)| (*name).to_owned()).collect()).unwrap();
+            index.embed(file.iter().map(|(name, _)| *name)).unwrap();
         }
         super::compare(&T::schema(), &index)
     }

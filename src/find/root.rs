@@ -53,7 +53,7 @@ impl Deserializer<'_> {
     fn settle_list(&mut self, node: Option<Node>) -> Result<()> {
         let Some(first) = self.reader.peek()? else { return Ok(()) };
         let begins_with_struct = node.is_some_and(Node::begins_with_struct);
-        if self.reader.index().entry(first).has_name() && !self.reader.index().has_embedded_names() {
+        if self.reader.index().has_name(first) && !self.reader.index().has_embedded_names() {
             self.positional = !is_index(first_segment(self.reader.name(first))) && !begins_with_struct;
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Deserializer<'_> {
     /// Returns whether the file has names. Embedded ones come last.
     fn has_names(&mut self) -> Result<bool> {
         let Some(first) = self.reader.peek()? else { return Ok(true) };
-        if self.reader.index().entry(first).has_name() {
+        if self.reader.index().has_name(first) {
             return Ok(true);
         }
         self.reader.drain()?;
@@ -101,6 +101,6 @@ impl Deserializer<'_> {
         let index = self.reader.index();
         let infos = (0..index.len()).map(|at| index.entry(at).info());
         let names = names_by_position(node, is_item, infos)?;
-        self.reader.rename(names)
+        self.reader.rename(&names)
     }
 }

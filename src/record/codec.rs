@@ -1,6 +1,7 @@
 //! Payloads that have to be decoded: byte-swapped or compressed ones.
 
 use std::io::{self, Read};
+use std::num::NonZeroU8;
 use std::ops::Range;
 
 #[cfg(feature = "npz")]
@@ -12,56 +13,41 @@ use crate::storage::Storage;
 #[derive(Debug, Clone)]
 pub(crate) struct Codec {
     /// The size of big-endian elements, in bytes.
-    pub(crate) big_endian: Option<usize>,
-    /// The range is a deflate stream.
+    pub(crate) big_endian: Option<NonZeroU8>,
+    /// The payload is the end of a member of an archive.
     #[cfg(feature = "npz")]
-    pub(crate) deflated: Option<Deflated>,
-    /// The payload has a checksum.
-    #[cfg(feature = "npz")]
-    pub(crate) stored: Option<Stored>,
+    pub(crate) zipped: Option<Zipped>,
 }
 
 impl Codec {
-    /// Big-endian elements of `bytes` bytes.
-    pub(crate) fn big_endian(bytes: usize) -> Self {
+    /// Elements in big-endian order, of that many bytes.
+    pub(crate) fn big_endian(bytes: NonZeroU8) -> Self {
         Self {
             big_endian: Some(bytes),
             #[cfg(feature = "npz")]
-            deflated: None,
-            #[cfg(feature = "npz")]
-            stored: None,
+            zipped: None,
         }
     }
 
     /// Returns whether the range has to be decoded to the payload.
     pub(crate) fn decodes(&self) -> bool {
         #[cfg(feature = "npz")]
-        if self.deflated.is_some() {
+        if self.zipped.as_ref().is_some_and(|zipped| zipped.is_deflated) {
             return true;
         }
         self.big_endian.is_some()
     }
 }
 
-/// The checksum of a payload that is not compressed.
+/// A member of a zip archive that ends with a payload. Every entry of an index has one, so it is small.
 #[cfg(feature = "npz")]
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
-    /// The number of bytes before the payload that the checksum is of, too.
-    pub(crate) head: u64,
-    /// The CRC-32.
-    pub(crate) crc32: u32,
-}
-
-/// A deflate stream that ends with a payload.
-#[cfg(feature = "npz")]
-#[derive(Debug, Clone)]
-pub(crate) struct Deflated {
-    /// The length of the stream in the file, in bytes.
-    pub(crate) len: u64,
-    /// The number of decoded bytes before the payload.
-    pub(crate) head: u64,
-    /// The CRC-32 of all decoded bytes.
+pub(crate) struct Zipped {
+    /// The range is a deflate stream of the member, and not only the payload.
+    pub(crate) is_deflated: bool,
+    /// The number of bytes before the payload, decoded.
+    pub(crate) head: u32,
+    /// The CRC-32 of these bytes and the payload.
     pub(crate) crc32: u32,
 }
 
@@ -73,7 +59,7 @@ const PIECE: usize = 32 * 1024;
 /// It holds one piece in memory, regardless of the sizes in the file.
 pub(crate) struct Decoder<R> {
     bytes: Bytes<R>,
-    big_endian: Option<usize>,
+    big_endian: Option<NonZeroU8>,
     /// The number of payload bytes that are not decoded yet.
     left: u64,
     /// The range was checked to its end.
@@ -87,20 +73,23 @@ enum Bytes<R> {
     Deflated {
         stream: Inflate<R>,
         is_at_payload: bool,
-        expected: Deflated,
+        expected: Zipped,
+        /// The length of the stream in the file, in bytes.
+        len: u64,
         crc: flate2::Crc,
     },
 }
 
 impl<R: Read> Decoder<R> {
-    /// Decodes a payload of `payload` bytes from its range of the file.
-    pub(crate) fn new(reader: R, codec: &Codec, payload: u64) -> Self {
+    /// Decodes a payload of `payload` bytes from its range of the file, which has `_len` bytes.
+    pub(crate) fn new(reader: R, codec: &Codec, _len: u64, payload: u64) -> Self {
         let bytes = match codec {
             #[cfg(feature = "npz")]
-            Codec { deflated: Some(deflated), .. } => Bytes::Deflated {
+            Codec { zipped: Some(zipped), .. } if zipped.is_deflated => Bytes::Deflated {
                 stream: inflate(reader),
                 is_at_payload: false,
-                expected: deflated.clone(),
+                expected: zipped.clone(),
+                len: _len,
                 crc: flate2::Crc::new(),
             },
             _ => Bytes::Plain(reader),
@@ -125,7 +114,7 @@ impl<R: Read> Decoder<R> {
             self.is_checked = true;
             self.bytes.end()?;
         }
-        match self.big_endian {
+        match self.big_endian.map(NonZeroU8::get) {
             Some(2) => reverse::<2>(&mut self.piece),
             Some(4) => reverse::<4>(&mut self.piece),
             Some(8) => reverse::<8>(&mut self.piece),
@@ -144,10 +133,10 @@ impl<R: Read> Bytes<R> {
         match self {
             Self::Plain(reader) => reader.read_exact(bytes).map_err(Error::from),
             #[cfg(feature = "npz")]
-            Self::Deflated { stream, is_at_payload, expected, crc } => {
+            Self::Deflated { stream, is_at_payload, expected, crc, .. } => {
                 if !std::mem::replace(is_at_payload, true) {
                     let mut head = Vec::new();
-                    stream.take(expected.head).read_to_end(&mut head).map_err(not_deflated)?;
+                    stream.take(expected.head.into()).read_to_end(&mut head).map_err(not_deflated)?;
                     crc.update(&head);
                 }
                 stream.read_exact(bytes).map_err(not_deflated)?;
@@ -162,12 +151,12 @@ impl<R: Read> Bytes<R> {
         match self {
             Self::Plain(_) => Ok(()),
             #[cfg(feature = "npz")]
-            Self::Deflated { stream, expected, crc, .. } => {
+            Self::Deflated { stream, expected, crc, len, .. } => {
                 if stream.read(&mut [0]).map_err(not_deflated)? > 0 {
                     return Err(malformed("the deflate stream goes on after the tensor".to_owned()));
                 }
-                if stream.total_in() != expected.len {
-                    let (found, len) = (stream.total_in(), expected.len);
+                if stream.total_in() != *len {
+                    let found = stream.total_in();
                     return Err(malformed(format!("the deflate stream takes {found} bytes, but the file has {len}")));
                 }
                 check_crc32(crc.sum(), expected.crc32)

@@ -34,10 +34,12 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
-    /// Appends `len` bytes to `bytes`. Memory is allocated as they arrive.
+    /// Appends `len` bytes to `bytes`. Memory is allocated for those that the file has. In a stream, it is allocated as they
+    /// arrive.
     pub fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
         const AT_ONCE: usize = 1 << 20;
         let mut left = usize::try_from(len).unwrap_or(usize::MAX);
+        bytes.reserve_exact(self.ready(left));
         while left > 0 {
             let now = left.min(AT_ONCE);
             let start = bytes.len();
@@ -72,11 +74,11 @@ impl<'a> Cursor<'a> {
         self.array().map(i64::from_le_bytes)
     }
 
-    /// Reads `count` little-endian numbers. Memory is allocated as they arrive.
+    /// Reads `count` little-endian numbers. Memory is allocated as by [`append`](Self::append).
     pub fn u64s(&mut self, count: u64) -> Result<Vec<u64>> {
         const AT_ONCE: usize = 1 << 17;
-        let mut numbers = Vec::new();
         let mut left = usize::try_from(count).unwrap_or(usize::MAX);
+        let mut numbers = Vec::with_capacity(self.ready(left.saturating_mul(size_of::<u64>())) / size_of::<u64>());
         while left > 0 {
             let start = numbers.len();
             numbers.resize(start + left.min(AT_ONCE), 0);
@@ -104,6 +106,11 @@ impl<'a> Cursor<'a> {
                 Ok(self.offset..end)
             }
         }
+    }
+
+    /// Returns how many of `len` bytes are known to be in the file.
+    fn ready(&self, len: usize) -> usize {
+        usize::try_from(self.left().unwrap_or(0)).unwrap_or(usize::MAX).min(len)
     }
 
     /// Returns the number of bytes to the end of the file, if its length is known.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{Encode, IndexReader, Names, cannot_store};
+use super::{Encode, FileMetadata, IndexReader, Names, cannot_store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
@@ -186,29 +186,6 @@ pub(crate) fn trailing_bytes(end: u64, len: Option<u64>) -> Option<String> {
 impl fmt::Debug for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// Information in a file besides its tensors, in any format.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct FileMetadata {
-    /// The version of the format, if the file states one.
-    pub version: Option<String>,
-    /// Entries about the tensors as a whole, such as `model`. They can be written to another file with
-    /// [`WriteOptions::metadata`].
-    pub entries: IndexMap<String, String>,
-    /// The layout numbers of the sparse tensors of a BTF file, each once: 1 is that of TFRT's code, 2 the specification's.
-    pub coo_layouts: Vec<u8>,
-    /// Oddities of a file that can be read: each a sentence.
-    pub warnings: Vec<String>,
-}
-
-impl FileMetadata {
-    pub(crate) fn add_coo_layout(&mut self, layout: u8) {
-        if let Err(at) = self.coo_layouts.binary_search(&layout) {
-            self.coo_layouts.insert(at, layout);
-        }
     }
 }
 

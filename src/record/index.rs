@@ -7,7 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 #[cfg(feature = "npy")]
 use super::Codec;
 #[cfg(feature = "npz")]
-use super::Stored;
+use super::Zipped;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
 use crate::sorted;
@@ -17,10 +17,7 @@ use crate::tensor::TensorInfo;
 #[derive(Debug, Clone)]
 pub struct Entry {
     name: Option<Box<str>>,
-    info: TensorInfo,
-    range: Range<u64>,
-    #[cfg(feature = "npy")]
-    codec: Option<Box<Codec>>,
+    tensor: Located,
 }
 
 impl Entry {
@@ -29,31 +26,73 @@ impl Entry {
     /// A tensor without a name is called by its position.
     #[must_use]
     pub fn new(name: Option<String>, info: TensorInfo, range: Range<u64>) -> Self {
-        Self {
-            name: name.map(String::into_boxed_str),
+        let tensor = Located {
             info,
             range,
             #[cfg(feature = "npy")]
             codec: None,
-        }
+        };
+        Self { name: name.map(String::into_boxed_str), tensor }
     }
 
     /// The same tensor with a payload that has to be decoded.
     #[cfg(feature = "npy")]
-    pub(crate) fn with_codec(self, codec: Option<Codec>) -> Self {
-        Self { codec: codec.map(Box::new), ..self }
+    pub(crate) fn with_codec(mut self, codec: Option<Codec>) -> Self {
+        self.tensor.codec = codec;
+        self
     }
 
+    pub(crate) fn has_name(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// Returns the name for messages of the tensor at position `number`: `#3` if it has none.
+    pub(crate) fn label(&self, number: usize) -> String {
+        self.name.as_ref().map_or_else(|| numbered(number), Box::to_string)
+    }
+
+    /// Returns the tensor without its name.
+    pub(crate) fn located(&self) -> &Located {
+        &self.tensor
+    }
+
+    /// Returns dtype, shape and layout.
+    #[must_use]
+    pub fn info(&self) -> &TensorInfo {
+        &self.tensor.info
+    }
+
+    /// Returns the range of the payload, in bytes from the start of the file.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.tensor.range()
+    }
+}
+
+fn numbered(number: usize) -> String {
+    format!("#{number}")
+}
+
+/// A tensor of a file without its name, which an [`Index`] stores with the others.
+#[derive(Debug, Clone)]
+pub(crate) struct Located {
+    info: TensorInfo,
+    range: Range<u64>,
+    #[cfg(feature = "npy")]
+    codec: Option<Codec>,
+}
+
+impl Located {
     /// Returns how to decode the range to the payload; `None` if they are the same.
     #[cfg(feature = "npy")]
     pub(crate) fn codec(&self) -> Option<&Codec> {
-        self.codec.as_deref().filter(|codec| codec.decodes())
+        self.codec.as_ref().filter(|codec| codec.decodes())
     }
 
-    /// Returns the checksum of a payload that is not compressed.
+    /// Returns the member of an archive that stores the payload as it is.
     #[cfg(feature = "npz")]
-    pub(crate) fn stored(&self) -> Option<&Stored> {
-        self.codec.as_deref()?.stored.as_ref()
+    pub(crate) fn stored(&self) -> Option<&Zipped> {
+        self.codec.as_ref()?.zipped.as_ref().filter(|zipped| !zipped.is_deflated)
     }
 
     /// Returns whether reading the payload compares a checksum.
@@ -68,7 +107,7 @@ impl Entry {
     pub(crate) fn needed_from(&self) -> u64 {
         #[cfg(feature = "npz")]
         if let Some(stored) = self.stored() {
-            return self.range.start.saturating_sub(stored.head);
+            return self.range.start.saturating_sub(stored.head.into());
         }
         self.range.start
     }
@@ -90,15 +129,6 @@ impl Entry {
         self.range.end - self.range.start
     }
 
-    pub(crate) fn has_name(&self) -> bool {
-        self.name.is_some()
-    }
-
-    /// Returns the name for messages of the tensor at position `number`: `#3` if it has none.
-    pub(crate) fn label(&self, number: usize) -> String {
-        self.name.as_ref().map_or_else(|| format!("#{number}"), Box::to_string)
-    }
-
     /// Adds the offset in the file of what is wrong in the payload, unless it is known.
     pub(crate) fn locate(&self, error: Error) -> Error {
         let within = match error.kind() {
@@ -109,14 +139,12 @@ impl Entry {
     }
 
     /// Returns dtype, shape and layout.
-    #[must_use]
-    pub fn info(&self) -> &TensorInfo {
+    pub(crate) fn info(&self) -> &TensorInfo {
         &self.info
     }
 
     /// Returns the range of the payload, in bytes from the start of the file.
-    #[must_use]
-    pub fn range(&self) -> Range<u64> {
+    pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 }
@@ -124,14 +152,15 @@ impl Entry {
 /// The tensors of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    entries: Vec<Entry>,
+    entries: Vec<Located>,
+    names: NameList,
     /// The positions by which tensors without names are called, made when the first is asked for.
     positions: OnceLock<Positions>,
     /// The number of the first entry: the entries before it were dropped.
     start: usize,
     /// The number of entries that begin before the one before them.
     backwards: usize,
-    by_name: HashTable<usize>,
+    by_name: HashTable<u32>,
     /// Several tensors may have one name.
     names_may_repeat: bool,
     /// The tensors that are not in `by_name`, because another has their name; or that are called by a position that is
@@ -156,12 +185,13 @@ impl Index {
     /// Adds the tensors of another file, which begins `start` bytes later, with their names there.
     #[cfg(feature = "shards")]
     pub(crate) fn append(&mut self, other: Self, start: u64) -> Result<()> {
-        for (at, mut entry) in other.entries.into_iter().enumerate() {
-            let name = entry.name.unwrap_or_else(|| at.to_string().into_boxed_str());
+        self.reserve(other.len());
+        for (at, mut tensor) in other.entries.into_iter().enumerate() {
+            let name = other.names.get(at).map_or_else(|| at.to_string(), str::to_owned);
             // As in one file, a name that is only the position is none.
-            entry.name = (*name != *self.len().to_string()).then_some(name);
-            entry.range = start.saturating_add(entry.range.start)..start.saturating_add(entry.range.end);
-            self.push(entry)?;
+            let name = (name != self.len().to_string()).then(|| name.into_boxed_str());
+            tensor.range = start.saturating_add(tensor.range.start)..start.saturating_add(tensor.range.end);
+            self.push(Entry { name, tensor })?;
         }
         self.embedded_names |= other.embedded_names;
         Ok(())
@@ -177,12 +207,37 @@ impl Index {
         Self { names_may_repeat: true, ..Self::default() }
     }
 
+    /// Makes room for more tensors. This takes less memory than growing step by step.
+    pub(crate) fn reserve(&mut self, tensors: usize) {
+        self.entries.reserve_exact(tensors);
+    }
+
+    /// Frees memory that was for more tensors, if it is much.
+    pub(crate) fn shrink(&mut self) {
+        if self.entries.capacity() - self.len() > self.len() / 8 {
+            self.entries.shrink_to_fit();
+        }
+        self.names.shrink();
+    }
+
     /// Adds a tensor.
     pub(crate) fn push(&mut self, entry: Entry) -> Result<()> {
         let at = self.entries.len();
-        let offset = entry.range.start;
+        let Entry { name, tensor } = entry;
+        let offset = tensor.range.start;
+        if u32::try_from(at).is_err() {
+            let (what, found, limit) = ("number of tensors", at as u64 + 1, 1 << 32);
+            return Err(ErrorKind::Limit { what, found, limit }.into());
+        }
         self.backwards += usize::from(self.entries.last().is_some_and(|before| before.range.start > offset));
-        self.entries.push(entry);
+        self.entries.push(tensor);
+        if let Some(name) = &name {
+            // Most often all tensors have names, or none has.
+            if self.names.ends.is_empty() {
+                self.names.ends.reserve_exact(self.entries.capacity());
+            }
+            self.names.set_last(at, name);
+        }
         self.sorted = OnceLock::new();
         if let Some(positions) = self.positions.get_mut() {
             positions.push(at);
@@ -191,15 +246,15 @@ impl Index {
             self.push_repeatable(at);
             return Ok(());
         }
-        match self.entries[at].has_name() {
-            true => self.add_name(at).map_err(|error| error.at(offset)),
-            false => Ok(()),
+        match name {
+            Some(_) => self.add_name(at).map_err(|error| error.at(offset)),
+            None => Ok(()),
         }
     }
 
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
     fn push_repeatable(&mut self, at: usize) {
-        let is_known = match self.entries[at].has_name() {
+        let is_known = match self.has_name(at) {
             true => self.add_name(at).is_err() || self.find_unnamed(self.name(at)).is_some(),
             false => !self.by_name.is_empty() && self.find_named(&at.to_string()).is_some(),
         };
@@ -209,11 +264,16 @@ impl Index {
     }
 
     fn add_name(&mut self, at: usize) -> Result<()> {
-        let name_of = |at: &usize| self.entries[*at].name.as_deref().expect("only names are in the table");
-        let hash = |at: &usize| self.hasher.hash_one(name_of(at));
+        let (names, hasher) = (&self.names, &self.hasher);
+        let name_of = |at: &u32| names.get(*at as usize).expect("only names are in the table");
+        let hash = |at: &u32| hasher.hash_one(name_of(at));
+        if self.by_name.is_empty() {
+            self.by_name.reserve(self.entries.capacity(), hash);
+        }
+        let at = u32::try_from(at).expect("that many were pushed");
         let name = name_of(&at);
-        let same = |other: &usize| name_of(other) == name;
-        match self.by_name.entry(hash(&at), same, hash) {
+        let same = |other: &u32| name_of(other) == name;
+        match self.by_name.entry(hasher.hash_one(name), same, hash) {
             hashbrown::hash_table::Entry::Occupied(_) => {
                 Err(Error::new(ErrorKind::DuplicateName { name: name.to_owned() }))
             }
@@ -227,7 +287,7 @@ impl Index {
     /// Checks that no tensor is named like the position of a tensor without a name.
     pub(crate) fn complete(&self) -> Result<()> {
         let is_mixed = !self.names_may_repeat && !self.by_name.is_empty() && self.by_name.len() < self.entries.len();
-        let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.entries[at].has_name());
+        let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.has_name(at));
         match unnamed.map(|at| self.name(at)).find(|name| self.find_named(name).is_some()) {
             Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
             None => Ok(()),
@@ -264,6 +324,7 @@ impl Index {
     pub(crate) fn clear(&mut self) {
         self.start += self.entries.len();
         self.entries.clear();
+        self.names = NameList::default();
         self.by_name.clear();
         self.repeated.clear();
         self.sorted = OnceLock::new();
@@ -271,22 +332,24 @@ impl Index {
     }
 
     /// Names the tensors by the list that one more tensor holds.
-    pub(crate) fn embed(&mut self, names: Vec<String>) -> Result<()> {
+    pub(crate) fn embed<'a>(&mut self, mut names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
         self.embedded_names = true;
-        self.rename(names)
+        let bytes = names.clone().map(str::len).sum();
+        self.rename(&mut names, bytes)
     }
 
     pub(crate) fn has_embedded_names(&self) -> bool {
         self.embedded_names
     }
 
-    /// Gives every tensor another name.
-    pub(crate) fn rename(&mut self, names: Vec<String>) -> Result<()> {
+    /// Gives every tensor another name. Together they have `bytes` bytes.
+    pub(crate) fn rename(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) -> Result<()> {
         self.by_name.clear();
         self.repeated.clear();
+        self.names = NameList { text: String::with_capacity(bytes), ends: Vec::with_capacity(self.len()) };
         self.sorted = OnceLock::new();
-        for (at, name) in names.into_iter().enumerate() {
-            self.entries[at].name = Some(name.into_boxed_str());
+        for (at, name) in names.enumerate() {
+            self.names.set_last(at, name);
             self.add_name(at)?;
         }
         Ok(())
@@ -306,19 +369,28 @@ impl Index {
         self.entries.len()
     }
 
-    pub(crate) fn entry(&self, at: usize) -> &Entry {
+    pub(crate) fn entry(&self, at: usize) -> &Located {
         &self.entries[at]
+    }
+
+    /// Returns a tensor with its name.
+    pub(crate) fn named_entry(&self, at: usize) -> Entry {
+        Entry { name: self.names.get(at).map(Box::from), tensor: self.entries[at].clone() }
+    }
+
+    pub(crate) fn has_name(&self, at: usize) -> bool {
+        self.names.get(at).is_some()
     }
 
     /// Returns the name, or the position if there is none.
     pub(crate) fn name(&self, at: usize) -> &str {
         let positions = || self.positions.get_or_init(|| Positions::new(self.entries.len())).get(at);
-        self.entries[at].name.as_deref().unwrap_or_else(positions)
+        self.names.get(at).unwrap_or_else(positions)
     }
 
     /// Returns the name for messages.
     pub(crate) fn label(&self, at: usize) -> String {
-        self.entries[at].label(self.start + at)
+        self.names.get(at).map_or_else(|| numbered(self.start + at), str::to_owned)
     }
 
     /// Returns the number of the entry that is added next.
@@ -332,13 +404,14 @@ impl Index {
     }
 
     fn find_named(&self, name: &str) -> Option<usize> {
-        self.by_name.find(self.hasher.hash_one(name), |&at| self.entries[at].name.as_deref() == Some(name)).copied()
+        let same = |at: &u32| self.names.get(*at as usize) == Some(name);
+        self.by_name.find(self.hasher.hash_one(name), same).map(|at| *at as usize)
     }
 
     /// A tensor without a name is called by its position.
     fn find_unnamed(&self, name: &str) -> Option<usize> {
         let at: usize = name.parse().ok().filter(|_| is_index(name))?;
-        self.entries.get(at).filter(|entry| !entry.has_name()).map(|_| at)
+        (at < self.len() && !self.has_name(at)).then_some(at)
     }
 
     fn sorted(&self) -> &Sorted {
@@ -348,6 +421,34 @@ impl Index {
             order.iter().enumerate().for_each(|(place, &at)| rank[at] = place);
             Sorted { order, rank }
         })
+    }
+}
+
+/// The names of tensors, one after the other: each takes its length and 8 bytes.
+#[derive(Debug, Clone, Default)]
+struct NameList {
+    text: String,
+    /// The end of each name in `text`, twice, and one more if there is no name. Tensors after the last name are left out.
+    ends: Vec<usize>,
+}
+
+impl NameList {
+    /// Sets the name of a tensor, after those of all tensors before it.
+    fn set_last(&mut self, at: usize, name: &str) {
+        let unnamed = self.text.len() * 2 + 1;
+        self.ends.resize(at, unnamed);
+        self.text.push_str(name);
+        self.ends.push(self.text.len() * 2);
+    }
+
+    fn get(&self, at: usize) -> Option<&str> {
+        let end = self.ends.get(at).filter(|end| **end % 2 == 0)? / 2;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before] / 2);
+        Some(&self.text[start..end])
+    }
+
+    fn shrink(&mut self) {
+        self.text.shrink_to_fit();
     }
 }
 
@@ -526,7 +627,17 @@ mod tests {
     #[test]
     fn an_entry_is_small() {
         // Entries of a large index take most of the memory for it.
-        assert!(size_of::<Entry>() <= 112, "{} bytes", size_of::<Entry>());
+        assert!(size_of::<Located>() <= 104, "{} bytes", size_of::<Located>());
+    }
+
+    #[test]
+    fn a_list_of_names_has_gaps() {
+        let mut names = NameList::default();
+        names.set_last(1, "a");
+        names.set_last(2, "");
+        names.set_last(5, "bc");
+        let found: Vec<_> = (0..7).map(|at| names.get(at)).collect();
+        assert_eq!(found, [None, Some("a"), Some(""), None, None, Some("bc"), None]);
     }
 
     #[test]

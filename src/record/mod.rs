@@ -12,8 +12,15 @@ mod format;
 mod index;
 mod io_slices;
 mod layout;
+mod metadata;
 pub(crate) mod names;
 mod order;
+#[cfg(any(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg_attr(
+    not(all(feature = "ptd", feature = "safetensors")),
+    allow(dead_code, reason = "not every format needs all of it")
+)]
+mod packed;
 mod payload;
 mod plan;
 mod planner;
@@ -28,10 +35,11 @@ use crate::error::{ErrorKind, Result};
 use crate::tensor::TensorInfo;
 
 pub use cursor::Cursor;
-pub use format::{FileMetadata, Format, Magic, WriteOptions};
+pub use format::{Format, Magic, WriteOptions};
 pub use index::Entry;
 pub use io_slices::IoSlices;
 pub use layout::FileLayout;
+pub use metadata::FileMetadata;
 pub use names::Names;
 pub use plan::Plan;
 pub use reader::IndexReader;
@@ -43,12 +51,14 @@ pub use crate::storage::ReadAt;
 #[cfg(feature = "npy")]
 pub(crate) use codec::{Codec, Decoder, RangeReader};
 #[cfg(feature = "npz")]
-pub(crate) use codec::{Deflated, Stored, not_deflated};
+pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 pub(crate) use flatbuffer::{FlatbufferReader, FlatbufferWriter, Origin, Table, Tables};
 pub(crate) use format::{dtypes, trailing_bytes};
-pub(crate) use index::{Index, Unread};
+pub(crate) use index::{Index, Located, Unread};
 pub(crate) use io_slices::to_io_slices;
+#[cfg(any(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+pub(crate) use packed::{Packed, Waiting};
 pub(crate) use reader::Reader;
 pub(crate) use sum::Sum;
 pub(crate) use write::{plan, to_vec, to_vec_into, to_writer, write_slices};

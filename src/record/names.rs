@@ -35,7 +35,7 @@ pub(crate) fn payload<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8
 pub(crate) const LONGEST: u64 = 1 << 28;
 
 /// Parses the names of `count` tensors.
-pub(crate) fn parse(payload: &[u8], count: usize) -> Result<Vec<String>> {
+pub(crate) fn parse(payload: &[u8], count: usize) -> Result<impl Iterator<Item = &str> + Clone> {
     let malformed = |what: String| ErrorKind::Malformed { what };
     let text = std::str::from_utf8(&payload[MAGIC.len()..])
         .map_err(|_| malformed("the list of names is not UTF-8".to_owned()))?;
@@ -47,5 +47,5 @@ pub(crate) fn parse(payload: &[u8], count: usize) -> Result<Vec<String>> {
     if found != count {
         return Err(malformed(format!("the list of names has {found}, but the file has {count} tensors")).into());
     }
-    Ok(text.split_terminator('\0').map(str::to_owned).collect())
+    Ok(text.split_terminator('\0'))
 }

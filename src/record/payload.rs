@@ -5,7 +5,7 @@ use std::ops::Range;
 
 #[cfg(feature = "npy")]
 use super::{Decoder, RangeReader};
-use super::{Entry, Sum};
+use super::{Located, Sum};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
@@ -16,14 +16,14 @@ pub(super) const FIRST: usize = 1 << 20;
 
 /// Returns whether elements that were checked could become invalid while they are borrowed. Only bytes of `bool` can: a
 /// `bool` that is neither 0 nor 1 is undefined behavior.
-fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Entry) -> bool {
+fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Located) -> bool {
     entry.info().dtype == Dtype::Bool && storage.may_change()
 }
 
 /// Reads a payload that is stored as it is. It is not borrowed if it `will_be_copied` and reading takes less time.
 pub(super) fn read_plain<'de>(
     storage: &mut (dyn Storage<'de> + 'de),
-    entry: &Entry,
+    entry: &Located,
     will_be_copied: bool,
 ) -> Result<Payload<'de>> {
     let range = entry.range();
@@ -54,7 +54,7 @@ pub(super) fn read_plain<'de>(
 }
 
 /// Compares the checksum of a payload that is stored as it is, if the file has one.
-pub(super) fn check_sum(file: &mut dyn ReadAt, entry: &Entry, payload: &[u8]) -> Result<()> {
+pub(super) fn check_sum(file: &mut dyn ReadAt, entry: &Located, payload: &[u8]) -> Result<()> {
     let mut sum = Sum::of(entry, file)?;
     sum.update(payload);
     sum.end()
@@ -62,7 +62,7 @@ pub(super) fn check_sum(file: &mut dyn ReadAt, entry: &Entry, payload: &[u8]) ->
 
 /// Compares the checksum of a payload that is swapped but not compressed, if the file has one.
 #[cfg(feature = "npy")]
-pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry) -> Result<()> {
+pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Located) -> Result<()> {
     if !entry.has_checksum() {
         return Ok(());
     }
@@ -95,7 +95,7 @@ fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
     }
 }
 
-impl Entry {
+impl Located {
     /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if the
     /// payload is in memory, else in the end.
     pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
@@ -103,8 +103,10 @@ impl Entry {
         if let Some(codec) = self.codec() {
             let mut file = FileReader::new(storage);
             check_stored(&mut file, self)?;
-            let range = RangeReader::new(&mut file, self.range());
-            let mut decoder = Decoder::new(range, codec, self.payload_bytes());
+            let range = self.range();
+            let packed = range.end - range.start;
+            let reader = RangeReader::new(&mut file, range);
+            let mut decoder = Decoder::new(reader, codec, packed, self.payload_bytes());
             while let Some(piece) = decoder.piece()? {
                 out.write_all(piece)?;
             }

@@ -7,7 +7,7 @@ use super::payload::{FIRST, check_stored};
 use super::payload::{check_sum, read_plain};
 #[cfg(feature = "npy")]
 use super::{Decoder, RangeReader};
-use super::{Entry, Index, Unread};
+use super::{Entry, FileMetadata, Index, Located, Unread};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Payload;
@@ -24,6 +24,17 @@ pub trait IndexReader {
     ///
     /// If the file is malformed, passes a limit or cannot be read.
     fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>>;
+
+    /// Returns how many tensors are still to come, as far as that was read and fits into the file. The index makes room for
+    /// them.
+    fn remaining(&self) -> usize {
+        0
+    }
+
+    /// Returns the metadata, if reading the index to its end has read it too. Otherwise the format reads it by itself.
+    fn metadata(&mut self) -> Option<FileMetadata> {
+        None
+    }
 
     /// Returns whether tensors come in the order of their payloads, so that a stream need not hold what was read.
     fn is_in_file_order(&self) -> bool {
@@ -65,6 +76,8 @@ pub(crate) struct Reader<'de> {
     payload_bytes: u64,
     /// The memory for the headers of all tensors so far, in bytes.
     header_bytes: u64,
+    /// The metadata, if it came with the index.
+    metadata: Option<FileMetadata>,
 }
 
 impl<'de> Reader<'de> {
@@ -88,6 +101,7 @@ impl<'de> Reader<'de> {
             ahead: None,
             payload_bytes: 0,
             header_bytes: 0,
+            metadata: None,
         }
     }
 
@@ -106,13 +120,16 @@ impl<'de> Reader<'de> {
             ahead: None,
             payload_bytes: 0,
             header_bytes: 0,
+            metadata: None,
         }
     }
 
-    /// Reads the index of the whole file.
-    pub(crate) fn into_index(mut self) -> Result<Index> {
+    /// Reads the index of the whole file, and the metadata if it comes with the index.
+    pub(crate) fn into_index(mut self) -> Result<(Index, Option<FileMetadata>)> {
         self.drain()?;
-        Ok(self.index.into_owned())
+        let mut index = self.index.into_owned();
+        index.shrink();
+        Ok((index, self.metadata))
     }
 
     /// Treats a list of names as the tensor that it is.
@@ -203,9 +220,10 @@ impl<'de> Reader<'de> {
     }
 
     /// Gives every tensor another name.
-    pub(crate) fn rename(&mut self, names: Vec<String>) -> Result<()> {
+    pub(crate) fn rename(&mut self, names: &[String]) -> Result<()> {
         self.unread.renamed();
-        self.index.to_mut().rename(names)
+        let bytes = names.iter().map(String::len).sum();
+        self.index.to_mut().rename(&mut names.iter().map(String::as_str), bytes)
     }
 
     /// Skips a tensor.
@@ -232,7 +250,8 @@ impl<'de> Reader<'de> {
         }
         let read = self.try_read_on();
         if !matches!(read, Ok(true)) {
-            self.index_reader = None;
+            let index_reader = self.index_reader.take();
+            self.metadata = index_reader.and_then(|mut index_reader| index_reader.metadata());
         }
         read
     }
@@ -274,22 +293,25 @@ impl<'de> Reader<'de> {
     fn next_entry(&mut self) -> Result<Option<Entry>> {
         let Some(index_reader) = &mut self.index_reader else { return Ok(None) };
         let entry = index_reader.next(&mut *self.storage, &self.limits)?;
+        if self.index.len() == 0 && self.storage.file_len().is_some() {
+            self.index.to_mut().reserve(index_reader.remaining() + 1);
+        }
         if let Some(entry) = &entry {
             let number = self.index.next_number();
             let checked = self.check_limits(entry).map_err(Error::new);
-            let checked = checked.and_then(|()| check_counts(&mut *self.storage, entry));
+            let checked = checked.and_then(|()| check_counts(&mut *self.storage, entry.located()));
             checked.map_err(|error| error.in_tensor(entry.label(number)))?;
         }
         Ok(entry)
     }
 
     fn check_limits(&mut self, entry: &Entry) -> Result<(), ErrorKind> {
-        let (tensors, payload) = (self.index.len() as u64 + 1, entry.payload_bytes());
+        let (tensors, payload) = (self.index.len() as u64 + 1, entry.located().payload_bytes());
         let check =
             |what, found, limit| if found > limit { Err(ErrorKind::Limit { what, found, limit }) } else { Ok(()) };
         check("number of tensors", tensors, self.limits.tensors)?;
         self.payload_bytes = self.payload_bytes.saturating_add(payload);
-        let header = size_of::<Entry>() + size_of_val(entry.info().shape.dims());
+        let header = size_of::<Located>() + size_of_val(entry.info().shape.dims());
         self.header_bytes = self.header_bytes.saturating_add(header as u64);
         match self.storage.file_len() {
             // Many small entries can name one large record, and a compressed payload can grow. Each is read into memory
@@ -323,12 +345,12 @@ impl<'de> Reader<'de> {
     }
 
     fn take_names(&mut self, entry: &Entry) -> Result<()> {
-        let found = entry.payload_bytes();
+        let found = entry.located().payload_bytes();
         if found > names::LONGEST {
             let what = "the length of the list of names";
             return Err(ErrorKind::Limit { what, found, limit: names::LONGEST }.into());
         }
-        let payload = read_plain(&mut *self.storage, entry, false)?;
+        let payload = read_plain(&mut *self.storage, entry.located(), false)?;
         let names = names::parse(payload.bytes(), self.index.len())?;
         self.unread.renamed();
         self.index.to_mut().embed(names)
@@ -341,7 +363,10 @@ impl<'de> Reader<'de> {
             let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);
             check_stored(&mut *self.storage, entry)?;
             let mut buffer = Buffer::with_capacity(entry.info().element_bytes(), len.min(FIRST));
-            let mut decoder = Decoder::new(RangeReader::new(&mut *self.storage, entry.range()), codec, len as u64);
+            let range = entry.range();
+            let packed = range.end - range.start;
+            let reader = RangeReader::new(&mut *self.storage, range);
+            let mut decoder = Decoder::new(reader, codec, packed, len as u64);
             while let Some(piece) = decoder.piece()? {
                 buffer.append(piece, len);
             }
@@ -367,7 +392,7 @@ impl<'de> Reader<'de> {
 }
 
 /// Checks the number of values of a sparse tensor. In a stream, it is not known before the coordinates are read.
-fn check_counts(file: &mut dyn ReadAt, entry: &Entry) -> Result<()> {
+fn check_counts(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
     let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
     if entry.has_codec() {
         return Ok(());

@@ -57,10 +57,11 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
         return Err(malformed(format!("the shards are of two formats, {one} and {two}")));
     }
     let metadata = metadata_of(index.metadata, &files);
-    let (mut parts, mut indexes, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut parts, mut indexes, mut paths, mut owns) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for file in files {
         parts.push(file.storage);
         indexes.push(file.index);
+        owns.push(file.metadata);
         paths.extend(file.path);
     }
     let joined = Joined::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
@@ -69,8 +70,8 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
         index.append(own, start).map_err(|error| error.in_shard(path, start))?;
     }
     index.complete()?;
-    let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata });
-    Ok(File { path: Some(path.to_owned()), format, storage, index, limits: limits.clone(), shards })
+    let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata, own: owns });
+    Ok(File { path: Some(path.to_owned()), format, storage, index, metadata: None, limits: limits.clone(), shards })
 }
 
 /// Checks that a shard has the tensors that the index says it has, and no others.
@@ -114,8 +115,8 @@ fn text(value: &RawValue) -> String {
 /// Merges the metadata of the index and of all shards. The first value of a key counts.
 pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<FileMetadata> {
     let mut metadata = file.shards.metadata.clone();
-    for (part, path) in parts.iter().zip(file.shards()) {
-        let own = file.metadata_in(part).map_err(|error| error.in_shard(path, 0))?;
+    for ((part, path), known) in parts.iter().zip(file.shards()).zip(&file.shards.own) {
+        let own = file.metadata_in(part, known.as_ref()).map_err(|error| error.in_shard(path, 0))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         metadata.version = metadata.version.or(own.version);
         own.coo_layouts.into_iter().for_each(|layout| metadata.add_coo_layout(layout));

@@ -13,21 +13,35 @@ use crate::tensor::Layout;
 pub(super) struct Reader {
     /// The offset table, once it is read.
     offsets: Option<Vec<u64>>,
-    /// The records read so far, from their headers to the ends of their payloads.
-    records: Vec<Range<u64>>,
+    /// The number of records read so far.
+    count: usize,
+    /// The last record, from its header to the end of its payload.
+    last: Option<Range<u64>>,
+    /// The records read so far, if they are not in the order of the file. If they are, each begins after the one before.
+    unordered: Option<Vec<Range<u64>>>,
+    /// The end of the last record and its padding, or of the table.
+    end: u64,
     /// Has the layout numbers of the sparse tensors so far.
-    metadata: FileMetadata,
+    found: FileMetadata,
+    /// The same with remarks about the whole file, at its end.
+    metadata: Option<FileMetadata>,
 }
 
 impl IndexReader for Reader {
     fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
         if self.offsets.is_none() {
-            self.offsets = Some(read_table(file, limits)?);
+            let offsets = read_table(file, limits)?;
+            self.end = header::table_bytes(offsets.len() as u64);
+            self.unordered = (!is_sorted(&offsets)).then(Vec::new);
+            self.offsets = Some(offsets);
         }
         let offsets = self.offsets.as_deref().unwrap_or_default();
-        let at = self.records.len();
+        let at = self.count;
         let Some(&offset) = offsets.get(at) else {
-            self.check_overlaps()?;
+            check_overlaps(self.unordered.as_deref().unwrap_or_default())?;
+            self.offsets = Some(Vec::new());
+            self.unordered = None;
+            self.metadata = Some(self.file_metadata(file.file_len()));
             return Ok(None);
         };
         let record = check_offset(offset, at, offsets.len())
@@ -35,14 +49,27 @@ impl IndexReader for Reader {
             .and_then(|()| read_record(file, offset, limits));
         let (entry, layout, record) = record.map_err(|error| error.in_tensor(format!("#{at}")))?;
         if let Layout::Coo { .. } = entry.info().layout {
-            self.metadata.add_coo_layout(layout);
+            self.found.add_coo_layout(layout);
         }
-        self.records.push(record);
+        self.end = self.end.max(record.end.checked_next_multiple_of(header::ALIGNMENT).unwrap_or(0));
+        if let Some(unordered) = &mut self.unordered {
+            unordered.push(record.clone());
+        }
+        self.last = Some(record);
+        self.count += 1;
         // The first records tell whether it pays.
         if at % AHEAD == 1 {
             file.will_read(&mut offsets.iter().copied().skip(at + 1).take(AHEAD));
         }
         Ok(Some(entry))
+    }
+
+    fn remaining(&self) -> usize {
+        self.offsets.as_ref().map_or(0, |offsets| offsets.len().saturating_sub(self.count))
+    }
+
+    fn metadata(&mut self) -> Option<FileMetadata> {
+        self.metadata.take()
     }
 }
 
@@ -52,25 +79,29 @@ const AHEAD: usize = 64;
 impl Reader {
     /// Checks that a record does not begin within the one before, which would send a stream backwards.
     fn check_start(&self, offset: u64) -> Result<()> {
-        match self.records.last() {
+        match &self.last {
             Some(before) if before.contains(&offset) && before.start != offset => {
-                Err(overlaps(self.records.len() - 1, before.clone(), offset))
+                Err(overlaps(self.count - 1, before.clone(), offset))
             }
             _ => Ok(()),
         }
     }
 
-    fn check_overlaps(&self) -> Result<()> {
-        let start = |at: usize| self.records[at].start;
-        let order = sorted::positions(self.records.len(), &mut |one, other| start(one).cmp(&start(other)));
-        for pair in order.windows(2) {
-            let (before, after) = (&self.records[pair[0]], &self.records[pair[1]]);
-            if overlap(before, after) {
-                return Err(overlaps(pair[0], before.clone(), after.start).in_tensor(format!("#{}", pair[1])));
-            }
-        }
-        Ok(())
+    fn file_metadata(&self, len: Option<u64>) -> FileMetadata {
+        let warnings = trailing_bytes(self.end, len).into_iter().collect();
+        FileMetadata { warnings, ..self.found.clone() }
     }
+}
+
+fn check_overlaps(records: &[Range<u64>]) -> Result<()> {
+    let order = sorted::positions(records.len(), &mut |one, other| records[one].start.cmp(&records[other].start));
+    for pair in order.windows(2) {
+        let (before, after) = (&records[pair[0]], &records[pair[1]]);
+        if overlap(before, after) {
+            return Err(overlaps(pair[0], before.clone(), after.start).in_tensor(format!("#{}", pair[1])));
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether two records share some bytes. Two tensors may also be the same record.
@@ -80,6 +111,11 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 
 fn overlaps(other: usize, range: Range<u64>, offset: u64) -> Error {
     Error::new(ErrorKind::Overlap { other: format!("#{other}"), range }).at(offset)
+}
+
+/// Returns whether each record begins after the one before.
+fn is_sorted(offsets: &[u64]) -> bool {
+    offsets.is_sorted_by(|a, b| a < b)
 }
 
 fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<u64>> {
@@ -97,7 +133,7 @@ fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<u64>> {
         );
     }
     let offsets = cursor.u64s(count)?;
-    if !offsets.is_sorted_by(|a, b| a < b) {
+    if !is_sorted(&offsets) {
         file.keep_rest(limits.payload)?;
     }
     Ok(offsets)
@@ -129,11 +165,7 @@ fn read_record(file: &mut dyn ReadAt, offset: u64, limits: &Limits) -> Result<(E
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let mut reader = Reader::default();
     while reader.next(file, limits)?.is_some() {}
-    let tensors = reader.records.len() as u64;
-    let ends = reader.records.iter().map(|record| record.end.checked_next_multiple_of(header::ALIGNMENT));
-    let end = ends.flatten().fold(header::table_bytes(tensors), u64::max);
-    let warnings = trailing_bytes(end, file.file_len()).into_iter().collect();
-    Ok(FileMetadata { warnings, ..reader.metadata })
+    Ok(reader.metadata.take().unwrap_or_default())
 }
 
 /// Returns whether a file has a plausible offset table: the first record right after it, all within the file. Of a long

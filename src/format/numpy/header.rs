@@ -5,6 +5,8 @@
 //! dict = {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 //! ```
 
+use std::num::NonZeroU8;
+
 use super::dict::{self, Descr, Dict};
 use crate::error::{ErrorKind, Result};
 use crate::limits::Limits;
@@ -47,9 +49,9 @@ const ALIGNMENT: usize = 64;
 pub(super) struct Header {
     pub(super) info: TensorInfo,
     /// The size of the elements in bytes, if they are big-endian.
-    pub(super) big_endian: Option<usize>,
+    pub(super) big_endian: Option<NonZeroU8>,
     /// The length of the header in bytes.
-    pub(super) len: u64,
+    pub(super) len: u32,
 }
 
 /// Reads the header of an array. `read` fills its argument with the next bytes. Errors lack the offset.
@@ -77,11 +79,11 @@ pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limit
     }
     let mut text = vec![0; length as usize];
     read(&mut text)?;
-    let len = (start.len() + size + text.len()) as u64;
+    let len = u32::try_from(start.len() + size + text.len()).expect("the length of the text was checked");
     header(dict::parse(&text)?, len, limits)
 }
 
-fn header(dict: Dict, len: u64, limits: &Limits) -> Result<Header> {
+fn header(dict: Dict, len: u32, limits: &Limits) -> Result<Header> {
     let rank = dict.shape.len();
     // Dim orders have one byte for each dim.
     let limit = limits.rank.min(255);
@@ -101,7 +103,7 @@ fn column_major(rank: usize) -> Layout {
 }
 
 /// Returns the dtype, and the size of the elements if they are big-endian.
-fn dtype(descr: &Descr) -> Result<(Dtype, Option<usize>)> {
+fn dtype(descr: &Descr) -> Result<(Dtype, Option<NonZeroU8>)> {
     let text = if let Descr::Text(text) = descr { text } else { "" };
     let (order, code) = text.split_at_checked(1).unwrap_or_default();
     let dtype = CODES.iter().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype);
@@ -109,7 +111,7 @@ fn dtype(descr: &Descr) -> Result<(Dtype, Option<usize>)> {
         // Elements of one byte have no byte order.
         ("<" | "=" | "|" | ">", Some(dtype)) if dtype.block_bytes() == 1 => Ok((dtype, None)),
         ("<" | "=" | "|", Some(dtype)) => Ok((dtype, None)),
-        (">", Some(dtype)) => Ok((dtype, Some(dtype.block_bytes()))),
+        (">", Some(dtype)) => Ok((dtype, u8::try_from(dtype.block_bytes()).ok().and_then(NonZeroU8::new))),
         _ => {
             let found: String = descr.to_string().chars().take(100).collect();
             let why = match code.starts_with('V') {

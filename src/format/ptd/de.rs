@@ -1,9 +1,10 @@
 use std::ops::Range;
 
-use hashbrown::HashSet;
+use indexmap::IndexMap;
 
 use super::flatbuffer::Flatbuffer;
 use super::header::{self, Family, Frame, bad_number};
+use super::metadata::KEYS;
 use super::schema::{
     VERSION, data_segment, data_v1, data_v2, early_flat_tensor, flat_tensor, named_data, tensor_layout,
     tensor_metadata, tensor_segment,
@@ -11,33 +12,44 @@ use super::schema::{
 use super::{Compatibility, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Entry, IndexReader, Table, Tables};
-use crate::sorted;
+use crate::record::{Entry, FileMetadata, IndexReader, Packed, Table, Tables, Waiting, trailing_bytes};
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// Reads the flatbuffer, then returns its tensors in its order.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The tensors that are still to come, and the first offset at which the file may end, once the flatbuffer is read.
-    contents: Option<(std::vec::IntoIter<Entry>, u64)>,
+    /// What is in the flatbuffer, once it is read.
+    contents: Option<Contents>,
+    metadata: Option<FileMetadata>,
 }
 
 impl IndexReader for Reader {
     fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        if self.contents.is_none() {
-            let Contents { entries, end, .. } = read(file, limits)?;
-            if !are_in_order(&entries) {
-                file.keep_rest(limits.payload)?;
+        let contents = match &mut self.contents {
+            Some(contents) => contents,
+            unread => {
+                let contents = unread.insert(read(file, limits)?);
+                if contents.tensors.goes_back() {
+                    file.keep_rest(limits.payload)?;
+                }
+                contents
             }
-            self.contents = Some((entries.into_iter(), end));
+        };
+        if let Some(tensor) = contents.tensors.pop() {
+            return Ok(Some(tensor.into_entry()));
         }
-        let (entries, end) = self.contents.as_mut().expect("filled in above");
-        let next = entries.next();
-        if next.is_none() {
-            check_length(file, *end)?;
-        }
-        Ok(next)
+        check_length(file, contents.end)?;
+        self.metadata = Some(contents.file_metadata(file.file_len()));
+        Ok(None)
+    }
+
+    fn remaining(&self) -> usize {
+        self.contents.as_ref().map_or(0, |contents| contents.tensors.len())
+    }
+
+    fn metadata(&mut self) -> Option<FileMetadata> {
+        self.metadata.take()
     }
 }
 
@@ -50,25 +62,48 @@ fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
     }
 }
 
-/// Returns whether a stream can be read tensor by tensor.
-fn are_in_order(entries: &[Entry]) -> bool {
-    let ranges = entries.iter().map(Entry::range).filter(|range| !range.is_empty());
-    let mut end = 0;
-    for range in ranges {
-        if range.start < end {
-            return false;
-        }
-        end = range.end;
-    }
-    true
-}
-
 /// The contents of a flatbuffer.
+#[derive(Debug)]
 pub(super) struct Contents {
     pub(super) metadata: Metadata,
-    pub(super) entries: Vec<Entry>,
+    pub(super) tensors: Packed,
+    /// The first name that has a NUL in it.
+    pub(super) name_with_nul: Option<String>,
     /// The end of the index and of all segments.
     pub(super) end: u64,
+}
+
+impl Contents {
+    /// Returns the metadata of a file of `len` bytes.
+    pub(super) fn file_metadata(&self, len: Option<u64>) -> FileMetadata {
+        let found = &self.metadata;
+        let version = match found.version {
+            Version::Ft01 => "FT01",
+            Version::EarlyFt01 => "FT01 of ExecuTorch 0.5 and 0.6",
+            Version::Dt01V1 => "DT01, version 1",
+            Version::Dt01V2 => "DT01, version 2",
+        };
+        let entries = found.compatibility.clone().map(|compatibility| {
+            let Compatibility { model_name, version, quantization_scheme, custom_description } = compatibility;
+            let values = [model_name, version, quantization_scheme, custom_description];
+            let entries = KEYS.into_iter().zip(values).filter(|(_, value)| !value.is_empty());
+            entries.map(|(key, value)| (key.to_owned(), value)).collect::<IndexMap<_, _>>()
+        });
+        let mut warnings = Vec::new();
+        if found.version != Version::Ft01 {
+            warnings.push("today's ExecuTorch does not read this generation of the format".to_owned());
+        }
+        if let Some(name) = &self.name_with_nul {
+            warnings.push(format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", name.escape_default()));
+        }
+        warnings.extend(trailing_bytes(self.end, len));
+        FileMetadata {
+            version: Some(version.to_owned()),
+            entries: entries.unwrap_or_default(),
+            warnings,
+            ..FileMetadata::default()
+        }
+    }
 }
 
 pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
@@ -109,8 +144,8 @@ struct Index<'a> {
     len: Option<u64>,
     /// The range of each segment in the file.
     segments: Vec<Range<u64>>,
-    names: HashSet<&'a str>,
-    entries: Vec<Entry>,
+    tensors: Packed,
+    name_with_nul: Option<String>,
 }
 
 /// A tensor in a flatbuffer of any generation.
@@ -135,7 +170,7 @@ enum Place {
 
 impl<'a> Index<'a> {
     fn new(frame: Frame, limits: &'a Limits, len: Option<u64>) -> Self {
-        Self { frame, limits, len, segments: Vec::new(), names: HashSet::new(), entries: Vec::new() }
+        Self { frame, limits, len, segments: Vec::new(), tensors: Packed::default(), name_with_nul: None }
     }
 
     fn of_flat_tensor(mut self, root: Table<'a>) -> Result<Contents> {
@@ -253,23 +288,24 @@ impl<'a> Index<'a> {
     }
 
     fn push(&mut self, found: Found<'a>) -> Result<()> {
-        let number = self.entries.len();
+        let number = self.tensors.len();
         self.check_count(number + 1)?;
         let table_at = found.table.offset();
         let name = found.table.string(found.name)?.ok_or_else(|| {
             let what = "it has no name".to_owned();
             Error::new(ErrorKind::Malformed { what }).in_tensor(format!("#{number}")).at(table_at)
         })?;
-        if !self.names.insert(name) {
-            let at = found.table.field_offset(found.name);
-            return Err(Error::new(ErrorKind::DuplicateName { name: name.to_owned() }).at(at));
+        let (info, range) = self.tensor(&found).map_err(|error| error.in_tensor(name).at(table_at))?;
+        if self.name_with_nul.is_none() && name.contains('\0') {
+            self.name_with_nul = Some(name.to_owned());
         }
-        let entry = self.entry(name, &found).map_err(|error| error.in_tensor(name).at(table_at))?;
-        self.entries.push(entry);
+        let place = found.table.field_offset(found.name);
+        self.tensors.push(&Waiting { place, ..Waiting::new(name, info, &range) });
         Ok(())
     }
 
-    fn entry(&self, name: &str, found: &Found<'a>) -> Result<Entry> {
+    /// Returns the description and the range of a tensor.
+    fn tensor(&self, found: &Found<'a>) -> Result<(TensorInfo, Range<u64>)> {
         let (table, field) = found.segment;
         let number = table.u32(field)?;
         let segment = usize::try_from(number).ok().and_then(|number| self.segments.get(number)).ok_or_else(|| {
@@ -283,7 +319,7 @@ impl<'a> Index<'a> {
         let Some((table, first)) = found.layout else {
             let bytes = usize::try_from(segment_bytes)
                 .map_err(|_| Error::from(InvalidTensor::TooLarge { dtype: Dtype::U8, shape: [usize::MAX].into() }))?;
-            return Ok(Entry::new(Some(name.to_owned()), TensorInfo::blob(bytes), segment.clone()));
+            return Ok((TensorInfo::blob(bytes), segment.clone()));
         };
         let info = self.info(&table, first)?;
         let range = match found.place {
@@ -309,7 +345,7 @@ impl<'a> Index<'a> {
                 }
             }
         };
-        Ok(Entry::new(Some(name.to_owned()), info, range))
+        Ok((info, range))
     }
 
     /// Reads the dtype, shape and layout of a tensor from the fields of [`tensor_layout`], the first of which is `first`.
@@ -354,12 +390,15 @@ impl<'a> Index<'a> {
         tensor_alignment: Option<u32>,
         compatibility: Option<Compatibility>,
     ) -> Result<Contents> {
-        check_overlaps(&self.entries)?;
+        if let Some(again) = self.tensors.find_duplicate() {
+            return Err(Error::new(ErrorKind::DuplicateName { name: again.name.to_owned() }).at(again.place));
+        }
+        check_overlaps(&self.tensors)?;
         let segments = self.segments.len();
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
         let ends = self.segments.iter().map(|segment| segment.end).chain(self.frame.end);
         let end = ends.chain([self.frame.first_byte()]).max().unwrap_or_default();
-        Ok(Contents { metadata, entries: self.entries, end })
+        Ok(Contents { metadata, tensors: self.tensors, name_with_nul: self.name_with_nul, end })
     }
 }
 
@@ -378,21 +417,24 @@ fn too_large(info: &TensorInfo) -> Error {
 }
 
 /// Checks that any two tensors have all bytes in common, or none.
-fn check_overlaps(entries: &[Entry]) -> Result<()> {
-    let place = |at: usize| (entries[at].range().start, entries[at].range().end);
-    let order = sorted::positions(entries.len(), &mut |one, other| place(one).cmp(&place(other)));
-    let mut order = order.into_iter().filter(|&at| !entries[at].range().is_empty());
-    let Some(mut last) = order.next() else { return Ok(()) };
-    for at in order {
-        let (before, after) = (entries[last].range(), entries[at].range());
-        if before == after {
+fn check_overlaps(tensors: &Packed) -> Result<()> {
+    if !tensors.goes_back() {
+        return Ok(());
+    }
+    let mut sorted = tensors.clone();
+    sorted.sort();
+    let mut last: Option<Waiting<'_>> = None;
+    for tensor in sorted.iter().filter(|tensor| tensor.span.0 < tensor.span.1) {
+        if last.as_ref().is_some_and(|before| before.span == tensor.span) {
             continue;
         }
-        if after.start < before.end {
-            let kind = ErrorKind::Overlap { other: entries[last].label(last), range: before };
-            return Err(Error::new(kind).in_tensor(entries[at].label(at)).at(after.start));
+        if let Some(before) = &last
+            && tensor.span.0 < before.span.1
+        {
+            let kind = ErrorKind::Overlap { other: before.name.to_owned(), range: before.span.0..before.span.1 };
+            return Err(Error::new(kind).in_tensor(tensor.name).at(tensor.span.0));
         }
-        last = at;
+        last = Some(tensor);
     }
     Ok(())
 }

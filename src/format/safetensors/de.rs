@@ -1,99 +1,104 @@
 use indexmap::IndexMap;
 
 use super::header::{self, METADATA, Value};
-use super::scan::{Tensor, scan};
+use super::scan::{Header, scan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, IndexReader};
+use crate::record::{Cursor, Entry, FileMetadata, IndexReader, Packed, Waiting};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
 /// Reads the header, then returns its tensors in the order of their data.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The tensors that are still to come, and the end of the file, once the header is read.
-    contents: Option<(std::vec::IntoIter<Entry>, u64)>,
+    /// What is in the header, once it is read.
+    contents: Option<Contents>,
 }
 
 impl IndexReader for Reader {
     fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        if self.contents.is_none() {
-            let Contents { entries, end, .. } = read(file, limits)?;
-            self.contents = Some((entries.into_iter(), end));
-        }
-        let (entries, end) = self.contents.as_mut().expect("filled in above");
-        let next = entries.next();
-        if next.is_none() && !file.ends_at(*end)? {
-            let what = "the file continues after the data of its last tensor".to_owned();
-            return Err(Error::new(ErrorKind::Malformed { what }).at(*end));
-        }
-        Ok(next)
+        let contents = match &mut self.contents {
+            Some(contents) => contents,
+            unread => unread.insert(read(file, limits)?),
+        };
+        let (data, end) = (contents.data, &mut contents.end);
+        let Some(mut tensor) = contents.tensors.pop() else {
+            return match file.ends_at(*end)? {
+                true => Ok(None),
+                false => {
+                    let what = "the file continues after the data of its last tensor".to_owned();
+                    Err(Error::new(ErrorKind::Malformed { what }).at(*end))
+                }
+            };
+        };
+        let placed = check(&tensor, *end - data).and_then(|()| Cursor::new(file, *end).payload(&tensor.info));
+        let range = placed.map_err(|error| error.in_tensor(tensor.name))?;
+        *end = range.end;
+        tensor.span = (range.start, range.end);
+        Ok(Some(tensor.into_entry()))
     }
 
     fn is_in_file_order(&self) -> bool {
         true
     }
+
+    fn remaining(&self) -> usize {
+        self.contents.as_ref().map_or(0, |contents| contents.tensors.len())
+    }
+
+    fn metadata(&mut self) -> Option<FileMetadata> {
+        self.contents.as_mut().map(|contents| std::mem::take(&mut contents.metadata))
+    }
 }
 
 /// The contents of a header.
-pub(super) struct Contents {
-    pub(super) metadata: IndexMap<String, String>,
-    /// In the order of their data.
-    entries: Vec<Entry>,
+#[derive(Debug)]
+struct Contents {
+    metadata: FileMetadata,
+    /// In the order of their data. Their spans are the offsets in the header, from `data` on.
+    tensors: Packed,
+    /// The end of the header.
+    data: u64,
+    /// The end of the tensors that were returned.
     end: u64,
 }
 
-pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
+/// Reads a header.
+fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
     let json = header::read(file)?;
-    let (metadata, tensors) = match scan(&json, limits) {
-        Some(header) => {
-            let tensors = header.tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect();
-            (header.metadata, tensors)
-        }
+    let Header { metadata, mut tensors } = match scan(&json, limits) {
+        Some(header) => header,
         None => parse(&json, limits)?,
     };
-    let metadata = metadata.map(|value| read_metadata(value, limits)).transpose()?.unwrap_or_default();
-    in_data_order(file, metadata, tensors, header::LENGTH + json.len() as u64)
+    let entries = metadata.map(|value| read_metadata(value, limits)).transpose()?.unwrap_or_default();
+    let data = header::LENGTH + json.len() as u64;
+    drop(json);
+    // Tensors without bytes come before one that begins at the same offset.
+    tensors.sort();
+    Ok(Contents { metadata: FileMetadata { entries, ..FileMetadata::default() }, tensors, data, end: data })
 }
 
-type Tensors = Vec<(String, Tensor)>;
+/// Reads the metadata and checks the whole header.
+pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
+    let mut reader = Reader::default();
+    while reader.next(file, limits)?.is_some() {}
+    Ok(reader.metadata().unwrap_or_default())
+}
 
 /// Parses a header of any form.
-fn parse<'a>(json: &'a str, limits: &Limits) -> Result<(Option<Value<'a>>, Tensors)> {
+fn parse<'a>(json: &'a str, limits: &Limits) -> Result<Header<'a>> {
     let members =
         Value::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })?;
-    let mut metadata = None;
-    let mut tensors = Vec::with_capacity(members.len());
+    let mut header = Header { metadata: None, tensors: Packed::default() };
     for (name, value) in members {
         if name == METADATA {
-            metadata = Some(value);
+            header.metadata = Some(value);
         } else {
-            let tensor = Tensor::read(value, limits).map_err(|error| error.in_tensor(&name))?;
-            tensors.push((name, tensor));
+            let tensor = tensor(&name, value, limits).map_err(|error| error.in_tensor(&name))?;
+            header.tensors.push(&tensor);
         }
     }
-    Ok((metadata, tensors))
-}
-
-/// Places the tensors after each other from `data` on.
-fn in_data_order(
-    file: &mut dyn ReadAt,
-    metadata: IndexMap<String, String>,
-    mut tensors: Tensors,
-    data: u64,
-) -> Result<Contents> {
-    // Tensors without bytes come before one that begins at the same offset.
-    tensors.sort_by_key(|(_, tensor)| tensor.data_offsets);
-
-    let mut end = data;
-    let mut entries = Vec::with_capacity(tensors.len());
-    for (name, tensor) in tensors {
-        let placed = tensor.check(end - data).and_then(|()| Cursor::new(file, end).payload(&tensor.info));
-        let range = placed.map_err(|error| error.in_tensor(&name))?;
-        end = range.end;
-        entries.push(Entry::new(Some(name), tensor.info, range));
-    }
-    Ok(Contents { metadata, entries, end })
+    Ok(header)
 }
 
 fn read_metadata(value: Value<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
@@ -105,32 +110,31 @@ fn read_metadata(value: Value<'_>, limits: &Limits) -> Result<IndexMap<String, S
         .collect()
 }
 
-impl Tensor {
-    fn read(value: Value<'_>, limits: &Limits) -> Result<Self> {
-        let (dtype, record) = value.record()?;
-        let (offset, rank) = (value.offset, record.shape.len() as u64);
-        if rank > limits.rank {
-            return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(offset));
-        }
-        // Not from the vector itself, which has more capacity than most shapes need.
-        let info = TensorInfo::new(dtype, &*record.shape);
-        Ok(Self { info, data_offsets: record.data_offsets, offset })
+fn tensor<'n>(name: &'n str, value: Value<'_>, limits: &Limits) -> Result<Waiting<'n>> {
+    let (dtype, record) = value.record()?;
+    let (place, rank) = (value.offset, record.shape.len() as u64);
+    if rank > limits.rank {
+        return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(place));
     }
+    // Not from the vector itself, which has more capacity than most shapes need.
+    let info = TensorInfo::new(dtype, &*record.shape);
+    let (start, end) = record.data_offsets;
+    Ok(Waiting { place, span: (start as u64, end as u64), ..Waiting::new(name, info, &(0..0)) })
+}
 
-    /// Checks that the data begins at `end`, where the tensor before ends, and has the length that the tensor takes.
-    fn check(&self, end: u64) -> Result<()> {
-        let (start, stop) = self.data_offsets;
-        let bad_number = |what, found: usize, expected| {
-            Err(Error::new(ErrorKind::BadNumber { what, found: found as i128, expected }).at(self.offset))
-        };
-        if start as u64 != end {
-            return bad_number("data offset", start, format!("{end}, as there are no gaps between tensors"));
-        }
-        if stop < start {
-            return bad_number("end of the data", stop, format!("at least {start}, where it begins"));
-        }
-        self.info.check_payload((stop - start) as u64).map_err(|invalid| Error::from(invalid).at(self.offset))
+/// Checks that the data begins at `end`, where the tensor before ends, and has the length that the tensor takes.
+fn check(tensor: &Waiting<'_>, end: u64) -> Result<()> {
+    let (start, stop) = tensor.span;
+    let bad_number = |what, found: u64, expected| {
+        Err(Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(tensor.place))
+    };
+    if start != end {
+        return bad_number("data offset", start, format!("{end}, as there are no gaps between tensors"));
     }
+    if stop < start {
+        return bad_number("end of the data", stop, format!("at least {start}, where it begins"));
+    }
+    tensor.info.check_payload(stop - start).map_err(|invalid| Error::from(invalid).at(tensor.place))
 }
 
 #[cfg(test)]
@@ -141,18 +145,19 @@ mod tests {
         "data_offsets":[0,240]},"c":{"shape":[],"data_offsets":[240,241],"dtype":"U8"},
         "d":{"dtype":"BOOL","shape":[0],"data_offsets":[241,241]}} "#;
 
-    type Shown = (Option<String>, Vec<(String, String)>);
+    type Shown = (Option<String>, Vec<String>);
 
     fn scanned(json: &str) -> Option<Shown> {
-        let header = scan(json, &Limits::new())?;
-        let tensors = header.tensors.into_iter().map(|(name, tensor)| (name.to_owned(), format!("{tensor:?}")));
-        Some((header.metadata.map(|value| format!("{value:?}")), tensors.collect()))
+        scan(json, &Limits::new()).map(shown)
     }
 
     fn parsed(json: &str) -> Option<Shown> {
-        let (metadata, tensors) = parse(json, &Limits::new()).ok()?;
-        let tensors = tensors.into_iter().map(|(name, tensor)| (name, format!("{tensor:?}")));
-        Some((metadata.map(|value| format!("{value:?}")), tensors.collect()))
+        parse(json, &Limits::new()).ok().map(shown)
+    }
+
+    fn shown(header: Header<'_>) -> Shown {
+        let tensors = header.tensors.iter().map(|tensor| format!("{tensor:?}"));
+        (header.metadata.map(|value| format!("{value:?}")), tensors.collect())
     }
 
     #[test]

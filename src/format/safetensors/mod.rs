@@ -52,15 +52,15 @@ pub use self::header::DTYPES;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::Store;
-use crate::record::{Encode, FileMetadata, Format, WriteOptions};
+use crate::record::{Encode, Format, WriteOptions};
 pub use crate::record::{IoSlices, Plan};
-use crate::storage::{ReadAt, Slice};
+use crate::storage::Slice;
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format {
     extensions: &["safetensors"],
     ..Format::new("safetensors", DTYPES, || Box::new(de::Reader::default()), encode)
-        .with_metadata(file_metadata, |_| true)
+        .with_metadata(de::metadata, |_| true)
         .with_detection(header::looks_like)
 };
 
@@ -68,11 +68,6 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.without_alignment(&FORMAT, "8 bytes, and packs tensors from there")?;
     let entries = options.metadata.iter();
     Ok(entries.fold(Options::new(), |options, (key, value)| options.metadata(key, value)).encode())
-}
-
-fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
-    let entries = de::read(file, limits)?.metadata;
-    Ok(FileMetadata { entries, ..FileMetadata::default() })
 }
 
 /// The serializer of all formats. A [`Plan`] makes it write a safetensors file; [`plan`] has an example.
@@ -271,8 +266,8 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 ///
 /// As [`from_slice`], if the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<IndexMap<String, String>> {
-    let contents = de::read(&mut Slice::new(file), &Limits::default());
-    contents.map(|contents| contents.metadata).map_err(|error| error.in_format(FORMAT.name))
+    let metadata = de::metadata(&mut Slice::new(file), &Limits::default());
+    metadata.map(|metadata| metadata.entries).map_err(|error| error.in_format(FORMAT.name))
 }
 
 /// Options for reading and writing safetensors files.

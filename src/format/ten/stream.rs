@@ -271,7 +271,7 @@ impl<'r> Decoder<'r> {
         let reader = self.deserializer.reader();
         let next = reader.peek().map_err(|error| error.in_format(FORMAT.name))?;
         Ok(next.map(|at| {
-            let name = if reader.index().entry(at).has_name() { reader.name(at) } else { "" };
+            let name = if reader.index().has_name(at) { reader.name(at) } else { "" };
             (name, reader.info(at))
         }))
     }

@@ -50,12 +50,14 @@ fn read(file: &File, encode: &mut Encode, limits: &Limits) -> Result<Before> {
     let storage = FileStorage::positioned(file.try_clone()?, file.metadata()?.len());
     metadata::open(&mut FileReader::new(&storage), limits, |contents| {
         let mut names = HashSet::new();
+        let mut tensors = Vec::new();
         let old = |record: Record<'_>| {
             metadata::insert_name(&mut names, &record)?;
             let Record { id, name, info, range } = record;
-            Ok(OldTensor { id, name: name.into(), info, range })
+            tensors.push(OldTensor { id, name: name.into(), info, range });
+            Ok(())
         };
-        let tensors = contents.each_tensor(limits, old)?;
+        contents.each_tensor(limits, old)?;
         encode.model = encode.model.take().or_else(|| contents.model.map(str::to_owned));
         let end = contents.start;
         encode.operations = encode.operations.take().or(Some(contents.operations));

@@ -1,23 +1,27 @@
 use super::metadata;
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::record::{Entry, IndexReader};
+use crate::record::{Entry, IndexReader, Packed, Waiting};
 use crate::storage::ReadAt;
 
 /// Reads the metadata, then returns its tensors in the order of their data.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The tensors that are still to come, once the metadata is read.
-    entries: Option<std::vec::IntoIter<Entry>>,
+    tensors: Option<Packed>,
 }
 
 impl IndexReader for Reader {
     fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        let entries = match &mut self.entries {
-            Some(entries) => entries,
-            unread => unread.insert(read_index(file, limits)?.into_iter()),
+        let tensors = match &mut self.tensors {
+            Some(tensors) => tensors,
+            unread => unread.insert(read_index(file, limits)?),
         };
-        Ok(entries.next())
+        Ok(tensors.pop().map(Waiting::into_entry))
+    }
+
+    fn remaining(&self) -> usize {
+        self.tensors.as_ref().map_or(0, Packed::len)
     }
 
     fn is_in_file_order(&self) -> bool {
@@ -25,10 +29,13 @@ impl IndexReader for Reader {
     }
 }
 
-fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
+fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Packed> {
     metadata::open(file, limits, |contents| {
-        let entry =
-            |tensor: metadata::Record<'_>| Ok(Entry::new(Some(tensor.name.to_owned()), tensor.info, tensor.range));
-        contents.each_tensor(limits, entry)
+        let mut tensors = Packed::default();
+        contents.each_tensor(limits, |tensor| {
+            tensors.push(&Waiting::new(tensor.name, tensor.info, &tensor.range));
+            Ok(())
+        })?;
+        Ok(tensors)
     })
 }

@@ -191,25 +191,18 @@ impl<'a> Contents<'a> {
     }
 
     /// Calls `take` with each tensor, in the order of their data.
-    pub(super) fn each_tensor<T>(
-        &self,
-        limits: &Limits,
-        mut take: impl FnMut(Record<'a>) -> Result<T>,
-    ) -> Result<Vec<T>> {
+    pub(super) fn each_tensor(&self, limits: &Limits, mut take: impl FnMut(Record<'a>) -> Result<()>) -> Result<()> {
         self.check_ids()?;
-        let mut before: Option<Record<'_>> = None;
-        let mut taken = Vec::with_capacity(self.places.len());
+        let mut before: Option<(&str, Range<u64>)> = None;
         for at in self.in_data_order() {
             let table = self.tensors.get(at)?;
             let record = self.record(at, &table, limits, before.as_ref())?;
-            let kept =
-                Record { id: record.id, name: record.name, info: record.info.clone(), range: record.range.clone() };
-            taken.push(take(record)?);
-            if !kept.range.is_empty() {
-                before = Some(kept);
+            if !record.range.is_empty() {
+                before = Some((record.name, record.range.clone()));
             }
+            take(record)?;
         }
-        Ok(taken)
+        Ok(())
     }
 
     /// Checks that no two tensors have the same id. Two references to one entry have, too.
@@ -242,7 +235,13 @@ impl<'a> Contents<'a> {
         sorted::positions(self.places.len(), &mut |one, other| key(one).cmp(&key(other)))
     }
 
-    fn record(&self, at: usize, table: &Table<'a>, limits: &Limits, before: Option<&Record<'_>>) -> Result<Record<'a>> {
+    fn record(
+        &self,
+        at: usize,
+        table: &Table<'a>,
+        limits: &Limits,
+        before: Option<&(&str, Range<u64>)>,
+    ) -> Result<Record<'a>> {
         let name = name(table).map_err(|error| error.in_tensor(format!("#{at}")))?;
         let record = || {
             let info = info(table, limits)?;
@@ -326,12 +325,12 @@ fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
 }
 
 /// Checks a tensor against the last one with elements: two may share all bytes, but not some of them.
-fn check_overlap(before: Option<&Record<'_>>, record: &Record<'_>) -> Result<()> {
+fn check_overlap(before: Option<&(&str, Range<u64>)>, record: &Record<'_>) -> Result<()> {
     match before {
-        Some(before)
-            if record.range.start < before.range.end && record.range != before.range && !record.range.is_empty() =>
+        Some((other, range))
+            if record.range.start < range.end && record.range != *range && !record.range.is_empty() =>
         {
-            Err(ErrorKind::Overlap { other: before.name.to_owned(), range: before.range.clone() }.into())
+            Err(ErrorKind::Overlap { other: (*other).to_owned(), range: range.clone() }.into())
         }
         _ => Ok(()),
     }

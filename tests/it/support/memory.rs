@@ -72,6 +72,13 @@ pub fn peak<T>(call: impl FnOnce() -> T) -> (T, usize) {
     (result, (PEAK.get() - before).cast_unsigned())
 }
 
+/// Returns the result of a call, and the memory in bytes that is held after it.
+pub fn kept<T>(call: impl FnOnce() -> T) -> (T, usize) {
+    let before = NOW.get();
+    let result = call();
+    (result, (NOW.get() - before).cast_unsigned())
+}
+
 #[test]
 fn memory_is_counted() {
     let (kept, bytes) = peak(|| {
@@ -80,4 +87,9 @@ fn memory_is_counted() {
     });
     assert_eq!(bytes, 3000);
     drop(kept);
+    let (_held, bytes) = self::kept(|| {
+        drop(vec![1_u8; 3000]);
+        vec![2_u8; 1000]
+    });
+    assert_eq!(bytes, 1000);
 }

@@ -40,7 +40,7 @@ impl Reader {
         if header.big_endian.is_some() {
             file.keep_rest(limits.payload)?;
         }
-        let payload = Cursor::new(file, header.len).payload(&header.info)?;
+        let payload = Cursor::new(file, header.len.into()).payload(&header.info)?;
         self.end = Some(payload.end);
         Ok(Entry::new(None, header.info, payload).with_codec(header.big_endian.map(Codec::big_endian)))
     }

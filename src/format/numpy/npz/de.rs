@@ -1,5 +1,6 @@
 use std::cell::RefCell;
 use std::io::{self, Read};
+use std::num::NonZeroU8;
 use std::ops::Range;
 
 use flate2::{Decompress, FlushDecompress, Status};
@@ -12,7 +13,7 @@ use super::header::Member;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::header;
 use crate::limits::Limits;
-use crate::record::{Codec, Deflated, Entry, IndexReader, Stored, not_deflated};
+use crate::record::{Codec, Entry, IndexReader, Packed, Waiting, Zipped, not_deflated};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
@@ -21,20 +22,24 @@ use crate::tensor::TensorInfo;
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The tensors that are still to come, once the directory is read.
-    entries: Option<std::vec::IntoIter<Entry>>,
+    tensors: Option<Packed>,
 }
 
 impl IndexReader for Reader {
     fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        let entries = match &mut self.entries {
-            Some(entries) => entries,
-            unread => unread.insert(read_index(file, limits)?.into_iter()),
+        let tensors = match &mut self.tensors {
+            Some(tensors) => tensors,
+            unread => unread.insert(read_index(file, limits)?),
         };
-        Ok(entries.next())
+        Ok(tensors.pop().map(Waiting::into_entry))
+    }
+
+    fn remaining(&self) -> usize {
+        self.tensors.as_ref().map_or(0, Packed::len)
     }
 }
 
-fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
+fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Packed> {
     file.keep_rest(limits.payload)?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
     // A record of the directory is no longer than the file.
@@ -50,33 +55,34 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Entry>> {
     check_members(&archive, &mut buffer)?;
     let mut records = archive.entries(&mut buffer);
     let mut inflater = Inflater::default();
-    let (mut entries, mut ranges, mut last) = (Vec::new(), Vec::new(), directory);
+    let (mut tensors, mut ranges, mut last) = (Packed::default(), Ranges::default(), directory);
     while let Some(record) = records.next_entry().map_err(|error| read_error(error, last))? {
         last = record.central_directory_offset();
-        let found = entries.len() as u64 + 1;
+        let found = tensors.len() as u64 + 1;
         if found > limits.tensors {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit: limits.tensors }.into());
         }
-        let (entry, range) = read_member(&archive, &record, &mut inflater, limits)?;
-        ranges.push((range.start, range.end, entries.len()));
-        entries.push(entry);
+        let member = Member::of(record.file_path().as_bytes());
+        let (tensor, range) = read_member(&archive, &record, &member, &mut inflater, limits)?;
+        ranges.push(range);
+        tensors.push(&tensor);
     }
-    if archive.entries_hint() != entries.len() as u64 {
-        let (found, expected) = (archive.entries_hint().into(), entries.len().to_string());
+    if archive.entries_hint() != tensors.len() as u64 {
+        let (found, expected) = (archive.entries_hint().into(), tensors.len().to_string());
         return Err(Error::new(ErrorKind::BadNumber { what: "number of members", found, expected }).at(directory));
     }
-    check_overlap(ranges, &entries)?;
-    Ok(entries)
+    ranges.check_overlap(&tensors)?;
+    Ok(tensors)
 }
 
 /// Reads a member. Returns its tensor and the range of its contents.
-fn read_member(
+fn read_member<'a>(
     archive: &ZipArchive<File<'_>>,
     record: &ZipFileHeaderRecord<'_>,
+    member: &'a Member,
     inflater: &mut Inflater,
     limits: &Limits,
-) -> Result<(Entry, Range<u64>)> {
-    let member = Member::of(record.file_path().as_bytes());
+) -> Result<(Waiting<'a>, Range<u64>)> {
     let place = || {
         let entry = archive.get_entry(record.wayfinder());
         let entry = entry.map_err(|error| read_error(error, record.central_directory_offset()))?;
@@ -90,11 +96,11 @@ fn read_member(
     let mut tensor = || {
         let range = place().map_err(|error| error.at(record.central_directory_offset()))?;
         let contents = Contents::of(record, &range).map_err(|error| error.at(range.start))?;
-        let entry = match &member {
+        let tensor = match member {
             Member::Array(name) => array(archive.get_ref(), name, &contents, range.clone(), inflater, limits),
-            Member::Blob(name) => blob(name, &contents, range.clone()),
+            Member::Blob(name) => blob(name, &contents, &range),
         };
-        Ok((entry.map_err(|error| error.at(range.start))?, range))
+        Ok((tensor.map_err(|error| error.at(range.start))?, range))
     };
     tensor().map_err(|error: Error| error.in_tensor(member.name()))
 }
@@ -104,7 +110,7 @@ struct Contents {
     /// The decoded length in bytes.
     len: u64,
     crc32: u32,
-    deflated: Option<Deflated>,
+    is_deflated: bool,
 }
 
 impl Contents {
@@ -114,52 +120,50 @@ impl Contents {
             return Err(malformed("the member is encrypted".to_owned()));
         }
         let (len, packed) = (record.uncompressed_size_hint(), range.end - range.start);
-        let deflated = match record.compression_method() {
-            CompressionMethod::STORE if len == packed => None,
+        let is_deflated = match record.compression_method() {
+            CompressionMethod::STORE if len == packed => false,
             CompressionMethod::STORE => {
                 return Err(malformed(format!("the member is stored in {packed} bytes, but has {len}")));
             }
-            CompressionMethod::DEFLATE => Some(Deflated { len: packed, head: 0, crc32: record.crc32() }),
+            CompressionMethod::DEFLATE => true,
             method => {
                 let expected = "0 (stored) or 8 (deflated)".to_owned();
                 let found = method.as_u16().into();
                 return Err(ErrorKind::BadNumber { what: "compression method", found, expected }.into());
             }
         };
-        Ok(Self { len, crc32: record.crc32(), deflated })
+        Ok(Self { len, crc32: record.crc32(), is_deflated })
     }
 }
 
 impl Contents {
     /// Returns how to read a payload after `head` bytes of the contents.
-    fn codec(&self, big_endian: Option<usize>, head: u64, deflated: Option<Deflated>) -> Codec {
-        let stored = deflated.is_none().then_some(Stored { head, crc32: self.crc32 });
-        Codec { big_endian, deflated, stored }
+    fn codec(&self, big_endian: Option<NonZeroU8>, head: u32) -> Codec {
+        Codec { big_endian, zipped: Some(Zipped { is_deflated: self.is_deflated, head, crc32: self.crc32 }) }
     }
 }
 
-fn array(
+fn array<'a>(
     file: &File<'_>,
-    name: &str,
+    name: &'a str,
     contents: &Contents,
     range: Range<u64>,
     inflater: &mut Inflater,
     limits: &Limits,
-) -> Result<Entry> {
+) -> Result<Waiting<'a>> {
     let mut reader = RangeReader::new(file, range.clone());
-    let header = match &contents.deflated {
-        Some(_) => {
+    let header = match contents.is_deflated {
+        true => {
             inflater.start();
             header::read(&mut |bytes| inflater.fill(&mut reader, bytes).map_err(not_deflated), limits)
         }
-        None => header::read(&mut |bytes| reader.read_exact(bytes).map_err(not_deflated), limits),
+        false => header::read(&mut |bytes| reader.read_exact(bytes).map_err(not_deflated), limits),
     }?;
-    let payload = contents.len.saturating_sub(header.len);
-    header.info.check_payload(payload)?;
-    let deflated = contents.deflated.clone().map(|deflated| Deflated { head: header.len, ..deflated });
-    let start = if deflated.is_some() { range.start } else { range.start + header.len };
-    let codec = contents.codec(header.big_endian, header.len, deflated);
-    Ok(Entry::new(Some(name.to_owned()), header.info, start..range.end).with_codec(Some(codec)))
+    let head = u64::from(header.len);
+    header.info.check_payload(contents.len.saturating_sub(head))?;
+    let start = if contents.is_deflated { range.start } else { range.start + head };
+    let codec = Some(contents.codec(header.big_endian, header.len));
+    Ok(Waiting { codec, ..Waiting::new(name, header.info, &(start..range.end)) })
 }
 
 /// Decodes the beginnings of members, one after the other. Its memory, which is larger than a header, is reused.
@@ -209,24 +213,47 @@ impl Inflater {
     }
 }
 
-fn blob(name: &str, contents: &Contents, range: Range<u64>) -> Result<Entry> {
+fn blob<'a>(name: &'a str, contents: &Contents, range: &Range<u64>) -> Result<Waiting<'a>> {
     let Ok(len) = usize::try_from(contents.len) else {
         return Err(malformed(format!("a blob of {} bytes is more than can be addressed", contents.len)));
     };
-    let codec = contents.codec(None, 0, contents.deflated.clone());
-    Ok(Entry::new(Some(name.to_owned()), TensorInfo::blob(len), range).with_codec(Some(codec)))
+    let codec = Some(contents.codec(None, 0));
+    Ok(Waiting { codec, ..Waiting::new(name, TensorInfo::blob(len), range) })
 }
 
-/// Refuses members that share bytes, which could make a small archive decode to a large one.
-fn check_overlap(mut ranges: Vec<(u64, u64, usize)>, entries: &[Entry]) -> Result<()> {
-    ranges.retain(|(start, end, _)| start < end);
-    ranges.sort_unstable();
-    match ranges.windows(2).find(|pair| pair[0].1 > pair[1].0) {
-        Some(&[(other_start, other_end, other), (start, _, at)]) => {
-            let kind = ErrorKind::Overlap { other: entries[other].label(other), range: other_start..other_end };
-            Err(Error::new(kind).in_tensor(entries[at].label(at)).at(start))
+/// The ranges of the contents of members.
+#[derive(Default)]
+struct Ranges {
+    ranges: Vec<Range<u64>>,
+    /// The end of those so far.
+    end: u64,
+    /// One begins before the end of another.
+    may_overlap: bool,
+}
+
+impl Ranges {
+    fn push(&mut self, range: Range<u64>) {
+        self.may_overlap |= range.start < self.end;
+        self.end = self.end.max(range.end);
+        self.ranges.push(range);
+    }
+
+    /// Refuses members that share bytes, which could make a small archive decode to a large one.
+    fn check_overlap(self, tensors: &Packed) -> Result<()> {
+        if !self.may_overlap {
+            return Ok(());
         }
-        _ => Ok(()),
+        let ranges = self.ranges.into_iter().zip(0..).filter(|(range, _)| !range.is_empty());
+        let mut ranges: Vec<(u64, u64, usize)> = ranges.map(|(range, at)| (range.start, range.end, at)).collect();
+        ranges.sort_unstable();
+        match ranges.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+            Some(&[(other_start, other_end, other), (start, _, at)]) => {
+                let name = |at| tensors.iter().nth(at).map_or_else(String::new, |tensor| tensor.name.to_owned());
+                let kind = ErrorKind::Overlap { other: name(other), range: other_start..other_end };
+                Err(Error::new(kind).in_tensor(name(at)).at(start))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
