@@ -78,7 +78,7 @@ pub enum ErrorKind {
     },
     /// Dtype, shape, layout and payload do not fit each other.
     InvalidTensor(InvalidTensor),
-    /// Two tensors have the same name.
+    /// Two tensors of a file have the same name.
     DuplicateName {
         /// The name.
         name: String,
@@ -86,6 +86,16 @@ pub enum ErrorKind {
     /// Two tensors of a stream have the same name, and the type or the call asks by name.
     AmbiguousName {
         /// The name.
+        name: String,
+    },
+    /// Two tensors to be written have the same name.
+    RepeatedName {
+        /// The name.
+        name: String,
+    },
+    /// The file has a tensor under two names of one field.
+    RepeatedField {
+        /// The field's first name.
         name: String,
     },
     /// The file breaks another rule of its format.
@@ -213,6 +223,7 @@ impl ErrorKind {
             | Self::DuplicateName { .. }
             | Self::Malformed { .. } => Category::File,
             Self::AmbiguousName { .. }
+            | Self::RepeatedField { .. }
             | Self::Missing { .. }
             | Self::Unexpected { .. }
             | Self::WrongDtype { .. }
@@ -224,9 +235,11 @@ impl ErrorKind {
             | Self::Ambiguous
             | Self::Misaligned { .. }
             | Self::Cast(_) => Category::Mismatch,
-            Self::Unsupported { .. } | Self::NotATensor { .. } | Self::Changed { .. } | Self::Message(_) => {
-                Category::Call
-            }
+            Self::Unsupported { .. }
+            | Self::RepeatedName { .. }
+            | Self::NotATensor { .. }
+            | Self::Changed { .. }
+            | Self::Message(_) => Category::Call,
             Self::Limit { .. } => Category::Limit,
             Self::Io(_) => Category::Io,
         }
@@ -239,6 +252,8 @@ impl ErrorKind {
             Self::Missing { .. }
                 | Self::Unexpected { .. }
                 | Self::DuplicateName { .. }
+                | Self::RepeatedName { .. }
+                | Self::RepeatedField { .. }
                 | Self::AmbiguousName { .. }
                 | Self::WrongCount { .. }
                 | Self::Load(_)
@@ -270,11 +285,12 @@ impl fmt::Display for ErrorKind {
                 write!(f, "overlaps tensor `{other}`, which takes bytes {} to {}", range.start, range.end)
             }
             Self::InvalidTensor(invalid) => invalid.fmt(f),
-            Self::DuplicateName { name } => write!(f, "two tensors are named `{name}`"),
+            Self::DuplicateName { name } | Self::RepeatedName { name } => write!(f, "two tensors are named `{name}`"),
             Self::AmbiguousName { name } => write!(
                 f,
                 "two tensors are named `{name}`; read them by position, as a list or a tuple, or as `#0`, `#1`, and so on"
             ),
+            Self::RepeatedField { name } => write!(f, "two tensors are for the field `{name}`"),
             Self::Malformed { what } => f.write_str(what),
             Self::Missing { name, found, .. } => {
                 write!(f, "missing tensor `{name}`")?;

@@ -313,7 +313,7 @@ impl<'de> Deserializer<'de> {
             return Ok(());
         }
         Err(match other {
-            Some(field) => ErrorKind::DuplicateName { name: field.name.to_owned() }.into(),
+            Some(field) => ErrorKind::RepeatedField { name: field.name.to_owned() }.into(),
             None => {
                 let expected = def.fields.iter().map(|field| field.name.to_owned()).collect();
                 Error::new(ErrorKind::Unexpected { name: self.path.name().to_owned(), expected, complete: true })

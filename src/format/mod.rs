@@ -103,7 +103,7 @@ impl Format {
     ///
     /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format does not have such an option, or cannot
     ///   store the metadata or one of the tensors.
-    /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name, and the format
+    /// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name, and the format
     ///   stores names.
     /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the tensors, which are sent twice, were different the second
     ///   time.

@@ -243,7 +243,7 @@ impl Plan {
             match seen.entry(hash(&at), same, hash) {
                 hashbrown::hash_table::Entry::Vacant(vacant) => drop(vacant.insert(at)),
                 hashbrown::hash_table::Entry::Occupied(_) => {
-                    return Err(ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into());
+                    return Err(ErrorKind::RepeatedName { name: self.name(at).to_owned() }.into());
                 }
             }
         }

@@ -1111,6 +1111,8 @@ mod by_name {
         let mut file = Vec::new();
         let embed = btf::Options::new().embed_names(true);
         for (names, name) in [(&["a", "a"][..], "a"), (&["a.b", "c", "a.b"], "a.b")] {
+            let error = ten::to_vec(&Twice(names)).unwrap_err();
+            assert_eq!(error.category(), Category::Call, "there is no file that could be wrong");
             m.compare("ten", ten::to_writer(&mut file, &Twice(names)), &format!("ten: two tensors are named `{name}`"));
             m.compare(
                 "BTF",

@@ -113,7 +113,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// # Errors
 ///
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
 /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
 ///   time.

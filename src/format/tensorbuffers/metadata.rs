@@ -351,7 +351,9 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
     let same = |pair: &&[usize]| tensors[pair[0]].id == tensors[pair[1]].id;
     if let Some(pair) = sorted.windows(2).find(same) {
         let [one, other] = [&tensors[pair[0]], &tensors[pair[1]]];
-        return Err(same_id(one.name, other.name, one.id).into());
+        let (one, other, id) = (one.name, other.name, one.id);
+        let instead = format!("they have the same id, {id:016x}");
+        return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
     }
     let mut places = vec![0; tensors.len()];
     for (at, place) in sorted.into_iter().zip(out.offsets(entries, tensors.len())) {

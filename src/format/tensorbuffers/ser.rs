@@ -55,7 +55,7 @@ impl record::Encode for Encode {
             return Err(cannot_store(format!("{bytes} bytes"), "tensorbuffers stores tensors below 4 GiB"));
         }
         if self.before.as_ref().is_some_and(|before| before.names.contains(name)) {
-            return Err(ErrorKind::DuplicateName { name: name.to_owned() });
+            return Err(ErrorKind::RepeatedName { name: name.to_owned() });
         }
         Ok(())
     }
