@@ -42,6 +42,7 @@ pub struct Format {
     pub(crate) metadata: fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>,
     pub(crate) keeps_metadata: fn(&str) -> bool,
     pub(crate) looks_like: Option<fn(&mut dyn ReadAt) -> bool>,
+    pub(crate) check_name: fn(&str) -> Result<(), ErrorKind>,
 }
 
 /// Bytes that identify a format.
@@ -89,6 +90,7 @@ impl Format {
             },
             keeps_metadata: |_| false,
             looks_like: None,
+            check_name: |_| Ok(()),
         }
     }
 
@@ -111,6 +113,13 @@ impl Format {
         self
     }
 
+    /// The same format without the names that a function refuses, for a reason other than their length.
+    #[must_use]
+    pub const fn with_name_check(mut self, check: fn(&str) -> Result<(), ErrorKind>) -> Self {
+        self.check_name = check;
+        self
+    }
+
     /// Returns whether a file can store a metadata entry of that key; see [`FileMetadata`].
     #[must_use]
     pub fn keeps_metadata(&self, key: &str) -> bool {
@@ -120,7 +129,7 @@ impl Format {
     /// Returns whether a tensor's name can be stored, if it is not just a position.
     #[must_use]
     pub fn stores_name(&self, name: &str) -> bool {
-        self.max_name.is_none_or(|most| name.len() <= most && !name.is_empty())
+        self.max_name.is_none_or(|most| name.len() <= most && !name.is_empty()) && (self.check_name)(name).is_ok()
     }
 
     /// Refuses a tensor that the format cannot store.
@@ -128,7 +137,13 @@ impl Format {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`].
-    pub(crate) fn check(&self, name_bytes: usize, info: &TensorInfo, names: Names) -> Result<(), ErrorKind> {
+    pub(crate) fn check(
+        &self,
+        name: &str,
+        name_bytes: usize,
+        info: &TensorInfo,
+        names: Names,
+    ) -> Result<(), ErrorKind> {
         let format = self.name;
         match info.layout {
             Layout::Blob if self.blobs => {}
@@ -161,7 +176,7 @@ impl Format {
             let instead = format!("{format} stores up to {most}; {instead}");
             return Err(cannot_store(format!("a name of {name_bytes} bytes"), instead));
         }
-        Ok(())
+        if names == Names::Stored { (self.check_name)(name) } else { Ok(()) }
     }
 }
 

@@ -57,7 +57,7 @@ impl Planner<'_> {
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let plan = &mut *self.plan;
         let encode = plan.encode();
-        encode.format().check(encode.name_bytes(tensor.name), tensor.info, encode.names())?;
+        encode.format().check(tensor.name, encode.name_bytes(tensor.name), tensor.info, encode.names())?;
         encode.check(tensor.name, tensor.info)?;
         plan.push(tensor.name, tensor.info)?;
         let at = plan.len() - 1;

@@ -1,5 +1,5 @@
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Origin, dtypes};
+use crate::record::{Origin, cannot_store, dtypes};
 use crate::tensor::Dtype;
 
 /// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
@@ -224,6 +224,14 @@ fn u64_at(head: &[u8; HEAD], at: usize) -> u64 {
 
 fn bad_magic(found: [u8; 4], expected: &'static [u8], at: u64) -> Error {
     Error::new(ErrorKind::BadMagic { found: found.to_vec(), expected }).at(at)
+}
+
+/// Refuses a name that no reader finds.
+pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
+    match name.contains('\0') {
+        true => Err(cannot_store("a name with NUL in it", "ExecuTorch's C++ finds no such name")),
+        false => Ok(()),
+    }
 }
 
 pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: String, at: u64) -> Error {

@@ -88,6 +88,7 @@ pub static FORMAT: Format = Format {
     magics: &[Magic { offset: 4, bytes: b"FT01" }, Magic { offset: 4, bytes: b"DT01" }],
     ..Format::new("ptd", DTYPES, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.encode()))
         .with_metadata(entries::metadata, entries::keeps)
+        .with_name_check(header::check_name)
 };
 
 /// The serializer of all formats. A [`Plan`] makes it write a PTD file; [`plan`] has an example.

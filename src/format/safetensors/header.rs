@@ -54,6 +54,14 @@ const OPENING: &[u8] = b"{";
 /// Data begins at a multiple of this.
 const ALIGNMENT: usize = 8;
 
+/// Refuses the name that is not that of a tensor.
+pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
+    match name == METADATA {
+        true => Err(cannot_store(format!("a tensor named `{METADATA}`"), "safetensors keeps this name for metadata")),
+        false => Ok(()),
+    }
+}
+
 /// Reads the header's JSON, which begins at byte 8.
 pub(super) fn read(file: &mut dyn ReadAt) -> Result<String> {
     let mut cursor = Cursor::new(file, 0);

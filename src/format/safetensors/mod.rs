@@ -62,6 +62,7 @@ pub static FORMAT: Format = Format {
     ..Format::new("safetensors", DTYPES, || Box::new(de::Reader::default()), encode)
         .with_metadata(de::metadata, |_| true)
         .with_detection(header::looks_like)
+        .with_name_check(header::check_name)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::header::{METADATA, Writer};
+use super::header::Writer;
 use crate::error::{ErrorKind, Result};
 use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
 use crate::tensor::TensorInfo;
@@ -20,11 +20,7 @@ impl record::Encode for Encode {
         Names::Stored
     }
 
-    fn check(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
-        if name == METADATA {
-            let instead = "safetensors keeps this name for metadata";
-            return Err(cannot_store(format!("a tensor named `{METADATA}`"), instead));
-        }
+    fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
         // The crate multiplies all dims, even if one of them is zero.
         let bits = 8 * info.dtype.block_bytes() / info.dtype.block_elements();
         match info.shape.iter().try_fold(bits, |bits, dim| bits.checked_mul(*dim)) {

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, dtypes};
+use crate::record::{Cursor, cannot_store, dtypes};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The first bytes of every chunk.
@@ -99,6 +99,19 @@ fn read_name(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
         [] => None,
         name => Some(name_of(name)),
     })
+}
+
+/// Refuses a name that readers take for another one.
+pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
+    if name.is_empty() {
+        let instead = "ten cannot tell it from no name; `Options::embed_names` keeps it";
+        return Err(cannot_store("an empty name", instead));
+    }
+    let stored = bytes_of(name);
+    match stored.starts_with(b"\0") || stored.ends_with(b"\0") {
+        true => Err(cannot_store("a name with NUL at its end", "readers of ten strip them")),
+        false => Ok(()),
+    }
 }
 
 /// Returns the text for a name: the name itself, or escapes such as `\xff` if it is not UTF-8. So that all names stay

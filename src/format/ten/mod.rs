@@ -64,7 +64,7 @@ pub static FORMAT: Format = Format {
     max_dim: Some(header::MAX_DIM),
     max_name: Some(header::NAME),
     magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
-    ..Format::new("ten", DTYPES, || Box::new(de::Reader::default()), encode)
+    ..Format::new("ten", DTYPES, || Box::new(de::Reader::default()), encode).with_name_check(header::check_name)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {

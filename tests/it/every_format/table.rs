@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use tensorfile::FORMATS;
+use tensorfile::view::SaveReport;
+use tensorfile::{FORMATS, TensorMap, WriteOptions};
+
+use crate::support::tensor;
 
 #[test]
 fn rows_are_told_apart() {
@@ -38,6 +41,23 @@ fn a_file_of_one_format_is_malformed_in_every_other() {
                 assert_eq!(error.category(), tensorfile::Category::File, "{} as {}: {map:?}", format.name, other.name);
                 assert!(other.from_reader(&file[..]).is_err(), "{} as {}, from a stream", format.name, other.name);
             }
+        }
+    }
+}
+
+#[test]
+fn a_name_is_stored_if_the_row_says_so() {
+    let (long, longest_npz) = ("n".repeat(65_532), "n".repeat(65_531));
+    let names = ["weight", "a b", "", "a\0b", "\0a", "a\0", "__metadata__", "ä.b", "123456789", &long, &longest_npz];
+    for format in FORMATS {
+        for name in names {
+            let map: TensorMap = [(name, tensor(format.dtypes[0], &[2]))].into_iter().collect();
+            let written = format.to_vec(&map, &WriteOptions::new());
+            let is_kept = written.as_ref().is_ok_and(|file| format.from_slice(file).unwrap() == map);
+            let what = format!("{} {:?}", format.name, name.get(..20).unwrap_or(name));
+            assert_eq!(format.stores_name(name), is_kept, "{what}");
+            let report = SaveReport::new(&map, format).unwrap();
+            assert_eq!(report.is_ok() && report.unstored_names == 0, is_kept, "{what}: {report}");
         }
     }
 }

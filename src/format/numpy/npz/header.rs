@@ -66,16 +66,21 @@ pub(super) fn alignment(offset: u64, name: &str) -> Option<Vec<u8>> {
     Some(field)
 }
 
-/// Refuses a name that would be read as another one.
-pub(super) fn check_name(name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
-    let member = member_name(name, info);
-    if member.contains('\0') {
+/// Refuses a name that would be read as another one, or that is too long.
+pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
+    const LONGEST: usize = MAX_NAME - ENDING.len();
+    if name.contains('\0') {
         return Err(cannot_store("a name with NUL in it", "readers of zip archives end the name there"));
     }
-    if member.len() > MAX_NAME {
+    if name.len() > LONGEST {
         let what = format!("a name of {} bytes", name.len());
-        return Err(cannot_store(what, format!("npz stores names of up to {}", MAX_NAME - ENDING.len())));
+        return Err(cannot_store(what, format!("npz stores names of up to {LONGEST}")));
     }
+    Ok(())
+}
+
+/// Refuses the name of a blob that would be read as an array.
+pub(super) fn check_blob(name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
     match info.layout == Layout::Blob && Member::of(name.as_bytes()) != Member::Blob(name.to_owned()) {
         true => Err(cannot_store("a blob of this name", "members of npz that end in .npy are arrays")),
         false => Ok(()),

@@ -74,7 +74,7 @@ pub static FORMAT: Format = Format {
     max_rank: Some(super::header::MAX_RANK),
     blobs: true,
     magics: &[Magic { offset: 0, bytes: b"PK\x03\x04" }, Magic { offset: 0, bytes: b"PK\x05\x06" }],
-    ..Format::new("npz", DTYPES, || Box::new(de::Reader::default()), encode)
+    ..Format::new("npz", DTYPES, || Box::new(de::Reader::default()), encode).with_name_check(header::check_name)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {

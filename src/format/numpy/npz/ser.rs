@@ -41,7 +41,7 @@ impl record::Encode for Encode {
         if let Some(bytes) = info.payload_bytes().filter(|bytes| *bytes > MAX_BYTES) {
             return Err(cannot_store(format!("{bytes} bytes"), "npz stores tensors of up to 2^48"));
         }
-        header::check_name(name, info)
+        header::check_blob(name, info)
     }
 
     /// Writes the archive to nowhere, with zeros for the elements, to find the offsets. A compressed file has others.
