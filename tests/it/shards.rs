@@ -11,6 +11,7 @@ use tensorfile::{
     Backend, Category, ErrorKind, File, Format, OpenOptions, SaveOptions, Tensor, TensorMap, WriteOptions,
 };
 
+use crate::support::memory::peak;
 use crate::support::{format, multi_tensor_formats};
 
 /// Tensors of 16, 8, 40, 0 and 8 bytes.
@@ -358,7 +359,15 @@ fn malformed_indexes_are_refused() {
     long.set_len(1 << 40).unwrap();
     let error = File::open(&path).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+    // No more than the limit is held, however many entries there are.
+    let entries: Vec<String> = (0..100_000).map(|at| format!(r#""t{at}": "a.ten""#)).collect();
+    fs::write(&path, format!(r#"{{"weight_map": {{{}}}}}"#, entries.join(","))).unwrap();
     let limits = tensorfile::Limits::new().tensors(4);
+    let (opened, used) = peak(|| OpenOptions::new().limits(limits.clone()).open(&path).map(drop));
+    let error = opened.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { found: 100_000, limit: 4, .. }), "{error}");
+    let len = usize::try_from(fs::metadata(&path).unwrap().len()).unwrap();
+    assert!(used < 3 * len, "{used} bytes for an index of {len}");
     let error = OpenOptions::new().limits(limits).open(save(folder.path(), format("ten"))).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Limit { found: 5, limit: 4, .. }), "{error}");
 }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
 
 /// The end of an index's file name, after the name of the file that is in shards.
 pub(super) const EXTENSION: &str = ".index.json";
@@ -34,10 +35,18 @@ pub(in crate::file) struct ShardIndex {
 }
 
 impl ShardIndex {
-    pub(super) fn parse(json: &[u8]) -> Result<Self> {
+    pub(super) fn parse(json: &[u8], limits: &Limits) -> Result<Self> {
         let mut deserializer = serde_json::Deserializer::from_slice(json);
-        let index = Self::deserialize(&mut deserializer).and_then(|index| deserializer.end().map(|()| index));
-        let index = index.map_err(|error| malformed(format!("the index of shards is malformed: {error}")))?;
+        let counted = deserializer.deserialize_map(IndexVisitor { most: limits.tensors });
+        let counted = counted.and_then(|counted| deserializer.end().map(|()| counted));
+        let counted = counted.map_err(|error| malformed(format!("the index of shards is malformed: {error}")))?;
+        let Counted { index, entries, tensors } = counted;
+        let limit = limits.tensors;
+        for (what, found) in [("number of tensors", tensors), ("number of entries of metadata", entries)] {
+            if found > limit {
+                return Err(ErrorKind::Limit { what, found, limit }.into());
+            }
+        }
         match index.weight_map.iter().find(|(_, shard)| !is_file_name(shard)) {
             Some((tensor, shard)) => {
                 let shard = shard.escape_debug();
@@ -87,69 +96,111 @@ impl Serialize for ShardIndex {
     }
 }
 
-impl<'de> Deserialize<'de> for ShardIndex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct IndexVisitor;
+/// An index, and how many entries its maps have. The maps hold no more than the limit.
+struct Counted {
+    index: ShardIndex,
+    entries: u64,
+    tensors: u64,
+}
 
-        impl<'de> Visitor<'de> for IndexVisitor {
-            type Value = ShardIndex;
+struct IndexVisitor {
+    most: u64,
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "an object with `{WEIGHT_MAP}`")
-            }
+impl<'de> Visitor<'de> for IndexVisitor {
+    type Value = Counted;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ShardIndex, A::Error> {
-                let (mut metadata, mut weight_map) = (None, None);
-                while let Some(key) = map.next_key::<String>()? {
-                    match key.as_str() {
-                        METADATA if metadata.is_none() => metadata = Some(map.next_value_seed(Entries::new())?),
-                        WEIGHT_MAP if weight_map.is_none() => weight_map = Some(map.next_value_seed(Entries::new())?),
-                        METADATA | WEIGHT_MAP => return Err(twice(&key)),
-                        _ => drop(map.next_value::<IgnoredAny>()?),
-                    }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an object with `{WEIGHT_MAP}`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Counted, A::Error> {
+        let (mut metadata, mut weight_map) = (None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            match key.as_str() {
+                METADATA if metadata.is_none() => metadata = Some(map.next_value_seed(Entries::up_to(self.most))?),
+                WEIGHT_MAP if weight_map.is_none() => {
+                    weight_map = Some(map.next_value_seed(Entries::up_to(self.most))?);
                 }
-                let weight_map = weight_map.ok_or_else(|| A::Error::missing_field(WEIGHT_MAP))?;
-                Ok(ShardIndex { metadata: metadata.unwrap_or_default(), weight_map: weight_map.into_iter().collect() })
+                METADATA | WEIGHT_MAP => return Err(twice(&key)),
+                _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-
-        deserializer.deserialize_map(IndexVisitor)
+        let (weight_map, tensors) = weight_map.ok_or_else(|| A::Error::missing_field(WEIGHT_MAP))?;
+        let (metadata, entries): (IndexMap<_, _>, _) = metadata.unwrap_or_default();
+        Ok(Counted { index: ShardIndex { metadata, weight_map }, entries, tensors })
     }
 }
 
-/// An object with distinct keys.
-struct Entries<V>(PhantomData<V>);
+/// A map with distinct keys.
+trait Collect<V>: Default {
+    fn has(&self, key: &str) -> bool;
 
-impl<V> Entries<V> {
-    fn new() -> Self {
-        Self(PhantomData)
+    fn add(&mut self, key: String, value: V);
+}
+
+impl<V> Collect<V> for IndexMap<String, V> {
+    fn has(&self, key: &str) -> bool {
+        self.contains_key(key)
+    }
+
+    fn add(&mut self, key: String, value: V) {
+        self.insert(key, value);
     }
 }
 
-impl<'de, V: Deserialize<'de>> DeserializeSeed<'de> for Entries<V> {
-    type Value = IndexMap<String, V>;
+impl<V> Collect<V> for BTreeMap<String, V> {
+    fn has(&self, key: &str) -> bool {
+        self.contains_key(key)
+    }
+
+    fn add(&mut self, key: String, value: V) {
+        self.insert(key, value);
+    }
+}
+
+/// An object with distinct keys, of which the first `most` are collected, and all are counted.
+struct Entries<M, V> {
+    most: u64,
+    types: PhantomData<(M, V)>,
+}
+
+impl<M, V> Entries<M, V> {
+    fn up_to(most: u64) -> Self {
+        Self { most, types: PhantomData }
+    }
+}
+
+impl<'de, M: Collect<V>, V: Deserialize<'de>> DeserializeSeed<'de> for Entries<M, V> {
+    type Value = (M, u64);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
-    type Value = IndexMap<String, V>;
+impl<'de, M: Collect<V>, V: Deserialize<'de>> Visitor<'de> for Entries<M, V> {
+    type Value = (M, u64);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut entries = IndexMap::new();
-        while let Some(key) = map.next_key::<String>()? {
-            if entries.contains_key(&key) {
+        let (mut entries, mut count) = (M::default(), 0);
+        while count < self.most
+            && let Some(key) = map.next_key::<String>()?
+        {
+            if entries.has(&key) {
                 return Err(twice(&key));
             }
-            entries.insert(key, map.next_value()?);
+            entries.add(key, map.next_value()?);
+            count += 1;
         }
-        Ok(entries)
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok((entries, count))
     }
 }
 

@@ -29,15 +29,11 @@ pub(in crate::file) fn is_index(storage: &FileStorage, path: &Path, has_format: 
 
 /// Reads an index of shards.
 pub(in crate::file) fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
-    let limit = |what, found, limit| ErrorKind::Limit { what, found, limit };
     if storage.len() > MAX_BYTES {
-        return Err(limit("the length of the index of shards", storage.len(), MAX_BYTES).into());
+        let what = "the length of the index of shards";
+        return Err(ErrorKind::Limit { what, found: storage.len(), limit: MAX_BYTES }.into());
     }
-    let index = ShardIndex::parse(&read_all(storage)?)?;
-    match index.weight_map.len() as u64 {
-        tensors if tensors > limits.tensors => Err(limit("the number of tensors", tensors, limits.tensors).into()),
-        _ => Ok(index),
-    }
+    ShardIndex::parse(&read_all(storage)?, limits)
 }
 
 fn read_all(storage: &FileStorage) -> Result<Vec<u8>> {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::index::{EXTENSION, MAX_BYTES, ShardIndex, TOTAL, malformed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
 use crate::model::{TensorRecord, TensorSink, Tensors};
 use crate::record::{Encode, Names, Plan};
 use crate::storage::{FileSet, Step, Turn, remove_left_for, turn_path};
@@ -148,7 +149,7 @@ impl OldSet {
         let read = fs::File::open(&index_path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut json));
         let index = match read {
             Ok(_) if json.len() as u64 > MAX_BYTES => Err(malformed("the index is too long".to_owned())),
-            Ok(_) => ShardIndex::parse(&json),
+            Ok(_) => ShardIndex::parse(&json, &Limits::default()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Self { names: Vec::new(), is_unknown: false });
             }
