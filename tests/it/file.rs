@@ -110,6 +110,34 @@ fn slices_as_ndarray_does() {
     });
 }
 
+#[test]
+fn every_way_of_writing_stores_rows_unless_asked() {
+    let info = tensorfile::TensorInfo {
+        layout: tensorfile::Layout::from_dim_order(&[1, 0]).unwrap(),
+        ..tensorfile::TensorInfo::new(tensorfile::Dtype::U8, [3, 2])
+    };
+    let map: TensorMap = [("0", Tensor::new(info, &[1, 2, 3, 4, 5, 6]).unwrap())].into_iter().collect();
+    for_every_format(|format, path| {
+        if !format.dtypes.contains(&tensorfile::Dtype::U8) {
+            return;
+        }
+        let read = |what: &str| {
+            let file = File::open(path).unwrap();
+            let tensor = file.get("0").unwrap();
+            assert_eq!(*tensor.layout(), tensorfile::Layout::RowMajor, "{}: {what}", format.name);
+            assert_eq!(tensor.read().unwrap().as_bytes(), [1, 4, 2, 5, 3, 6], "{}: {what}", format.name);
+        };
+        SaveOptions::new().save(path, &map).unwrap();
+        read("save");
+        fs::write(path, format.to_vec(&map, &WriteOptions::new()).unwrap()).unwrap();
+        read("to_vec");
+        let mut file = Vec::new();
+        format.to_writer(&mut file, &map, &WriteOptions::new()).unwrap();
+        fs::write(path, file).unwrap();
+        read("to_writer");
+    });
+}
+
 #[cfg(feature = "ptd")]
 #[test]
 fn slices_and_pours_other_memory_orders() {

@@ -423,3 +423,19 @@ fn fortran_order_and_blobs_are_kept() {
         assert_eq!(read.0["c"], array![[1, 3], [2, 4]]);
     }
 }
+
+#[test]
+fn archives_say_that_their_names_are_utf8() {
+    let map: TensorMap = [("größe.重み", Tensor::from_slice(&[1_u8], [1]).unwrap())].into_iter().collect();
+    let file = npz::to_vec(&map).unwrap();
+    let record = file.windows(4).position(|bytes| bytes == b"PK\x01\x02").unwrap();
+    assert_eq!(file[record + 5], 3, "made by Unix: Info-ZIP converts the names of other systems");
+    assert_eq!(file[record + 9] & 8, 8, "bit 11 of the flags: names are UTF-8");
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("names.npz");
+    std::fs::write(&path, &file).unwrap();
+    let unzip = |option: &str| std::process::Command::new("unzip").arg(option).arg(&path).output();
+    let Ok(tested) = unzip("-t") else { return eprintln!("skipped: Info-ZIP's `unzip` is not installed") };
+    assert!(tested.status.success(), "{tested:?}");
+}
