@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::model::{
     Adapt, Entries, FromTensors, List, Serializer, Sink, Store, StructDef, TensorData, TensorSink, Tensors,
 };
-use crate::record::{self, Encode as _, Plan, write_slices};
+use crate::record::{self, Encode as _, Names, Plan, write_slices};
 use crate::storage::Stream;
 use crate::tensor::{Layout, Tensor, TensorInfo};
 
@@ -130,11 +130,10 @@ struct One<'a> {
 
 impl One<'_> {
     fn can_store(&self, info: &TensorInfo) -> bool {
-        let encode = Encode::default();
         // An empty name means none.
-        let name = self.name.is_empty() || encode.check(self.name, info).is_ok();
-        let name_bytes = encode.name_bytes(self.name);
-        name && info.layout == Layout::RowMajor && FORMAT.check(name_bytes, info, encode.names()).is_ok()
+        let names = if self.name.is_empty() { Names::Omitted } else { Names::Stored };
+        let name_bytes = Encode::default().name_bytes(self.name);
+        info.layout == Layout::RowMajor && FORMAT.check(self.name, name_bytes, info, names).is_ok()
     }
 
     fn write(&mut self, info: &TensorInfo, payload: &[u8]) -> io::Result<()> {
