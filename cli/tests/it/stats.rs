@@ -156,3 +156,25 @@ fn draws_extreme_numbers() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
+
+#[test]
+fn sorts_more_tensors_than_it_holds() {
+    const TENSORS: u16 = 33_000;
+    let session = Session::new();
+    let number = |at: u16| (u32::from(at) * 7919 % u32::from(TENSORS)) as f32;
+    let tensor = |at| (format!("t{at}"), Tensor::from_slice(&[number(at), 0.0], [2]).unwrap());
+    session.write("many.safetensors", &(0..TENSORS).map(tensor).collect::<TensorMap>());
+    let sorted = ["stats", "--json", "--sort", "max", "--reverse", "many.safetensors"];
+    let maxima: Vec<f64> = json_of(&session, &sorted)["tensors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tensor| tensor["stats"]["max"].as_f64().unwrap())
+        .collect();
+    assert!(maxima.into_iter().eq((0..TENSORS).rev().map(f64::from)));
+
+    let drawn = session.run(&["stats", "--sort", "max", "--plot", "many.svg", "many.safetensors"]);
+    assert!(drawn.status.success());
+    let chart = std::fs::read_to_string(session.path("many.svg")).unwrap();
+    assert!(chart.contains("of 33,000 tensors"), "the caption states how many there are");
+}

@@ -13,10 +13,10 @@ use crate::args::{Filter, Input};
 use crate::exit::{Outcome, Verdict};
 use crate::output::numbers::{Sizes, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label, shape_label, type_label};
-use crate::output::{Column, Columns, Each, HEADER, Stdout, Table, escape};
+use crate::output::{Column, Columns, Each, HEADER, Stdout, escape};
 
 use patterns::{Pattern, patterns};
-use tree::tree;
+use tree::{Line, Tree};
 
 /// List the tensors of a file with dtype, shape, size and offset.
 ///
@@ -97,7 +97,7 @@ impl Ls {
         if self.view.tree {
             self.print_tree(rows, out)?;
         } else if self.view.patterns {
-            self.print_patterns(rows, out)?;
+            self.print_patterns(rows, &|at| row(&file, positions[at]), out)?;
         } else {
             self.print_table(rows, out)?;
         }
@@ -129,37 +129,41 @@ impl Ls {
 
     fn print_patterns<'f>(
         &self,
-        tensors: impl ExactSizeIterator<Item = TensorRow<'f>>,
+        tensors: impl Iterator<Item = TensorRow<'f>>,
+        row: &dyn Fn(usize) -> TensorRow<'f>,
         out: &mut Stdout,
     ) -> io::Result<()> {
-        let tensors: Vec<_> = tensors.collect();
-        let mut patterns = patterns(tensors.iter().map(|tensor| (tensor.name, tensor.info)));
-        fn keys<'a>(pattern: &'a Pattern, tensors: &[TensorRow<'_>]) -> SortKeys<'a> {
-            let TensorRow { offset, bytes, .. } = tensors[pattern.first];
+        let mut patterns = patterns(tensors.map(|tensor| (tensor.name, tensor.info)));
+        fn keys<'a>(pattern: &'a Pattern, first: TensorRow<'a>) -> SortKeys<'a> {
+            let TensorRow { name, info, offset, bytes } = first;
             let bytes = bytes.saturating_mul(pattern.count as u64);
-            SortKeys { name: &pattern.name, info: &pattern.info, bytes, offset }
+            SortKeys { name: pattern.name.as_deref().unwrap_or(name), info, bytes, offset }
         }
-        self.sort(&mut patterns, |a, b, key| keys(a, &tensors).compare(&keys(b, &tensors), key));
-        let mut table = Table::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
-        for pattern in patterns {
-            let count = pattern.count as u64;
-            let bytes = self.sizes.cell(tensors[pattern.first].bytes.saturating_mul(count));
-            table.row([pattern.name, type_label(&pattern.info), format!("×{count}"), bytes]);
-        }
-        table.print(out)
+        self.sort(&mut patterns, |a, b, key| keys(a, row(a.first)).compare(&keys(b, row(b.first)), key));
+        let cells = |pattern: &Pattern| -> [String; 4] {
+            let SortKeys { name, info, bytes, .. } = keys(pattern, row(pattern.first));
+            [name.to_owned(), type_label(info), format!("×{}", pattern.count), self.sizes.cell(bytes)]
+        };
+        let mut columns = Columns::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
+        patterns.iter().for_each(|pattern| columns.measure(cells(pattern)));
+        patterns.iter().try_for_each(|pattern| columns.print(cells(pattern), out))
     }
 
     fn print_tree<'f>(&self, tensors: impl Iterator<Item = TensorRow<'f>>, out: &mut Stdout) -> io::Result<()> {
-        let lines = tree(tensors.map(|tensor| (tensor.name, tensor.info, tensor.bytes)));
+        let tree = Tree::new(tensors.map(|tensor| (tensor.name, tensor.info, tensor.bytes)));
         let mut columns = Columns::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
-        let cells = lines.iter().map(|line| -> [Cow<'_, str>; 4] {
+        let cells = |line: Line<'_>| -> [Cow<'_, str>; 4] {
             let name = format!("{}{}", line.branch, escape(&line.label));
-            let label = line.info.as_ref().map(type_label).unwrap_or_default();
+            let label = line.info.map(type_label).unwrap_or_default();
             let count = if line.info.is_some() && line.tensors == 1 { String::new() } else { line.tensors.to_string() };
             [name.into(), label.into(), count.into(), self.sizes.cell(line.bytes).into()]
-        });
-        cells.clone().for_each(|cells| columns.measure(cells));
-        cells.into_iter().try_for_each(|cells| columns.print(cells, out))
+        };
+        // Lines are made twice, so that they need not be held.
+        tree.lines(&mut |line| {
+            columns.measure(cells(line));
+            Ok::<_, io::Error>(())
+        })?;
+        tree.lines(&mut |line| columns.print(cells(line), out))
     }
 
     fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, Key) -> Ordering) {

@@ -12,9 +12,9 @@ const MAX_NUMBERS: usize = 8;
 /// Tensors with the same dtype, shape and layout whose names differ only in numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// A name with sets of numbers in braces, as in a shell: `layers.{0..5}.weight`.
-    pub name: String,
-    pub info: TensorInfo,
+    /// A name with sets of numbers in braces, as in a shell: `layers.{0..5}.weight`; `None` if it is the name of the only
+    /// tensor.
+    pub name: Option<String>,
     /// The number of tensors.
     pub count: usize,
     /// The position of the first tensor.
@@ -26,27 +26,29 @@ pub struct Pattern {
 /// Every tensor is in exactly one pattern, and every name that a pattern expands to exists. If numbers are missing or shapes
 /// differ, there are several patterns.
 pub fn patterns<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a TensorInfo)>) -> Vec<Pattern> {
-    let mut groups: IndexMap<(Vec<&str>, &TensorInfo), Vec<Numbered>> = IndexMap::new();
+    let mut groups: IndexMap<(Box<[&str]>, &TensorInfo), Rows> = IndexMap::new();
     for (first, (name, info)) in tensors.into_iter().enumerate() {
         let (words, numbers) = split_numbers(name);
-        groups.entry((words, info)).or_default().push(Numbered { numbers, first });
+        let rows = groups.entry((words.into_boxed_slice(), info)).or_default();
+        rows.reserve_exact(if rows.is_empty() { numbers.len() + 1 } else { 0 });
+        rows.extend(numbers);
+        rows.push(first as u64);
     }
 
     let mut patterns = Vec::with_capacity(groups.len());
-    for ((words, info), numbered) in groups {
-        for Product { sets, first } in products(&numbered) {
+    for ((words, _), rows) in groups {
+        for Product { sets, first } in products(&rows, words.len() - 1) {
             let count = sets.iter().map(BTreeSet::len).product();
-            patterns.push(Pattern { name: join(&words, &sets), info: info.clone(), count, first });
+            let name = (count > 1).then(|| join(&words, &sets));
+            patterns.push(Pattern { name, count, first });
         }
     }
     patterns
 }
 
-/// The numbers in the name of a tensor, and the position of the tensor.
-struct Numbered {
-    numbers: Vec<u64>,
-    first: usize,
-}
+/// For each tensor of a group the numbers in its name, then its position. There may be millions of groups or of tensors in
+/// one.
+type Rows = Vec<u64>;
 
 /// Names with every combination of numbers from these sets.
 struct Product {
@@ -83,13 +85,14 @@ fn canonical(word: &str) -> Option<u64> {
 ///
 /// Numbers are combined if the same combinations follow them, so `{0..2} × {0, 1}` is one product in any order of its
 /// names.
-fn products(numbered: &[Numbered]) -> Vec<Product> {
-    let places = numbered.first().map_or(0, |numbered| numbered.numbers.len());
+fn products(rows: &Rows, places: usize) -> Vec<Product> {
     // Works from the last place to the first: `parts` has the numbers of the places before, and the product of those after.
-    let mut parts: Vec<(&[u64], Product)> = numbered
-        .iter()
-        .map(|Numbered { numbers, first }| (&numbers[..], Product { sets: Vec::new(), first: *first }))
-        .collect();
+    let mut parts: Vec<(&[u64], Product)> = Vec::with_capacity(rows.len() / (places + 1));
+    for row in rows.chunks_exact(places + 1) {
+        let (first, numbers) = row.split_last().expect("a row ends with a position");
+        let first = usize::try_from(*first).expect("it is that of a tensor");
+        parts.push((numbers, Product { sets: Vec::new(), first }));
+    }
     for _ in 0..places {
         let mut merged: IndexMap<_, (BTreeSet<u64>, usize)> = IndexMap::new();
         for (numbers, Product { sets, first }) in parts {
@@ -154,8 +157,11 @@ mod tests {
         let infos: Vec<_> = tensors.iter().map(|(name, shape)| (*name, TensorInfo::new(Dtype::F32, *shape))).collect();
         let patterns = patterns(infos.iter().map(|(name, info)| (*name, info)));
         assert_eq!(patterns.iter().map(|pattern| pattern.count).sum::<usize>(), tensors.len());
-        assert!(patterns.iter().all(|pattern| tensors[pattern.first].1 == pattern.info.shape.dims()));
-        patterns.iter().map(|pattern| format!("{} {} ×{}", pattern.name, pattern.info.shape, pattern.count)).collect()
+        let line = |Pattern { name, count, first }: &Pattern| {
+            let (own, shape) = tensors[*first];
+            format!("{} {shape:?} ×{count}", name.as_deref().unwrap_or(own))
+        };
+        patterns.iter().map(line).collect()
     }
 
     #[test]

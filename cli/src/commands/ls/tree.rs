@@ -8,64 +8,76 @@ const MAX_DEPTH: usize = 128;
 
 /// A line of a tree.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct Line<'a> {
     /// The lines that draw the tree, before the label.
     pub branch: String,
     /// A segment of the names below, or several if nothing branches off between them.
     pub label: String,
     /// The tensor with this name.
-    pub info: Option<TensorInfo>,
+    pub info: Option<&'a TensorInfo>,
     /// The number of tensors here and below.
     pub tensors: usize,
     /// The bytes of these tensors.
     pub bytes: u64,
 }
 
-/// Returns the lines of the tree, in the order of the tensors. The root has no line.
-pub fn tree<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a TensorInfo, u64)>) -> Vec<Line> {
-    let mut root = Node::default();
-    for (name, info, bytes) in tensors {
-        let mut node = &mut root;
-        for segment in name.splitn(MAX_DEPTH, '.') {
-            node = node.below.entry(segment).or_default();
-            node.tensors += 1;
-            node.bytes = node.bytes.saturating_add(bytes);
-        }
-        node.info = Some(info);
-    }
-    let mut lines = Vec::new();
-    root.lines("", true, &mut lines);
-    lines
-}
+/// Names as a tree.
+#[derive(Debug, Default)]
+pub struct Tree<'a>(Node<'a>);
 
+/// There may be millions, so a node without children is small.
 #[derive(Debug, Default)]
 struct Node<'a> {
     info: Option<&'a TensorInfo>,
     tensors: usize,
     bytes: u64,
-    below: IndexMap<&'a str, Node<'a>>,
+    below: Option<Box<IndexMap<&'a str, Node<'a>>>>,
 }
 
-impl Node<'_> {
-    fn lines(&self, indent: &str, is_root: bool, lines: &mut Vec<Line>) {
-        let last = self.below.len().saturating_sub(1);
-        for (at, (segment, node)) in self.below.iter().enumerate() {
+impl<'a> Tree<'a> {
+    pub fn new(tensors: impl IntoIterator<Item = (&'a str, &'a TensorInfo, u64)>) -> Self {
+        let mut root = Node::default();
+        for (name, info, bytes) in tensors {
+            let mut node = &mut root;
+            for segment in name.splitn(MAX_DEPTH, '.') {
+                node = node.below.get_or_insert_default().entry(segment).or_default();
+                node.tensors += 1;
+                node.bytes = node.bytes.saturating_add(bytes);
+            }
+            node.info = Some(info);
+        }
+        Self(root)
+    }
+
+    /// Calls `each` with each line, in the order of the tensors. The root has no line.
+    pub fn lines<E>(&self, each: &mut dyn FnMut(Line<'a>) -> Result<(), E>) -> Result<(), E> {
+        self.0.lines("", true, each)
+    }
+}
+
+impl<'a> Node<'a> {
+    fn lines<E>(&self, indent: &str, is_root: bool, each: &mut dyn FnMut(Line<'a>) -> Result<(), E>) -> Result<(), E> {
+        let Some(children) = &self.below else { return Ok(()) };
+        for (at, (segment, node)) in children.iter().enumerate() {
             let (node, label) = node.skip_single_children(segment);
-            let (branch, below) = match (is_root, at == last) {
+            let (branch, below) = match (is_root, at + 1 == children.len()) {
                 (true, _) => ("", ""),
                 (false, false) => ("├── ", "│   "),
                 (false, true) => ("└── ", "    "),
             };
             let branch = format!("{indent}{branch}");
-            lines.push(Line { branch, label, info: node.info.cloned(), tensors: node.tensors, bytes: node.bytes });
-            node.lines(&format!("{indent}{below}"), false, lines);
+            each(Line { branch, label, info: node.info, tensors: node.tensors, bytes: node.bytes })?;
+            node.lines(&format!("{indent}{below}"), false, each)?;
         }
+        Ok(())
     }
 
     /// Descends to the first node that is a tensor or has several children; returns it with the segments on the way.
     fn skip_single_children(&self, segment: &str) -> (&Self, String) {
         let (mut node, mut label) = (self, segment.to_owned());
-        while let (None, 1, Some((segment, only))) = (node.info, node.below.len(), node.below.first()) {
+        while let (None, Some(below)) = (node.info, &node.below)
+            && let (1, Some((segment, only))) = (below.len(), below.first())
+        {
             label.push('.');
             label.push_str(segment);
             node = only;
@@ -82,12 +94,16 @@ mod tests {
 
     fn drawn(names: &[&str]) -> Vec<String> {
         let info = TensorInfo::new(Dtype::F32, [2]);
-        let lines = tree(names.iter().map(|name| (*name, &info, 8)));
-        let line = |line: &Line| {
-            let info = line.info.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("{}{} {} {} {info}", line.branch, line.label, line.tensors, line.bytes).trim_end().to_owned()
+        let tree = Tree::new(names.iter().map(|name| (*name, &info, 8)));
+        let mut lines = Vec::new();
+        let mut line = |line: Line<'_>| {
+            let info = line.info.map(ToString::to_string).unwrap_or_default();
+            let text = format!("{}{} {} {} {info}", line.branch, line.label, line.tensors, line.bytes);
+            lines.push(text.trim_end().to_owned());
+            Ok::<_, std::convert::Infallible>(())
         };
-        lines.iter().map(line).collect()
+        tree.lines(&mut line).unwrap();
+        lines
     }
 
     #[test]

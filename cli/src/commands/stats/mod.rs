@@ -96,6 +96,10 @@ enum Flaw {
     Zero,
 }
 
+/// The most tensors whose statistics are held in memory at once. If there are more, those that are sorted by their elements,
+/// or drawn, are read twice.
+const MAX_HELD: usize = 1 << 15;
+
 const EXAMPLES: &str = "\
 Examples:
   tensorfile stats model.ptd
@@ -118,20 +122,40 @@ impl Stats {
         let mut read = |tensor| TensorStats::read(tensor, is_long || self.view.json, &mut progress, self.input.path());
 
         let mut flaws = Flaws::default();
-        if self.plot.is_some() || self.key().is_some_and(Key::is_of_elements) {
+        let is_few = positions.len() <= MAX_HELD;
+        let key = self.key().filter(|key| key.is_of_elements());
+        if is_few && (self.plot.is_some() || key.is_some()) {
             let mut stats = tensors(&file, &positions).map(read).collect::<Outcome<Vec<_>>>()?;
             self.sort(&mut stats, |a, b, key| a.sort_keys().compare(&b.sort_keys(), key));
             self.read_histograms(&mut stats, is_long)?;
             if let Some(path) = &self.plot {
-                self.plot(path, &stats)?;
+                self.plot(path, &stats, stats.len())?;
             }
             let sorted: Vec<usize> = stats.iter().map(|stats| stats.tensor.position()).collect();
             self.print(&file, &sorted, stats.into_iter().map(Ok), is_long, &mut flaws, out)?;
         } else {
             // There may be millions of tensors, so they are printed as they are read.
-            let keys = |at: &usize| SortKeys { tensor: tensor_at(&file, *at), stats: None };
-            self.sort(&mut positions, |a, b, key| keys(a).compare(&keys(b), key));
+            if let Some(key) = key {
+                positions = self.sort_by_elements(&file, &positions, key)?;
+            } else {
+                let keys = |at: &usize| SortKeys { tensor: tensor_at(&file, *at), stats: None };
+                self.sort(&mut positions, |a, b, key| keys(a).compare(&keys(b), key));
+            }
             let bins = self.bins();
+            if let Some(path) = &self.plot {
+                let mut panels = Vec::new();
+                for tensor in tensors(&file, &positions) {
+                    let mut stats = TensorStats::read(tensor, false, &mut Progress::bytes(0), self.input.path())?;
+                    if stats.has_numbers() {
+                        stats.read_histogram(bins, &mut Progress::bytes(0), self.input.path())?;
+                        panels.push(stats);
+                    }
+                    if panels.len() == MAX_PANELS {
+                        break;
+                    }
+                }
+                self.plot(path, &panels, positions.len())?;
+            }
             let stats = tensors(&file, &positions).map(|tensor| {
                 let mut stats = read(tensor)?;
                 if is_long {
@@ -143,6 +167,18 @@ impl Stats {
         }
         out.flush()?;
         Ok(self.report(&file, &flaws))
+    }
+
+    /// Reads tensors and returns their positions in the order of one of their statistics. Only that number is held.
+    fn sort_by_elements(&self, file: &File, positions: &[usize], key: Key) -> Outcome<Vec<usize>> {
+        let mut progress = Progress::bytes(tensors(file, positions).map(|tensor| tensor.payload_bytes()).sum());
+        let mut ranked = Vec::with_capacity(positions.len());
+        for tensor in tensors(file, positions) {
+            let read = TensorStats::read(tensor, false, &mut progress, self.input.path())?;
+            ranked.push((key.rank(read.stats.as_ref()), tensor.position()));
+        }
+        self.sort(&mut ranked, |(a, _), (b, _), _| a.compare(b));
+        Ok(ranked.into_iter().map(|(_, at)| at).collect())
     }
 
     /// Prints the tensors at these positions, and collects their flaws.
@@ -214,13 +250,14 @@ impl Stats {
         }
     }
 
-    fn plot(&self, path: &Path, tensors: &[TensorStats<'_>]) -> Outcome<()> {
+    /// Draws the first tensors of `all`.
+    fn plot(&self, path: &Path, tensors: &[TensorStats<'_>], all: usize) -> Outcome<()> {
         let panels: Vec<Panel<'_>> = tensors.iter().filter_map(panel).take(MAX_PANELS).collect();
         if panels.is_empty() {
             return Err(Failure::usage("--plot: no tensor has numbers to draw"));
         }
         let name = self.input.path().file_name().unwrap_or_default().to_string_lossy();
-        let caption = match tensors.len() {
+        let caption = match all {
             1 => name.into_owned(),
             all if all == panels.len() => format!("{name}: {}", counted(all, "tensor")),
             all => format!("{name}: {} of {}", panels.len(), counted(all, "tensor")),
@@ -275,6 +312,39 @@ impl Key {
     fn is_of_elements(self) -> bool {
         !matches!(self, Self::Name | Self::Dtype | Self::Shape)
     }
+
+    /// Returns the number to sort by.
+    fn rank(self, stats: Option<&Statistics>) -> Rank {
+        let float = |of: fn(&Statistics) -> Option<f64>| Rank::Float(stats.and_then(of).unwrap_or(f64::NEG_INFINITY));
+        let number = |of: fn(&Statistics) -> u64| Rank::Count(stats.map(of));
+        match self {
+            Self::Name | Self::Dtype | Self::Shape => Rank::Count(None),
+            Self::Min => float(|stats| stats.min().map(to_f64)),
+            Self::Max => float(|stats| stats.max().map(to_f64)),
+            Self::Mean => float(Statistics::mean),
+            Self::Std => float(Statistics::std),
+            Self::Nan => number(Statistics::nans),
+            Self::Inf => number(infinities),
+            Self::Zeros => number(Statistics::zeros),
+        }
+    }
+}
+
+/// A number to sort by; none comes first.
+#[derive(Debug, Clone, Copy)]
+enum Rank {
+    Float(f64),
+    Count(Option<u64>),
+}
+
+impl Rank {
+    fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Float(a), Self::Float(b)) => a.total_cmp(b),
+            (Self::Count(a), Self::Count(b)) => a.cmp(b),
+            _ => Ordering::Equal,
+        }
+    }
 }
 
 /// A tensor as `--sort` compares it.
@@ -292,21 +362,11 @@ impl TensorStats<'_> {
 impl SortKeys<'_> {
     fn compare(&self, other: &Self, key: Key) -> Ordering {
         let (a, b) = (self, other);
-        let float =
-            |keys: &Self, of: fn(&Statistics) -> Option<f64>| keys.stats.and_then(of).unwrap_or(f64::NEG_INFINITY);
-        let by_float = |of| float(a, of).total_cmp(&float(b, of));
-        let by_number = |of: fn(&Statistics) -> u64| a.stats.map(of).cmp(&b.stats.map(of));
         match key {
             Key::Name => a.tensor.name().cmp(b.tensor.name()),
             Key::Dtype => a.tensor.dtype().name().cmp(b.tensor.dtype().name()),
             Key::Shape => a.tensor.shape().dims().cmp(b.tensor.shape().dims()),
-            Key::Min => by_float(|stats| stats.min().map(to_f64)),
-            Key::Max => by_float(|stats| stats.max().map(to_f64)),
-            Key::Mean => by_float(Statistics::mean),
-            Key::Std => by_float(Statistics::std),
-            Key::Nan => by_number(Statistics::nans),
-            Key::Inf => by_number(infinities),
-            Key::Zeros => by_number(Statistics::zeros),
+            _ => key.rank(a.stats).compare(&key.rank(b.stats)),
         }
     }
 }
