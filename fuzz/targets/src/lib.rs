@@ -15,6 +15,7 @@ mod json;
 mod large;
 // Also registers the allocator that counts, in every program with this library.
 #[path = "../../../tests/it/support/memory.rs"]
+#[allow(dead_code, reason = "only tests measure what is held")]
 mod memory;
 mod model;
 mod program;
