@@ -88,7 +88,7 @@ impl ReadAt for FileReader<'_> {
                 (last, count) = (offset, count + 1);
             }
         }
-        // What was looked for is in memory when it is read, so only the time to begin tells whether it was there before.
+        // Headers that were looked for are in memory when they are read, so only the first ones tell whether the disk is slow.
         self.waits = start.elapsed() > count * IS_IN_MEMORY;
     }
 }

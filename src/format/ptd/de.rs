@@ -19,7 +19,7 @@ use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 /// Reads the flatbuffer, then returns its tensors in its order.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// What is in the flatbuffer, once it is read.
+    /// The contents of the flatbuffer, once it is read.
     contents: Option<Contents>,
     metadata: Option<FileMetadata>,
 }

@@ -1,6 +1,6 @@
 //! The fields of the tables, by their numbers in the schemas in `schema/`.
 
-/// What the index of every generation begins with.
+/// The first field of the root, in every generation.
 pub(super) const VERSION: usize = 0;
 
 /// The root of `FT01`.

@@ -11,7 +11,7 @@ use crate::tensor::TensorInfo;
 /// Reads the header, then returns its tensors in the order of their data.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// What is in the header, once it is read.
+    /// The contents of the header, once it is read.
     contents: Option<Contents>,
 }
 
