@@ -1,68 +1,59 @@
 //! Instructions that reading and writing take, for each tensor, counted by valgrind.
 //!
 //! ```sh
-//! cargo bench --bench instructions --features safetensors               # everything; takes ten minutes
-//! cargo bench --bench instructions --features safetensors -- one        # only the cases whose names begin so
-//! valgrind --tool=callgrind target/release/deps/instructions-* --run "list, to memory" btf 1
+//! export CARGO_PROFILE_RELEASE_LTO=off   # as in `.ci/run`
+//! bench="cargo bench -p tensorfile-benches --bench instructions --features safetensors"
+//! $bench                # everything: takes ten seconds
+//! $bench -- one         # only the cases whose names begin so
+//! $bench -- --check     # fails where a count is more than 5 % above the one in instructions.csv
+//! $bench -- --write     # accepts the counts: writes them to instructions.csv
 //! ```
 //!
-//! Unlike times, counts hardly depend on what else the machine does. Each is the difference between two runs of this program
-//! with the same preparations, in which the work is done once and more often.
+//! Unlike times, counts hardly depend on what else the machine does. They do depend on the compiler and the C library, so
+//! `--check` compares nothing where these are others than those that the file names.
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::fmt::Write;
 use std::hint::black_box;
-use std::path::PathBuf;
-use std::process::Command;
-use std::{fs, io};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::{env, fs, io};
 
 use comfy_table::{CellAlignment, Table, presets};
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
 use tempfile::TempDir;
 use tensorfile::{Arrays, FORMATS, File, Result, TensorFile};
 
-fn main() -> std::result::Result<(), Box<dyn Error>> {
+type Failure = Box<dyn Error>;
+
+fn main() -> std::result::Result<ExitCode, Failure> {
     // `cargo bench` adds an option of its own.
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let cases = all();
-    if let [run, what, format, repeats] = &arguments[..]
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let mut cases = all();
+    if let [run, wanted] = &arguments[..]
         && run == "--run"
     {
-        let case = cases.iter().find(|case| case.what == what && case.format == format).ok_or("no such case")?;
-        let mut work = (case.prepare)()?;
-        for _ in 0..repeats.parse::<u32>()? {
-            work()?;
-        }
-        return Ok(());
+        cases.retain(|case| case.what.starts_with(wanted));
+        return cases.iter().try_for_each(Case::run).map(|()| ExitCode::SUCCESS).map_err(Into::into);
     }
-
-    let wanted = arguments.first().map_or("", String::as_str);
-    let mut rows: Vec<(&str, BTreeMap<&str, u64>)> = Vec::new();
-    for case in cases.iter().filter(|case| case.what.starts_with(wanted)) {
-        eprintln!("{}, {}", case.what, case.format);
-        let more = if case.tensors == 1 { 1000 } else { 1 };
-        let count = case.count(1 + more)?.saturating_sub(case.count(1)?) / more / case.tensors as u64;
-        match rows.iter_mut().find(|(what, _)| *what == case.what) {
-            Some((_, counts)) => counts.extend([(case.format, count)]),
-            None => rows.push((case.what, BTreeMap::from([(case.format, count)]))),
+    let mode = arguments.first().map_or("", String::as_str);
+    if matches!(mode, "--check" | "--write") && env::var("CARGO_PROFILE_RELEASE_LTO").as_deref() != Ok("off") {
+        return Err("the counts in instructions.csv are of code without LTO: set CARGO_PROFILE_RELEASE_LTO=off".into());
+    }
+    match mode {
+        "--check" => return check(&cases),
+        "--write" => fs::write(ACCEPTED, accepted(&cases, &count(&cases, "")?)?)?,
+        wanted => {
+            cases.retain(|case| case.what.starts_with(wanted));
+            println!("{}", table(&cases, &count(&cases, wanted)?));
         }
     }
-
-    let formats = ["btf", "ten", "ptd", "tensorbuffers", "safetensors"];
-    let mut table = Table::new();
-    table.load_preset(presets::ASCII_MARKDOWN);
-    table.set_header(["instructions for each tensor"].into_iter().chain(formats));
-    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    for (what, counts) in rows {
-        let cells = formats.map(|format| counts.get(format).map_or_else(String::new, u64::to_string));
-        table.add_row([what.to_owned()].into_iter().chain(cells));
-    }
-    println!("{table}");
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The number of small tensors.
-const MANY: usize = 10_000;
+const MANY: usize = 1_000;
 
 /// Work that can be repeated.
 type Work = Box<dyn FnMut() -> Result<()>>;
@@ -76,18 +67,133 @@ struct Case {
 }
 
 impl Case {
-    /// Returns the instructions of a run of this program that repeats the work so often.
-    fn count(&self, repeats: u64) -> std::result::Result<u64, Box<dyn Error>> {
-        let output = Command::new("valgrind")
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-            .arg(std::env::current_exe()?)
-            .args(["--run", self.what, self.format, &repeats.to_string()])
-            .output()
-            .map_err(|error| format!("cannot run valgrind: {error}"))?;
-        let messages = String::from_utf8_lossy(&output.stderr);
-        let count = messages.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
-        count.filter(|_| output.status.success()).ok_or_else(|| messages.into())
+    /// Runs the work, once to warm up, and then so often that the instructions can be divided by `MANY`.
+    fn run(&self) -> Result<()> {
+        let mut work = (self.prepare)()?;
+        work()?;
+        counted_by_callgrind(&mut *work, MANY / self.tensors)
     }
+}
+
+/// Repeats work. Callgrind counts the instructions of calls of this function only, by its name.
+#[inline(never)]
+fn counted_by_callgrind(work: &mut dyn FnMut() -> Result<()>, repeats: usize) -> Result<()> {
+    (0..repeats).try_for_each(|_| black_box(&mut *work)())
+}
+
+/// Returns the instructions for each tensor of each case.
+fn count(cases: &[Case], wanted: &str) -> std::result::Result<Vec<u64>, Failure> {
+    let folder = tempfile::tempdir()?;
+    let counts = folder.path().join("counts");
+    let output = Command::new("valgrind")
+        // The second pattern may not begin with an asterisk; with the same pattern twice, the second is ignored.
+        .args(["--tool=callgrind", "--toggle-collect=*counted_by_callgrind*"])
+        .arg("--dump-after=instructions::counted_by_callgrind*")
+        .arg(format!("--callgrind-out-file={}", counts.display()))
+        .arg(env::current_exe()?)
+        .args(["--run", wanted])
+        .output()
+        .map_err(|error| format!("cannot run valgrind: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    // One file for each call.
+    let count = |at: usize| {
+        let dump = fs::read_to_string(counts.with_extension((at + 1).to_string()))
+            .map_err(|error| format!("callgrind has not counted {}: {error}", cases[at].what))?;
+        let total = dump.lines().find_map(|line| line.strip_prefix("summary: ")).ok_or("no count")?;
+        Ok(total.trim().parse::<u64>()? / MANY as u64)
+    };
+    (0..cases.len()).map(count).collect()
+}
+
+fn table(cases: &[Case], counts: &[u64]) -> Table {
+    let formats = ["btf", "ten", "ptd", "tensorbuffers", "safetensors"];
+    let mut rows: Vec<(&str, BTreeMap<&str, u64>)> = Vec::new();
+    for (case, count) in cases.iter().zip(counts) {
+        match rows.iter_mut().find(|(what, _)| *what == case.what) {
+            Some((_, counts)) => counts.extend([(case.format, *count)]),
+            None => rows.push((case.what, BTreeMap::from([(case.format, *count)]))),
+        }
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN);
+    table.set_header(["instructions for each tensor"].into_iter().chain(formats));
+    table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    for (what, counts) in rows {
+        let cells = formats.map(|format| counts.get(format).map_or_else(String::new, u64::to_string));
+        table.add_row([what.to_owned()].into_iter().chain(cells));
+    }
+    table
+}
+
+/// The counts that were accepted.
+const ACCEPTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.csv");
+
+/// Returns the lines of the file of accepted counts: the environment, and a line for each case.
+fn accepted(cases: &[Case], counts: &[u64]) -> io::Result<String> {
+    let mut lines = format!("# {}\nformat;case;instructions\n", environment()?);
+    for (case, count) in cases.iter().zip(counts) {
+        writeln!(lines, "{};{};{count}", case.format, case.what).expect("a string takes all");
+    }
+    Ok(lines)
+}
+
+/// The software that counts depend on.
+fn environment() -> io::Result<String> {
+    let print = |program: &str, argument: &str| {
+        let output = Command::new(program).arg(argument).output()?;
+        Ok::<_, io::Error>(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let rustc = print(&env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned()), "--version")?;
+    let libc = print("getconf", "GNU_LIBC_VERSION").unwrap_or_default();
+    Ok(format!("{rustc}, {libc}, {}", env::consts::ARCH))
+}
+
+/// Compares counts with the accepted ones.
+fn check(cases: &[Case]) -> std::result::Result<ExitCode, Failure> {
+    const WRITE: &str = "CARGO_PROFILE_RELEASE_LTO=off cargo bench -p tensorfile-benches --bench instructions --features \
+                         safetensors -- --write";
+
+    let (file, environment) = (fs::read_to_string(Path::new(ACCEPTED))?, environment()?);
+    let mut lines = file.lines();
+    let counted = lines.next().unwrap_or_default().trim_start_matches("# ");
+    if counted != environment {
+        println!(
+            "NOTE: the counts in instructions.csv are of {counted}; here is {environment}: they are not compared."
+        );
+        return Ok(ExitCode::SUCCESS);
+    }
+    let accepted: BTreeMap<&str, u64> = lines
+        .filter_map(|line| line.rsplit_once(';'))
+        .filter_map(|(case, count)| Some((case, count.parse().ok()?)))
+        .collect();
+    let (mut risen, mut fallen, mut new) = (0, 0, 0);
+    for (case, count) in cases.iter().zip(count(cases, "")?) {
+        let name = format!("{};{}", case.format, case.what);
+        match accepted.get(&name[..]) {
+            None => {
+                println!("new: {name}: {count}");
+                new += 1;
+            }
+            Some(&before) => {
+                let change = (count as f64 / before as f64 - 1.0) * 100.0;
+                let verdict = match change {
+                    5.0.. => "RISEN",
+                    ..=-5.0 => "fallen",
+                    _ => continue,
+                };
+                println!("{verdict}: {name}: from {before} to {count} instructions for each tensor ({change:+.1} %)");
+                *(if change > 0.0 { &mut risen } else { &mut fallen }) += 1;
+            }
+        }
+    }
+    println!("{} counts: {risen} risen by more than 5 %, {fallen} fallen, {new} new", cases.len());
+    if risen + fallen + new > 0 {
+        println!("To accept the counts: {WRITE}");
+    }
+    // A case without an accepted count is not guarded.
+    Ok(if risen + new > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn all() -> Vec<Case> {
