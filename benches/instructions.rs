@@ -12,6 +12,8 @@
 //! Unlike times, counts hardly depend on what else the machine does. They do depend on the compiler and the C library, so
 //! `--check` compares nothing where these are others than those that the file names.
 
+mod cases;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
@@ -21,9 +23,11 @@ use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
 use comfy_table::{CellAlignment, Table, presets};
-use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
+use ndarray::{Array1, ArrayView1};
 use tempfile::TempDir;
-use tensorfile::{Arrays, FORMATS, File, Result, TensorFile};
+use tensorfile::{Arrays, FORMATS, File, Result};
+
+use cases::{Model, ModelView};
 
 type Failure = Box<dyn Error>;
 
@@ -235,30 +239,37 @@ fn all() -> Vec<Case> {
                 repeat(move || format::from_slice::<Arrays<BTreeMap<String, Array1<f32>>>>(&file).map(discard))
             });
             add(MANY, "structs, to memory", || {
-                let model = model();
+                let model = cases::model(MANY);
                 repeat(move || format::to_vec(&model).map(discard))
             });
             add(MANY, "structs, from memory to owned", || {
-                let file = format::to_vec(&model())?;
+                let file = format::to_vec(&cases::model(MANY))?;
                 repeat(move || format::from_slice::<Model>(&file).map(discard))
             });
             add(MANY, "structs, from memory to views", || {
-                let file = format::to_vec(&model())?;
+                let file = format::to_vec(&cases::model(MANY))?;
                 repeat(move || format::from_slice::<ModelView>(&file).map(discard))
             });
             add(MANY, "structs, save", || {
-                let (folder, model) = (tempfile::tempdir()?, model());
+                let (folder, model) = (tempfile::tempdir()?, cases::model(MANY));
                 repeat(move || tensorfile::save(path(&folder, NAME), &model))
             });
             add(MANY, "structs, load", || {
                 let folder = tempfile::tempdir()?;
-                fs::write(path(&folder, NAME), format::to_vec(&model())?)?;
+                fs::write(path(&folder, NAME), format::to_vec(&cases::model(MANY))?)?;
                 repeat(move || tensorfile::load::<Model>(path(&folder, NAME)).map(discard))
             });
             add(MANY, "file, open", || {
                 let folder = tempfile::tempdir()?;
                 fs::write(path(&folder, NAME), $options.to_vec(&map())?)?;
                 repeat(move || File::open(path(&folder, NAME)).map(discard))
+            });
+            add(MANY, "file, compare with structs", || {
+                let file = tensorfile::OpenOptions::new().from_vec(format::to_vec(&cases::model(MANY))?)?;
+                repeat(move || {
+                    discard(file.report::<Model>());
+                    Ok(())
+                })
             });
 
             add(1, "file, read one of many by name", || {
@@ -331,32 +342,4 @@ fn map() -> Arrays<BTreeMap<String, Array1<f32>>> {
 /// One array of 100 elements, as in the benchmark of the Go package `ten`.
 fn one() -> Arrays<Array1<f32>> {
     Arrays(Array1::from_elem(100, 1.5))
-}
-
-#[derive(TensorFile)]
-struct Model {
-    l: Vec<Layer>,
-}
-
-/// Its fields' names are so short that `.ten` has room for all: `l.4999.w`.
-#[derive(TensorFile)]
-struct Layer {
-    w: Array2<f32>,
-    b: Array1<f32>,
-}
-
-#[derive(TensorFile)]
-struct ModelView<'a> {
-    l: Vec<LayerView<'a>>,
-}
-
-#[derive(TensorFile)]
-struct LayerView<'a> {
-    w: ArrayView2<'a, f32>,
-    b: ArrayView1<'a, f32>,
-}
-
-fn model() -> Model {
-    let layer = || Layer { w: Array2::from_elem((4, 4), 1.5), b: Array1::from_elem(16, 2.5) };
-    Model { l: (0..MANY / 2).map(|_| layer()).collect() }
 }

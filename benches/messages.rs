@@ -1,4 +1,4 @@
-//! Messages of one `f32` array, as programs send them to each other: the time to encode and to decode one.
+//! Messages of one `f32` array, as programs send them to each other over a stream: the time to encode and to decode one.
 //!
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench messages --all-features             # everything: takes a minute
@@ -13,7 +13,7 @@ use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use ndarray::{Array1, ArrayView1};
+use ndarray::Array1;
 use tensorfile::{Arrays, Result, ten};
 
 /// The numbers of elements of the benchmarks of the Go package `ten`.
@@ -31,7 +31,7 @@ fn main() -> Result<()> {
     table.load_preset(presets::ASCII_MARKDOWN);
     table.set_header(["one array of f32".to_owned()].into_iter().chain(ELEMENTS.map(|elements| elements.to_string())));
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    for group in ["encode", "decode to owned", "decode to view", "stream"] {
+    for group in ["encode", "decode"] {
         if !group.starts_with(&wanted) && !wanted.starts_with(group) {
             continue;
         }
@@ -100,43 +100,11 @@ impl Read for Repeated<'_> {
     }
 }
 
-/// Runs a block for each format.
-macro_rules! for_each_format {
-    (|$name:ident, $module:ident| $block:block) => {
-        for_each_format!(btf, $name, $module, $block);
-        for_each_format!(ten, $name, $module, $block);
-        #[cfg(feature = "ptd")]
-        for_each_format!(ptd, $name, $module, $block);
-        #[cfg(feature = "tensorbuffers")]
-        for_each_format!(tensorbuffers, $name, $module, $block);
-        #[cfg(feature = "safetensors")]
-        for_each_format!(safetensors, $name, $module, $block);
-    };
-    ($format:ident, $name:ident, $module:ident, $block:block) => {{
-        use tensorfile::$format as $module;
-        let $name = stringify!($format);
-        $block
-    }};
-}
-
-/// A file of the `safetensors` crate.
-#[cfg(feature = "safetensors")]
-fn reference(array: &Array1<f32>) -> Vec<u8> {
-    let bytes = bytemuck::cast_slice(array.as_slice().expect("it is contiguous"));
-    let view = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![array.len()], bytes);
-    safetensors::serialize([("x", view.expect("the shape is that of the bytes"))], None).expect("it can be stored")
-}
-
 fn rows(group: &str, elements: usize) -> Result<Vec<Row>> {
     let array = Array1::from_elem(elements, 1.5_f32);
     let mut rows = Vec::new();
     match group {
         "encode" => {
-            #[cfg(feature = "safetensors")]
-            {
-                let array = array.clone();
-                rows.push(row("the safetensors crate", 1, move || drop(black_box(reference(&array)))));
-            }
             {
                 let (array, mut copy) = (array.clone(), Vec::new());
                 rows.push(row("memcpy", 1, move || {
@@ -145,54 +113,17 @@ fn rows(group: &str, elements: usize) -> Result<Vec<Row>> {
                     black_box(copy.as_ptr());
                 }));
             }
-            for_each_format!(|name, format| {
-                let (value, mut file) = (Arrays(array.clone()), Vec::new());
-                rows.push(row(name, 1, move || {
-                    format::to_vec_into(&mut file, &value).expect("f32 can be stored");
-                    black_box(file.as_ptr());
-                }));
-            });
+            let (value, mut file) = (Arrays(array.clone()), Vec::new());
+            rows.push(row("by ten::to_vec_into", 1, move || {
+                ten::to_vec_into(&mut file, &value).expect("f32 can be stored");
+                black_box(file.as_ptr());
+            }));
             let mut encoder = ten::Encoder::new(io::Cursor::new(Vec::new()));
-            rows.push(row("ten::Encoder", 1, move || {
+            rows.push(row("by ten::Encoder", 1, move || {
                 encoder.get_mut().set_position(0);
                 encoder.encode("x", &array).expect("f32 can be stored");
                 black_box(encoder.get_ref().get_ref().as_ptr());
             }));
-        }
-        "decode to owned" => {
-            #[cfg(feature = "safetensors")]
-            {
-                let file = reference(&array);
-                rows.push(row("the safetensors crate", 1, move || {
-                    let file = safetensors::SafeTensors::deserialize(black_box(&file)).expect("it is whole");
-                    let tensor = file.tensor("x").expect("it is there");
-                    let numbers: Vec<f32> = bytemuck::pod_collect_to_vec(tensor.data());
-                    drop(black_box(Array1::from_vec(numbers)));
-                }));
-            }
-            for_each_format!(|name, format| {
-                let file = format::to_vec(&Arrays(array.clone()))?;
-                rows.push(row(name, 1, move || {
-                    drop(black_box(format::from_slice::<Arrays<Array1<f32>>>(black_box(&file)).expect("it is whole")));
-                }));
-            });
-        }
-        "decode to view" => {
-            #[cfg(feature = "safetensors")]
-            {
-                let file = reference(&array);
-                rows.push(row("the safetensors crate", 1, move || {
-                    let file = safetensors::SafeTensors::deserialize(black_box(&file)).expect("it is whole");
-                    black_box(file.tensor("x").expect("it is there").data().as_ptr());
-                }));
-            }
-            for_each_format!(|name, format| {
-                let file = format::to_vec(&Arrays(array.clone()))?;
-                rows.push(row(name, 1, move || {
-                    let view = format::from_slice::<Arrays<ArrayView1<f32>>>(black_box(&file)).expect("it is whole");
-                    black_box(view.0.as_ptr());
-                }));
-            });
         }
         _ => {
             let mut message = ten::Encoder::new(Vec::new());

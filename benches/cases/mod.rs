@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use ndarray::{Array1, Array2};
+use ndarray::{Array1, Array2, ArrayView1, ArrayView2};
+use tensorfile::TensorFile;
 
 /// By how much the environment asks to shrink the sizes; `BENCH_SHRINK=1000` is enough to see that all of it runs.
 pub fn shrink() -> usize {
@@ -29,3 +30,32 @@ pub fn small_by_name() -> BTreeMap<String, Array1<f32>> {
 
 /// The sizes that the benchmark of the Go package `ten` measures, in elements of `f32`.
 pub const GO: [usize; 4] = [100, 500, 1_000, 10_000];
+
+/// A model of so many small tensors: two in each layer.
+pub fn model(tensors: usize) -> Model {
+    let layer = || Layer { w: Array2::from_elem((4, 4), 1.5), b: Array1::from_elem(16, 2.5) };
+    Model { l: (0..tensors.div_ceil(2)).map(|_| layer()).collect() }
+}
+
+#[derive(TensorFile)]
+pub struct Model {
+    pub l: Vec<Layer>,
+}
+
+/// Its fields' names are so short that `.ten` has room for all: `l.4999.w`.
+#[derive(TensorFile)]
+pub struct Layer {
+    pub w: Array2<f32>,
+    pub b: Array1<f32>,
+}
+
+#[derive(TensorFile)]
+pub struct ModelView<'a> {
+    pub l: Vec<LayerView<'a>>,
+}
+
+#[derive(TensorFile)]
+pub struct LayerView<'a> {
+    pub w: ArrayView2<'a, f32>,
+    pub b: ArrayView1<'a, f32>,
+}

@@ -112,3 +112,15 @@ fn names_the_rust_version() {
     let line = format!("Rust {} or newer.", env!("CARGO_PKG_RUST_VERSION"));
     assert!(README.contains(&line), "the README lacks: {line}");
 }
+
+#[test]
+fn has_a_table_of_speed_that_a_script_replaces() {
+    let table = section("<!-- speed: benches/report writes this -->", "<!-- end of speed -->");
+    assert!(
+        table.contains("`cargo bench -p tensorfile-benches --bench "),
+        "the table does not say how it was measured"
+    );
+    assert!(table.lines().filter(|line| line.starts_with("| ")).count() > 5);
+    let script = include_str!("../../benches/report");
+    assert!(script.contains("<!-- speed: ") && script.contains("<!-- end of speed -->"));
+}
