@@ -47,7 +47,7 @@ pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, 
 pub(crate) use containers::not_a_key;
 pub(crate) use loaded::{Payload, misaligned};
 pub(crate) use path::{Mark, Path, first_segment, is_index, strip};
-pub(crate) use positional::{names as names_by_position, needs_names};
+pub(crate) use positional::{NamesByPosition, names as names_by_position, needs_names};
 pub(crate) use serializer::{Header, Numbers, not_bytes};
 pub(crate) use spec::dims_text;
 pub(crate) use traits::LoadFrom;

@@ -12,6 +12,35 @@ use super::{Adapt, Node, TensorSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::TensorInfo;
 
+/// The names of tensors, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct NamesByPosition {
+    text: String,
+    /// The end of each name in `text`.
+    ends: Vec<usize>,
+}
+
+impl NamesByPosition {
+    fn push(&mut self, name: &str) {
+        self.text.push_str(name);
+        self.ends.push(self.text.len());
+    }
+
+    fn last(&self) -> &str {
+        self.iter().last().unwrap_or_default()
+    }
+
+    /// Returns the number of bytes of all names.
+    pub(crate) fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| &self.text[std::mem::replace(&mut start, end)..end])
+    }
+}
+
 /// Returns the name of each tensor, in file order.
 ///
 /// # Errors
@@ -21,7 +50,11 @@ use crate::tensor::TensorInfo;
 /// - [`ErrorKind::Unsupported`]: the type has parts whose number or names nothing but names can tell.
 ///
 /// If `is_item`, the file is a list of values of the type.
-pub(crate) fn names<'a>(node: Node, is_item: bool, infos: impl Iterator<Item = &'a TensorInfo>) -> Result<Vec<String>> {
+pub(crate) fn names<'a>(
+    node: Node,
+    is_item: bool,
+    infos: impl Iterator<Item = &'a TensorInfo>,
+) -> Result<NamesByPosition> {
     let mut program = Program::default();
     if is_item {
         program.list(node, &Adapt::NONE)?
@@ -237,8 +270,10 @@ struct Matching<'p> {
     program: &'p Program,
     /// The steps that may come after each step that takes a tensor.
     next: Vec<Vec<usize>>,
-    /// The threads before each tensor.
-    live: Vec<Vec<Thread>>,
+    /// The threads before each tensor, one tensor after the other.
+    threads: Vec<Thread>,
+    /// The start in `threads` of those before each tensor.
+    starts: Vec<usize>,
     /// For each step, the newest thread that expects it. Entries of older threads are stale.
     wanted_by: Vec<usize>,
 }
@@ -253,79 +288,97 @@ impl<'p> Matching<'p> {
         Self {
             program,
             next: program.steps.iter().enumerate().map(|(at, step)| next((at, step))).collect(),
-            live: vec![first.collect()],
+            threads: first.collect(),
+            starts: vec![0],
             wanted_by: vec![0; program.steps.len()],
         }
     }
 
+    /// Returns the threads before the next tensor.
+    fn live(&self) -> &[Thread] {
+        &self.threads[self.starts[self.starts.len() - 1]..]
+    }
+
     /// Takes a tensor. Returns whether any thread expected it.
     fn advance(&mut self, info: &TensorInfo) -> bool {
-        let mut threads: Vec<Thread> = Vec::new();
-        for (from, thread) in self.live.last().into_iter().flatten().enumerate() {
+        let (first, end) = (self.starts[self.starts.len() - 1], self.threads.len());
+        for from in first..end {
+            let thread = self.threads[from];
             let Step::Tensor(spec) = &self.program.steps[thread.step] else { continue };
             if !spec.accepts(info) {
                 continue;
             }
             for &step in &self.next[thread.step] {
-                match threads.get_mut(self.wanted_by[step]).filter(|thread| thread.step == step) {
+                let wanted_by = self.wanted_by[step];
+                match self.threads.get_mut(wanted_by).filter(|thread| wanted_by >= end && thread.step == step) {
                     Some(other) => other.is_ambiguous = true,
                     None => {
-                        self.wanted_by[step] = threads.len();
-                        threads.push(Thread { step, from, is_ambiguous: thread.is_ambiguous });
+                        self.wanted_by[step] = self.threads.len();
+                        self.threads.push(Thread { step, from, is_ambiguous: thread.is_ambiguous });
                     }
                 }
             }
         }
-        let any = !threads.is_empty();
+        let any = self.threads.len() > end;
         if any {
-            self.live.push(threads);
+            self.starts.push(end);
         }
         any
     }
 
     /// Returns whether every way that is left is ambiguous.
     fn is_ambiguous(&self) -> bool {
-        self.live.last().is_some_and(|threads| threads.iter().all(|thread| thread.is_ambiguous))
+        self.live().iter().all(|thread| thread.is_ambiguous)
     }
 
-    fn finish(&self) -> Result<Vec<String>> {
-        let last = self.live.len() - 1;
-        let end = self.live[last].iter().position(|thread| self.program.steps[thread.step] == Step::End);
-        let Some(end) = end else { return Err(self.no_way(None).into()) };
-        if self.live[last][end].is_ambiguous {
-            return Err(ErrorKind::Ambiguous.into());
+    fn finish(&self) -> Result<NamesByPosition> {
+        let end = self.live().iter().find(|thread| self.program.steps[thread.step] == Step::End);
+        match end {
+            Some(end) if end.is_ambiguous => Err(ErrorKind::Ambiguous.into()),
+            Some(end) => Ok(self.names_before(end)),
+            None => Err(self.no_way(None).into()),
         }
-        let mut names = self.names_to(last, end);
-        names.pop();
-        Ok(names)
+    }
+
+    /// Returns the names of the tensors that a thread took before the one that it expects.
+    fn names_before(&self, thread: &Thread) -> NamesByPosition {
+        let mut names = self.names_to(thread);
+        names.ends.pop();
+        names.text.truncate(names.ends.last().copied().unwrap_or_default());
+        names
     }
 
     /// Returns the names of the tensors that a thread took, and of the one that it expects.
-    fn names_to(&self, last: usize, thread: usize) -> Vec<String> {
-        let mut taken = vec![self.live[last][thread]];
-        for at in (0..last).rev() {
-            taken.push(self.live[at][taken[taken.len() - 1].from]);
+    fn names_to(&self, thread: &Thread) -> NamesByPosition {
+        let mut taken = vec![*thread];
+        for _ in 1..self.starts.len() {
+            taken.push(self.threads[taken[taken.len() - 1].from]);
         }
         let mut namer = Namer::default();
+        let mut names = NamesByPosition::default();
+        // Most tensors of a list lead to the same step as when the list came there before.
+        let mut ways = vec![(usize::MAX, Vec::new()); self.program.steps.len()];
         let mut from = 0;
-        let mut names = Vec::with_capacity(taken.len());
-        for thread in taken.into_iter().rev() {
-            for step in self.program.way(from, thread.step) {
+        for Thread { step, .. } in taken.into_iter().rev() {
+            let (to, way) = &mut ways[from];
+            if *to != step {
+                (*to, *way) = (step, self.program.way(from, step));
+            }
+            for &step in &*way {
                 namer.take(&self.program.steps[step]);
             }
-            names.push(namer.path.name().to_owned());
-            from = thread.step + 1;
+            names.push(namer.path.name());
+            from = step + 1;
         }
         names
     }
 
     /// The error if no thread expected `found`.
     fn no_way(&self, found: Option<&TensorInfo>) -> ErrorKind {
-        let last = self.live.len() - 1;
-        let expected = self.live[last].iter().enumerate().map(|(at, thread)| match &self.program.steps[thread.step] {
+        let expected = self.live().iter().map(|thread| match &self.program.steps[thread.step] {
             Step::Tensor(spec) => {
-                let name = self.names_to(last, at).pop().unwrap_or_default();
-                format!("`{name}`: {spec}")
+                let names = self.names_to(thread);
+                format!("`{}`: {spec}", names.last())
             }
             _ => "the end".to_owned(),
         });
@@ -381,7 +434,7 @@ mod tests {
     }
 
     fn resolve<T: TensorFile>(shapes: &[&[usize]]) -> Result<String> {
-        names(T::NODE, false, f32s(shapes).iter()).map(|names| names.join(" "))
+        names(T::NODE, false, f32s(shapes).iter()).map(|names| names.iter().collect::<Vec<_>>().join(" "))
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{Decoder, RangeReader};
 use super::{Entry, FileMetadata, Index, Located, Unread};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::model::Payload;
+use crate::model::{NamesByPosition, Payload};
 use crate::storage::{ReadAt, Storage};
 #[cfg(feature = "npy")]
 use crate::tensor::Buffer;
@@ -220,10 +220,9 @@ impl<'de> Reader<'de> {
     }
 
     /// Gives every tensor another name.
-    pub(crate) fn rename(&mut self, names: &[String]) -> Result<()> {
+    pub(crate) fn rename(&mut self, names: &NamesByPosition) -> Result<()> {
         self.unread.renamed();
-        let bytes = names.iter().map(String::len).sum();
-        self.index.to_mut().rename(&mut names.iter().map(String::as_str), bytes)
+        self.index.to_mut().rename(&mut names.iter(), names.bytes())
     }
 
     /// Skips a tensor.
