@@ -1,3 +1,5 @@
+use smallvec::SmallVec;
+
 use super::{At, Deserializer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{EachPart, Mark, Node, StructDef, strip};
@@ -53,6 +55,7 @@ impl Fields {
         }
     }
 
+    #[inline]
     pub(crate) fn get(self, at: usize) -> FieldSpec {
         match self {
             Self::Def(def) => {
@@ -80,12 +83,14 @@ impl Fields {
 /// Goes through the fields of a struct: those that the file has, in the file's order if possible, then the others.
 pub(crate) struct FieldsWalk {
     fields: Fields,
-    given: Vec<bool>,
+    given: SmallVec<[bool; 32]>,
     /// The fields that were given as absent.
     absent: Vec<usize>,
     /// The place of the struct.
     at: At,
     place: Mark,
+    /// Some fields are flattened.
+    shares: bool,
     stage: Stage,
     /// The next value.
     value: Value,
@@ -124,10 +129,11 @@ impl FieldsWalk {
         let stage = if shares || at == At::Absent { Stage::Remaining(0) } else { Stage::InOrder(0) };
         Self {
             fields,
-            given: vec![false; fields.len()],
+            given: SmallVec::from_elem(false, fields.len()),
             absent: Vec::new(),
             at,
             place: de.path.mark(),
+            shares,
             stage,
             value: Value::Flattened,
         }
@@ -155,6 +161,7 @@ impl FieldsWalk {
                         return Ok(Some(self.give(field, value)));
                     }
                 }
+                Stage::Remaining(_) if !self.shares => self.stage = Stage::Unknown,
                 Stage::Remaining(_) => self.stage = Stage::Flattened(0),
                 Stage::Flattened(field) if field < self.fields.len() => {
                     self.stage = Stage::Flattened(field + 1);
@@ -204,8 +211,11 @@ impl FieldsWalk {
     fn next_in_order(&self, de: &mut Deserializer<'_>, likely: usize) -> Result<Option<(usize, &'static str)>> {
         let Some(next) = de.reader.peek()? else { return Ok(None) };
         let Some(rest) = de.path.strip(de.reader.name(next)) else { return Ok(None) };
-        if likely < self.fields.len() && !self.given[likely] && self.fields.get(likely).name == rest {
-            return Ok(Some((likely, self.fields.get(likely).name)));
+        if self.given.get(likely) == Some(&false) {
+            let name = self.fields.get(likely).name;
+            if name == rest {
+                return Ok(Some((likely, name)));
+            }
         }
         let open = (0..self.fields.len()).filter(|field| !self.given[*field]);
         let fit = open.filter_map(|field| Some((field, self.fields.get(field).fit(rest)?)));
@@ -214,8 +224,11 @@ impl FieldsWalk {
 
     /// Searches a field in the file. Returns the value to give for it.
     fn search(&self, de: &mut Deserializer<'_>, field: usize) -> Result<Option<Value>> {
+        if self.given[field] {
+            return Ok(None);
+        }
         let spec = self.fields.get(field);
-        if self.given[field] || spec.flatten {
+        if spec.flatten {
             return Ok(None);
         }
         if self.at != At::Absent {

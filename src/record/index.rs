@@ -3,6 +3,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
 
 #[cfg(feature = "npy")]
 use super::Codec;
@@ -160,6 +161,9 @@ pub struct Index {
     start: usize,
     /// The number of entries that begin before the one before them.
     backwards: usize,
+    /// The number of names that no tensor before has.
+    named: usize,
+    /// The first tensor of each name, unless there are few.
     by_name: HashTable<u32>,
     /// Several tensors may have one name.
     names_may_repeat: bool,
@@ -171,6 +175,17 @@ pub struct Index {
     hasher: DefaultHashBuilder,
     /// The entries by name, made when a part of a name is first searched.
     sorted: OnceLock<Sorted>,
+    /// The common beginnings of names, made when a part of a name is first searched. `None` if they are too many.
+    groups: OnceLock<Option<Groups>>,
+}
+
+/// Tensors with a common beginning of their names, up to a dot.
+#[derive(Debug, Clone)]
+struct Groups {
+    /// The first tensor of each group, and the length of the common beginning without the dot.
+    first: HashTable<(u32, usize)>,
+    /// The tensors of each group follow one another in the file, and no other tensor has the name of a group.
+    are_runs: bool,
 }
 
 /// The entries in the order of their names.
@@ -182,6 +197,9 @@ struct Sorted {
 }
 
 impl Index {
+    /// So many tensors are compared one by one, without a table.
+    const FEW: usize = 8;
+
     /// Adds the tensors of another file, which begins `start` bytes later, with their names there.
     #[cfg(feature = "shards")]
     pub(crate) fn append(&mut self, other: Self, start: u64) -> Result<()> {
@@ -231,6 +249,9 @@ impl Index {
         }
         self.backwards += usize::from(self.entries.last().is_some_and(|before| before.range.start > offset));
         self.entries.push(tensor);
+        if at == Self::FEW {
+            self.fill_table();
+        }
         if let Some(name) = &name {
             // Most often all tensors have names, or none has.
             if self.names.ends.is_empty() {
@@ -238,7 +259,7 @@ impl Index {
             }
             self.names.set_last(at, name);
         }
-        self.sorted = OnceLock::new();
+        self.forget_order();
         if let Some(positions) = self.positions.get_mut() {
             positions.push(at);
         }
@@ -252,11 +273,16 @@ impl Index {
         }
     }
 
+    fn forget_order(&mut self) {
+        self.sorted = OnceLock::new();
+        self.groups = OnceLock::new();
+    }
+
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
     fn push_repeatable(&mut self, at: usize) {
         let is_known = match self.has_name(at) {
             true => self.add_name(at).is_err() || self.find_unnamed(self.name(at)).is_some(),
-            false => !self.by_name.is_empty() && self.find_named(&at.to_string()).is_some(),
+            false => self.has_names() && self.find_named(&at.to_string()).is_some(),
         };
         if is_known {
             self.repeated.push(at);
@@ -264,6 +290,26 @@ impl Index {
     }
 
     fn add_name(&mut self, at: usize) -> Result<()> {
+        let name = self.names.get(at).expect("it was set");
+        let is_new = match self.entries.len() > Self::FEW {
+            true => self.insert(at),
+            false => !(0..at).any(|other| self.names.get(other) == Some(name)),
+        };
+        self.named += usize::from(is_new);
+        if is_new { Ok(()) } else { Err(ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into()) }
+    }
+
+    /// Puts the tensors before the last one into the table.
+    fn fill_table(&mut self) {
+        for at in 0..self.names.ends.len() {
+            if self.has_name(at) {
+                self.insert(at);
+            }
+        }
+    }
+
+    /// Puts a tensor into the table, unless one of its name is there. Returns whether it did.
+    fn insert(&mut self, at: usize) -> bool {
         let (names, hasher) = (&self.names, &self.hasher);
         let name_of = |at: &u32| names.get(*at as usize).expect("only names are in the table");
         let hash = |at: &u32| hasher.hash_one(name_of(at));
@@ -272,21 +318,18 @@ impl Index {
         }
         let at = u32::try_from(at).expect("that many were pushed");
         let name = name_of(&at);
-        let same = |other: &u32| name_of(other) == name;
-        match self.by_name.entry(hasher.hash_one(name), same, hash) {
-            hashbrown::hash_table::Entry::Occupied(_) => {
-                Err(Error::new(ErrorKind::DuplicateName { name: name.to_owned() }))
-            }
+        match self.by_name.entry(hasher.hash_one(name), |other| name_of(other) == name, hash) {
+            hashbrown::hash_table::Entry::Occupied(_) => false,
             hashbrown::hash_table::Entry::Vacant(vacant) => {
                 vacant.insert(at);
-                Ok(())
+                true
             }
         }
     }
 
     /// Checks that no tensor is named like the position of a tensor without a name.
     pub(crate) fn complete(&self) -> Result<()> {
-        let is_mixed = !self.names_may_repeat && !self.by_name.is_empty() && self.by_name.len() < self.entries.len();
+        let is_mixed = !self.names_may_repeat && self.has_names() && self.named < self.entries.len();
         let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.has_name(at));
         match unnamed.map(|at| self.name(at)).find(|name| self.find_named(name).is_some()) {
             Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
@@ -326,8 +369,9 @@ impl Index {
         self.entries.clear();
         self.names = NameList::default();
         self.by_name.clear();
+        self.named = 0;
         self.repeated.clear();
-        self.sorted = OnceLock::new();
+        self.forget_order();
         self.positions = OnceLock::new();
     }
 
@@ -345,9 +389,10 @@ impl Index {
     /// Gives every tensor another name. Together they have `bytes` bytes.
     pub(crate) fn rename(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) -> Result<()> {
         self.by_name.clear();
+        self.named = 0;
         self.repeated.clear();
         self.names = NameList { text: String::with_capacity(bytes), ends: Vec::with_capacity(self.len()) };
-        self.sorted = OnceLock::new();
+        self.forget_order();
         for (at, name) in names.enumerate() {
             self.names.set_last(at, name);
             self.add_name(at)?;
@@ -362,7 +407,7 @@ impl Index {
 
     /// Returns whether any tensor so far has a name.
     pub(crate) fn has_names(&self) -> bool {
-        !self.by_name.is_empty()
+        !self.names.ends.is_empty()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -383,9 +428,16 @@ impl Index {
     }
 
     /// Returns the name, or the position if there is none.
+    #[inline]
     pub(crate) fn name(&self, at: usize) -> &str {
-        let positions = || self.positions.get_or_init(|| Positions::new(self.entries.len())).get(at);
-        self.names.get(at).unwrap_or_else(positions)
+        match self.names.get(at) {
+            Some(name) => name,
+            None => self.position_as_text(at),
+        }
+    }
+
+    fn position_as_text(&self, at: usize) -> &str {
+        self.positions.get_or_init(|| Positions::new(self.entries.len())).get(at)
     }
 
     /// Returns the name for messages.
@@ -404,8 +456,11 @@ impl Index {
     }
 
     fn find_named(&self, name: &str) -> Option<usize> {
-        let same = |at: &u32| self.names.get(*at as usize) == Some(name);
-        self.by_name.find(self.hasher.hash_one(name), same).map(|at| *at as usize)
+        let is_named = |at: usize| self.names.get(at) == Some(name);
+        if self.entries.len() <= Self::FEW {
+            return (0..self.entries.len()).find(|at| is_named(*at));
+        }
+        self.by_name.find(self.hasher.hash_one(name), |at| is_named(*at as usize)).map(|at| *at as usize)
     }
 
     /// A tensor without a name is called by its position.
@@ -422,6 +477,61 @@ impl Index {
             Sorted { order, rank }
         })
     }
+
+    /// Returns the common beginnings of names. `None` if they are too many.
+    fn groups(&self) -> Option<&Groups> {
+        self.groups.get_or_init(|| self.find_groups()).as_ref()
+    }
+
+    fn find_groups(&self) -> Option<Groups> {
+        let mut groups = Groups { first: HashTable::new(), are_runs: self.repeated.is_empty() };
+        let hash = |group: &(u32, usize)| self.hasher.hash_one(self.beginning(*group));
+        let mut last = "";
+        // A name of nothing but dots has beginnings that are long together.
+        let mut left = self.names.text.len().saturating_mul(16);
+        for at in 0..self.entries.len() {
+            let name = self.name(at);
+            let common = common_bytes(last, name);
+            for len in dots(&name.as_bytes()[common..]).map(|dot| common + dot) {
+                left = left.checked_sub(len)?;
+                let beginning = &name[..len];
+                let same = |group: &(u32, usize)| self.beginning(*group) == beginning;
+                match groups.first.entry(self.hasher.hash_one(beginning), same, hash) {
+                    hashbrown::hash_table::Entry::Occupied(_) => groups.are_runs = false,
+                    hashbrown::hash_table::Entry::Vacant(vacant) => {
+                        vacant.insert((u32::try_from(at).expect("that many were pushed"), len));
+                        groups.are_runs &= self.position(beginning).is_none();
+                    }
+                }
+            }
+            last = name;
+        }
+        Some(groups)
+    }
+
+    fn beginning(&self, (at, len): (u32, usize)) -> &str {
+        &self.name(at as usize)[..len]
+    }
+
+    /// Returns whether all tensors below `prefix` come before the tensor `first`. `false` if only a search can tell.
+    fn all_below_are_before(&self, prefix: &str, first: usize) -> bool {
+        let Some(groups) = self.groups() else { return false };
+        let same = |group: &(u32, usize)| self.beginning(*group) == prefix;
+        if groups.first.find(self.hasher.hash_one(prefix), same).is_none() {
+            return true;
+        }
+        let is_below = |at: usize| self.name(at).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+        groups.are_runs && first > 0 && is_below(first - 1) && !is_below(first)
+    }
+}
+
+/// Returns the number of bytes that two names begin with.
+fn common_bytes(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+}
+
+fn dots(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    bytes.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at)
 }
 
 /// The names of tensors, one after the other: each takes its length and 8 bytes.
@@ -441,6 +551,7 @@ impl NameList {
         self.ends.push(self.text.len() * 2);
     }
 
+    #[inline]
     fn get(&self, at: usize) -> Option<&str> {
         let end = self.ends.get(at).filter(|end| **end % 2 == 0)? / 2;
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before] / 2);
@@ -488,7 +599,7 @@ impl Positions {
 /// The tensors of an [`Index`] that have not been read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unread {
-    read: Vec<bool>,
+    read: SmallVec<[bool; 16]>,
     /// All tensors before this one are read.
     first: usize,
     /// For each place in the order of names, the place itself or a later one such that all in between are read. Made
@@ -499,7 +610,7 @@ pub(crate) struct Unread {
 impl Unread {
     /// Nothing of an index has been read.
     pub(crate) fn of(index: &Index) -> Self {
-        Self { read: vec![false; index.len()], ..Self::default() }
+        Self { read: SmallVec::from_elem(false, index.len()), ..Self::default() }
     }
 
     /// A tensor was added to the index.
@@ -549,6 +660,9 @@ impl Unread {
         let Some(prefix) = prefix.filter(|_| first.is_some()) else { return first };
         if let Some(found) = self.find(index, prefix) {
             return Some(found);
+        }
+        if first.is_some_and(|first| index.all_below_are_before(prefix, first)) {
+            return None;
         }
         let sorted = index.sorted();
         if self.next.is_empty() {
@@ -619,6 +733,37 @@ mod tests {
     }
 
     #[test]
+    fn finds_the_end_of_a_group_without_a_search() {
+        for (names, are_runs) in [
+            (&["a.b.x", "a.b.y", "a.x", "b.a", "c"][..], true),
+            (&["a.b.x", "a.x", "a.b.y"], false),
+            (&["a", "b", "a.x"], false),
+            (&["a.x", "b", "a"], false),
+        ] {
+            let index = index(names);
+            assert_eq!(index.groups().unwrap().are_runs, are_runs, "{names:?}");
+            // The answer is that of a search.
+            for read in 0..1 << names.len() {
+                let mut unread = Unread::of(&index);
+                (0..names.len()).filter(|at| read >> at & 1 == 1).for_each(|at| unread.mark_read(&index, at));
+                for prefix in ["a", "a.b", "a.b.x", "b", "c", "d"] {
+                    let found = unread.first_under(&index, Some(prefix));
+                    let is_under = |at: &usize| names[*at] == prefix || names[*at].starts_with(&format!("{prefix}."));
+                    let any = (0..names.len()).filter(|at| read >> at & 1 == 0).find(is_under);
+                    assert_eq!(found.is_some(), any.is_some(), "{prefix} of {names:?}");
+                    assert!(found.is_none_or(|at| is_under(&at) && !unread.is_read(at)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gives_up_on_names_of_dots() {
+        assert!(index(&[&".".repeat(1 << 10)]).groups().is_none());
+        assert!(index(&["a.b.c.d.e.f.g"]).groups().is_some());
+    }
+
+    #[test]
     fn positions_are_numbers_in_decimal() {
         let positions = Positions::new(1201);
         (0..1201).for_each(|number| assert_eq!(positions.get(number), number.to_string()));
@@ -642,8 +787,34 @@ mod tests {
 
     #[test]
     fn refuses_two_tensors_of_one_name() {
-        let mut index = index(&["a"]);
-        let again = Entry::new(Some("a".to_owned()), TensorInfo::new(Dtype::U8, []), 8..9);
-        assert_eq!(index.push(again).unwrap_err().to_string(), "two tensors are named `a` (at byte 8)");
+        // Many tensors are found by a table.
+        for count in 1..20 {
+            let names: Vec<String> = (0..count).map(|at| format!("t{at}")).collect();
+            let mut index = index(&names.iter().map(String::as_str).collect::<Vec<_>>());
+            let again = Entry::new(Some("t0".to_owned()), TensorInfo::new(Dtype::U8, []), 8..9);
+            assert_eq!(index.push(again).unwrap_err().to_string(), "two tensors are named `t0` (at byte 8)");
+        }
+    }
+
+    #[test]
+    fn finds_few_and_many_tensors_by_name() {
+        for count in 0..20 {
+            let mut index = Index::with_repeated_names();
+            for at in 0..count {
+                // Every third has no name, and two have the same.
+                let name = (at % 3 > 0).then(|| format!("t{}", at % 10));
+                index.push(Entry::new(name, TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
+            }
+            index.complete().unwrap();
+            for at in 0..count {
+                let name = index.name(at).to_owned();
+                let first = (0..count).find(|at| index.name(*at) == name);
+                assert_eq!(index.position(&name), first, "{name} of {count}");
+            }
+            assert_eq!((index.position("t0"), index.has_names()), ((count > 10).then_some(10), count > 1));
+            let names: Vec<String> = (0..count).rev().map(|at| at.to_string()).collect();
+            index.rename(&mut names.iter().map(String::as_str), 0).unwrap();
+            assert!((0..count).all(|at| index.position(&at.to_string()) == Some(count - 1 - at)));
+        }
     }
 }
