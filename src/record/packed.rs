@@ -1,12 +1,12 @@
 //! Tensors of an index that wait for their turn, in about a third of the memory that they take in an [`Index`](super::Index).
 
-use std::collections::VecDeque;
 use std::hash::BuildHasher;
 #[cfg(feature = "npz")]
 use std::num::NonZeroU8;
 use std::ops::Range;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
 
 use super::Entry;
 #[cfg(feature = "npz")]
@@ -20,9 +20,9 @@ use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Packed {
     /// In chunks, each of which is freed after its last tensor was taken.
-    chunks: VecDeque<Vec<u8>>,
-    /// The offset of the next one in the first chunk.
-    next: usize,
+    chunks: SmallVec<[Vec<u8>; 1]>,
+    /// The chunk of the next one, and its offset there.
+    next: (usize, usize),
     /// The number of those to come.
     left: usize,
     /// The start and the end of the last one.
@@ -73,6 +73,9 @@ impl Packed {
     /// system when it is freed.
     const CHUNK: usize = 1 << 18;
 
+    /// The room that the first chunk has at first: enough for a few tensors.
+    const FIRST: usize = 256;
+
     /// Adds a tensor.
     pub(crate) fn push(&mut self, tensor: &Waiting<'_>) {
         self.is_unordered |= tensor.span < self.last;
@@ -83,19 +86,20 @@ impl Packed {
             self.end = self.end.max(end);
         }
         self.left += 1;
-        match self.chunks.back_mut() {
+        match self.chunks.last_mut() {
             Some(chunk) if chunk.len() < Self::CHUNK => put_tensor(tensor, chunk),
             last => {
-                let mut chunk = Vec::with_capacity(if last.is_some() { Self::CHUNK + Self::CHUNK / 8 } else { 0 });
+                let room = if last.is_some() { Self::CHUNK + Self::CHUNK / 8 } else { Self::FIRST };
+                let mut chunk = Vec::with_capacity(room);
                 put_tensor(tensor, &mut chunk);
-                self.chunks.push_back(chunk);
+                self.chunks.push(chunk);
             }
         }
     }
 
     /// Returns the tensors to come.
     pub(crate) fn iter(&self) -> Iter<'_> {
-        Iter { packed: self, chunk: 0, at: self.next }
+        Iter { packed: self, chunk: self.next.0, at: self.next.1 }
     }
 
     /// Returns the tensor that begins there.
@@ -129,6 +133,9 @@ impl Packed {
 
     /// Returns the first tensor that has the name of one before it.
     pub(crate) fn find_duplicate(&self) -> Option<Waiting<'_>> {
+        if self.left < 2 {
+            return None;
+        }
         let hasher = DefaultHashBuilder::default();
         let mut names = HashTable::with_capacity(self.left);
         let name_at = |place: &Place| self.at(*place).name();
@@ -150,13 +157,15 @@ impl Packed {
             return None;
         }
         self.left -= 1;
-        if self.next == self.chunks.front().map_or(0, Vec::len) {
-            self.chunks.pop_front();
-            self.next = 0;
+        let (chunk, at) = self.next;
+        if at == self.chunks[chunk].len() {
+            self.chunks[chunk] = Vec::new();
+            self.next = (chunk + 1, 0);
         }
-        let mut unpacker = Unpacker { bytes: self.chunks.front()?, at: self.next };
+        let (chunk, at) = &mut self.next;
+        let mut unpacker = Unpacker { bytes: &self.chunks[*chunk], at: *at };
         let tensor = unpacker.tensor();
-        self.next = unpacker.at;
+        *at = unpacker.at;
         Some(tensor)
     }
 
@@ -414,7 +423,7 @@ mod tests {
             assert_eq!(packed.len(), 7 - at);
             assert_eq!(format!("{:?}", packed.pop().unwrap()), *shown);
         }
-        assert!(packed.pop().is_none() && packed.chunks.capacity() == 0);
+        assert!(packed.pop().is_none() && packed.chunks.is_empty());
     }
 
     #[cfg(feature = "npz")]
@@ -449,7 +458,7 @@ mod tests {
             let tensor = packed.pop().unwrap();
             assert_eq!((tensor.name, tensor.span), (&*name(at), (0, at as u64)));
         }
-        assert_eq!(packed.chunks.len(), 1);
+        assert_eq!(packed.chunks.iter().filter(|chunk| chunk.capacity() > 0).count(), 1);
     }
 
     #[test]
