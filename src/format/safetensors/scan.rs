@@ -94,26 +94,28 @@ impl<'a> Scanner<'a> {
     }
 
     fn number(&mut self) -> Option<usize> {
+        /// The most digits whose numbers all have 64 bits.
+        const MOST: usize = 19;
         self.skip_space();
         let rest = &self.json.as_bytes()[self.at..];
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
-        let mut number = 0_usize;
-        let mut len = 0;
-        for digit in digits {
-            number = number.checked_mul(10)?.checked_add(usize::from(digit - b'0'))?;
+        let (mut number, mut len) = (0_u64, 0);
+        while let Some(digit @ b'0'..=b'9') = rest.get(len)
+            && len < MOST
+        {
+            number = number * 10 + u64::from(digit - b'0');
             len += 1;
         }
         // JSON has no numbers with leading zeros.
         let is_right = len == 1 || len > 1 && rest[0] != b'0';
         self.at += len;
-        is_right.then_some(number)
+        usize::try_from(number).ok().filter(|_| is_right)
     }
 
     /// Reads a string without escapes.
     fn string(&mut self) -> Option<&'a str> {
         self.take(b'"')?;
         let rest = &self.json[self.at..];
-        let len = rest.bytes().position(|byte| byte == b'"' || byte == b'\\' || byte < b' ')?;
+        let len = find_special(rest.as_bytes())?;
         self.at += len;
         self.take_here(b'"').map(|()| &rest[..len])
     }
@@ -130,9 +132,50 @@ impl<'a> Scanner<'a> {
         is_here.then_some(())
     }
 
+    #[inline]
     fn skip_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.json.as_bytes().get(self.at) {
             self.at += 1;
+        }
+    }
+}
+
+/// Returns the position of the first byte that ends a string or is not itself in one: a quote, a backslash or a control
+/// character.
+fn find_special(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGH: u64 = 0x80 * ONES;
+    // The high bit of each byte that is below `limit`, up to and with the first one.
+    let below = |word: u64, limit: u64| word.wrapping_sub(limit * ONES) & !word & HIGH;
+    let (words, rest) = bytes.as_chunks();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let is = |byte: u8| below(word ^ (u64::from(byte) * ONES), 1);
+        let special = is(b'"') | is(b'\\') | below(word, b' '.into());
+        if special != 0 {
+            return Some(at * 8 + special.trailing_zeros() as usize / 8);
+        }
+    }
+    let special = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..b' '))?;
+    Some(bytes.len() - rest.len() + special)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_the_first_special_byte() {
+        for (special, before) in
+            (0..=u8::MAX).flat_map(|special| [b'a', b' ', b'!', 0x7f, 0x80, 0xff].map(|before| (special, before)))
+        {
+            for (at, len) in (0..20).flat_map(|at| (at + 1..24).map(move |len| (at, len))) {
+                // All bytes after the first special one are special too.
+                let mut bytes = vec![before; len];
+                bytes[at..].fill(special);
+                let is_special = matches!(special, b'"' | b'\\' | 0..b' ');
+                assert_eq!(find_special(&bytes), is_special.then_some(at), "{special} in {bytes:?}");
+            }
         }
     }
 }
