@@ -10,7 +10,7 @@ use super::File;
 use super::slice::Part;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
-use crate::record::{Index, Located, Sum};
+use crate::record::{Index, Located, check_sum};
 use crate::storage::FileReader;
 use crate::tensor::{
     Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, check_coo, write_row_major,
@@ -98,27 +98,32 @@ impl<'f> FileTensor<'f> {
     /// By [`category`](Error::category): `Io` if it cannot be read, `File` if the payload is malformed or the file
     /// became shorter.
     pub fn read(&self) -> Result<Tensor> {
-        let (info, len) = (self.info().clone(), self.payload_len()?);
-        let mut sum =
-            Sum::of(self.entry(), &mut FileReader::new(&self.file.storage)).map_err(|error| self.blame(error))?;
-        let range = self.span();
+        let (info, range) = (self.info(), self.span());
         // Pages of a mapping that are touched for the first time take longer, and the system reads far past them.
         let is_read = self.file.storage.reads_faster(range.start, range.end - range.start);
         if !is_read && let Some(bytes) = self.bytes() {
             let bytes = bytes?;
-            sum.update(bytes);
-            sum.end().map_err(|error| self.blame(error))?;
-            return TensorView::new(info, bytes).map(|view| view.to_tensor()).map_err(|error| self.blame(error));
+            self.check(bytes)?;
+            return Ok(Tensor::of_checked(info.clone(), Buffer::from_slice(info.element_bytes(), bytes)));
         }
         if self.entry().has_codec() {
             return self.load();
         }
-        let mut buffer = Buffer::zeroed(info.element_bytes(), len);
+        let mut buffer = Buffer::zeroed(info.element_bytes(), self.payload_len()?);
         self.file.storage.read_at(range.start, &mut buffer).map_err(|error| self.blame(error))?;
-        sum.update(&buffer);
-        sum.end().map_err(|error| self.blame(error))?;
-        check_coo(&info, &buffer).map_err(|error| self.blame(error))?;
-        Ok(Tensor::of_checked(info, buffer))
+        self.check(&buffer)?;
+        Ok(Tensor::of_checked(info.clone(), buffer))
+    }
+
+    /// Checks a payload, and compares its checksum if it has one.
+    fn check(&self, bytes: &[u8]) -> Result<()> {
+        let entry = self.entry();
+        if entry.has_checksum() {
+            let checked = check_sum(&mut FileReader::new(&self.file.storage), entry, bytes);
+            checked.map_err(|error| self.blame(error))?;
+        }
+        let checked = entry.info().check_payload(bytes.len() as u64).and_then(|()| check_coo(entry.info(), bytes));
+        checked.map_err(|invalid| self.blame(invalid))
     }
 
     /// Borrows the tensor from the mapped file, without reading it. A checksum, as npz has, is not compared.

@@ -59,8 +59,8 @@ pub(crate) use index::{Index, Located, Unread};
 pub(crate) use io_slices::to_io_slices;
 #[cfg(any(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 pub(crate) use packed::{Packed, Waiting};
+pub(crate) use payload::check_sum;
 pub(crate) use reader::Reader;
-pub(crate) use sum::Sum;
 pub(crate) use write::{plan, to_vec, to_vec_into, to_writer, write_slices};
 
 /// The writing half of a format: the bytes around the payloads.

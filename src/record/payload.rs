@@ -3,9 +3,10 @@
 use std::io;
 use std::ops::Range;
 
+use super::Located;
+use super::sum::Sum;
 #[cfg(feature = "npy")]
 use super::{Decoder, RangeReader};
-use super::{Located, Sum};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
@@ -54,7 +55,7 @@ pub(super) fn read_plain<'de>(
 }
 
 /// Compares the checksum of a payload that is stored as it is, if the file has one.
-pub(super) fn check_sum(file: &mut dyn ReadAt, entry: &Located, payload: &[u8]) -> Result<()> {
+pub(crate) fn check_sum(file: &mut dyn ReadAt, entry: &Located, payload: &[u8]) -> Result<()> {
     let mut sum = Sum::of(entry, file)?;
     sum.update(payload);
     sum.end()
