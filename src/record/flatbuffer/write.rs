@@ -51,19 +51,30 @@ impl FlatbufferWriter {
 
     /// Adds a list of fields. Returns its number.
     fn add_list(&mut self, sizes: &[u8]) -> usize {
-        let mut offsets: SmallVec<[u16; 8]> = SmallVec::from_elem(0, sizes.len());
-        let mut end = 4;
-        for size in [8, 4, 2, 1] {
-            for (offset, _) in offsets.iter_mut().zip(sizes).filter(|(_, found)| **found == size) {
-                *offset = end;
-                end += u16::from(size);
-            }
+        // The place of the next field of 8, 4, 2 and 1 bytes: larger ones come first.
+        let class = |size: u8| 3 - usize::try_from(size.trailing_zeros()).expect("a few bits");
+        let mut next = [4_u16; 4];
+        for &size in sizes.iter().filter(|size| **size > 0) {
+            next[class(size) + 1..].iter_mut().for_each(|next| *next += u16::from(size));
         }
-        self.bytes.resize(self.bytes.len().next_multiple_of(2), 0);
-        let position = self.bytes.len();
-        let list_bytes = u16::try_from(4 + 2 * sizes.len()).expect("a schema has few fields");
-        let header = [list_bytes, end];
-        self.bytes.extend(header.iter().chain(&offsets).flat_map(|number| number.to_le_bytes()));
+        let mut end = 4;
+        let position = self.bytes.len().next_multiple_of(2);
+        let list_bytes = 4 + 2 * sizes.len();
+        self.bytes.resize(position + list_bytes, 0);
+        let mut offsets = SmallVec::new();
+        for (at, &size) in sizes.iter().enumerate() {
+            let mut offset = 0;
+            if size > 0 {
+                let next = &mut next[class(size)];
+                offset = *next;
+                *next += u16::from(size);
+                end = end.max(*next);
+            }
+            offsets.push(offset);
+            self.set(position + 4 + 2 * at, &offset.to_le_bytes());
+        }
+        self.set(position, &u16::try_from(list_bytes).expect("a schema has few fields").to_le_bytes());
+        self.set(position + 2, &end.to_le_bytes());
         let alignment = sizes.iter().map(|size| usize::from(*size)).fold(OFFSET, usize::max);
         self.lists.push(FieldList {
             sizes: SmallVec::from_slice(sizes),
