@@ -61,10 +61,13 @@ impl Buffer {
 
     /// Copies bytes from any address.
     pub(crate) fn from_slice(element: usize, bytes: &[u8]) -> Self {
-        // Zeroed memory would be written twice.
-        let mut buffer = Self::with_capacity(element, bytes.len());
-        buffer.append(bytes, bytes.len());
-        buffer
+        let integers = match element {
+            2 => IntegerVec::B2(copied(bytes)),
+            4 => IntegerVec::B4(copied(bytes)),
+            8 => IntegerVec::B8(copied(bytes)),
+            _ => IntegerVec::B1(copied(bytes)),
+        };
+        Self { integers, len: bytes.len() }
     }
 
     /// Appends bytes, which may begin and end inside of an element.
@@ -142,6 +145,21 @@ fn append<B: Pod>(elements: &mut Vec<B>, len: usize, bytes: &[u8], expected: usi
         bytemuck::cast_slice_mut(elements)[len..len + head.len()].copy_from_slice(head);
     }
     grow(elements, bytes.len().div_ceil(size), expected.div_ceil(size));
+    append_aligned(elements, bytes);
+}
+
+/// Copies bytes, of which the last may be a part of an element.
+fn copied<B: Pod>(bytes: &[u8]) -> Vec<B> {
+    // Zeroed memory would be written twice.
+    let mut elements = Vec::with_capacity(bytes.len().div_ceil(size_of::<B>()));
+    append_aligned(&mut elements, bytes);
+    elements
+}
+
+/// Appends bytes that begin with an element.
+#[inline]
+fn append_aligned<B: Pod>(elements: &mut Vec<B>, bytes: &[u8]) {
+    let size = size_of::<B>();
     let (whole, cut) = bytes.split_at(bytes.len() - bytes.len() % size);
     threads::append(elements, whole);
     if !cut.is_empty() {
