@@ -9,14 +9,16 @@ use crate::model::{TensorRecord, TensorSink, Tensors};
 impl Plan {
     /// Plans the file of some tensors.
     pub(crate) fn new(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        let mut plan = Self::with_names(tensors, encode, false)?;
+        let mut plan = Self::empty(encode, false);
+        plan.add_all(tensors)?;
         plan.lay_out()?;
         Ok(plan)
     }
 
     /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
     pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        let mut plan = Self::with_names(tensors, encode, true)?;
+        let mut plan = Self::empty(encode, true);
+        plan.add_all(tensors)?;
         plan.lay_out()?;
         Ok(plan)
     }
@@ -24,18 +26,19 @@ impl Plan {
     /// Plans the tensors of a checkpoint, which may be more than one file can address.
     #[cfg(feature = "shards")]
     pub(crate) fn without_layout(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        Self::with_names(tensors, encode, false)
+        let mut plan = Self::empty(encode, false);
+        plan.add_all(tensors)?;
+        Ok(plan)
     }
 
-    fn with_names(tensors: &dyn Tensors, encode: Arc<dyn Encode>, is_named: bool) -> Result<Self> {
-        let mut plan = Self::empty(encode, is_named);
-        let mut candidates = Candidates::new(plan.encode().sharing());
-        tensors.send(&mut Planner { plan: &mut plan, candidates: &mut candidates })?;
-        if plan.len() > 1 && plan.encode().names() != Names::Omitted {
-            plan.check_names()?;
+    pub(super) fn add_all(&mut self, tensors: &dyn Tensors) -> Result<()> {
+        let mut candidates = Candidates::new(self.encode().sharing());
+        tensors.send(&mut Planner { plan: self, candidates: &mut candidates })?;
+        if self.len() > 1 && self.encode().names() != Names::Omitted {
+            self.check_names()?;
         }
-        plan.shared = candidates.compare(&plan, tensors)?;
-        Ok(plan)
+        self.shared = candidates.compare(self, tensors)?;
+        Ok(())
     }
 }
 

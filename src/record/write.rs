@@ -14,8 +14,12 @@ use crate::threads;
 
 /// Plans the file of some tensors.
 pub(crate) fn plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Plan> {
-    let format = encode.format().name;
-    Plan::new(tensors, encode).map_err(|error| error.in_format(format))
+    // The plan is large, and another result of it would be a copy.
+    let mut plan = Plan::empty(encode, false);
+    match plan.add_all(tensors).and_then(|()| plan.lay_out()) {
+        Ok(()) => Ok(plan),
+        Err(error) => Err(error.in_format(plan.encode().format().name)),
+    }
 }
 
 /// Writes some tensors to a file in memory.
