@@ -19,8 +19,11 @@ impl Flatbuffer {
         let mut cursor = Cursor::new(file, 0);
         let head = cursor.array::<HEAD>()?;
         let frame = Frame::parse(&head, len)?;
-        let mut bytes = head.to_vec();
-        cursor.append(frame.flatbuffer_end.saturating_sub(cursor.offset()), &mut bytes)?;
+        let rest = frame.flatbuffer_end.saturating_sub(cursor.offset());
+        let ready = usize::try_from(cursor.left().map_or(0, |left| left.min(rest))).unwrap_or_default();
+        let mut bytes = Vec::with_capacity(HEAD + ready);
+        bytes.extend_from_slice(&head);
+        cursor.append(rest, &mut bytes)?;
         let flatbuffer = Self { frame, bytes };
         flatbuffer.without_header()
     }
