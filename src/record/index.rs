@@ -290,13 +290,15 @@ impl Index {
     }
 
     fn add_name(&mut self, at: usize) -> Result<()> {
-        let name = self.names.get(at).expect("it was set");
         let is_new = match self.entries.len() > Self::FEW {
             true => self.insert(at),
-            false => !(0..at).any(|other| self.names.get(other) == Some(name)),
+            false => (0..at).all(|other| self.names.get(other) != self.names.get(at)),
         };
-        self.named += usize::from(is_new);
-        if is_new { Ok(()) } else { Err(ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into()) }
+        if !is_new {
+            return Err(ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into());
+        }
+        self.named += 1;
+        Ok(())
     }
 
     /// Puts the tensors before the last one into the table.
@@ -309,6 +311,7 @@ impl Index {
     }
 
     /// Puts a tensor into the table, unless one of its name is there. Returns whether it did.
+    #[inline]
     fn insert(&mut self, at: usize) -> bool {
         let (names, hasher) = (&self.names, &self.hasher);
         let name_of = |at: &u32| names.get(*at as usize).expect("only names are in the table");
