@@ -3,7 +3,6 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use smallvec::SmallVec;
 
 #[cfg(feature = "npy")]
 use super::Codec;
@@ -602,7 +601,7 @@ impl Positions {
 /// The tensors of an [`Index`] that have not been read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unread {
-    read: SmallVec<[bool; 16]>,
+    read: Vec<bool>,
     /// All tensors before this one are read.
     first: usize,
     /// For each place in the order of names, the place itself or a later one such that all in between are read. Made
@@ -613,7 +612,7 @@ pub(crate) struct Unread {
 impl Unread {
     /// Nothing of an index has been read.
     pub(crate) fn of(index: &Index) -> Self {
-        Self { read: SmallVec::from_elem(false, index.len()), ..Self::default() }
+        Self { read: vec![false; index.len()], ..Self::default() }
     }
 
     /// A tensor was added to the index.
