@@ -98,3 +98,33 @@ fn npy_is_a_numpy_file() {
     let map = npy.from_slice(&output.stdout).unwrap();
     assert_eq!(map.iter().next().unwrap().1, &super::model()["embed.weight"]);
 }
+
+#[test]
+fn parts_of_large_slices_follow_each_other() {
+    let session = Session::new();
+    let dims = [3, 700, 300];
+    let numbers: Vec<f32> = (0..u16::MAX).cycle().take(dims.iter().product()).map(f32::from).collect();
+    let cube = tensorfile::Tensor::from_slice(&numbers, dims).unwrap();
+    session.write("cube.ptd", &[("cube", cube)].into_iter().collect());
+    let whole = session.run(&["show", "cube.ptd", "cube", "--format=json"]);
+    let read: Vec<Vec<Vec<f32>>> = serde_json::from_slice(&whole.stdout).unwrap();
+    assert_eq!(read.concat().concat(), numbers);
+
+    let output = session.run(&["show", "cube.ptd", "cube", "--slice=1:, ::-1, 1:", "--format=json"]);
+    let read: Vec<Vec<Vec<f32>>> = serde_json::from_slice(&output.stdout).unwrap();
+    let at = |i: usize, j: usize, k: usize| numbers[(i * dims[1] + j) * dims[2] + k];
+    let row = |i: usize, j: usize| (1..dims[2]).map(|k| at(i, j, k)).collect::<Vec<_>>();
+    let expected: Vec<Vec<Vec<f32>>> = (1..3).map(|i| (0..dims[1]).rev().map(|j| row(i, j)).collect()).collect();
+    assert!(read == expected);
+
+    let output = session.run(&["show", "cube.ptd", "cube", "--slice=2, :, :", "--format=csv"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let read: Vec<Vec<f32>> =
+        text.lines().map(|line| line.split(',').map(|number| number.parse().unwrap()).collect()).collect();
+    assert_eq!(read.len(), dims[1]);
+    assert!(read.concat() == numbers[2 * dims[1] * dims[2]..]);
+
+    let output = session.run(&["show", "cube.ptd", "cube", "--slice=2, :, :", "--format=raw"]);
+    let expected: Vec<u8> = numbers[2 * dims[1] * dims[2]..].iter().flat_map(|number| number.to_le_bytes()).collect();
+    assert!(output.stdout == expected);
+}

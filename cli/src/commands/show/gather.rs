@@ -22,11 +22,10 @@ pub fn gather(
         // The other axes may be of any length.
         return Ok(Vec::new());
     }
+    let too_large = || Failure::usage("the slice does not fit into memory; use a smaller one");
     let ranges: Vec<Vec<Range<usize>>> = axes.iter().zip(ranges).map(|(axis, ranges)| split(*axis, ranges)).collect();
-    let total = counts.iter().try_fold(size, |product, &count| product.checked_mul(count));
+    let total = counts.iter().try_fold(size, |product, &count| product.checked_mul(count)).ok_or_else(too_large)?;
     let mut bytes = Vec::new();
-    let total = total.filter(|&total| bytes.try_reserve_exact(total).is_ok());
-    bytes.resize(total.ok_or_else(|| Failure::usage("the slice does not fit into memory; use a smaller one"))?, 0);
 
     let strides = strides(&counts, size);
     let mut at = vec![0; axes.len()];
@@ -36,6 +35,15 @@ pub fn gather(
             (0..axes.len()).map(|dim| axes[dim].narrow(ranges[dim][at[dim]].clone())).collect();
         let bounds: Vec<Range<usize>> = axes_of_block.iter().map(|axis| axis.bounds()).collect();
         let block = read(&bounds)?;
+        let is_first = bytes.is_empty();
+        if is_first && block.len() == total && axes_of_block.iter().all(|axis| axis.step == 1 || axis.count == 1) {
+            return Ok(block);
+        }
+        if is_first {
+            // A compressed tensor may be shorter than it says, which is known once it was read.
+            bytes.try_reserve_exact(total).map_err(|_| too_large())?;
+            bytes.resize(total, 0);
+        }
         let lens: Vec<usize> = bounds.iter().map(Range::len).collect();
         let dims: Vec<Dim> = (0..axes.len())
             .zip(self::strides(&lens, size))

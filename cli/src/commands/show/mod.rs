@@ -7,7 +7,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use tensorfile::view::{PrintOptions, Scalar, scalars};
-use tensorfile::{Dtype, Error, FileTensor, Format, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
+use tensorfile::{Dtype, Error, FileTensor, Format, Layout, Tensor, TensorData, TensorInfo, TensorMap, WriteOptions};
 
 use crate::args::{Axis, Input, Slice};
 use crate::exit::{At, Failure, Outcome, Verdict};
@@ -88,11 +88,23 @@ impl Show {
         let (dtype, shape) = (tensor.dtype(), selection.shape());
         match self.format {
             OutputFormat::Text => self.print_text(&selection, out)?,
-            OutputFormat::Json => print_json(dtype, &shape, &selection.read()?, out)?,
-            OutputFormat::Csv => print_csv(dtype, &shape, &selection.read()?, out)?,
+            OutputFormat::Json => {
+                let mut json = Json::new(dtype, &shape);
+                selection.read_in_pieces(&mut |bytes| json.print(bytes, out))?;
+                writeln!(out, "{}", if shape.contains(&0) { "[]" } else { "" })?;
+            }
+            OutputFormat::Csv => {
+                let (columns, mut column) = (csv_columns(&shape)?, 0);
+                selection.read_in_pieces(&mut |bytes| {
+                    scalars(dtype, bytes).try_for_each(|scalar| {
+                        column = if column + 1 == columns { 0 } else { column + 1 };
+                        write!(out, "{scalar}{}", if column == 0 { '\n' } else { ',' })
+                    })
+                })?;
+            }
             OutputFormat::Npy => print_npy(&selection, out)?,
             OutputFormat::Raw if self.slice.is_none() => print_raw(tensor, self.input.path(), out)?,
-            OutputFormat::Raw => out.write_all(&selection.read()?)?,
+            OutputFormat::Raw => selection.read_in_pieces(&mut |bytes| out.write_all(bytes))?,
         }
         Ok(Verdict::Pass)
     }
@@ -175,12 +187,83 @@ impl Selection<'_> {
         self.gather(&ranges)
     }
 
+    /// Reads every element, in row-major order. Calls `each` with some whole elements after the other.
+    ///
+    /// A slice of a tensor that is compressed or in another memory order is held in memory.
+    fn read_in_pieces(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Outcome<()> {
+        let is_whole = |(axis, dim): (&Axis, &usize)| !axis.drop && *axis == Axis::full(*dim);
+        if self.axes.iter().zip(self.tensor.shape().iter()).all(is_whole) {
+            let mut elements = Elements { size: self.tensor.dtype().block_bytes(), rest: Vec::new(), each };
+            return self.tensor.write_row_major_to(&mut elements).map_err(Error::from).at(self.path);
+        }
+        let ranges: Vec<Range<usize>> = self.axes.iter().map(|axis| 0..axis.count).collect();
+        let is_read_in_parts = self.tensor.as_bytes().is_some() && *self.tensor.layout() == Layout::RowMajor;
+        self.read_part(&ranges, if is_read_in_parts { PIECE } else { usize::MAX }, each)
+    }
+
+    /// Reads a range of each axis, in parts of at most `most` bytes.
+    fn read_part(
+        &self,
+        ranges: &[Range<usize>],
+        most: usize,
+        each: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> Outcome<()> {
+        let size = self.tensor.dtype().block_bytes();
+        let bytes = ranges.iter().fold(size, |product, range| product.saturating_mul(range.len()));
+        let long = ranges.iter().position(|range| range.len() > 1);
+        if let Some(dim) = long.filter(|_| bytes > most) {
+            // The axes before have one index each, so the order is kept.
+            let Range { start, end } = ranges[dim];
+            let middle = start + (end - start) / 2;
+            let mut half = ranges.to_vec();
+            half[dim] = start..middle;
+            self.read_part(&half, most, each)?;
+            half[dim] = middle..end;
+            return self.read_part(&half, most, each);
+        }
+        let ranges: Vec<Vec<Range<usize>>> = ranges.iter().map(|range| std::slice::from_ref(range).to_vec()).collect();
+        Ok(each(&self.gather(&ranges)?)?)
+    }
+
     /// Reads the elements at these ranges of each axis, in row-major order.
     fn gather(&self, ranges: &[Vec<Range<usize>>]) -> Outcome<Vec<u8>> {
         gather(&self.axes, ranges, self.tensor.dtype().block_bytes(), |ranges| {
             let block = self.tensor.slice(ranges).at(self.path)?;
             Ok(block.as_bytes().to_vec())
         })
+    }
+}
+
+/// The most bytes of a slice that are read at once, if it can be read in parts.
+const PIECE: usize = 1 << 20;
+
+/// A writer that passes on whole elements.
+struct Elements<'a> {
+    size: usize,
+    /// The beginning of an element.
+    rest: Vec<u8>,
+    each: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
+}
+
+impl Write for Elements<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.rest.is_empty() {
+            let now = bytes.len().min(self.size - self.rest.len());
+            self.rest.extend_from_slice(&bytes[..now]);
+            if self.rest.len() == self.size {
+                (self.each)(&self.rest)?;
+                self.rest.clear();
+            }
+            return Ok(now);
+        }
+        let whole = bytes.len() - bytes.len() % self.size;
+        (self.each)(&bytes[..whole])?;
+        self.rest.extend_from_slice(&bytes[whole..]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -208,26 +291,38 @@ fn print_npy(selection: &Selection<'_>, out: &mut Stdout) -> Outcome<()> {
     npy.to_writer(out, &map, &WriteOptions::new()).at(Path::new("standard output"))
 }
 
-fn print_json(dtype: Dtype, shape: &[usize], bytes: &[u8], out: &mut Stdout) -> io::Result<()> {
-    if shape.contains(&0) {
-        return writeln!(out, "[]");
+/// Prints elements as nested lists, as they come.
+struct Json<'a> {
+    dtype: Dtype,
+    shape: &'a [usize],
+    index: Vec<usize>,
+    /// The number of lists that begin before the next element.
+    starts: usize,
+}
+
+impl<'a> Json<'a> {
+    fn new(dtype: Dtype, shape: &'a [usize]) -> Self {
+        Self { dtype, shape, index: vec![0; shape.len()], starts: shape.len() }
     }
-    // An element has an opening bracket for each dim that starts at it, and a closing one for each that ends.
-    let mut index = vec![0; shape.len()];
-    let mut starts = shape.len();
-    for scalar in scalars(dtype, bytes) {
-        write!(out, "{}", "[".repeat(starts))?;
-        write_json(scalar, out)?;
-        let ends = (0..shape.len()).rev().take_while(|&dim| index[dim] + 1 == shape[dim]).count();
-        write!(out, "{}", "]".repeat(ends))?;
-        if let Some(dim) = (shape.len() - ends).checked_sub(1) {
-            index[dim] += 1;
-            index[dim + 1..].fill(0);
-            write!(out, "{}", if ends == 0 { ", " } else { ",\n" })?;
+
+    /// Prints whole elements.
+    fn print(&mut self, bytes: &[u8], out: &mut Stdout) -> io::Result<()> {
+        let (shape, index) = (self.shape, &mut self.index);
+        for scalar in scalars(self.dtype, bytes) {
+            // An element has an opening bracket for each dim that starts at it, and a closing one for each that ends.
+            write!(out, "{}", "[".repeat(self.starts))?;
+            write_json(scalar, out)?;
+            let ends = (0..shape.len()).rev().take_while(|&dim| index[dim] + 1 == shape[dim]).count();
+            write!(out, "{}", "]".repeat(ends))?;
+            if let Some(dim) = (shape.len() - ends).checked_sub(1) {
+                index[dim] += 1;
+                index[dim + 1..].fill(0);
+                write!(out, "{}", if ends == 0 { ", " } else { ",\n" })?;
+            }
+            self.starts = ends;
         }
-        starts = ends;
+        Ok(())
     }
-    writeln!(out)
 }
 
 /// Writes an element as JSON, with the digits of its dtype.
@@ -239,17 +334,14 @@ fn write_json(scalar: Scalar, out: &mut Stdout) -> io::Result<()> {
     }
 }
 
-fn print_csv(dtype: Dtype, shape: &[usize], bytes: &[u8], out: &mut Stdout) -> Outcome<()> {
-    let columns = match shape {
-        [] | [_] => 1,
-        [_, columns] => *columns,
+/// Returns the number of columns of a CSV file with a tensor of this shape.
+fn csv_columns(shape: &[usize]) -> Outcome<usize> {
+    match shape {
+        [] | [_] => Ok(1),
+        [_, columns] => Ok(*columns),
         _ => {
             let rank = shape.len();
-            return Err(Failure::usage(format_args!("csv has at most 2 dims, not {rank}; use --slice to remove dims")));
+            Err(Failure::usage(format_args!("csv has at most 2 dims, not {rank}; use --slice to remove dims")))
         }
-    };
-    for (at, scalar) in scalars(dtype, bytes).enumerate() {
-        write!(out, "{scalar}{}", if (at + 1) % columns == 0 { '\n' } else { ',' })?;
     }
-    Ok(())
 }
