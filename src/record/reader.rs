@@ -234,6 +234,7 @@ impl<'de> Reader<'de> {
     /// is also read into memory of its own if that takes less time.
     pub(crate) fn payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
         self.unread.mark_read(&self.index, at);
+        self.pending = self.pending.filter(|pending| *pending != at);
         let payload = self.read_payload(at, will_be_copied);
         let is_whole = !payload.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
         self.payload_was_read(at, is_whole);
@@ -256,11 +257,8 @@ impl<'de> Reader<'de> {
     }
 
     fn try_read_on(&mut self) -> Result<bool> {
-        if let Some(pending) = self.pending.take()
-            && !self.unread.is_read(pending)
-        {
-            let kept = self.storage.keep(self.index.entry(pending).range());
-            kept.map_err(|error| error.in_tensor(self.index.label(pending)))?;
+        if let Some(pending) = self.pending.take() {
+            self.pass(pending).map_err(|error| error.in_tensor(self.index.label(pending)))?;
         }
         let entry = match self.ahead.take() {
             Some(entry) => Some(entry),
@@ -283,6 +281,19 @@ impl<'de> Reader<'de> {
         self.unread.push();
         self.index.to_mut().push(entry)?;
         self.check_names().map(|()| true)
+    }
+
+    /// Leaves a tensor of a stream behind whose payload was not read. It is kept, unless it was skipped.
+    fn pass(&mut self, at: usize) -> Result<()> {
+        let entry = self.index.entry(at);
+        if !self.unread.is_read(at) {
+            self.storage.keep(entry.range())?;
+        }
+        match self.storage.file_len() {
+            // The counts of all tensors were checked with their headers.
+            Some(_) => Ok(()),
+            None => check_value_count(&mut *self.storage, entry),
+        }
     }
 
     fn check_names(&self) -> Result<()> {
@@ -390,13 +401,14 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// Checks the number of values of a sparse tensor. In a stream, it is not known before the coordinates are read.
+/// Checks the number of values of a sparse tensor. In a stream, the number in the payload is checked as the tensor is read or
+/// passed.
 fn check_counts(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
     let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
     if entry.has_codec() {
         return Ok(());
     }
-    let at = entry.range().start.saturating_add(coo_index_bytes(entry.info()) as u64);
+    let at = value_count_offset(entry);
     let shape = &entry.info().shape;
     if entries > 0 && shape.dims().contains(&0) {
         let expected = format!("0, as the shape {shape} has no elements");
@@ -407,12 +419,26 @@ fn check_counts(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
     if file.file_len().is_none() {
         return Ok(());
     }
+    check_value_count(file, entry)
+}
+
+/// Compares the number of values in the payload of a sparse tensor with the number of its coordinates.
+fn check_value_count(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
+    let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
+    if entry.has_codec() {
+        return Ok(());
+    }
+    let at = value_count_offset(entry);
     let mut values = [0; size_of::<u64>()];
     file.peek_at(at, &mut values)?;
     match u64::from_le_bytes(values) {
         values if values == entries as u64 => Ok(()),
         values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(at)),
     }
+}
+
+fn value_count_offset(entry: &Located) -> u64 {
+    entry.range().start.saturating_add(coo_index_bytes(entry.info()) as u64)
 }
 
 impl fmt::Debug for Reader<'_> {

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind as IoErrorKind, Read};
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub struct Stream<R> {
     grows: bool,
     position: u64,
     /// Payloads that were skipped and may be asked for later, by offset.
-    kept: HashMap<u64, Vec<u8>>,
+    kept: BTreeMap<u64, Vec<u8>>,
     /// The kept payload that was asked for last.
     current: Vec<u8>,
     /// Everything from an offset on, once the tensors are not read in file order.
@@ -43,7 +43,7 @@ impl<R: Read> Stream<R> {
             ready: 0..0,
             grows: false,
             position: 0,
-            kept: HashMap::new(),
+            kept: BTreeMap::new(),
             current: Vec::new(),
             rest: None,
         }
@@ -117,8 +117,21 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
+    /// Returns the bytes from an offset to the end of the kept payload that it is in.
+    fn kept_from(&self, offset: u64) -> Option<&[u8]> {
+        let (start, kept) = self.kept.range(..=offset).next_back()?;
+        kept.get(usize::try_from(offset - start).ok()?..)
+    }
+
     /// Copies bytes that are held in memory. Returns `None` if they are not.
     fn copy_held(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<()>> {
+        if offset < self.position
+            && let Some(kept) = self.kept_from(offset)
+            && let Some(kept) = kept.get(..bytes.len())
+        {
+            bytes.copy_from_slice(kept);
+            return Some(Ok(()));
+        }
         let rest = self.rest.as_ref().filter(|rest| rest.holds(offset))?;
         let mut at = 0;
         while at < bytes.len() {

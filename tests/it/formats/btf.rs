@@ -1,7 +1,7 @@
 use half::f16;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, CowArray, Ix1, Ix2, array};
 use tensorfile::{
-    Arrays, Backend, CooTensor, Dtype, OpenOptions, Tensor, TensorData, TensorInfo, TensorMap, TensorView,
+    Arrays, Backend, CooTensor, Dtype, OpenOptions, Tensor, TensorData, TensorFile, TensorInfo, TensorMap, TensorView,
     WriteOptions, btf,
 };
 
@@ -638,6 +638,48 @@ fn files_check_sparse_tensors_as_soon_as_they_can() {
                 assert_eq!(message(tensor.view()), expected);
             }
         }
+    }
+}
+
+/// A stream says the same as a slice about sparse tensors that are not read: skipped, or kept for later and then skipped.
+#[test]
+fn streams_check_sparse_tensors_that_nobody_reads() {
+    #[derive(Debug, TensorFile)]
+    #[tensor(allow_unknown)]
+    struct Last {
+        last: Array1<u8>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    struct Plain {
+        #[expect(dead_code, reason = "it is only read")]
+        absent: Option<f64>,
+    }
+
+    let last = || Tensor::from_slice(&[1_u8], [1]).unwrap();
+    let head = &hex(SPARSE)[16..48];
+    for names in [["sparse", "last"], ["last", "sparse"]] {
+        let tensor = |name| if name == "last" { last() } else { sparse().to_tensor() };
+        let map: TensorMap = names.iter().map(|name| (*name, tensor(*name))).collect();
+        let file = btf::Options::new().embed_names(true).to_vec(&map).unwrap();
+        btf::from_slice::<Last>(&file).unwrap();
+        btf::from_reader::<Last>(&file[..]).unwrap();
+        btf::from_slice::<Plain>(&file).unwrap();
+        btf::from_reader::<Plain>(&file[..]).unwrap();
+
+        // The record of the sparse tensor is that of `SPARSE`, which is at byte 16 there.
+        let record = file.windows(32).position(|part| part == head).unwrap();
+        let number = names.iter().position(|name| *name == "sparse").unwrap();
+        let count = record + 112 - 16;
+        let mut wrong = file.clone();
+        wrong[count..count + 8].copy_from_slice(&4_u64.to_le_bytes());
+        let expected = format!("btf: tensor `#{number}`: 3 coordinates, but 4 values (at byte {count})");
+        assert_eq!(message(btf::from_slice::<Last>(&wrong)), expected);
+        assert_eq!(message(btf::from_reader::<Last>(&wrong[..])), expected);
+        assert_eq!(message(btf::from_slice::<Plain>(&wrong)), expected);
+        assert_eq!(message(btf::from_reader::<Plain>(&wrong[..])), expected);
+        let cut = &file[..count + 4];
+        assert!(btf::from_slice::<Last>(cut).is_err() && btf::from_reader::<Last>(cut).is_err());
     }
 }
 
