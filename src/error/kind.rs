@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io;
 
-use super::{InvalidCast, LoadReport};
+use super::{InvalidCast, LoadReport, Short};
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
 /// The cause of an error, in broad classes.
@@ -278,26 +278,30 @@ impl fmt::Display for ErrorKind {
             Self::BadMagic { found, expected } => {
                 write!(f, "found `{}`, but expected `{}`", found.escape_ascii(), expected.escape_ascii())
             }
-            Self::UnknownDtype { tag } => write!(f, "unknown dtype tag {tag}"),
+            Self::UnknownDtype { tag } => write!(f, "unknown dtype tag {}", Short(tag)),
             Self::UnknownLayout { tag } => write!(f, "unknown layout tag {tag}"),
             Self::BadNumber { what, found, expected } => write!(f, "{what} is {found}, but expected {expected}"),
             Self::Overlap { other, range } => {
+                let other = Short(other);
                 write!(f, "overlaps tensor `{other}`, which takes bytes {} to {}", range.start, range.end)
             }
             Self::InvalidTensor(invalid) => invalid.fmt(f),
-            Self::DuplicateName { name } | Self::RepeatedName { name } => write!(f, "two tensors are named `{name}`"),
+            Self::DuplicateName { name } | Self::RepeatedName { name } => {
+                write!(f, "two tensors are named `{}`", Short(name))
+            }
             Self::AmbiguousName { name } => write!(
                 f,
-                "two tensors are named `{name}`; read them by position, as a list or a tuple, or as `#0`, `#1`, and so on"
+                "two tensors are named `{}`; read them by position, as a list or a tuple, or as `#0`, `#1`, and so on",
+                Short(name)
             ),
-            Self::RepeatedField { name } => write!(f, "two tensors are for the field `{name}`"),
+            Self::RepeatedField { name } => write!(f, "two tensors are for the field `{}`", Short(name)),
             Self::Malformed { what } => f.write_str(what),
             Self::Missing { name, found, .. } => {
-                write!(f, "missing tensor `{name}`")?;
+                write!(f, "missing tensor `{}`", Short(name))?;
                 list(f, "; the file has ", found)
             }
             Self::Unexpected { name, expected, .. } => {
-                write!(f, "unexpected tensor `{name}`")?;
+                write!(f, "unexpected tensor `{}`", Short(name))?;
                 list(f, "; expected ", expected)
             }
             Self::WrongDtype { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
@@ -336,7 +340,7 @@ impl fmt::Display for ErrorKind {
 fn list(f: &mut fmt::Formatter<'_>, lead: &str, names: &[String]) -> fmt::Result {
     const SHOWN: usize = 5;
     for (at, name) in names.iter().take(SHOWN).enumerate() {
-        write!(f, "{}`{name}`", if at == 0 { lead } else { ", " })?;
+        write!(f, "{}`{}`", if at == 0 { lead } else { ", " }, Short(name))?;
     }
     if names.len() > SHOWN {
         write!(f, " and {} more", names.len() - SHOWN)?;

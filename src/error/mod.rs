@@ -3,6 +3,7 @@
 mod invalid_cast;
 mod kind;
 mod report;
+mod short;
 
 use std::any::Any;
 use std::fmt;
@@ -14,6 +15,7 @@ pub use kind::{Category, ErrorKind};
 pub use report::{Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
 
 pub(crate) use report::{fill, pattern};
+pub(crate) use short::Short;
 
 use crate::tensor::InvalidTensor;
 
@@ -224,7 +226,7 @@ impl fmt::Display for Error {
             write!(f, "{format}: ")?;
         }
         if let Some(tensor) = &self.0.tensor {
-            write!(f, "tensor `{tensor}`: ")?;
+            write!(f, "tensor `{}`: ", Short(tensor))?;
         }
         self.kind().fmt(f)?;
         let shard = self.0.shard.as_ref().map(|shard| shard.display());

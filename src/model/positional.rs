@@ -9,7 +9,7 @@ use std::any::TypeId;
 
 use super::path::{Mark, Path};
 use super::{Adapt, Node, TensorSpec};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::tensor::TensorInfo;
 
 /// The names of tensors, one after the other.
@@ -378,7 +378,7 @@ impl<'p> Matching<'p> {
         let expected = self.live().iter().map(|thread| match &self.program.steps[thread.step] {
             Step::Tensor(spec) => {
                 let names = self.names_to(thread);
-                format!("`{}`: {spec}", names.last())
+                format!("`{}`: {spec}", Short(names.last()))
             }
             _ => "the end".to_owned(),
         });

@@ -14,7 +14,7 @@ use super::order::in_stored_order;
 use super::plan::changed;
 use super::share::{Digest, Shared, digester};
 use super::{Plan, Sharing};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
 
 /// The tensors that may share bytes.
@@ -115,7 +115,7 @@ fn check_tied(plan: &Plan, at: usize, target: usize, is_equal: bool) -> Result<(
 }
 
 fn cannot_tie(plan: &Plan, at: usize, target: &str, why: String) -> Error {
-    let kind = ErrorKind::Unsupported { what: format!("tie it to `{target}`"), instead: why };
+    let kind = ErrorKind::Unsupported { what: format!("tie it to `{}`", Short(target)), instead: why };
     Error::new(kind).in_tensor(plan.name(at))
 }
 
@@ -151,7 +151,7 @@ impl Digests<'_> {
     fn finish(self) -> Result<Vec<Option<Digest>>> {
         match self.at == self.plan.len() {
             true => Ok(self.made),
-            false => Err(changed(format!("`{}` did not come again", self.plan.name(self.at)))),
+            false => Err(changed(format!("`{}` did not come again", Short(self.plan.name(self.at))))),
         }
     }
 
@@ -159,7 +159,7 @@ impl Digests<'_> {
         let at = self.at;
         let (name, info) = (tensor.name, tensor.info);
         if at >= self.plan.len() || name != self.plan.name(at) || info != self.plan.info(at) {
-            return Err(changed(format!("`{name}`, {info}, was not there before")));
+            return Err(changed(format!("`{}`, {info}, was not there before", Short(name))));
         }
         if self.wanted[at] {
             let mut digester = digester(self.keys);

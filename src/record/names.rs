@@ -1,7 +1,7 @@
 //! Names embedded in a file of a format that has none: one more tensor at the end, which other readers see as bytes.
 
 use super::cannot_store;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 
 /// The treatment of the names of a file's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,8 @@ pub(crate) fn payload<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8
     let mut bytes = MAGIC.to_vec();
     for name in names {
         if name.contains('\0') {
-            let kind = cannot_store(format!("the name `{}`", name.escape_default()), "embedded names end with a NUL");
+            let escaped = name.escape_default().to_string();
+            let kind = cannot_store(format!("the name `{}`", Short(&escaped)), "embedded names end with a NUL");
             return Err(Error::new(kind).in_tensor(name));
         }
         bytes.extend_from_slice(name.as_bytes());

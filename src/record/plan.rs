@@ -6,7 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::share::{Digest, Digester, Shared};
 use super::{Encode, FileLayout, Names, names};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::is_index;
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
@@ -210,7 +210,7 @@ impl Plan {
             if owner < at {
                 let shared = layout.payloads[owner];
                 if payload != shared {
-                    let instead = format!("it shares its bytes with `{}`, at byte {shared}", self.name(owner));
+                    let instead = format!("it shares its bytes with `{}`, at byte {shared}", Short(self.name(owner)));
                     return Err(in_tensor(bad_layout(place(), instead)));
                 }
                 continue;

@@ -7,7 +7,7 @@ use super::order::in_stored_order;
 use super::plan::changed;
 use super::share::{Digest, Digester};
 use super::{Encode, Plan};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Short};
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
 use crate::storage::allocate;
 use crate::threads;
@@ -137,7 +137,7 @@ impl<'w> PlanWriter<'w> {
         let finish = || {
             let tensors = plan.len() - usize::from(plan.embedded().is_some());
             if self.done < tensors {
-                return Err(changed(format!("`{}` did not come again", plan.name(self.done))));
+                return Err(changed(format!("`{}` did not come again", Short(plan.name(self.done)))));
             }
             if let Some(names) = plan.embedded() {
                 self.write(&names)?;
@@ -154,10 +154,11 @@ impl<'w> PlanWriter<'w> {
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let (plan, name, info) = (self.plan, tensor.name, tensor.info);
         if self.done + usize::from(plan.embedded().is_some()) >= plan.len() {
-            return Err(changed(format!("`{name}` was not there before")));
+            return Err(changed(format!("`{}` was not there before", Short(name))));
         }
         let (planned, before) = (plan.name(self.done), plan.info(self.done));
         if name != planned || info != before {
+            let (planned, name) = (Short(planned), Short(name));
             return Err(changed(format!("`{planned}` was {before}, then came `{name}`, {info}")));
         }
         self.write(tensor.data)

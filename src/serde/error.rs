@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt::{self, Display};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Short};
 
 thread_local! {
     static HANDED_OVER: Cell<Option<Error>> = const { Cell::new(None) };
@@ -32,7 +32,7 @@ struct UnknownField<'a> {
 
 impl Display for UnknownField<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown field `{}`", self.name)?;
+        write!(f, "unknown field `{}`", Short(self.name))?;
         match self.expected {
             [] => f.write_str(", there are no fields"),
             [only] => write!(f, ", expected `{only}`"),

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
 use crate::record::{Format, WriteOptions};
 
@@ -75,7 +75,7 @@ impl SaveReport {
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems: Vec<String> =
-            self.tensors.iter().map(|(name, error)| format!("tensor `{name}`: {}", error.kind())).collect();
+            self.tensors.iter().map(|(name, error)| format!("tensor `{}`: {}", Short(name), error.kind())).collect();
         if let Some((count, expected)) = self.wrong_count.zip(self.format.max_tensors) {
             let (format, s) = (self.format.name, if expected == 1 { "" } else { "s" });
             problems.push(format!("{format} stores {expected} tensor{s} in a file, not {count}"));

@@ -22,6 +22,9 @@ use crate::rows::{choose, of_slice, open};
 const FEW: usize = 64;
 const SOME: usize = 4096;
 
+/// The longest message of an error, except for lists of all that does not fit: two shapes of the highest rank, and a few names.
+const LONGEST_MESSAGE: usize = 16 << 10;
+
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
     let Some(format) = choose(&mut input) else { return };
@@ -92,6 +95,8 @@ fn check_error<T>(format: &Format, result: &Result<T>, is_map: bool) {
     assert!(error.category() != Category::Io, "{}: {error:?}", format.name);
     let (message, debug) = (error.to_string(), format!("{error:?}"));
     assert!(!message.is_empty() && !debug.is_empty());
+    let is_list = matches!(error.kind(), tensorfile::ErrorKind::Load(_));
+    assert!(is_list || message.len() <= LONGEST_MESSAGE, "{}: a message of {} bytes", format.name, message.len());
 }
 
 /// Names may repeat in a stream, but not in the map that it is read as.

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 
 use super::pattern::{common, pattern};
 use super::{Gap, LoadReport, Misfit};
+use crate::error::Short;
 
 /// The most lines for each kind of finding.
 const SHOWN: usize = 20;
@@ -68,8 +69,8 @@ fn misfits(f: &mut Formatter<'_>, title: &str, misfits: &[Misfit]) -> fmt::Resul
 /// Returns the name of the first missing item, and the description of the gap.
 fn gap(Gap { list, missing }: &Gap) -> (String, String) {
     let item = |index: usize| if list.is_empty() { index.to_string() } else { format!("{list}.{index}") };
-    let more = if missing.len() > 1 { format!("to `{}` ", item(missing.end - 1)) } else { String::new() };
-    (item(missing.start), format!("{more}missing, but `{}` is there", item(missing.end)))
+    let more = if missing.len() > 1 { format!("to `{}` ", Short(&item(missing.end - 1))) } else { String::new() };
+    (item(missing.start), format!("{more}missing, but `{}` is there", Short(&item(missing.end))))
 }
 
 /// A finding: a line, or a part of a line for several findings.
@@ -98,7 +99,7 @@ fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: impl Iterator<Item 
         return Ok(());
     }
     write!(f, "\n{title}:")?;
-    let name = |group: &[Finding<'_>]| format!("`{}`", common(group.iter().map(|finding| finding.name)));
+    let name = |group: &[Finding<'_>]| format!("`{}`", Short(&common(group.iter().map(|finding| finding.name))));
     let shown = || groups.values().take(SHOWN);
     let width = shown().map(|group| name(group).chars().count()).filter(|width| *width <= WIDEST).max().unwrap_or(0);
     for group in shown() {
@@ -108,7 +109,7 @@ fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: impl Iterator<Item 
         }
         if group[0].near.is_some() {
             let near = group.iter().filter_map(|finding| finding.near);
-            write!(f, "; did you mean `{}`?", common(near))?;
+            write!(f, "; did you mean `{}`?", Short(&common(near)))?;
         }
     }
     match groups.len().saturating_sub(SHOWN) {

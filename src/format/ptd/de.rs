@@ -10,7 +10,7 @@ use super::schema::{
     tensor_metadata, tensor_segment,
 };
 use super::{Compatibility, Metadata, Version};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{Entry, FileMetadata, IndexReader, Packed, Table, Tables, Waiting, trailing_bytes};
 use crate::storage::ReadAt;
@@ -94,7 +94,8 @@ impl Contents {
             warnings.push("today's ExecuTorch does not read this generation of the format".to_owned());
         }
         if let Some(name) = &self.name_with_nul {
-            warnings.push(format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", name.escape_default()));
+            let name = name.escape_default().to_string();
+            warnings.push(format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", Short(&name)));
         }
         warnings.extend(trailing_bytes(self.end, len));
         FileMetadata {

@@ -2,7 +2,7 @@ use indexmap::IndexMap;
 
 use super::header::{self, METADATA, Value};
 use super::scan::{Header, scan};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{Cursor, Entry, FileMetadata, IndexReader, Packed, Waiting};
 use crate::storage::ReadAt;
@@ -102,7 +102,9 @@ fn parse<'a>(json: &'a str, limits: &Limits) -> Result<Header<'a>> {
 }
 
 fn read_metadata(value: Value<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
-    let duplicate = |key| ErrorKind::Malformed { what: format!("two entries of the metadata have the key `{key}`") };
+    let duplicate = |key: String| ErrorKind::Malformed {
+        what: format!("two entries of the metadata have the key `{}`", Short(&key)),
+    };
     value
         .members("number of entries of metadata", limits.tensors, duplicate)?
         .into_iter()

@@ -7,7 +7,7 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::record::{Cursor, cannot_store, dtypes};
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo};
@@ -158,7 +158,9 @@ impl<'a> Value<'a> {
     fn malformed(self, error: &serde_json::Error) -> Error {
         let message = error.to_string();
         let position = format!(" at line {} column {}", error.line(), error.column());
-        let what = format!("the header cannot be read: {}", message.strip_suffix(&position).unwrap_or(&message));
+        // It has the text that was found instead of something else.
+        let message = Short(message.strip_suffix(&position).unwrap_or(&message));
+        let what = format!("the header cannot be read: {message}");
         let lines: usize = self.json.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
         let offset = self.offset + (lines + error.column().saturating_sub(1)) as u64;
         Error::new(ErrorKind::Malformed { what }).at(offset)

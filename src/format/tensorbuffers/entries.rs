@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 
 use super::{FORMAT, Metadata, Operation, Options, metadata};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{FileMetadata, WriteOptions};
 use crate::storage::ReadAt;
@@ -46,7 +46,7 @@ pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Fi
         warnings.push("the tensors are not sorted by id, so the reference reader misses most of them".to_owned());
     }
     if let Some(name) = wrong_ids.first() {
-        let count = wrong_ids.len();
+        let (count, name) = (wrong_ids.len(), Short(name));
         warnings.push(format!(
             "{count} tensors, `{name}` first, have ids that are not those of their names; the reference reader misses them"
         ));
@@ -72,7 +72,7 @@ fn parse(line: &str) -> Result<Operation> {
     };
     operation().ok_or_else(|| {
         let instead = "expected numbers: id, operation, output and inputs".to_owned();
-        Error::new(ErrorKind::Unsupported { what: format!("write the operation `{line}`"), instead })
+        Error::new(ErrorKind::Unsupported { what: format!("write the operation `{}`", Short(line)), instead })
     })
 }
 

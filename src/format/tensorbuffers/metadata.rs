@@ -6,7 +6,7 @@ use std::ops::Range;
 use hashbrown::HashSet;
 
 use super::header;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{FlatbufferReader, FlatbufferWriter, Origin, Table, Tables, cannot_store};
 use crate::sorted;
@@ -321,6 +321,7 @@ fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
     if one == other {
         return ErrorKind::DuplicateName { name: one.to_owned() };
     }
+    let (one, other) = (Short(one), Short(other));
     ErrorKind::Malformed { what: format!("tensors `{one}` and `{other}` have the same id, {id:016x}") }
 }
 
@@ -351,7 +352,7 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
     let same = |pair: &&[usize]| tensors[pair[0]].id == tensors[pair[1]].id;
     if let Some(pair) = sorted.windows(2).find(same) {
         let [one, other] = [&tensors[pair[0]], &tensors[pair[1]]];
-        let (one, other, id) = (one.name, other.name, one.id);
+        let (one, other, id) = (Short(one.name), Short(other.name), one.id);
         let instead = format!("they have the same id, {id:016x}");
         return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
     }

@@ -70,3 +70,94 @@ fn errors_can_go_anywhere() {
     assert_eq!(boxed.to_string(), "btf: needs 8 more bytes, but the file has 0 left (at byte 0)");
     assert!(size_of::<Error>() <= size_of::<usize>(), "a result is no larger for it");
 }
+
+#[cfg(feature = "safetensors")]
+mod long_names {
+    use std::collections::BTreeMap;
+
+    use ndarray::Array2;
+    use tensorfile::view::SaveReport;
+    use tensorfile::{
+        Arrays, Category, ErrorKind, FORMATS, OpenOptions, Tensor, TensorFile, TensorMap, TensorRecord, TensorSink,
+        Tensors, WriteOptions, safetensors,
+    };
+
+    /// A name that is longer than messages should be.
+    fn long_name() -> String {
+        format!("first{}last", "ä".repeat(1 << 20))
+    }
+
+    /// How messages show it.
+    fn shown() -> String {
+        format!("first{}[… 1048361 characters …]{}last", "ä".repeat(107), "ä".repeat(108))
+    }
+
+    #[test]
+    fn long_names_are_shortened_in_messages_only() {
+        let (name, shown) = (long_name(), shown());
+        let one = Tensor::from_slice(&[1_u8], [1]).unwrap();
+        let file = safetensors::to_vec(&TensorMap::from_iter([(name.clone(), one.clone())])).unwrap();
+
+        let error = safetensors::from_slice::<Arrays<BTreeMap<String, Array2<u8>>>>(&file).unwrap_err();
+        assert_eq!(error.tensor(), Some(&*name));
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "safetensors: tensor `{shown}`: the file has u8[1], but expected rank 2 (at byte {})",
+                file.len() - 1
+            )
+        );
+
+        let error = safetensors::from_slice::<Empty>(&file).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unexpected { name: found, .. } if *found == name));
+        assert!(error.to_string().starts_with(&format!("safetensors: unexpected tensor `{shown}`")), "{error}");
+
+        let opened = OpenOptions::new().from_vec(file).unwrap();
+        let error = opened.get("weight").unwrap_err();
+        assert_eq!(error.to_string(), format!("safetensors: missing tensor `weight`; the file has `{shown}`"));
+        let report = opened.report::<Empty>();
+        assert_eq!(report.unexpected[0].name, name);
+        assert!(report.to_string().len() < 1000, "{report}");
+        for format in FORMATS {
+            let problems = SaveReport::new(&opened, format).unwrap().problems();
+            assert!(problems.iter().all(|problem| problem.len() < 1000), "{problems:?}");
+        }
+
+        let repeated: Vec<(&str, &Tensor)> = vec![(&name, &one), (&name, &one)];
+        let error = safetensors::FORMAT.to_vec(&Pairs(repeated), &WriteOptions::new()).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::RepeatedName { name: found } if *found == name));
+        assert_eq!(error.to_string(), format!("safetensors: two tensors are named `{shown}`"));
+    }
+
+    #[test]
+    fn long_texts_of_a_header_are_shortened() {
+        let text = long_name();
+        for header in [
+            format!(r#"{{"a":{{"dtype":"{text}","shape":[1],"data_offsets":[0,1]}}}}"#),
+            format!(r#"{{"a":{{"dtype":"U8","shape":"{text}","data_offsets":[0,1]}}}}"#),
+            format!(r#"{{"a":"{text}"}}"#),
+            format!(r#"{{"__metadata__":{{"{text}":"1","{text}":"2"}}}}"#),
+            format!(r#"{{"{text}":{{"dtype":"U8","shape":[2],"data_offsets":[0,1]}}}}"#),
+        ] {
+            let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[1]].concat();
+            let error = safetensors::from_slice::<TensorMap>(&file).unwrap_err();
+            assert_eq!(error.category(), Category::File);
+            assert!(error.to_string().len() < 1000, "{} bytes: {error}", error.to_string().len());
+        }
+    }
+
+    /// A type without tensors.
+    #[derive(Debug, TensorFile)]
+    struct Empty {}
+
+    /// Tensors whose names may repeat.
+    struct Pairs<'a>(Vec<(&'a str, &'a Tensor)>);
+
+    impl Tensors for Pairs<'_> {
+        fn send(&self, sink: &mut dyn TensorSink) -> tensorfile::Result<()> {
+            self.0.iter().try_for_each(|(name, tensor)| {
+                sink.tensor(&TensorRecord { name, info: tensor.info(), data: &tensor.as_bytes(), tied: None })
+            })
+        }
+    }
+}

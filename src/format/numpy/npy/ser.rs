@@ -1,5 +1,5 @@
 use super::header;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
 use crate::tensor::TensorInfo;
 
@@ -35,7 +35,7 @@ impl record::Encode for Encode {
         }
         if self.refuse_names && !plan.implies_name(0) {
             let name = plan.name(0);
-            let refused = cannot_store(format!("the name `{name}`"), "npy stores no names; npz does");
+            let refused = cannot_store(format!("the name `{}`", Short(name)), "npy stores no names; npz does");
             return Err(Error::new(refused).in_tensor(name));
         }
         plan.stack(0, 1, &mut |at, out| header::write(plan.info(at), out))

@@ -1,0 +1,50 @@
+//! Names in messages. They come from files, so they can be of any length.
+
+use std::fmt;
+
+/// The most characters of a name that are shown.
+const LONGEST: usize = 256;
+
+/// The characters that are shown of each end of a longer name. The others are for the remark between them.
+const EDGE: usize = 112;
+
+/// Shows a name in a message: of a long one, both ends and the number of characters between them.
+pub(crate) struct Short<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(name) = *self;
+        let ends = || {
+            // The length in bytes is at least that in characters.
+            name.char_indices().nth(LONGEST)?;
+            let (first, _) = name.char_indices().nth(EDGE)?;
+            let (last, _) = name.char_indices().nth_back(EDGE - 1)?;
+            Some((&name[..first], &name[first..last], &name[last..]))
+        };
+        match ends() {
+            Some((first, between, last)) => {
+                write!(f, "{first}[… {} characters …]{last}", between.chars().count())
+            }
+            None => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_in_the_middle() {
+        let shown = |name: &str| Short(name).to_string();
+        assert_eq!(shown("encoder.0.weight"), "encoder.0.weight");
+        let longest = "ä".repeat(LONGEST);
+        assert_eq!(shown(&longest), longest);
+        let name = format!("{}middle{}", "ä".repeat(200), "ü".repeat(51));
+        let expected = format!("{}[… 33 characters …]{}", "ä".repeat(112), &name[name.len() - (51 * 2 + 6 + 55 * 2)..]);
+        assert_eq!(shown(&name), expected);
+        let shown = shown(&"a".repeat(usize::from(u16::MAX) << 8));
+        assert_eq!(shown.chars().count(), 224 + "[… 16776736 characters …]".chars().count());
+        assert!(shown.chars().count() <= LONGEST);
+    }
+}
