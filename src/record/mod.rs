@@ -42,6 +42,7 @@ pub use layout::FileLayout;
 pub use metadata::FileMetadata;
 pub use names::Names;
 pub use plan::Plan;
+pub(crate) use plan::ends_too_far;
 pub use reader::IndexReader;
 pub use share::Sharing;
 pub use write::{FileWriter, Output, PlanWriter};

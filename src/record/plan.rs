@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::share::{Digest, Digester, Shared};
-use super::{Encode, FileLayout, Names, names};
+use super::{Encode, FileLayout, Names, cannot_store, names};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::is_index;
-use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
+use crate::tensor::{Dtype, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
 ///
@@ -50,7 +50,7 @@ impl Plan {
 
     /// Adds a tensor, which is in the order that it is stored in.
     pub(super) fn push(&mut self, name: &str, info: &TensorInfo) -> Result<()> {
-        let payload = info.payload_bytes().ok_or_else(|| too_large(info))?;
+        let payload = info.payload_bytes().ok_or_else(|| ends_too_far(info))?;
         self.names.push_str(name);
         self.tensors.push(Planned { name_end: self.names.len(), info: info.clone(), payload });
         Ok(())
@@ -138,7 +138,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::TooLarge`] for the tensor that ends past 2⁶⁴.
+    /// [`ErrorKind::Unsupported`] for the tensor that ends past 2⁶⁴.
     pub fn stack(&self, start: u64, alignment: u64, header: &mut dyn FnMut(usize, &mut Vec<u8>)) -> Result<FileLayout> {
         let mut layout = FileLayout { payloads: Vec::with_capacity(self.len()), ..FileLayout::default() };
         let mut end = start;
@@ -157,7 +157,7 @@ impl Plan {
                 let next = payload.checked_add((tensor.payload as u64).checked_next_multiple_of(alignment)?)?;
                 Some((payload, next))
             };
-            let (payload, next) = place().ok_or_else(|| too_large(&tensor.info).in_tensor(self.name(at)))?;
+            let (payload, next) = place().ok_or_else(|| ends_too_far(&tensor.info).in_tensor(self.name(at)))?;
             layout.payloads.push(payload);
             end = next;
         }
@@ -263,8 +263,9 @@ fn bad_layout(what: String, instead: String) -> Error {
     ErrorKind::Unsupported { what: format!("lay out {what}"), instead }.into()
 }
 
-fn too_large(info: &TensorInfo) -> Error {
-    InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
+/// The error for a tensor that ends past the largest offset.
+pub(crate) fn ends_too_far(info: &TensorInfo) -> Error {
+    cannot_store(info.to_string(), "the file would be longer than can be addressed").into()
 }
 
 /// The error for tensors that are not those of the plan.

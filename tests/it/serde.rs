@@ -825,14 +825,16 @@ mod memory_orders {
         for result in [btf::to_vec(&Arrays(view)).map(drop), btf::to_writer(&mut file, &Arrays(view))] {
             assert_eq!(
                 message(result),
-                "btf: tensor `0`: f64[2147483648, 2147483648] takes more bytes than can be addressed"
+                "btf: tensor `0`: cannot store f64[2147483648, 2147483648]; the file would be longer than can be addressed"
             );
         }
         assert!(file.is_empty(), "nothing is written");
         let several = vec![one.broadcast(1 << 60).unwrap(); 3];
+        let error = btf::to_vec(&Arrays(&several)).unwrap_err();
+        assert_eq!(error.category(), Category::Call, "no file is wrong");
         assert_eq!(
-            message(btf::to_vec(&Arrays(&several))),
-            "btf: tensor `1`: f64[1152921504606846976] takes more bytes than can be addressed"
+            error.to_string(),
+            "btf: tensor `1`: cannot store f64[1152921504606846976]; the file would be longer than can be addressed"
         );
     }
 }

@@ -1,8 +1,8 @@
 use super::header::{self, Family};
 use super::{Compatibility, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, cannot_store};
-use crate::tensor::{InvalidTensor, Layout, TensorInfo};
+use crate::record::{self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, cannot_store, ends_too_far};
+use crate::tensor::{Layout, TensorInfo};
 
 /// Writes the index, then the segments in order, each aligned.
 #[derive(Debug, Clone)]
@@ -129,11 +129,9 @@ impl Encode {
                 None => {
                     let starts_segment = self.starts_segment(plan.name(at), &mut group) || placed.segments.is_empty();
                     let bytes = plan.payload_bytes(at) as u64;
-                    let place = placed.add(bytes, starts_segment, self.alignment).ok_or_else(|| {
-                        let info = plan.info(at);
-                        let too_large = InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() };
-                        Error::from(too_large).in_tensor(plan.name(at))
-                    })?;
+                    let place = placed
+                        .add(bytes, starts_segment, self.alignment)
+                        .ok_or_else(|| ends_too_far(plan.info(at)).in_tensor(plan.name(at)))?;
                     if u32::try_from(place.segment).is_err() {
                         return Err(beyond());
                     }
