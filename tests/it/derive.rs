@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use ndarray::{Array, Array1, Array2, ArrayView, ArrayView1, CowArray, Dimension, Ix1, Ix2, array};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tensorfile::{Element, Tensor, TensorFile, TensorMap, TensorView, btf, ten};
+use tensorfile::{Category, Element, ErrorKind, Tensor, TensorFile, TensorMap, TensorView, btf, ten};
 
 use crate::support::{btf_file, ten_file, ten_file_of};
 
@@ -157,6 +157,33 @@ fn rename_all_skips_renamed_fields() {
         Attention { q_proj: array![0.0], out_proj_bias: Some(array![1.0]), key: array![2.0], v_proj: linear() };
     assert_eq!(names(&attention), ["qProj", "outProjBias", "k_proj", "weight", "bias"]);
     assert_round_trips(&attention);
+}
+
+#[test]
+fn tensors_under_two_names_of_a_field_are_a_mismatch() {
+    #[derive(TensorFile, Debug)]
+    struct Renamed {
+        #[tensor(rename = "weight", alias = "w", alias = "kernel")]
+        values: Array1<f32>,
+    }
+
+    #[derive(TensorFile, Debug)]
+    #[tensor(allow_unknown)]
+    struct Lenient {
+        #[tensor(rename = "weight", alias = "w")]
+        values: Option<Array1<f32>>,
+    }
+
+    for names in [["weight", "w"], ["w", "weight"], ["kernel", "w"]] {
+        let file = ten_file_of(&names);
+        for error in [ten::from_slice::<Renamed>(&file), ten::from_reader(&file[..])].map(Result::unwrap_err) {
+            assert!(matches!(error.kind(), ErrorKind::RepeatedField { name } if name == "weight"), "{error:?}");
+            assert_eq!(error.category(), Category::Mismatch);
+            assert_eq!(error.to_string(), "ten: two tensors are for the field `weight`");
+        }
+    }
+    let error = ten::from_slice::<Lenient>(&ten_file_of(&["weight", "w"])).unwrap_err();
+    assert_eq!(error.to_string(), "ten: two tensors are for the field `weight`");
 }
 
 #[test]
