@@ -36,6 +36,12 @@ pub fn bounded<T>(what: &str, len: usize, call: impl FnOnce() -> T) -> T {
     within(what, len, BASE, call)
 }
 
+/// As [`bounded`], of a function that writes `output` bytes, which are held twice at most.
+#[track_caller]
+pub fn bounded_output<T>(what: &str, len: usize, output: usize, call: impl FnOnce() -> T) -> T {
+    within(what, len, BASE + 2 * output, call)
+}
+
 /// As [`bounded`], of a function that reads a stream.
 #[track_caller]
 pub fn bounded_stream<T>(what: &str, len: usize, call: impl FnOnce() -> T) -> T {
