@@ -95,7 +95,7 @@ impl Ls {
             return Ok(Verdict::Pass);
         }
         if self.view.tree {
-            self.print_tree(rows, out)?;
+            self.print_tree(positions.len(), &|at| row(&file, positions[at]), out)?;
         } else if self.view.patterns {
             self.print_patterns(rows, &|at| row(&file, positions[at]), out)?;
         } else {
@@ -149,8 +149,12 @@ impl Ls {
         patterns.iter().try_for_each(|pattern| columns.print(cells(pattern), out))
     }
 
-    fn print_tree<'f>(&self, tensors: impl Iterator<Item = TensorRow<'f>>, out: &mut Stdout) -> io::Result<()> {
-        let tree = Tree::new(tensors.map(|tensor| (tensor.name, tensor.info, tensor.bytes)));
+    fn print_tree<'f>(&self, len: usize, row: &dyn Fn(usize) -> TensorRow<'f>, out: &mut Stdout) -> io::Result<()> {
+        let tensor = |at| {
+            let TensorRow { name, info, bytes, .. } = row(at);
+            (name, info, bytes)
+        };
+        let mut tree = Tree::new(len, &tensor);
         let mut columns = Columns::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
         let cells = |line: Line<'_>| -> [Cow<'_, str>; 4] {
             let name = format!("{}{}", line.branch, escape(&line.label));

@@ -1,6 +1,8 @@
 //! Names as a tree that branches at dots, with the sums of each branch.
 
-use indexmap::IndexMap;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
 use tensorfile::TensorInfo;
 
 /// The maximum number of segments; further dots are text. It bounds the depth for hostile names.
@@ -21,68 +23,126 @@ pub struct Line<'a> {
     pub bytes: u64,
 }
 
-/// Names as a tree.
-#[derive(Debug, Default)]
-pub struct Tree<'a>(Node<'a>);
-
-/// There may be millions, so a node without children is small.
-#[derive(Debug, Default)]
-struct Node<'a> {
-    info: Option<&'a TensorInfo>,
-    tensors: usize,
-    bytes: u64,
-    below: Option<Box<IndexMap<&'a str, Node<'a>>>>,
+/// Tensors that are listed as a tree.
+///
+/// There may be millions, so there are no nodes: tensors are grouped by one segment of their names after the other.
+pub struct Tree<'a, 't> {
+    /// For each tensor the number of its group, as far as they are grouped, and its position.
+    items: Vec<(u32, u32)>,
+    tensor: &'t dyn Fn(usize) -> (&'a str, &'a TensorInfo, u64),
 }
 
-impl<'a> Tree<'a> {
-    pub fn new(tensors: impl IntoIterator<Item = (&'a str, &'a TensorInfo, u64)>) -> Self {
-        let mut root = Node::default();
-        for (name, info, bytes) in tensors {
-            let mut node = &mut root;
-            for segment in name.splitn(MAX_DEPTH, '.') {
-                node = node.below.get_or_insert_default().entry(segment).or_default();
-                node.tensors += 1;
-                node.bytes = node.bytes.saturating_add(bytes);
-            }
-            node.info = Some(info);
-        }
-        Self(root)
+impl<'a, 't> Tree<'a, 't> {
+    /// A tree of `len` tensors, of which `tensor` returns name, info and bytes.
+    pub fn new(len: usize, tensor: &'t dyn Fn(usize) -> (&'a str, &'a TensorInfo, u64)) -> Self {
+        let len = u32::try_from(len).expect("the index of more tensors does not fit into memory");
+        Self { items: (0..len).map(|at| (0, at)).collect(), tensor }
     }
 
     /// Calls `each` with each line, in the order of the tensors. The root has no line.
-    pub fn lines<E>(&self, each: &mut dyn FnMut(Line<'a>) -> Result<(), E>) -> Result<(), E> {
-        self.0.lines("", true, each)
+    pub fn lines<E>(&mut self, each: &mut dyn FnMut(Line<'a>) -> Result<(), E>) -> Result<(), E> {
+        Branch { tensor: self.tensor, indent: "", start: 0, depth: 0 }.lines(&mut self.items, each)
     }
 }
 
-impl<'a> Node<'a> {
-    fn lines<E>(&self, indent: &str, is_root: bool, each: &mut dyn FnMut(Line<'a>) -> Result<(), E>) -> Result<(), E> {
-        let Some(children) = &self.below else { return Ok(()) };
-        for (at, (segment, node)) in children.iter().enumerate() {
-            let (node, label) = node.skip_single_children(segment);
-            let (branch, below) = match (is_root, at + 1 == children.len()) {
-                (true, _) => ("", ""),
-                (false, false) => ("├── ", "│   "),
-                (false, true) => ("└── ", "    "),
-            };
-            let branch = format!("{indent}{branch}");
-            each(Line { branch, label, info: node.info, tensors: node.tensors, bytes: node.bytes })?;
-            node.lines(&format!("{indent}{below}"), false, each)?;
+/// A prefix of names.
+#[derive(Clone, Copy)]
+struct Branch<'a, 't> {
+    tensor: &'t dyn Fn(usize) -> (&'a str, &'a TensorInfo, u64),
+    /// What is before the lines of the branch.
+    indent: &'t str,
+    /// The bytes of the prefix, with the dot after it.
+    start: usize,
+    /// The number of segments in the prefix.
+    depth: usize,
+}
+
+impl<'a> Branch<'a, '_> {
+    fn tensor(&self, item: (u32, u32)) -> (&'a str, &'a TensorInfo, u64) {
+        (self.tensor)(item.1 as usize)
+    }
+
+    /// Returns the segment of a name after the prefix.
+    fn segment(&self, item: (u32, u32)) -> &'a str {
+        let rest = &self.tensor(item).0[self.start..];
+        let end = rest.find('.').filter(|_| self.depth + 1 < MAX_DEPTH);
+        &rest[..end.unwrap_or(rest.len())]
+    }
+
+    /// Returns whether a name ends with the segment after the prefix.
+    fn ends(&self, item: (u32, u32)) -> bool {
+        self.tensor(item).0.len() == self.start + self.segment(item).len()
+    }
+
+    /// Calls `each` with the lines of these tensors, which all have the prefix.
+    fn lines<E>(self, items: &mut [(u32, u32)], each: &mut dyn FnMut(Line<'a>) -> Result<(), E>) -> Result<(), E> {
+        self.group(items);
+        let mut left = items;
+        while let Some(&(number, _)) = left.first() {
+            let len = left.partition_point(|item| item.0 == number);
+            let (group, others) = left.split_at_mut(len);
+            left = others;
+            self.line(group, left.is_empty(), each)?;
         }
         Ok(())
     }
 
-    /// Descends to the first node that is a tensor or has several children; returns it with the segments on the way.
-    fn skip_single_children(&self, segment: &str) -> (&Self, String) {
-        let (mut node, mut label) = (self, segment.to_owned());
-        while let (None, Some(below)) = (node.info, &node.below)
-            && let (1, Some((segment, only))) = (below.len(), below.first())
-        {
-            label.push('.');
-            label.push_str(segment);
-            node = only;
+    /// Brings tensors with the same segment together, in the order of the first ones.
+    fn group(&self, items: &mut [(u32, u32)]) {
+        let hasher = DefaultHashBuilder::default();
+        let mut groups: HashTable<(u32, u32)> = HashTable::new();
+        for item in &mut *items {
+            let segment = self.segment(*item);
+            let hash = |item: &(u32, u32)| hasher.hash_one(self.segment(*item));
+            let number = u32::try_from(groups.len()).expect("there are no more groups than tensors");
+            let found = groups.entry(hasher.hash_one(segment), |first| self.segment(*first) == segment, hash);
+            item.0 = found.or_insert((number, item.1)).get().0;
         }
-        (node, label)
+        drop(groups);
+        // They are in the order of their positions, unless they were brought together before.
+        if !items.is_sorted_by_key(|item| item.0) {
+            items.sort_unstable();
+        }
+    }
+
+    /// Calls `each` with the line of tensors that have the segment in common, and with the lines below it.
+    fn line<E>(
+        mut self,
+        group: &mut [(u32, u32)],
+        is_last: bool,
+        each: &mut dyn FnMut(Line<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let is_root = self.depth == 0;
+        let mut label = self.segment(group[0]).to_owned();
+        let bytes = group.iter().fold(0_u64, |sum, item| sum.saturating_add(self.tensor(*item).2));
+        let tensors = group.len();
+        // A segment that is no tensor and that only one other follows shares a line with that.
+        while !group.iter().any(|item| self.ends(*item)) {
+            let below = Self { start: self.start + self.segment(group[0]).len() + 1, depth: self.depth + 1, ..self };
+            let next = below.segment(group[0]);
+            if group.iter().any(|item| below.segment(*item) != next) {
+                break;
+            }
+            label.push('.');
+            label.push_str(next);
+            self = below;
+        }
+        let end = group.iter().rfind(|item| self.ends(**item));
+        let info = end.map(|item| self.tensor(*item).1);
+        let (branch, below) = match (is_root, is_last) {
+            (true, _) => ("", ""),
+            (false, false) => ("├── ", "│   "),
+            (false, true) => ("└── ", "    "),
+        };
+        let (branch, indent) = (format!("{}{branch}", self.indent), format!("{}{below}", self.indent));
+        let start = self.start + self.segment(group[0]).len() + 1;
+        each(Line { branch, label, info, tensors, bytes })?;
+        // Tensors with the name itself come first, in the order that they have.
+        if !group.is_sorted_by_key(|item| !self.ends(*item)) {
+            group.sort_by_key(|item| !self.ends(*item));
+        }
+        let ends = group.partition_point(|item| self.ends(*item));
+        Branch { tensor: self.tensor, indent: &indent, start, depth: self.depth + 1 }.lines(&mut group[ends..], each)
     }
 }
 
@@ -94,15 +154,19 @@ mod tests {
 
     fn drawn(names: &[&str]) -> Vec<String> {
         let info = TensorInfo::new(Dtype::F32, [2]);
-        let tree = Tree::new(names.iter().map(|name| (*name, &info, 8)));
+        let tensor = |at: usize| (names[at], &info, 8);
+        let mut tree = Tree::new(names.len(), &tensor);
         let mut lines = Vec::new();
-        let mut line = |line: Line<'_>| {
+        let line = |line: Line<'_>, lines: &mut Vec<String>| {
             let info = line.info.map(ToString::to_string).unwrap_or_default();
             let text = format!("{}{} {} {} {info}", line.branch, line.label, line.tensors, line.bytes);
             lines.push(text.trim_end().to_owned());
             Ok::<_, std::convert::Infallible>(())
         };
-        tree.lines(&mut line).unwrap();
+        let mut again = Vec::new();
+        tree.lines(&mut |each| line(each, &mut lines)).unwrap();
+        tree.lines(&mut |each| line(each, &mut again)).unwrap();
+        assert_eq!(lines, again, "the second time");
         lines
     }
 
@@ -127,6 +191,23 @@ mod tests {
     fn tensors_can_be_branches() {
         assert_eq!(drawn(&["a.b", "a", "a.b.c"]), ["a 3 24 f32[2]", "└── b 2 16 f32[2]", "    └── c 1 8 f32[2]"]);
         assert_eq!(drawn(&["", ".", "a."]), [" 2 16 f32[2]", "└──  1 8 f32[2]", "a. 1 8 f32[2]"]);
+    }
+
+    #[test]
+    fn branches_are_in_the_order_of_their_first_tensors() {
+        let names = ["b.y", "a.x", "b.x.1", "c", "a.w", "b.y.2", "b.x", "b.y"];
+        let expected = [
+            "b 5 40",
+            "├── y 3 24 f32[2]",
+            "│   └── 2 1 8 f32[2]",
+            "└── x 2 16 f32[2]",
+            "    └── 1 1 8 f32[2]",
+            "a 2 16",
+            "├── x 1 8 f32[2]",
+            "└── w 1 8 f32[2]",
+            "c 1 8 f32[2]",
+        ];
+        assert_eq!(drawn(&names), expected);
     }
 
     #[test]
