@@ -42,7 +42,6 @@ pub use layout::FileLayout;
 pub use metadata::FileMetadata;
 pub use names::Names;
 pub use plan::Plan;
-pub(crate) use plan::ends_too_far;
 pub use reader::IndexReader;
 pub use share::Sharing;
 pub use write::{FileWriter, Output, PlanWriter};
@@ -61,6 +60,8 @@ pub(crate) use io_slices::to_io_slices;
 #[cfg(any(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 pub(crate) use packed::{Packed, Waiting};
 pub(crate) use payload::check_sum;
+#[cfg(feature = "ptd")]
+pub(crate) use plan::ends_too_far;
 pub(crate) use reader::Reader;
 pub(crate) use write::{plan, to_vec, to_vec_into, to_writer, write_slices};
 
