@@ -1,0 +1,102 @@
+//! The order of names, and their common beginnings, made when a part of a name is first searched.
+
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+
+use super::Index;
+use crate::sorted;
+
+/// Tensors with a common beginning of their names, up to a dot.
+#[derive(Debug, Clone)]
+pub(super) struct Groups {
+    /// The first tensor of each group, and the length of the common beginning without the dot.
+    pub(super) first: HashTable<(u32, usize)>,
+    /// The tensors of each group follow one another in the file, and no other tensor has the name of a group.
+    pub(super) are_runs: bool,
+}
+
+/// The entries in the order of their names.
+#[derive(Debug, Clone)]
+pub(super) struct Sorted {
+    pub(super) order: Vec<usize>,
+    /// The place of each entry in `order`.
+    pub(super) rank: Vec<usize>,
+}
+
+impl Index {
+    pub(super) fn sorted(&self) -> &Sorted {
+        self.sorted.get_or_init(|| {
+            let order = sorted::positions(self.entries.len(), &mut |a, b| self.name(a).cmp(self.name(b)));
+            let mut rank = vec![0; order.len()];
+            order.iter().enumerate().for_each(|(place, &at)| rank[at] = place);
+            Sorted { order, rank }
+        })
+    }
+
+    /// Returns the common beginnings of names. `None` if they are too many.
+    pub(super) fn groups(&self) -> Option<&Groups> {
+        self.groups.get_or_init(|| self.find_groups()).as_ref()
+    }
+
+    fn find_groups(&self) -> Option<Groups> {
+        let mut groups = Groups { first: HashTable::new(), are_runs: self.repeated.is_empty() };
+        let hash = |group: &(u32, usize)| self.hasher.hash_one(self.beginning(*group));
+        let mut last = "";
+        // A name of nothing but dots has beginnings that are long together.
+        let mut left = self.names.text.len().saturating_mul(16);
+        for at in 0..self.entries.len() {
+            let name = self.name(at);
+            let common = common_bytes(last, name);
+            for len in dots(&name.as_bytes()[common..]).map(|dot| common + dot) {
+                left = left.checked_sub(len)?;
+                let beginning = &name[..len];
+                let same = |group: &(u32, usize)| self.beginning(*group) == beginning;
+                match groups.first.entry(self.hasher.hash_one(beginning), same, hash) {
+                    hashbrown::hash_table::Entry::Occupied(_) => groups.are_runs = false,
+                    hashbrown::hash_table::Entry::Vacant(vacant) => {
+                        vacant.insert((u32::try_from(at).expect("that many were pushed"), len));
+                        groups.are_runs &= self.position(beginning).is_none();
+                    }
+                }
+            }
+            last = name;
+        }
+        Some(groups)
+    }
+
+    fn beginning(&self, (at, len): (u32, usize)) -> &str {
+        &self.name(at as usize)[..len]
+    }
+
+    /// Returns whether all tensors below `prefix` come before the tensor `first`. `false` if only a search can tell.
+    pub(super) fn all_below_are_before(&self, prefix: &str, first: usize) -> bool {
+        let Some(groups) = self.groups() else { return false };
+        let same = |group: &(u32, usize)| self.beginning(*group) == prefix;
+        if groups.first.find(self.hasher.hash_one(prefix), same).is_none() {
+            return true;
+        }
+        let is_below = |at: usize| self.name(at).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+        groups.are_runs && first > 0 && is_below(first - 1) && !is_below(first)
+    }
+}
+
+/// Returns the number of bytes that two names begin with.
+fn common_bytes(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+}
+
+fn dots(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    bytes.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::index;
+
+    #[test]
+    fn gives_up_on_names_of_dots() {
+        assert!(index(&[&".".repeat(1 << 10)]).groups().is_none());
+        assert!(index(&["a.b.c.d.e.f.g"]).groups().is_some());
+    }
+}

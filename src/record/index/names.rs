@@ -1,0 +1,82 @@
+/// The names of tensors, one after the other: each takes its length and 8 bytes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NameList {
+    pub(super) text: String,
+    /// The end of each name in `text`, twice, and one more if there is no name. Tensors after the last name are left out.
+    pub(super) ends: Vec<usize>,
+}
+
+impl NameList {
+    /// Sets the name of a tensor, after those of all tensors before it.
+    pub(super) fn set_last(&mut self, at: usize, name: &str) {
+        let unnamed = self.text.len() * 2 + 1;
+        self.ends.resize(at, unnamed);
+        self.text.push_str(name);
+        self.ends.push(self.text.len() * 2);
+    }
+
+    #[inline]
+    pub(super) fn get(&self, at: usize) -> Option<&str> {
+        let end = self.ends.get(at).filter(|end| **end % 2 == 0)? / 2;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before] / 2);
+        Some(&self.text[start..end])
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.text.shrink_to_fit();
+    }
+}
+
+/// The numbers from 0 on, as text.
+#[derive(Debug, Clone)]
+pub(super) struct Positions {
+    /// All digits, one number after the other.
+    digits: String,
+}
+
+impl Positions {
+    /// The numbers below `end`.
+    pub(super) fn new(end: usize) -> Self {
+        let mut positions = Self { digits: String::new() };
+        (0..end).for_each(|number| positions.push(number));
+        positions
+    }
+
+    pub(super) fn push(&mut self, number: usize) {
+        self.digits.push_str(itoa::Buffer::new().format(number));
+    }
+
+    pub(super) fn get(&self, number: usize) -> &str {
+        // The numbers of fewer digits come before.
+        let (mut first, mut len, mut start) = (0, 1, 0);
+        let mut next = 10;
+        while number >= next {
+            start += (next - first) * len;
+            (first, len) = (next, len + 1);
+            next *= 10;
+        }
+        let start = start + (number - first) * len;
+        &self.digits[start..start + len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_numbers_in_decimal() {
+        let positions = Positions::new(1201);
+        (0..1201).for_each(|number| assert_eq!(positions.get(number), number.to_string()));
+    }
+
+    #[test]
+    fn a_list_of_names_has_gaps() {
+        let mut names = NameList::default();
+        names.set_last(1, "a");
+        names.set_last(2, "");
+        names.set_last(5, "bc");
+        let found: Vec<_> = (0..7).map(|at| names.get(at)).collect();
+        assert_eq!(found, [None, Some("a"), Some(""), None, None, Some("bc"), None]);
+    }
+}

@@ -1,0 +1,155 @@
+use super::Index;
+
+/// The tensors of an [`Index`] that have not been read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unread {
+    read: Vec<bool>,
+    /// All tensors before this one are read.
+    first: usize,
+    /// For each place in the order of names, the place itself or a later one such that all in between are read. Made
+    /// when a part of a name is first searched.
+    next: Vec<usize>,
+}
+
+impl Unread {
+    /// Nothing of an index has been read.
+    pub(crate) fn of(index: &Index) -> Self {
+        Self { read: vec![false; index.len()], ..Self::default() }
+    }
+
+    /// A tensor was added to the index.
+    pub(crate) fn push(&mut self) {
+        self.read.push(false);
+        self.next.clear();
+    }
+
+    /// The names of the tensors have changed.
+    pub(crate) fn renamed(&mut self) {
+        self.next.clear();
+    }
+
+    pub(crate) fn mark_read(&mut self, index: &Index, at: usize) {
+        self.read[at] = true;
+        if !self.next.is_empty() {
+            let place = index.sorted().rank[at];
+            self.next[place] = place + 1;
+        }
+    }
+
+    pub(crate) fn is_read(&self, at: usize) -> bool {
+        self.read[at]
+    }
+
+    /// Returns the first tensor in file order that is not read.
+    pub(crate) fn first(&mut self) -> Option<usize> {
+        while self.read.get(self.first) == Some(&true) {
+            self.first += 1;
+        }
+        (self.first < self.read.len()).then_some(self.first)
+    }
+
+    /// Returns the number of tensors that are not read.
+    pub(crate) fn count(&self) -> usize {
+        self.read.iter().filter(|read| !**read).count()
+    }
+
+    /// Returns the tensor of that name.
+    pub(crate) fn find(&self, index: &Index, name: &str) -> Option<usize> {
+        index.position(name).filter(|at| !self.read[*at])
+    }
+
+    /// Returns the first tensor by name that is `prefix` or is below it; of all tensors if there is no prefix.
+    pub(crate) fn first_under(&mut self, index: &Index, prefix: Option<&str>) -> Option<usize> {
+        let first = self.first();
+        let Some(prefix) = prefix.filter(|_| first.is_some()) else { return first };
+        if let Some(found) = self.find(index, prefix) {
+            return Some(found);
+        }
+        if first.is_some_and(|first| index.all_below_are_before(prefix, first)) {
+            return None;
+        }
+        let sorted = index.sorted();
+        if self.next.is_empty() {
+            let next = sorted.order.iter().enumerate().map(|(place, &at)| place + usize::from(self.read[at]));
+            self.next = next.collect();
+        }
+        let start = sorted.order.partition_point(|&at| sorts_before(index.name(at), prefix));
+        let place = self.next_place(start);
+        let at = *sorted.order.get(place)?;
+        index.name(at).strip_prefix(prefix)?.starts_with('.').then_some(at)
+    }
+
+    /// Returns the first unread place from `place` on, or the number of places.
+    ///
+    /// The links that were followed are shortened, so a long run of read tensors is walked only once.
+    fn next_place(&mut self, place: usize) -> usize {
+        let mut end = place;
+        while end < self.next.len() && self.next[end] != end {
+            end = self.next[end];
+        }
+        let mut at = place;
+        while at < end {
+            at = std::mem::replace(&mut self.next[at], end);
+        }
+        end
+    }
+
+    /// Returns names for a message: of the unread tensors, or of all if there are none.
+    pub(crate) fn labels(&self, index: &Index) -> Vec<String> {
+        const ENOUGH: usize = 1000;
+        let any = self.count() > 0;
+        let shown = (0..index.len()).filter(|&at| !any || !self.read[at]);
+        shown.take(ENOUGH).map(|at| index.label(at)).collect()
+    }
+}
+
+/// Returns whether a name sorts before all names below `prefix`, which begin with it and a dot.
+fn sorts_before(name: &str, prefix: &str) -> bool {
+    match name.strip_prefix(prefix) {
+        Some(rest) => rest.as_bytes() < b".".as_slice(),
+        None => name < prefix,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::index;
+    use super::*;
+
+    #[test]
+    fn finds_tensors_under_a_prefix_until_they_are_read() {
+        let index = index(&["b.x", "a-1", "a.y", "ab", "a.x"]);
+        let mut unread = Unread::of(&index);
+        assert_eq!(unread.first_under(&index, Some("a")), Some(4));
+        unread.mark_read(&index, 4);
+        assert_eq!(unread.first_under(&index, Some("a")), Some(2));
+        unread.mark_read(&index, 2);
+        assert_eq!(unread.first_under(&index, Some("a")), None);
+        assert_eq!(unread.first_under(&index, Some("b")), Some(0));
+    }
+
+    #[test]
+    fn finds_the_end_of_a_group_without_a_search() {
+        for (names, are_runs) in [
+            (&["a.b.x", "a.b.y", "a.x", "b.a", "c"][..], true),
+            (&["a.b.x", "a.x", "a.b.y"], false),
+            (&["a", "b", "a.x"], false),
+            (&["a.x", "b", "a"], false),
+        ] {
+            let index = index(names);
+            assert_eq!(index.groups().unwrap().are_runs, are_runs, "{names:?}");
+            // The answer is that of a search.
+            for read in 0..1 << names.len() {
+                let mut unread = Unread::of(&index);
+                (0..names.len()).filter(|at| read >> at & 1 == 1).for_each(|at| unread.mark_read(&index, at));
+                for prefix in ["a", "a.b", "a.b.x", "b", "c", "d"] {
+                    let found = unread.first_under(&index, Some(prefix));
+                    let is_under = |at: &usize| names[*at] == prefix || names[*at].starts_with(&format!("{prefix}."));
+                    let any = (0..names.len()).filter(|at| read >> at & 1 == 0).find(is_under);
+                    assert_eq!(found.is_some(), any.is_some(), "{prefix} of {names:?}");
+                    assert!(found.is_none_or(|at| is_under(&at) && !unread.is_read(at)));
+                }
+            }
+        }
+    }
+}
