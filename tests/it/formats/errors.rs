@@ -87,7 +87,7 @@ mod long_names {
         format!("first{}last", "ä".repeat(1 << 20))
     }
 
-    /// How messages show it.
+    /// The text in messages.
     fn shown() -> String {
         format!("first{}[… 1048361 characters …]{}last", "ä".repeat(107), "ä".repeat(108))
     }

@@ -815,7 +815,7 @@ fn failed_appends_keep_the_file() {
         let (folder, path) = on_disk(&file);
         let appended = tensorbuffers::append(&path, &value);
         let category = appended.as_ref().unwrap_err().category();
-        // What the file has is not wrong because of what is appended.
+        // The tensors of the file are not wrong because of those that are appended.
         let is_call = ["a name twice", "a name of another id", "an id twice", "a dtype"].contains(&what);
         assert_eq!(category, if is_call { Category::Call } else { Category::File }, "{what}");
         messages.compare(what, appended, &format!("tensorbuffers: {expected}"));

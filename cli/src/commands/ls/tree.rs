@@ -49,7 +49,7 @@ impl<'a, 't> Tree<'a, 't> {
 #[derive(Clone, Copy)]
 struct Branch<'a, 't> {
     tensor: &'t dyn Fn(usize) -> (&'a str, &'a TensorInfo, u64),
-    /// What is before the lines of the branch.
+    /// The text before the lines of the branch.
     indent: &'t str,
     /// The bytes of the prefix, with the dot after it.
     start: usize,
