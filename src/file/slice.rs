@@ -116,6 +116,10 @@ pub(super) struct Runs {
 
 impl Runs {
     fn new(part: &Part<'_>) -> Self {
+        if part.ranges.iter().any(Range::is_empty) {
+            // The other dims can be so large that their product is not a number of bytes.
+            return Self { len: 0, dims: Vec::new(), indices: Vec::new(), next: Run { from: 0, to: 0 }, left: 0 };
+        }
         let to = part.shape().row_major_strides();
         // A dim of one element has no place in the order.
         let dims = (0..to.len())
@@ -133,7 +137,7 @@ impl Runs {
             dims.pop();
         }
         let start: usize = part.ranges.iter().zip(&part.strides).map(|(range, stride)| range.start * stride).sum();
-        let left = if len == 0 { 0 } else { dims.iter().map(|(dim, ..)| dim).product() };
+        let left = dims.iter().map(|(dim, ..)| dim).product();
         let next = Run { from: start * part.element, to: 0 };
         Self { len, indices: vec![0; dims.len()], dims, next, left }
     }
@@ -200,6 +204,23 @@ mod tests {
         assert_eq!(runs(&[2, 0], &[0, 1], &[0..2, 0..0]).1, []);
         assert_eq!(runs(&[2, 3], &[0, 1], &[1..1, 0..3]).1, []);
         assert_eq!(runs(&[], &[], &[]), (1, vec![(0, 0)]));
+    }
+
+    #[test]
+    fn empty_parts_of_huge_dims_have_no_runs() {
+        let huge = usize::MAX / 2;
+        assert_eq!(runs(&[huge, huge, 0], &[0, 1, 2], &[0..huge, 1..huge, 0..0]).1, []);
+        assert_eq!(runs(&[0, huge, huge], &[2, 0, 1], &[0..0, 1..huge, 0..huge]).1, []);
+        let mut calls = 0;
+        let info = info(&[huge, huge, 0], &[0, 1, 2]);
+        let ranges = [0..huge, 0..huge, 0..0];
+        let part = Part::new(&info, &ranges).unwrap();
+        let mut count = |_: usize, _: &mut [u8]| {
+            calls += 1;
+            Ok(())
+        };
+        part.read(&mut count, &mut []).unwrap();
+        assert_eq!(calls, 0);
     }
 
     /// Reads a part of a tensor of bytes, compares it with the elements one by one, and returns the number of calls and the
