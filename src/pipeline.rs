@@ -1,6 +1,5 @@
 //! Work on the parts of a payload with several threads, whose results are taken in order.
 
-use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -46,7 +45,7 @@ fn in_threads<R: Default + Send, E>(
     }
     places.resize_with(places.len().max(AHEAD * threads), R::default);
     let queue = Queue {
-        state: Mutex::new(State { parts, next: 0, places: std::mem::take(places), done: BTreeMap::new() }),
+        state: Mutex::new(State { parts, next: 0, places: std::mem::take(places), done: Vec::new() }),
         has_place: Condvar::new(),
         has_result: Condvar::new(),
     };
@@ -81,7 +80,8 @@ struct State<R> {
     /// The first part that nobody has begun.
     next: usize,
     places: Vec<R>,
-    done: BTreeMap<usize, R>,
+    /// No more than there are places, so a search is short.
+    done: Vec<(usize, R)>,
 }
 
 impl<R> State<R> {
@@ -114,7 +114,7 @@ impl<R> Queue<R> {
             drop(state);
             work(part, &mut place);
             state = self.lock();
-            state.done.insert(part, place);
+            state.done.push((part, place));
             self.has_result.notify_one();
         }
     }
@@ -123,8 +123,8 @@ impl<R> Queue<R> {
     fn result(&self, wanted: usize, work: &dyn Fn(usize, &mut R)) -> R {
         let mut state = self.lock();
         loop {
-            if let Some(result) = state.done.remove(&wanted) {
-                return result;
+            if let Some(at) = state.done.iter().position(|(part, _)| *part == wanted) {
+                return state.done.swap_remove(at).1;
             }
             let Some((part, mut place)) = state.begin() else {
                 assert!(state.parts > wanted, "a thread has panicked");
@@ -137,7 +137,7 @@ impl<R> Queue<R> {
                 return place;
             }
             state = self.lock();
-            state.done.insert(part, place);
+            state.done.push((part, place));
         }
     }
 

@@ -198,3 +198,24 @@ fn dimension<D: ndarray::Dimension>(dims: &[usize]) -> D {
     dimension.slice_mut().copy_from_slice(dims);
     dimension
 }
+
+/// The commonest arrays. Unoptimized builds take their code from here, where it is compiled once; all others would compile
+/// it again in each crate with such a field.
+#[cfg(debug_assertions)]
+mod common {
+    use ndarray::{Array, Ix1, Ix2};
+
+    use crate::error::Result;
+    use crate::model::{Adapt, Source, Store, put};
+
+    type Put<T> = fn(&mut Option<T>, &mut (dyn Source<'static> + '_), &'static Adapt) -> Result<()>;
+
+    macro_rules! common {
+        ($($name:ident: $array:ty),*) => {$(
+            #[used]
+            static $name: (fn(&$array) -> &dyn Store, Put<$array>) = (|array| array, put);
+        )*};
+    }
+
+    common! { F32_1: Array<f32, Ix1>, F32_2: Array<f32, Ix2>, I64_1: Array<i64, Ix1>, I64_2: Array<i64, Ix2> }
+}

@@ -1,6 +1,5 @@
 //! The index: its JSON, read and written.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::{Component, Path};
@@ -13,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
+use crate::sorted;
 
 /// The end of an index's file name, after the name of the file that is in shards.
 pub(super) const EXTENSION: &str = ".index.json";
@@ -31,7 +31,7 @@ pub(in crate::file) struct ShardIndex {
     /// The text of each value, which may be any JSON.
     pub(super) metadata: IndexMap<String, Box<RawValue>>,
     /// The file of each tensor.
-    pub(super) weight_map: BTreeMap<String, String>,
+    pub(super) weight_map: IndexMap<String, String>,
 }
 
 impl ShardIndex {
@@ -66,10 +66,14 @@ impl ShardIndex {
     }
 
     /// The files, in the order of their names, each with its tensors.
-    pub(in crate::file) fn shards(&self) -> BTreeMap<&str, Vec<&str>> {
-        let mut shards: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (tensor, shard) in &self.weight_map {
-            shards.entry(shard).or_default().push(tensor);
+    pub(in crate::file) fn shards(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut shards: Vec<(&str, Vec<&str>)> = Vec::new();
+        let entries = self.weight_map.iter().map(|(tensor, shard)| (shard.as_str(), tensor.as_str())).collect();
+        for (shard, tensor) in sorted::values(entries, &mut Ord::cmp) {
+            match shards.last_mut() {
+                Some((last, tensors)) if *last == shard => tensors.push(tensor),
+                _ => shards.push((shard, vec![tensor])),
+            }
         }
         shards
     }
@@ -89,10 +93,18 @@ pub(super) fn malformed(what: String) -> Error {
 impl Serialize for ShardIndex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut index = serializer.serialize_struct("ShardIndex", 2)?;
-        let metadata: BTreeMap<_, _> = self.metadata.iter().collect();
-        index.serialize_field(METADATA, &metadata)?;
-        index.serialize_field(WEIGHT_MAP, &self.weight_map)?;
+        index.serialize_field(METADATA, &Sorted(&self.metadata))?;
+        index.serialize_field(WEIGHT_MAP, &Sorted(&self.weight_map))?;
         index.end()
+    }
+}
+
+/// A map in the order of its keys.
+struct Sorted<'a, V>(&'a IndexMap<String, V>);
+
+impl<V: Serialize> Serialize for Sorted<'_, V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(sorted::values(self.0.iter().collect(), &mut |one, other| one.0.cmp(other.0)))
     }
 }
 
@@ -127,74 +139,47 @@ impl<'de> Visitor<'de> for IndexVisitor {
             }
         }
         let (weight_map, tensors) = weight_map.ok_or_else(|| A::Error::missing_field(WEIGHT_MAP))?;
-        let (metadata, entries): (IndexMap<_, _>, _) = metadata.unwrap_or_default();
+        let (metadata, entries) = metadata.unwrap_or_default();
         Ok(Counted { index: ShardIndex { metadata, weight_map }, entries, tensors })
     }
 }
 
-/// A map with distinct keys.
-trait Collect<V>: Default {
-    fn has(&self, key: &str) -> bool;
-
-    fn add(&mut self, key: String, value: V);
-}
-
-impl<V> Collect<V> for IndexMap<String, V> {
-    fn has(&self, key: &str) -> bool {
-        self.contains_key(key)
-    }
-
-    fn add(&mut self, key: String, value: V) {
-        self.insert(key, value);
-    }
-}
-
-impl<V> Collect<V> for BTreeMap<String, V> {
-    fn has(&self, key: &str) -> bool {
-        self.contains_key(key)
-    }
-
-    fn add(&mut self, key: String, value: V) {
-        self.insert(key, value);
-    }
-}
-
 /// An object with distinct keys, of which the first `most` are collected, and all are counted.
-struct Entries<M, V> {
+struct Entries<V> {
     most: u64,
-    types: PhantomData<(M, V)>,
+    values: PhantomData<V>,
 }
 
-impl<M, V> Entries<M, V> {
+impl<V> Entries<V> {
     fn up_to(most: u64) -> Self {
-        Self { most, types: PhantomData }
+        Self { most, values: PhantomData }
     }
 }
 
-impl<'de, M: Collect<V>, V: Deserialize<'de>> DeserializeSeed<'de> for Entries<M, V> {
-    type Value = (M, u64);
+impl<'de, V: Deserialize<'de>> DeserializeSeed<'de> for Entries<V> {
+    type Value = (IndexMap<String, V>, u64);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_map(self)
     }
 }
 
-impl<'de, M: Collect<V>, V: Deserialize<'de>> Visitor<'de> for Entries<M, V> {
-    type Value = (M, u64);
+impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+    type Value = (IndexMap<String, V>, u64);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let (mut entries, mut count) = (M::default(), 0);
+        let (mut entries, mut count) = (IndexMap::new(), 0);
         while count < self.most
             && let Some(key) = map.next_key::<String>()?
         {
-            if entries.has(&key) {
+            if entries.contains_key(&key) {
                 return Err(twice(&key));
             }
-            entries.add(key, map.next_value()?);
+            entries.insert(key, map.next_value()?);
             count += 1;
         }
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {

@@ -156,7 +156,9 @@ impl OldSet {
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", index_path.display())).into()),
         };
         let is_unknown = index.is_err();
-        let names = index.map(|index| index.shards().into_keys().map(str::to_owned).collect()).unwrap_or_default();
+        let names = index
+            .map(|index| index.shards().into_iter().map(|(shard, _)| shard.to_owned()).collect())
+            .unwrap_or_default();
         Ok(Self { names, is_unknown })
     }
 

@@ -1,14 +1,15 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
 use hashbrown::HashSet;
+use indexmap::IndexMap;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::record::{Cursor, cannot_store, dtypes};
+use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo};
 
@@ -253,7 +254,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// A header of so many tensors.
-    pub(super) fn new(metadata: &BTreeMap<String, String>, tensors: usize) -> Self {
+    pub(super) fn new(metadata: &IndexMap<String, String>, tensors: usize) -> Self {
         // Of short names.
         const TENSOR: usize = 80;
         let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors) };
@@ -262,7 +263,7 @@ impl Writer {
         if !metadata.is_empty() {
             writer.key(METADATA);
             writer.bytes.push(b'{');
-            for (key, value) in metadata {
+            for (key, value) in sorted::values(metadata.iter().collect(), &mut |one, other| one.0.cmp(other.0)) {
                 writer.key(key);
                 writer.string(value);
             }

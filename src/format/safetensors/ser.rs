@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use indexmap::IndexMap;
 
 use super::header::Writer;
 use crate::error::{ErrorKind, Result};
@@ -8,7 +8,7 @@ use crate::tensor::TensorInfo;
 /// Writes the header, then the tensors without gaps.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Encode {
-    pub(super) metadata: BTreeMap<String, String>,
+    pub(super) metadata: IndexMap<String, String>,
 }
 
 impl record::Encode for Encode {
