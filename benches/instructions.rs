@@ -265,7 +265,7 @@ fn all() -> Vec<Case> {
                 repeat(move || File::open(path(&folder, NAME)).map(discard))
             });
             add(MANY, "file, compare with structs", || {
-                let file = tensorfile::OpenOptions::new().from_vec(format::to_vec(&cases::model(MANY))?)?;
+                let file = tensorfile::OpenOptions::new().from_bytes(format::to_vec(&cases::model(MANY))?)?;
                 repeat(move || {
                     discard(file.report::<Model>());
                     Ok(())

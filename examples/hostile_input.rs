@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ]);
     let file = ten::to_vec(&map)?;
     let limits = Limits::new().tensors(1000).rank(8).payload(1 << 30);
-    let read = |file: &[u8]| OpenOptions::new().limits(limits.clone()).from_vec(file.to_vec())?.load::<TensorMap>();
+    let read = |file: &[u8]| OpenOptions::new().limits(limits.clone()).from_bytes(file.to_vec())?.load::<TensorMap>();
     assert_eq!(read(&file)?, map);
 
     // The upload stopped in the middle of the last tensor.
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!((error.category(), error.tensor()), (Category::File, Some("weight")));
 
     // A valid file can still ask for more than a program wants to give.
-    let few = OpenOptions::new().limits(Limits::new().tensors(1)).from_vec(file);
+    let few = OpenOptions::new().limits(Limits::new().tensors(1)).from_bytes(file);
     assert_eq!(report(few).category(), Category::Limit);
 
     // Not a tensor file.

@@ -50,7 +50,9 @@ pub use with::{Arrays, deserialize, serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{TensorSpec, misaligned};
-use crate::tensor::{Buffer, CooTensor, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView};
+use crate::tensor::{
+    Buffer, CooTensor, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorMap, TensorView,
+};
 
 impl<'a> TensorView<'a> {
     /// The elements as an array that borrows them.
@@ -132,6 +134,41 @@ impl Tensor {
     /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
     pub fn array<A: Element>(&self) -> Result<ArrayView<'_, A, IxDyn>> {
         self.as_view().array()
+    }
+}
+
+/// A tensor of an array's elements in row-major order. Copies them.
+impl<A: Element, S: ndarray::Data<Elem = A>, D: ndarray::Dimension> From<ndarray::ArrayBase<S, D>> for Tensor {
+    fn from(array: ndarray::ArrayBase<S, D>) -> Self {
+        Self::from_array(&array)
+    }
+}
+
+impl TensorMap {
+    /// Returns the elements of the tensor with that name, as an array of their type and rank that borrows them.
+    ///
+    /// ```
+    /// use ndarray::{Ix2, array};
+    /// use tensorfile::TensorMap;
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// assert_eq!(map.get_array::<f32, Ix2>("weight")?, array![[1.0, 2.0]]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Missing`], [`ErrorKind::WrongDtype`], [`ErrorKind::WrongShape`], [`ErrorKind::WrongLayout`].
+    pub fn get_array<A: Element, D: ndarray::Dimension>(&self, name: &str) -> Result<ArrayView<'_, A, D>> {
+        let Some(tensor) = self.get(name) else {
+            return Err(ErrorKind::missing(name, self.names().map(str::to_owned).collect()).into());
+        };
+        let view = || {
+            TensorSpec::of_rank(A::DTYPE, D::NDIM).check(tensor.info())?;
+            let misaligned = || misaligned(A::DTYPE, align_of::<A>());
+            load::view(tensor.info(), A::view_le_bytes(tensor.as_bytes()).ok_or_else(misaligned)??)
+        };
+        view().map_err(|error| error.in_tensor(name))
     }
 }
 

@@ -2,6 +2,7 @@ use std::fmt;
 use std::io;
 
 use super::{InvalidCast, LoadReport, Short};
+use crate::sorted;
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
 /// The cause of an error, in broad classes.
@@ -207,6 +208,20 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// A name that is none of those found, of which the most similar come first in the message.
+    pub(crate) fn missing(name: &str, found: Vec<String>) -> Self {
+        /// The longest name that is compared.
+        const LONGEST: usize = 256;
+        let distance = |other: &String| match name.len().max(other.len()) {
+            ..=LONGEST => strsim::osa_distance(name, other),
+            long => long,
+        };
+        let found = found.into_iter().map(|other| (distance(&other), other)).collect();
+        let found = sorted::values(found, &mut |(one, _), (other, _)| one.cmp(other));
+        let found = found.into_iter().map(|(_, other)| other).collect();
+        Self::Missing { name: name.to_owned(), found, complete: true }
+    }
+
     /// Returns the category.
     #[must_use]
     pub fn category(&self) -> Category {

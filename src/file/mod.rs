@@ -11,6 +11,7 @@ mod tensor;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::io::{Read, Seek};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +25,6 @@ use crate::model::{
     Adapt, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors, node_of, put,
 };
 use crate::record::{FileMetadata, Format, Index, Reader, Unread};
-use crate::sorted;
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
 
@@ -104,6 +104,52 @@ impl File {
     /// default [`Limits`], `Io` if it cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
+    }
+
+    /// Opens a file that is in memory: a `Vec<u8>`, an `Arc<[u8]>`, a `&'static [u8]` such as `include_bytes!` gives, or any
+    /// other type that holds bytes. Nothing is copied; tensors can be borrowed from the file.
+    ///
+    /// The bytes must stay the same while the file is open. If they do not, tensors are errors or other numbers.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tensorfile::{File, TensorMap, TensorView, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0])]);
+    /// let bytes: Arc<[u8]> = ten::to_vec(&map)?.into();
+    /// let file = File::from_bytes(bytes)?;
+    /// let a: TensorView<'_> = file.view("a")?;
+    /// assert_eq!(a.to_array::<f32>()?, ndarray::array![1.0, 2.0].into_dyn());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_bytes(file: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<Self> {
+        OpenOptions::new().from_bytes(file)
+    }
+
+    /// Opens a file that a reader gives, from its start to its end. Each tensor is read when it is asked for, by one thread
+    /// at a time. Nothing can be borrowed.
+    ///
+    /// The reader need not be buffered. [`open`](Self::open) is faster for files on disk.
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0])]);
+    /// let file = File::from_reader(Cursor::new(ten::to_vec(&map)?))?;
+    /// assert_eq!(file.load::<TensorMap>()?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_reader(reader: impl Read + Seek + Send + 'static) -> Result<Self> {
+        OpenOptions::new().from_reader(reader)
     }
 
     /// Returns the paths of the shards; empty if a single file was opened.
@@ -252,7 +298,7 @@ impl File {
     /// }
     ///
     /// let map: TensorMap = [("weight", Tensor::from_slice(&[1.0_f32, 2.0], [1, 2])?)].into_iter().collect();
-    /// let file = OpenOptions::new().from_vec(ten::to_vec(&map)?)?;
+    /// let file = OpenOptions::new().from_bytes(ten::to_vec(&map)?)?;
     /// let report = file.report::<Linear>();
     /// assert_eq!(report.to_string(), "1 missing; 1 of 1 tensor fits\nmissing:\n  `bias`  f32[_]");
     /// assert!(file.load::<Linear>().is_err_and(|error| error.to_string() == format!("ten: {report}")));
@@ -351,17 +397,8 @@ impl File {
     }
 
     fn missing(&self, name: &str) -> Error {
-        /// The longest name that is compared.
-        const LONGEST: usize = 256;
         let found = Unread::of(&self.index).labels(&self.index);
-        let distance = |other: &String| match name.len().max(other.len()) {
-            ..=LONGEST => strsim::osa_distance(name, other),
-            long => long,
-        };
-        let found = found.into_iter().map(|other| (distance(&other), other)).collect();
-        let found = sorted::values(found, &mut |(one, _), (other, _)| one.cmp(other));
-        let found = found.into_iter().map(|(_, other)| other).collect();
-        Error::new(ErrorKind::Missing { name: name.to_owned(), found, complete: true }).in_format(self.format.name)
+        Error::new(ErrorKind::missing(name, found)).in_format(self.format.name)
     }
 }
 

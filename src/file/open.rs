@@ -1,5 +1,5 @@
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::path::Path;
 
 #[cfg(feature = "shards")]
@@ -37,7 +37,7 @@ pub enum Backend {
 /// use tensorfile::{Backend, Format, OpenOptions};
 ///
 /// let ten = Format::named("ten").expect("it is always there");
-/// let file = OpenOptions::new().backend(Backend::Positioned).format(ten).from_vec(Vec::new())?;
+/// let file = OpenOptions::new().backend(Backend::Positioned).format(ten).from_bytes(Vec::new())?;
 /// assert!(file.is_empty());
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
@@ -94,13 +94,22 @@ impl OpenOptions {
         self.read(storage, Some(path))
     }
 
-    /// Opens the bytes of a file.
+    /// Opens a file that is in memory, as [`File::from_bytes`] does.
     ///
     /// # Errors
     ///
     /// As [`File::open`].
-    pub fn from_vec(&self, file: Vec<u8>) -> Result<File> {
-        self.read(FileStorage::Memory(file), None)
+    pub fn from_bytes(&self, file: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<File> {
+        self.read(FileStorage::Memory(Box::new(file)), None)
+    }
+
+    /// Opens a file that a reader gives, as [`File::from_reader`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`File::open`].
+    pub fn from_reader(&self, reader: impl Read + Seek + Send + 'static) -> Result<File> {
+        self.read(FileStorage::reader(Box::new(reader))?, None)
     }
 
     fn storage(&self, path: &Path) -> io::Result<FileStorage> {
@@ -112,7 +121,7 @@ impl OpenOptions {
         if !metadata.is_file() || !(cfg!(unix) || cfg!(windows)) {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            return Ok(FileStorage::Memory(bytes));
+            return Ok(FileStorage::Memory(Box::new(bytes)));
         }
         #[cfg(feature = "mmap")]
         if self.backend == Backend::Mapped {

@@ -183,7 +183,7 @@ impl<'f> FileTensor<'f> {
     /// use tensorfile::{Tensor, ten};
     ///
     /// let map = tensorfile::TensorMap::from_iter([("x", Tensor::from_slice(&[1_u8, 2, 3, 4], [2, 2])?)]);
-    /// let file = tensorfile::OpenOptions::new().from_vec(ten::to_vec(&map)?)?;
+    /// let file = tensorfile::OpenOptions::new().from_bytes(ten::to_vec(&map)?)?;
     /// let mut bytes = [0; 2];
     /// file.get("x")?.read_at(1, &mut bytes)?;
     /// assert_eq!(bytes, [2, 3]);

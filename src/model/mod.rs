@@ -24,19 +24,22 @@
 mod containers;
 mod lent;
 mod loaded;
+mod maps;
 mod node;
 mod path;
+mod pointers;
 mod positional;
 mod record;
 mod schema;
 mod serializer;
+mod sizes;
 mod spec;
 mod traits;
 mod values;
 
-pub use containers::{FromMapKey, MapKey};
 pub use lent::Lent;
 pub use loaded::Loaded;
+pub use maps::{FromMapKey, MapKey};
 pub use node::{FieldDef, KeyPart, Node, StructDef};
 pub use record::{TensorData, TensorRecord, TensorSink, Tensors};
 pub use schema::{Schema, SchemaEntry};
@@ -44,8 +47,8 @@ pub use serializer::Serializer;
 pub use spec::{Adapt, Adaptable, TensorSpec};
 pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile, node_of, put};
 
-pub(crate) use containers::not_a_key;
 pub(crate) use loaded::{Payload, misaligned};
+pub(crate) use maps::not_a_key;
 pub(crate) use path::{Mark, Path, first_segment, is_index, strip};
 pub(crate) use positional::{NamesByPosition, names as names_by_position, needs_names};
 pub(crate) use serializer::{Header, Numbers, not_bytes};

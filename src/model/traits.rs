@@ -31,6 +31,15 @@ pub trait Store {
         sink.list(&list, adapt)
     }
 
+    /// Stores a list whose items are in two places.
+    #[doc(hidden)]
+    fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
+    where
+        Self: Sized,
+    {
+        sink.list(&Halves(front, back), adapt)
+    }
+
     /// Stores an array whose length is part of its type.
     #[doc(hidden)]
     fn store_array(array: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
@@ -209,6 +218,22 @@ pub trait List {
     ///
     /// If `index` is not below [`len`](Self::len).
     fn item(&self, index: usize) -> &dyn Store;
+}
+
+/// A list whose items are in two places.
+struct Halves<'a, T>(&'a [T], &'a [T]);
+
+impl<T: Store> List for Halves<'_, T> {
+    fn len(&self) -> usize {
+        self.0.len() + self.1.len()
+    }
+
+    fn item(&self, index: usize) -> &dyn Store {
+        match index.checked_sub(self.0.len()) {
+            None => &self.0[index],
+            Some(index) => &self.1[index],
+        }
+    }
 }
 
 impl<T: Store> List for &[T] {

@@ -186,6 +186,10 @@ macro_rules! numbers {
                 store_numbers(array, &[array.len()], sink)
             }
 
+            fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+                store_numbers(&[front, back].concat(), &[front.len() + back.len()], sink)
+            }
+
             fn lend_list<'a>(list: &'a [Self], lent: &mut Lent<'a>) {
                 lent.bytes(Element::as_le_bytes(list));
             }

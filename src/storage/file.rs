@@ -1,6 +1,7 @@
+use std::fmt;
 use std::fs::File;
-use std::io;
-use std::sync::Mutex;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::{Mutex, PoisonError};
 
 #[cfg(feature = "mmap")]
 use super::mapping::Mapping;
@@ -8,10 +9,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::threads;
 
 /// The bytes of an open file.
-#[derive(Debug)]
 pub enum FileStorage {
     /// All in memory.
-    Memory(Vec<u8>),
+    Memory(Box<dyn AsRef<[u8]> + Send + Sync>),
     /// Mapped into memory.
     #[cfg(feature = "mmap")]
     Mapped(Mapping),
@@ -62,12 +62,43 @@ impl Joined {
 }
 
 /// A file that is read at positions.
-#[derive(Debug)]
 pub struct Positioned {
-    file: File,
+    origin: Origin,
     len: u64,
     /// Memory for the chunks of payloads that are written, which takes long to allocate for each of them.
     chunk: Mutex<Vec<u8>>,
+}
+
+enum Origin {
+    File(File),
+    /// One thread at a time moves it to a position and reads.
+    Reader(Mutex<Box<dyn ReadSeek + Send>>),
+}
+
+pub trait ReadSeek: Read + Seek {}
+
+impl<R: Read + Seek> ReadSeek for R {}
+
+/// What is read at positions.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    File(&'a File),
+    Reader(&'a Mutex<Box<dyn ReadSeek + Send>>),
+}
+
+impl Place<'_> {
+    /// Reads some bytes from `offset` on; none at the end.
+    fn read_at(self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Place::File(file) => read_file_at(file, offset, bytes),
+            Place::Reader(reader) => {
+                // Whatever a panic left undone, the next read begins with its own position.
+                let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+                reader.seek(SeekFrom::Start(offset))?;
+                reader.read(bytes)
+            }
+        }
+    }
 }
 
 /// The fewest bytes that are copied with a call of the system instead of from a mapping, whose pages take longer to find.
@@ -87,13 +118,19 @@ impl FileStorage {
 
     /// Reads a file of `len` bytes at positions.
     pub(crate) fn positioned(file: File, len: u64) -> Self {
-        Self::Positioned(Positioned { file, len, chunk: Mutex::default() })
+        Self::Positioned(Positioned { origin: Origin::File(file), len, chunk: Mutex::default() })
+    }
+
+    /// Reads from a reader at positions, up to its end.
+    pub(crate) fn reader(mut reader: Box<dyn ReadSeek + Send>) -> io::Result<Self> {
+        let len = reader.seek(SeekFrom::End(0))?;
+        Ok(Self::Positioned(Positioned { origin: Origin::Reader(Mutex::new(reader)), len, chunk: Mutex::default() }))
     }
 
     /// The length in bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Memory(bytes) => (**bytes).as_ref().len() as u64,
             #[cfg(feature = "mmap")]
             Self::Mapped(mapping) => mapping.len() as u64,
             Self::Positioned(positioned) => positioned.len,
@@ -148,12 +185,17 @@ impl FileStorage {
         self.positions(offset).is_some()
     }
 
-    /// Returns the file that is read at positions for bytes at `offset`, its length, and the offset within it.
-    fn positions(&self, offset: u64) -> Option<(&File, u64, u64)> {
+    /// Returns what is read at positions for bytes at `offset`, its length, and the offset within it.
+    fn positions(&self, offset: u64) -> Option<(Place<'_>, u64, u64)> {
         match self.file(offset) {
-            (Self::Positioned(Positioned { file, len, .. }), start) => Some((file, *len, start)),
+            (Self::Positioned(Positioned { origin: Origin::File(file), len, .. }), start) => {
+                Some((Place::File(file), *len, start))
+            }
+            (Self::Positioned(Positioned { origin: Origin::Reader(reader), len, .. }), start) => {
+                Some((Place::Reader(reader), *len, start))
+            }
             #[cfg(feature = "mmap")]
-            (Self::Mapped(mapping), start) => Some((mapping.file(), mapping.len() as u64, start)),
+            (Self::Mapped(mapping), start) => Some((Place::File(mapping.file()), mapping.len() as u64, start)),
             _ => None,
         }
     }
@@ -162,7 +204,7 @@ impl FileStorage {
     fn rest(&self, offset: u64) -> Option<&[u8]> {
         let (file, offset) = self.file(offset);
         let bytes: &[u8] = match file {
-            Self::Memory(bytes) => bytes,
+            Self::Memory(bytes) => (**bytes).as_ref(),
             #[cfg(feature = "mmap")]
             Self::Mapped(mapping) => mapping,
             _ => return None,
@@ -198,7 +240,7 @@ impl FileStorage {
     /// Makes the system read bytes of a file on disk without waiting for them. Nothing happens where it cannot.
     pub(super) fn prefetch(&self, _offset: u64, _len: u64) {
         #[cfg(target_os = "linux")]
-        if let Some((file, len, start)) = self.positions(_offset)
+        if let Some((Place::File(file), len, start)) = self.positions(_offset)
             && start < len
         {
             let advice = rustix::fs::Advice::WillNeed;
@@ -209,7 +251,7 @@ impl FileStorage {
 
     /// Fills as much of `bytes` as the file has from `offset` on, and returns how many bytes that is.
     pub(crate) fn read_some(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        let Some((file, len, start)) = self.positions(offset) else {
+        let Some((place, len, start)) = self.positions(offset) else {
             let rest = self.rest(offset).unwrap_or_default();
             let now = rest.len().min(bytes.len());
             bytes[..now].copy_from_slice(&rest[..now]);
@@ -221,7 +263,7 @@ impl FileStorage {
         }
         let mut filled = 0;
         while filled < bytes.len() {
-            match read_file_at(file, start.saturating_add(filled as u64), &mut bytes[filled..]) {
+            match place.read_at(start.saturating_add(filled as u64), &mut bytes[filled..]) {
                 Ok(0) => break,
                 Ok(now) => filled += now,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -263,6 +305,12 @@ impl FileStorage {
             done += now as u64;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for FileStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileStorage").field("len", &self.len()).finish_non_exhaustive()
     }
 }
 

@@ -6,6 +6,19 @@ use super::{Tensor, TensorInfo};
 ///
 /// Holds any file, without a struct that describes it. Tensors of a file without names are named after their position,
 /// `0`, `1`, …. Two maps are equal if they have the same names and tensors in the same order.
+///
+/// ```
+/// use ndarray::array;
+/// use tensorfile::{TensorMap, ptd};
+///
+/// let mut map = TensorMap::new();
+/// map.insert("weight", array![[1.0_f32, 2.0], [3.0, 4.0]]);
+/// map.insert("bias", array![0.5_f32, 0.25]);
+///
+/// let read: TensorMap = ptd::from_slice(&ptd::to_vec(&map)?)?;
+/// assert_eq!(read["bias"].shape().dims(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct TensorMap(IndexMap<String, Tensor>);
 
@@ -45,9 +58,9 @@ impl TensorMap {
         self.0.contains_key(name)
     }
 
-    /// Adds a tensor at the end, or replaces the one with that name in place and returns the replaced one.
-    pub fn insert(&mut self, name: impl Into<String>, tensor: Tensor) -> Option<Tensor> {
-        self.0.insert(name.into(), tensor)
+    /// Adds a tensor or an array at the end, or replaces the one with that name in place and returns the replaced one.
+    pub fn insert(&mut self, name: impl Into<String>, tensor: impl Into<Tensor>) -> Option<Tensor> {
+        self.0.insert(name.into(), tensor.into())
     }
 
     /// Removes and returns the tensor with that name. The others keep their order.
@@ -58,6 +71,11 @@ impl TensorMap {
     /// Iterates over names and tensors in order.
     pub fn iter(&self) -> indexmap::map::Iter<'_, String, Tensor> {
         self.0.iter()
+    }
+
+    /// Iterates over the names in order, as [`names`](Self::names) does; the name that maps of the standard library use.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.names()
     }
 
     /// Iterates over the names in order.
@@ -90,15 +108,15 @@ impl std::ops::Index<&str> for TensorMap {
     }
 }
 
-impl<N: Into<String>> FromIterator<(N, Tensor)> for TensorMap {
-    fn from_iter<I: IntoIterator<Item = (N, Tensor)>>(tensors: I) -> Self {
-        Self(tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)).collect())
+impl<N: Into<String>, T: Into<Tensor>> FromIterator<(N, T)> for TensorMap {
+    fn from_iter<I: IntoIterator<Item = (N, T)>>(tensors: I) -> Self {
+        Self(tensors.into_iter().map(|(name, tensor)| (name.into(), tensor.into())).collect())
     }
 }
 
-impl<N: Into<String>> Extend<(N, Tensor)> for TensorMap {
-    fn extend<I: IntoIterator<Item = (N, Tensor)>>(&mut self, tensors: I) {
-        self.0.extend(tensors.into_iter().map(|(name, tensor)| (name.into(), tensor)));
+impl<N: Into<String>, T: Into<Tensor>> Extend<(N, T)> for TensorMap {
+    fn extend<I: IntoIterator<Item = (N, T)>>(&mut self, tensors: I) {
+        self.0.extend(tensors.into_iter().map(|(name, tensor)| (name.into(), tensor.into())));
     }
 }
 

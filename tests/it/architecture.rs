@@ -17,7 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("pipeline", &["threads"]),
     ("tensor", &["threads"]),
     ("cast", &["tensor", "error", "pipeline"]),
-    ("error", &["tensor"]),
+    ("error", &["tensor", "sorted"]),
     ("limits", &[]),
     ("digest", &["tensor", "pipeline"]),
     ("stats", &["tensor", "cast", "pipeline"]),

@@ -211,14 +211,78 @@ fn bools_are_not_borrowed_from_a_mapping() {
         assert_eq!(array, array![true, false]);
 
         // In memory nobody else changes them.
-        let memory = OpenOptions::new().format(format).from_vec(bytes).unwrap();
+        let memory = OpenOptions::new().format(format).from_bytes(bytes).unwrap();
         assert!(memory.get("0").unwrap().view().is_ok());
     }
 }
 
 #[test]
+fn opens_bytes_of_any_owner_and_readers() {
+    fn shared<T: Send + Sync>(_: &T) {}
+
+    for format in multi_tensor_formats() {
+        let bytes = format.to_vec(&map(), &WriteOptions::new().embed_names(true)).unwrap();
+        let owners = [
+            File::from_bytes(bytes.clone()).unwrap(),
+            File::from_bytes(std::sync::Arc::<[u8]>::from(bytes.clone())).unwrap(),
+            File::from_bytes(&*bytes.clone().leak()).unwrap(),
+        ];
+        for file in &owners {
+            shared(file);
+            assert_eq!(file.load::<TensorMap>().unwrap(), map(), "{}", format.name);
+            assert_eq!((file.path(), file.file_bytes()), (None, bytes.len() as u64));
+            assert!(file.view("weight").is_ok(), "{}: tensors are borrowed", format.name);
+        }
+
+        let file = File::from_reader(io::Cursor::new(bytes.clone())).unwrap();
+        shared(&file);
+        assert!(file.view("weight").is_err(), "{}: nothing is borrowed", format.name);
+        let threads: Vec<_> = std::thread::scope(|scope| {
+            let load = || file.load::<TensorMap>().unwrap();
+            let threads = [scope.spawn(load), scope.spawn(load), scope.spawn(load)];
+            threads.map(|thread| thread.join().unwrap()).into()
+        });
+        assert!(threads.iter().all(|read| *read == map()), "{}", format.name);
+        let part = file.slice("weight", &[1..2, 0..3, 3..4]).unwrap();
+        assert_eq!(part.to_array::<f32>().unwrap(), array![[[15.0], [19.0], [23.0]]].into_dyn());
+    }
+}
+
+#[test]
+fn readers_that_fail_give_errors() {
+    /// A file that cannot be read after it was opened, as one of a network that is gone.
+    struct Lost(io::Cursor<Vec<u8>>, std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+    impl io::Read for Lost {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            match self.1.load(std::sync::atomic::Ordering::Relaxed) {
+                true => Err(io::ErrorKind::ConnectionReset.into()),
+                false => self.0.read(bytes),
+            }
+        }
+    }
+
+    impl io::Seek for Lost {
+        fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    for format in multi_tensor_formats() {
+        let bytes = format.to_vec(&map(), &WriteOptions::new().embed_names(true)).unwrap();
+        let lost = std::sync::Arc::default();
+        let file = File::from_reader(Lost(io::Cursor::new(bytes), std::sync::Arc::clone(&lost))).unwrap();
+        lost.store(true, std::sync::atomic::Ordering::Relaxed);
+        let error = file.tensor("weight").unwrap_err();
+        assert_eq!((error.category(), error.tensor()), (Category::Io, Some("weight")), "{}: {error}", format.name);
+        lost.store(false, std::sync::atomic::Ordering::Relaxed);
+        assert!(file.tensor("weight").is_ok(), "{}", format.name);
+    }
+}
+
+#[test]
 fn finds_tensors_by_name_and_by_position() {
-    let file = OpenOptions::new().from_vec(format("btf").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
+    let file = OpenOptions::new().from_bytes(format("btf").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
     assert_eq!(file.get("1").unwrap().info(), file.get("#1").unwrap().info());
     assert!(!file.get("#1").unwrap().has_name());
     assert_eq!((file.position("1"), file.position("4"), file.position("bias")), (Some(1), None, None));
@@ -228,7 +292,7 @@ fn finds_tensors_by_name_and_by_position() {
     assert_eq!(error.tensor(), Some("#1"), "{error}");
     let error = file.get("#4").unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Missing { name, .. } if name == "#4"), "{error}");
-    let file = OpenOptions::new().from_vec(format("ten").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
+    let file = OpenOptions::new().from_bytes(format("ten").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
     assert_eq!((file.get("bias").unwrap().position(), file.get("#1").unwrap().name()), (1, "bias"));
     assert_eq!((file.position("bias"), file.position("bais")), (Some(1), None));
     assert_eq!(
@@ -277,7 +341,7 @@ fn detects_by_magic_then_extension_then_a_look() {
 #[test]
 fn files_are_shown_in_short() {
     let bytes = format("ten").to_vec(&map(), &WriteOptions::new()).unwrap();
-    let file = OpenOptions::new().from_vec(bytes).unwrap();
+    let file = OpenOptions::new().from_bytes(bytes).unwrap();
     assert_eq!(format!("{file:?}"), "File { path: None, format: \"ten\", tensors: 4, file_bytes: 640, .. }");
     assert!(format!("{:?}", file.get("bias").unwrap()).starts_with("FileTensor { name: \"bias\", info: TensorInfo {"));
 }
@@ -360,7 +424,7 @@ fn metadata_goes_from_format_to_format() {
         let options = WriteOptions::new().embed_names(true).metadata(metadata);
         let written = format.to_vec(&file, &options);
         if format.keeps_metadata("no such key") {
-            let file = OpenOptions::new().from_vec(written.unwrap()).unwrap();
+            let file = OpenOptions::new().from_bytes(written.unwrap()).unwrap();
             assert_eq!(file.metadata().unwrap().entries.get("no such key").map(String::as_str), Some("value"));
         } else {
             let error = written.unwrap_err().to_string();

@@ -11,6 +11,7 @@ mod cast;
 #[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 #[cfg(not(target_env = "msvc"))]
 mod compile_once;
+mod containers;
 mod derive;
 mod derive_by_position;
 pub mod derive_pass;

@@ -81,7 +81,7 @@ fn prints_a_report() {
     }
     map.insert("lm_head.wieght", zeros(Dtype::F32, &[1000, 64]));
 
-    let file = OpenOptions::new().from_vec(safetensors::to_vec(&map).unwrap()).unwrap();
+    let file = OpenOptions::new().from_bytes(safetensors::to_vec(&map).unwrap()).unwrap();
     let printed = file.load::<Mlp>().unwrap_err().to_string();
     let section = section("<!-- report: tests/it/readme.rs keeps it true -->", "<!-- end of report -->");
     let expected = format!("```text\n{printed}\n```");

@@ -46,7 +46,7 @@ pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
         options = options.format(format);
     }
     match is_stdin(path) {
-        true => options.from_vec(read(path)?).at(display_name(path)),
+        true => options.from_bytes(read(path)?).at(display_name(path)),
         false => options.open(path).at(path),
     }
 }

@@ -24,7 +24,7 @@ pub fn run(input: &[u8]) {
     let appended = bounded("appending", old.len() + 2 * bytes, || options.append(&path, &new));
     let file = fs::read(&path).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
-    let before = open(&tensorbuffers::FORMAT, old.len()).from_vec(old.to_vec());
+    let before = open(&tensorbuffers::FORMAT, old.len()).from_bytes(old.to_vec());
     if let Err(error) = appended {
         assert!(file == old, "the file is changed by a failure");
         let is_of_call = error.category() == Category::Call || matches!(error.kind(), ErrorKind::DuplicateName { .. });
@@ -32,7 +32,7 @@ pub fn run(input: &[u8]) {
         return;
     }
     let before = before.unwrap();
-    let after = open(&tensorbuffers::FORMAT, file.len()).from_vec(file).unwrap();
+    let after = open(&tensorbuffers::FORMAT, file.len()).from_bytes(file).unwrap();
     assert_eq!(after.len(), before.len() + new.len());
     for (tensor, old) in after.tensors().zip(before.tensors()) {
         assert_eq!((tensor.name(), tensor.info()), (old.name(), old.info()));

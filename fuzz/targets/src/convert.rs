@@ -10,16 +10,16 @@ use crate::rows::{choose, open};
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
     let Some(from) = choose(&mut input) else { return };
-    let Ok(file) = open(from, input.0.len()).from_vec(input.0.to_vec()) else { return };
+    let Ok(file) = open(from, input.0.len()).from_bytes(input.0.to_vec()) else { return };
     let digest = bounded("digests", input.0.len(), || digest(&file));
     for to in FORMATS {
         let Some(converted) = convert(&file, to, &digest) else { continue };
-        let converted = open(to, converted.len()).from_vec(converted).unwrap();
+        let converted = open(to, converted.len()).from_bytes(converted).unwrap();
         let expected = digest.as_ref().unwrap();
         assert_eq!(digest_of(&converted), *expected, "{} to {}", from.name, to.name);
         let back = convert(&converted, from, &digest);
         if let Some(back) = back {
-            let back = open(from, back.len()).from_vec(back).unwrap();
+            let back = open(from, back.len()).from_bytes(back).unwrap();
             assert_eq!(digest_of(&back), *expected, "{} to {} and back", from.name, to.name);
         }
     }

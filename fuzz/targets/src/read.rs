@@ -124,7 +124,7 @@ pub fn write(name: &str, bytes: &[u8]) -> PathBuf {
 /// Opens the file in memory, mapped and positioned, with the row of the table and by detection.
 fn files(format: &'static Format, bytes: &[u8]) {
     let len = bytes.len();
-    let in_memory = bounded("opening", len, || open(format, len).from_vec(bytes.to_vec()));
+    let in_memory = bounded("opening", len, || open(format, len).from_bytes(bytes.to_vec()));
     let path = write("file", bytes);
     let mut found = vec![contents(&in_memory, len)];
     for backend in [Backend::Mapped, Backend::Positioned] {
@@ -141,7 +141,7 @@ fn files(format: &'static Format, bytes: &[u8]) {
     }
     let detected = bounded("detection", len, || tensorfile::OpenOptions::new().limits(limits(len)).open(&path));
     if let Ok(file) = detected {
-        let again = tensorfile::OpenOptions::new().limits(limits(len)).from_vec(bytes.to_vec());
+        let again = tensorfile::OpenOptions::new().limits(limits(len)).from_bytes(bytes.to_vec());
         assert!(again.is_ok_and(|again| again.format().name == file.format().name), "{file:?} was detected");
     }
 }

@@ -39,7 +39,7 @@ fn write(format: &'static Format, map: &TensorMap, options: &WriteOptions) {
     let read = read_map(of_slice(format, &file)).unwrap_or_else(|error| panic!("{name}: {error:?}: {map:?}"));
     same(format, map, &read, options.embed_names);
     assert_eq!(read_map(of_reader(format, &file[..], file.len())).unwrap(), read, "{name}: from a stream");
-    let opened = open(format, file.len()).from_vec(file.clone()).unwrap();
+    let opened = open(format, file.len()).from_bytes(file.clone()).unwrap();
     assert_eq!(opened.load::<TensorMap>().unwrap(), read, "{name}: opened");
 
     // The same file again, from the tensors that were read, in memory and in the file.

@@ -137,7 +137,7 @@ fn numbers_past_the_end_of_files_that_are_read_at_positions() {
                     let what = format!("{}: {number} at byte {at}", format.name);
                     assert_eq!(
                         contents(positioned.open(&path)),
-                        contents(options.from_vec(replaced.clone())),
+                        contents(options.from_bytes(replaced.clone())),
                         "{what}"
                     );
                     replaced[at..at + 8].copy_from_slice(&file[at..at + 8]);

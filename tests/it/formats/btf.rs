@@ -61,7 +61,7 @@ fn a_file_without_tensors_is_a_count_of_zero() {
 #[test]
 fn remarks_on_bytes_after_the_last_record() {
     let warnings = |file: &[u8]| {
-        let file = OpenOptions::new().format(&btf::FORMAT).from_vec(file.to_vec()).unwrap();
+        let file = OpenOptions::new().format(&btf::FORMAT).from_bytes(file.to_vec()).unwrap();
         file.metadata().unwrap().warnings
     };
     assert_eq!(warnings(&hex(DENSE)), [""; 0]);
@@ -156,7 +156,7 @@ fn writes_the_layout_number_of_the_specification_or_of_tfrt() {
 #[test]
 fn files_state_their_layout_numbers() {
     let layouts = |file: &[u8]| {
-        let file = OpenOptions::new().format(&btf::FORMAT).from_vec(file.to_vec()).unwrap();
+        let file = OpenOptions::new().format(&btf::FORMAT).from_bytes(file.to_vec()).unwrap();
         file.metadata().unwrap().coo_layouts
     };
     let mut of_tfrt = hex(SPARSE);

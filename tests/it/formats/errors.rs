@@ -112,7 +112,7 @@ mod long_names {
         assert!(matches!(error.kind(), ErrorKind::Unexpected { name: found, .. } if *found == name));
         assert!(error.to_string().starts_with(&format!("safetensors: unexpected tensor `{shown}`")), "{error}");
 
-        let opened = OpenOptions::new().from_vec(file).unwrap();
+        let opened = OpenOptions::new().from_bytes(file).unwrap();
         let error = opened.get("weight").unwrap_err();
         assert_eq!(error.to_string(), format!("safetensors: missing tensor `weight`; the file has `{shown}`"));
         let report = opened.report::<Empty>();

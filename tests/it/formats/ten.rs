@@ -488,7 +488,7 @@ fn names_may_repeat_where_nothing_is_looked_up_by_them() {
             assert_eq!(ten::from_slice::<Arrays<(Array1<u8>, Array1<u8>)>>(&bytes).unwrap().0, tuple, "{what:?}");
             assert_eq!(ten::from_reader::<Arrays<(Array1<u8>, Array1<u8>)>>(&bytes[..]).unwrap().0, tuple, "{what:?}");
         }
-        let file = OpenOptions::new().from_vec(bytes.clone()).unwrap();
+        let file = OpenOptions::new().from_bytes(bytes.clone()).unwrap();
         let numbers: Vec<u8> = file.tensors().map(|tensor| tensor.read().unwrap().as_bytes()[0]).collect();
         assert_eq!(numbers, [7, 8], "{what:?}");
         assert_eq!(file.tensors().filter(|tensor| tensor.name() == name).count(), 2, "{what:?}");

@@ -1,0 +1,119 @@
+//! Maps, and their keys.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+
+use indexmap::IndexMap;
+
+use super::{Adapt, Adaptable, Entries, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, node_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::sorted;
+
+/// A key of a map, as a part of a tensor's name. Any string, number or unit variant that serde knows is one.
+pub trait MapKey {
+    /// Appends the key to a name.
+    ///
+    /// # Errors
+    ///
+    /// If the key is anything else.
+    fn write_key(&self, name: &mut String) -> fmt::Result;
+}
+
+/// A [`MapKey`] that can be read from a name.
+pub trait FromMapKey<'de>: Sized {
+    /// Parses a key.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] if the text is not a key of this type.
+    fn from_key(text: &str) -> Result<Self>;
+}
+
+/// Calls `visit` with the text of each key.
+fn for_each_entry<'a, K: MapKey + 'a, T: Store + 'a>(
+    entries: &mut dyn Iterator<Item = (&'a K, &'a T)>,
+    visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>,
+) -> Result<()> {
+    let mut text = String::new();
+    for (key, value) in entries {
+        text.clear();
+        key.write_key(&mut text).map_err(|_| not_a_key())?;
+        visit(&text, value)?;
+    }
+    Ok(())
+}
+
+#[cold]
+pub(crate) fn not_a_key() -> Error {
+    let instead = "expected a tensor, a number, or a struct, map, list or tuple of them";
+    ErrorKind::NotATensor { found: "a map key that is no string and no number", instead }.into()
+}
+
+#[cold]
+fn same_key() -> Error {
+    ErrorKind::Message("two entries of a map have the same key".to_owned()).into()
+}
+
+/// Maps of the standard library and of `indexmap`.
+///
+/// A `HashMap` is written in the order of its keys, so that the same value gives the same bytes.
+macro_rules! maps {
+    ($($map:ident <K: $key:ident $(+ $more:ident)*, T $(, $hasher:ident)?> by $this:ident => $entries:expr;)*) => {$(
+        impl<K: MapKey $(+ $more)* + $key, T: TensorFile $(, $hasher: BuildHasher)?> TensorFile for $map<K, T $(, $hasher)?> {
+            const NODE: Node = Node::Map(node_of::<T>);
+            const RANKS: u64 = T::RANKS;
+        }
+
+        impl<K: MapKey $(+ $more)* + $key, T: Store $(, $hasher: BuildHasher)?> Store for $map<K, T $(, $hasher)?> {
+            fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+                sink.map(self, adapt)
+            }
+
+            fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+                self.values().for_each(|value| value.lend(lent));
+            }
+        }
+
+        impl<K: MapKey $(+ $more)* + $key, T: Store $(, $hasher: BuildHasher)?> Entries for $map<K, T $(, $hasher)?> {
+            fn len(&self) -> usize {
+                self.len()
+            }
+
+            fn for_each(&self, visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>) -> Result<()> {
+                let $this = self;
+                for_each_entry(&mut $entries, visit)
+            }
+        }
+
+        impl<'de, K, T $(, $hasher)?> FromTensors<'de> for $map<K, T $(, $hasher)?>
+        where
+            K: MapKey + FromMapKey<'de> $(+ $more)* + $key,
+            T: FromTensors<'de>,
+            $($hasher: BuildHasher + Default,)?
+        {
+            fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+                let mut map = Self::default();
+                source.map(T::NODE.key_part(), &mut |key, source| {
+                    let value = T::load(source, adapt)?;
+                    match map.insert(K::from_key(&key)?, value) {
+                        None => Ok(()),
+                        Some(_) => Err(same_key()),
+                    }
+                })?;
+                Ok(map)
+            }
+        }
+
+        impl<K, T: Adaptable $(, $hasher)?> Adaptable for $map<K, T $(, $hasher)?> {}
+    )*};
+}
+
+maps! {
+    BTreeMap<K: Ord, T> by map => map.iter();
+    HashMap<K: Hash + Eq + Ord, T, H> by map => {
+        let entries = map.iter().collect();
+        sorted::values(entries, &mut |(one, _): &(&K, &T), (other, _)| one.cmp(other)).into_iter()
+    };
+    IndexMap<K: Hash + Eq, T, H> by map => map.iter();
+}
