@@ -105,6 +105,7 @@ mod format;
 mod limits;
 mod model;
 mod pipeline;
+mod progress;
 pub mod record;
 mod serde;
 mod sorted;
@@ -144,6 +145,7 @@ pub use model::{
     MapKey, Node, Schema, SchemaEntry, Serializer, Sink, Source, Store, StructDef, TensorData, TensorFile,
     TensorRecord, TensorSink, TensorSpec, Tensors,
 };
+pub use progress::Progress;
 pub use record::{FileMetadata, Format, IoSlices, Plan, WriteOptions};
 pub use stats::{Histogram, Stats};
 pub use tensor::{

@@ -93,7 +93,7 @@ impl Failure {
             return Self::closed_output();
         }
         let (file, message) = (file.to_string(), error.to_string());
-        // The library names a file that it cannot open.
+        // The library names a file that it cannot open or replace.
         let message = message.strip_prefix(&format!("{file}: ")).map(str::to_owned).unwrap_or(message);
         Self { code: Self::IO, file: Some(file), message: Some(message) }
     }
@@ -108,7 +108,7 @@ impl Failure {
             Category::Call => Self::USAGE,
             _ => Self::IO,
         };
-        Self { code, file: Some(file.to_string()), message: Some(error.to_string()) }
+        Self { code, file: Some(file.to_string()), message: Some(without_path(error)) }
     }
 }
 
@@ -130,6 +130,13 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::from_io("standard output", &error)
     }
+}
+
+/// Returns the message of an error without the path that it begins with if the file was opened by its path.
+pub fn without_path(error: &Error) -> String {
+    let message = error.to_string();
+    let path = error.path().map(|path| format!("{}: ", path.display()));
+    path.and_then(|path| message.strip_prefix(&path).map(str::to_owned)).unwrap_or(message)
 }
 
 /// Names the file that an error is about.

@@ -12,9 +12,22 @@ impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
     }
 }
 
-impl<'de, A: Element, D: Dimension> FromTensors<'de> for ArcArray<A, D> {
+/// Tensors that share bytes in the file share memory.
+impl<'de, A: Element, D: Dimension + 'static> FromTensors<'de> for ArcArray<A, D> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        Array::load(source, adapt).map(Array::into_shared)
+        let tensor = source.tensor(&spec::<A, D>(adapt).owned())?;
+        let info = tensor.info().clone();
+        let array = match source.same_bytes().and_then(|arrays| arrays.get(&info)) {
+            Some(array) => array,
+            None => {
+                let array: Self = owned_of(tensor)?.into_shared();
+                if let Some(mut arrays) = source.same_bytes() {
+                    arrays.insert(info, array.clone());
+                }
+                array
+            }
+        };
+        Ok(if adapt.transpose { array.reversed_axes() } else { array })
     }
 }
 

@@ -42,6 +42,7 @@ struct Inner {
     tensor: Option<String>,
     offset: Option<u64>,
     shard: Option<PathBuf>,
+    path: Option<PathBuf>,
 }
 
 /// An [`ErrorKind`] behind `Any`, so that the crates of users do not compile how each kind is dropped.
@@ -98,6 +99,12 @@ impl Error {
         self.0.shard.as_deref()
     }
 
+    /// Returns the path of the file, if it was opened by its path.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
     /// Returns the format that was read or written, such as `btf`.
     #[must_use]
     pub fn format(&self) -> Option<&'static str> {
@@ -105,7 +112,14 @@ impl Error {
     }
 
     pub(crate) fn new(kind: ErrorKind) -> Self {
-        Self(Box::new(Inner { kind: Opaque::new(kind), format: None, tensor: None, offset: None, shard: None }))
+        Self(Box::new(Inner {
+            kind: Opaque::new(kind),
+            format: None,
+            tensor: None,
+            offset: None,
+            shard: None,
+            path: None,
+        }))
     }
 
     /// Returns the I/O error, if it has no location.
@@ -136,6 +150,12 @@ impl Error {
     /// Adds the offset in the file, unless it is known.
     pub(crate) fn at(mut self, offset: u64) -> Self {
         self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Adds the path of the file that is read, unless it is known.
+    pub(crate) fn in_file(mut self, path: &Path) -> Self {
+        self.0.path.get_or_insert_with(|| path.to_owned());
         self
     }
 
@@ -222,6 +242,9 @@ impl From<Error> for io::Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.0.path {
+            write!(f, "{}: ", path.display())?;
+        }
         if let Some(format) = self.0.format {
             write!(f, "{format}: ")?;
         }
@@ -247,6 +270,7 @@ impl fmt::Debug for Error {
             .field("tensor", &self.0.tensor)
             .field("offset", &self.0.offset)
             .field("shard", &self.0.shard)
+            .field("path", &self.0.path)
             .finish()
     }
 }

@@ -24,6 +24,7 @@ use crate::limits::Limits;
 use crate::model::{
     Adapt, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors, node_of, put,
 };
+use crate::progress::{Listener, ProgressCount};
 use crate::record::{FileMetadata, Format, Index, Reader, Unread};
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
@@ -68,6 +69,7 @@ pub struct File {
     /// The metadata, if it was read with the index.
     metadata: Option<FileMetadata>,
     limits: Limits,
+    progress: Option<Listener>,
     shards: Shards,
 }
 
@@ -189,7 +191,7 @@ impl File {
         match &self.storage {
             #[cfg(feature = "shards")]
             FileStorage::Joined(joined) => shards::metadata(self, joined.parts()),
-            storage => self.metadata_in(storage, self.metadata.as_ref()),
+            storage => self.metadata_in(storage, self.metadata.as_ref()).map_err(|error| self.place(error)),
         }
     }
 
@@ -229,7 +231,7 @@ impl File {
     ///
     /// [`ErrorKind::Missing`] if there is none, [`ErrorKind::AmbiguousName`] if there are several, as in some streams.
     pub fn get(&self, name: &str) -> Result<FileTensor<'_>> {
-        self.index.check_unique_name(name).map_err(|error| error.in_format(self.format.name))?;
+        self.index.check_unique_name(name).map_err(|error| self.place(error))?;
         let numbered = || name.strip_prefix('#')?.parse().ok().filter(|at| *at < self.len());
         let at = self.index.position(name).or_else(numbered).ok_or_else(|| self.missing(name))?;
         Ok(FileTensor::new(self, at))
@@ -325,7 +327,14 @@ impl File {
     /// As [`load`](Self::load).
     pub fn deserialize<'f, T: Deserialize<'f>>(&'f self) -> Result<T> {
         let mut value = None;
-        self.read(Cow::Borrowed(&self.index), &mut |deserializer| {
+        let bytes = || {
+            self.tensors()
+                .map(|tensor| tensor.range())
+                .map(|range| range.end - range.start)
+                .fold(0, u64::saturating_add)
+        };
+        let count = self.progress.as_ref().map(|listener| listener.count(bytes()));
+        self.read(Cow::Borrowed(&self.index), count, &mut |deserializer| {
             value = Some(T::deserialize(deserializer)?);
             Ok(())
         })?;
@@ -343,23 +352,32 @@ impl File {
     fn read<'f>(
         &'f self,
         index: Cow<'f, Index>,
+        count: Option<ProgressCount<'f>>,
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
-        let reader = Reader::with_index(Box::new(FileReader::new(&self.storage)), index);
+        let reader = Reader::with_index(Box::new(FileReader::new(&self.storage)), index).counting(count);
         let mut deserializer = Deserializer::over(reader, self.format.name);
         let ended = read(&mut deserializer).and_then(|()| deserializer.end());
-        ended.map_err(|error| self.place(error).in_format(self.format.name))
+        ended.map_err(|error| self.place(error))
     }
 
     /// Loads a value of the type `node` after comparing it with the index.
     fn load_with<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
-        self.check(&Schema::new(node()))?;
-        self.load_index(Cow::Borrowed(&self.index), node, load)
+        let ranges = self.check(&Schema::new(node()))?;
+        let bytes = || ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
+        let count = self.progress.as_ref().map(|listener| listener.count(bytes()));
+        self.load_index(Cow::Borrowed(&self.index), count, node, load)
     }
 
     /// Loads a value from the tensors of an index of this file.
-    fn load_index<'f>(&'f self, index: Cow<'f, Index>, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
-        self.read(index, &mut |deserializer| deserializer.load_with(node(), load))
+    fn load_index<'f>(
+        &'f self,
+        index: Cow<'f, Index>,
+        count: Option<ProgressCount<'f>>,
+        node: fn() -> Node,
+        load: LoadFrom<'_, 'f>,
+    ) -> Result<()> {
+        self.read(index, count, &mut |deserializer| deserializer.load_with(node(), load))
     }
 
     fn metadata_in(&self, storage: &FileStorage, known: Option<&FileMetadata>) -> Result<FileMetadata> {
@@ -370,10 +388,15 @@ impl File {
         metadata.map_err(|error| error.in_format(self.format.name))
     }
 
-    /// Adds the shard that an error is in.
+    /// Adds the format, the path, and the shard that an error is in.
     fn place(&self, error: Error) -> Error {
-        match error.offset().and_then(|offset| self.shard(offset)) {
+        let error = match error.offset().and_then(|offset| self.shard(offset)) {
             Some((path, start)) => error.in_shard(path, start),
+            None => error,
+        };
+        let error = error.in_format(self.format.name);
+        match &self.path {
+            Some(path) => error.in_file(path),
             None => error,
         }
     }
@@ -388,17 +411,18 @@ impl File {
         compare(&T::schema(), &self.index)
     }
 
-    fn check(&self, schema: &Schema) -> Result<()> {
-        let report = compare(schema, &self.index).report;
+    /// Compares the index with a schema. Returns the ranges that will be read.
+    fn check(&self, schema: &Schema) -> Result<Vec<Range<u64>>> {
+        let Comparison { report, payloads, .. } = compare(schema, &self.index);
         if report.is_ok() {
-            return Ok(());
+            return Ok(payloads);
         }
-        Err(Error::from(ErrorKind::Load(Box::new(report))).in_format(self.format.name))
+        Err(self.place(ErrorKind::Load(Box::new(report)).into()))
     }
 
     fn missing(&self, name: &str) -> Error {
         let found = Unread::of(&self.index).labels(&self.index);
-        Error::new(ErrorKind::missing(name, found)).in_format(self.format.name)
+        self.place(ErrorKind::missing(name, found).into())
     }
 }
 

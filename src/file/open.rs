@@ -5,9 +5,10 @@ use std::path::Path;
 #[cfg(feature = "shards")]
 use super::shards;
 use super::{File, Shards};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::detect;
 use crate::limits::Limits;
+use crate::progress::{Listener, Progress};
 use crate::record::{Format, Reader};
 #[cfg(feature = "shards")]
 use crate::storage::Version;
@@ -46,6 +47,7 @@ pub struct OpenOptions {
     backend: Backend,
     format: Option<&'static Format>,
     limits: Limits,
+    progress: Option<Listener>,
 }
 
 impl OpenOptions {
@@ -77,6 +79,14 @@ impl OpenOptions {
         self
     }
 
+    /// Calls a function while a file is loaded whole, after each tensor. Bytes are those of the payloads, as they are stored;
+    /// borrowed ones count as read.
+    #[must_use]
+    pub fn progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Listener::new(listener));
+        self
+    }
+
     /// Opens a file. A pipe, or anything else that cannot be read at positions, is read into memory.
     ///
     /// # Errors
@@ -84,9 +94,13 @@ impl OpenOptions {
     /// As [`File::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
+        self.open_path(path).map_err(|error| error.in_file(path))
+    }
+
+    fn open_path(&self, path: &Path) -> Result<File> {
         #[cfg(feature = "shards")]
         let version = Version::of(path);
-        let storage = self.storage(path).map_err(|error| named(path, error))?;
+        let storage = self.storage(path)?;
         #[cfg(feature = "shards")]
         if shards::is_index(&storage, path, self.format.is_some())? {
             return self.open_shards(storage, version, path);
@@ -147,7 +161,7 @@ impl OpenOptions {
             if now == version || attempt == ATTEMPTS {
                 return opened;
             }
-            storage = self.storage(path).map_err(|error| named(path, error))?;
+            storage = self.storage(path)?;
             version = now;
         }
     }
@@ -158,7 +172,8 @@ impl OpenOptions {
         let folder = path.parent().unwrap_or(Path::new(""));
         let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0]);
         let files = index.shards().into_iter().map(open).collect::<Result<Vec<_>>>()?;
-        shards::join(index, files, path, &self.limits)
+        let file = shards::join(index, files, path, &self.limits)?;
+        Ok(File { progress: self.progress.clone(), ..file })
     }
 
     #[cfg(feature = "shards")]
@@ -175,11 +190,7 @@ impl OpenOptions {
         let reader = Reader::new(Box::new(FileReader::new(&storage)), (format.index_reader)(), self.limits.clone());
         let (index, metadata) = reader.into_index().map_err(|error| error.in_format(format.name))?;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
-        Ok(File { path, format, storage, index, metadata, limits, shards: Shards::default() })
+        let progress = self.progress.clone();
+        Ok(File { path, format, storage, index, metadata, limits, progress, shards: Shards::default() })
     }
-}
-
-/// Adds the path to the message of an error.
-pub(super) fn named(path: &Path, error: io::Error) -> Error {
-    ErrorKind::Io(io::Error::new(error.kind(), format!("{}: {error}", path.display()))).into()
 }

@@ -5,6 +5,7 @@ use super::shards;
 use crate::error::Result;
 use crate::format::by_extension;
 use crate::model::{TensorSink, Tensors};
+use crate::progress::{Listener, Progress, ProgressCount};
 use crate::record::{self, Format, WriteOptions};
 use crate::storage::replace;
 
@@ -62,6 +63,7 @@ pub fn save<T: Tensors + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()
 pub struct SaveOptions {
     format: Option<&'static Format>,
     write: WriteOptions,
+    progress: Option<Listener>,
     #[cfg(feature = "shards")]
     max_shard_bytes: Option<u64>,
 }
@@ -84,6 +86,14 @@ impl SaveOptions {
     #[must_use]
     pub fn write(mut self, options: WriteOptions) -> Self {
         self.write = options;
+        self
+    }
+
+    /// Calls a function while files are written: at least for every 8 MiB, and when all is written. What is left then is to
+    /// flush the files to disk and to rename them. A compressed file may end before its `total`.
+    #[must_use]
+    pub fn progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+        self.progress = Some(Listener::new(listener));
         self
     }
 
@@ -151,13 +161,18 @@ impl SaveOptions {
         if let Some(bytes) = self.max_shard_bytes
             && let Some(split) = shards::split(tensors, std::sync::Arc::clone(&encode), bytes)?
         {
-            return shards::save(path, &split, tensors);
+            return shards::save(path, &split, tensors, self.progress.as_ref());
         }
         // A tensor that cannot be stored is found before a file is made.
         let plan = record::plan(tensors, encode)?;
         #[cfg(feature = "shards")]
         shards::remove_left(path);
-        replace(path, |file| plan.write_file(tensors, file))
+        let mut count = self.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
+        replace(path, |file| {
+            plan.write_file(tensors, file, count.as_mut())?;
+            count.take().into_iter().for_each(ProgressCount::finish);
+            Ok(())
+        })
     }
 }
 

@@ -171,7 +171,7 @@ impl<'f> FileTensor<'f> {
     fn load_with(&self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
         let mut index = Index::starting_at(self.at);
         index.push(self.file.index.named_entry(self.at))?;
-        let loaded = self.file.load_index(Cow::Owned(index), node, load);
+        let loaded = self.file.load_index(Cow::Owned(index), None, node, load);
         loaded.map_err(|error| error.in_tensor(self.file.index.label(self.at)))
     }
 
@@ -300,9 +300,9 @@ impl<'f> FileTensor<'f> {
     /// Adds the tensor, its place in the file and the format to an error.
     fn blame(&self, error: impl Into<Error>) -> Error {
         let label = self.file.index.label(self.at);
-        let error = error.into().in_tensor(label).in_format(self.file.format.name);
+        let error = error.into().in_tensor(label);
         // An invalid call has no offset in the file.
-        if error.category() == Category::Call { error } else { self.file.place(self.entry().locate(error)) }
+        self.file.place(if error.category() == Category::Call { error } else { self.entry().locate(error) })
     }
 }
 

@@ -29,7 +29,8 @@ use self::findings::Findings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, Node, Path, Source, StructDef, TensorSpec, put,
+    Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, Node, Path, SharedArrays, Source,
+    StructDef, TensorSpec, put,
 };
 use crate::record::{Format, Reader};
 use crate::storage::{Slice, Storage, Stream};
@@ -73,6 +74,8 @@ pub struct Deserializer<'de> {
     pub(crate) opened: Option<Loaded<'de>>,
     /// Everything that does not fit, while a report is made.
     findings: Option<Box<Findings>>,
+    /// Arrays that were read and can share memory with others.
+    shared: SharedArrays,
 }
 
 /// The place in a file that is asked about next.
@@ -128,6 +131,7 @@ impl<'de> Deserializer<'de> {
             takes_item: false,
             opened: None,
             findings: None,
+            shared: SharedArrays::default(),
         }
     }
 
@@ -348,6 +352,11 @@ impl<'de> Source<'de> for Deserializer<'de> {
         let loaded = loaded.and_then(|()| self.reader.payload(at, spec.will_be_copied(&info)));
         let loaded = loaded.and_then(|payload| Loaded::new(info, payload));
         loaded.map_err(|error| self.about(at, error))
+    }
+
+    fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
+        let at = self.last.filter(|_| self.findings.is_none())?;
+        Some(self.shared.of(&self.reader.index().entry(at).range()))
     }
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {

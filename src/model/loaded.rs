@@ -119,7 +119,10 @@ pub(crate) fn cannot_borrow(dtype: Dtype, owned: &str) -> Error {
             "borrow bools from a stream or from a mapped file, which another process could change",
             format!("use {owned}"),
         ),
-        _ => ("borrow from a stream", format!("read the file into memory, or use {owned}")),
+        _ => (
+            "borrow from a stream, or from a file that is read at positions",
+            format!("use {owned}, or `File::view` of a file in memory"),
+        ),
     };
     ErrorKind::Unsupported { what: what.to_owned(), instead }.into()
 }

@@ -32,6 +32,7 @@ mod positional;
 mod record;
 mod schema;
 mod serializer;
+mod shared;
 mod sizes;
 mod spec;
 mod traits;
@@ -44,6 +45,7 @@ pub use node::{FieldDef, KeyPart, Node, StructDef};
 pub use record::{TensorData, TensorRecord, TensorSink, Tensors};
 pub use schema::{Schema, SchemaEntry};
 pub use serializer::Serializer;
+pub use shared::{ArraysOf, SharedArrays};
 pub use spec::{Adapt, Adaptable, TensorSpec};
 pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile, node_of, put};
 

@@ -1,4 +1,4 @@
-use super::{Adapt, KeyPart, Lent, Loaded, Node, Schema, StructDef, TensorData, TensorSpec};
+use super::{Adapt, ArraysOf, KeyPart, Lent, Loaded, Node, Schema, StructDef, TensorData, TensorSpec};
 use crate::error::Result;
 use crate::tensor::TensorInfo;
 
@@ -293,6 +293,12 @@ pub trait Source<'de> {
     /// By [`category`](crate::Error::category): `Mismatch` if there is no such tensor, `File` or `Io` if it cannot be
     /// read. This holds for all methods.
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>>;
+
+    /// Returns the arrays that were made of the same bytes as the last tensor, if tensors can share bytes.
+    #[doc(hidden)]
+    fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
+        None
+    }
 
     /// Calls `each` with the number of each field, in the order of the source.
     ///

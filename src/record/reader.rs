@@ -11,6 +11,7 @@ use super::{Entry, FileMetadata, Index, Located, Unread};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{NamesByPosition, Payload};
+use crate::progress::ProgressCount;
 use crate::storage::{ReadAt, Storage};
 #[cfg(feature = "npy")]
 use crate::tensor::Buffer;
@@ -78,6 +79,8 @@ pub(crate) struct Reader<'de> {
     header_bytes: u64,
     /// The metadata, if it came with the index.
     metadata: Option<FileMetadata>,
+    /// The bytes of payloads that were read, if somebody wants to know.
+    count: Option<ProgressCount<'de>>,
 }
 
 impl<'de> Reader<'de> {
@@ -102,6 +105,7 @@ impl<'de> Reader<'de> {
             payload_bytes: 0,
             header_bytes: 0,
             metadata: None,
+            count: None,
         }
     }
 
@@ -121,7 +125,13 @@ impl<'de> Reader<'de> {
             payload_bytes: 0,
             header_bytes: 0,
             metadata: None,
+            count: None,
         }
+    }
+
+    /// Counts the bytes of payloads.
+    pub(crate) fn counting(self, count: Option<ProgressCount<'de>>) -> Self {
+        Self { count, ..self }
     }
 
     /// Reads the index of the whole file, and the metadata if it comes with the index.
@@ -238,6 +248,10 @@ impl<'de> Reader<'de> {
         let payload = self.read_payload(at, will_be_copied);
         let is_whole = !payload.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
         self.payload_was_read(at, is_whole);
+        if let Some(count) = &mut self.count {
+            let range = self.index.entry(at).range();
+            count.add(range.end - range.start);
+        }
         payload.map_err(|error| error.at(self.offset(at)))
     }
 

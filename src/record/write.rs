@@ -9,6 +9,7 @@ use super::share::{Digest, Digester};
 use super::{Encode, Plan};
 use crate::error::{Error, Result, Short};
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
+use crate::progress::{ProgressCount, ProgressWriter};
 use crate::storage::allocate;
 use crate::threads;
 
@@ -85,9 +86,22 @@ impl Plan {
     }
 
     /// Writes the tensors that were planned to a new file.
-    pub(crate) fn write_file(&self, tensors: &dyn Tensors, file: &mut File) -> Result<()> {
+    pub(crate) fn write_file(
+        &self,
+        tensors: &dyn Tensors,
+        file: &mut File,
+        count: Option<&mut ProgressCount<'_>>,
+    ) -> Result<()> {
         allocate(file, self.file_bytes())?;
-        self.write(tensors, Output::stream(file, self.file_bytes()))?;
+        let mut counted;
+        let out: &mut dyn Write = match count {
+            Some(count) => {
+                counted = ProgressWriter { out: file, count };
+                &mut counted
+            }
+            None => file,
+        };
+        self.write(tensors, Output::stream(out, self.file_bytes()))?;
         // A compressed file is shorter than planned.
         let end = file.stream_position()?;
         if end < self.file_bytes() {

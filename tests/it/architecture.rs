@@ -19,13 +19,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cast", &["tensor", "error", "pipeline"]),
     ("error", &["tensor", "sorted"]),
     ("limits", &[]),
+    ("progress", &[]),
     ("digest", &["tensor", "pipeline"]),
     ("stats", &["tensor", "cast", "pipeline"]),
     // Bytes in files, and values as named tensors. Neither knows formats or serde.
     ("storage", &["tensor", "error", "threads"]),
     ("model", &["tensor", "cast", "error", "sorted"]),
     // The parts that formats share, and finding tensors by name or position.
-    ("record", &["tensor", "error", "limits", "storage", "model", "threads", "sorted"]),
+    ("record", &["tensor", "error", "limits", "progress", "storage", "model", "threads", "sorted"]),
     ("find", &["tensor", "error", "limits", "storage", "model", "record", "sorted"]),
     // The bridge to serde, and arrays.
     ("serde", &["tensor", "cast", "error", "limits", "model", "record", "find"]),
@@ -34,14 +35,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     // One folder per format, which knows no other, and the table of them.
     ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde", "sorted"]),
     // Open files, and views of tensors for programs.
-    ("file", &["tensor", "error", "limits", "storage", "model", "record", "find", "format", "sorted"]),
+    ("file", &["tensor", "error", "limits", "progress", "storage", "model", "record", "find", "format", "sorted"]),
     ("view", &["tensor", "cast", "error", "model", "record", "file", "sorted"]),
     ("private", &["error", "model", "serde"]),
     (
         "lib",
         &[
             "array", "cast", "digest", "error", "file", "find", "format", "limits", "model", "pipeline", "private",
-            "record", "serde", "stats", "storage", "tensor", "threads", "view",
+            "progress", "record", "serde", "stats", "storage", "tensor", "threads", "view",
         ],
     ),
 ];

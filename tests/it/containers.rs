@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ndarray::{Array2, Ix1, Ix2, IxDyn, array};
-use tensorfile::{TensorFile, TensorMap, ptd, ten};
+use ndarray::{ArcArray2, Array2, Ix1, Ix2, IxDyn, array};
+use tensorfile::{Arrays, Backend, OpenOptions, TensorFile, TensorMap, ptd, ten};
 
 use crate::support::{btf_file, message, ten_file};
 
@@ -145,4 +145,47 @@ fn a_map_gives_arrays_by_name() {
         "tensor `weight`: the file has f32[1, 2], but expected rank 1",
     ];
     assert_eq!(errors, expected);
+}
+
+#[test]
+fn arrays_that_share_bytes_in_a_file_share_memory() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Tied {
+        embed: ArcArray2<f32>,
+        #[tensor(tied = "embed")]
+        head: ArcArray2<f32>,
+        #[tensor(tied = "embed", transpose)]
+        transposed: ArcArray2<f32>,
+        other: ArcArray2<f32>,
+    }
+
+    let embed = array![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]].into_shared();
+    let tied = Tied {
+        head: embed.clone(),
+        transposed: embed.clone().reversed_axes(),
+        other: (&embed + 1.0).into_shared(),
+        embed,
+    };
+    let file = ptd::to_vec(&tied).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tied.ptd");
+    tensorfile::save(&path, &tied).unwrap();
+    let positioned = OpenOptions::new().backend(Backend::Positioned).open(&path).unwrap();
+    for read in [
+        ptd::from_slice::<Tied>(&file).unwrap(),
+        ptd::from_reader(&file[..]).unwrap(),
+        tensorfile::load(&path).unwrap(),
+        positioned.load().unwrap(),
+        positioned.deserialize().unwrap(),
+    ] {
+        assert_eq!(read, tied);
+        assert_eq!(read.embed.as_ptr(), read.head.as_ptr());
+        assert_eq!(read.embed.as_ptr(), read.transposed.as_ptr());
+        assert_ne!(read.embed.as_ptr(), read.other.as_ptr());
+    }
+
+    // The format stores both, so both are read.
+    let list = Arrays(vec![tied.embed.clone(), tied.embed]);
+    let Arrays(read): Arrays<Vec<ArcArray2<f32>>> = ten::from_slice(&ten_file(&list)).unwrap();
+    assert_ne!(read[0].as_ptr(), read[1].as_ptr());
 }

@@ -7,7 +7,7 @@ use tensorfile::{Category, Dtype, Error, File, FileTensor, Format, InvalidTensor
 
 use crate::args::{display_name, format_names, open};
 use crate::digests::{Digester, Manifest};
-use crate::exit::{At, Failure, Outcome, Verdict, for_each};
+use crate::exit::{At, Failure, Outcome, Verdict, for_each, without_path};
 use crate::export::FILE_METADATA;
 use crate::output::numbers::counted;
 use crate::output::{Stdout, escape};
@@ -127,7 +127,7 @@ impl Verify {
                     Ok(()) => {}
                     Err(error) if error.category() == Category::File => {
                         report.malformed = true;
-                        report.problems.push(error.to_string());
+                        report.problems.push(without_path(&error));
                     }
                     Err(error) => return Err(error).at(path),
                 }

@@ -67,7 +67,16 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
     }
     index.complete()?;
     let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata, own: owns });
-    Ok(File { path: Some(path.to_owned()), format, storage, index, metadata: None, limits: limits.clone(), shards })
+    Ok(File {
+        path: Some(path.to_owned()),
+        format,
+        storage,
+        index,
+        metadata: None,
+        limits: limits.clone(),
+        progress: None,
+        shards,
+    })
 }
 
 /// Checks that a shard has the tensors that the index says it has, and no others.

@@ -10,6 +10,7 @@ use super::index::{EXTENSION, MAX_BYTES, ShardIndex, TOTAL, malformed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{TensorRecord, TensorSink, Tensors};
+use crate::progress::{Listener, ProgressCount};
 use crate::record::{Encode, Names, Plan};
 use crate::storage::{FileSet, Step, Turn, remove_left_for, turn_path};
 
@@ -91,8 +92,13 @@ impl TensorSink for Filter<'_> {
 }
 
 /// Saves tensors to the shards next to `path`, and the index of them.
-pub(in crate::file) fn save(path: &Path, split: &Split, tensors: &dyn Tensors) -> Result<()> {
-    save_in_steps(path, split, tensors, &mut |_| Ok(()))
+pub(in crate::file) fn save(
+    path: &Path,
+    split: &Split,
+    tensors: &dyn Tensors,
+    progress: Option<&Listener>,
+) -> Result<()> {
+    save_in_steps(path, split, tensors, progress, &mut |_| Ok(()))
 }
 
 /// Removes what killed saves left for a path that is saved as one file now.
@@ -106,6 +112,7 @@ fn save_in_steps(
     path: &Path,
     split: &Split,
     tensors: &dyn Tensors,
+    progress: Option<&Listener>,
     before: &mut dyn FnMut(Step) -> io::Result<()>,
 ) -> Result<()> {
     let old = OldSet::read(path)?;
@@ -117,12 +124,15 @@ fn save_in_steps(
         split.plan.subset(&positions).map_err(in_format)
     };
     let plans = (0..split.shards).map(plan).collect::<Result<Vec<_>>>()?;
+    let total = plans.iter().map(Plan::file_bytes).fold(0, u64::saturating_add);
+    let mut count = progress.map(|listener| listener.count(total));
     let mut set = FileSet::new(path)?;
     for (shard, plan) in plans.iter().enumerate() {
         let own = Shard { tensors, shard_of: &split.shard_of, shard };
         let like = old.names.get(shard).or(old.names.last()).map(|name| path.with_file_name(name));
-        set.write(like.as_deref(), &mut |file| plan.write_file(&own, file))?;
+        set.write(like.as_deref(), &mut |file| plan.write_file(&own, file, count.as_mut()))?;
     }
+    count.into_iter().for_each(ProgressCount::finish);
 
     // Another save to the path would take the same names, and remove the same old shards.
     let _turn = Turn::wait(path)?;
@@ -264,7 +274,7 @@ mod tests {
         let encode = (ten::FORMAT.encode)(&WriteOptions::new()).unwrap();
         let tensors = tensors(number);
         let split = split(&tensors, encode, 1).unwrap().unwrap();
-        save_in_steps(path, &split, &tensors, before)
+        save_in_steps(path, &split, &tensors, None, before)
     }
 
     /// Returns the number whose tensors are saved.

@@ -797,12 +797,14 @@ fn nothing_is_borrowed_from_a_stream() {
     let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
     assert_eq!(
         message(TensorView::deserialize(&mut deserializer)),
-        "tensor `#0`: cannot borrow from a stream; read the file into memory, or use a `Tensor` (at byte 40)"
+        "tensor `#0`: cannot borrow from a stream, or from a file that is read at positions; use a `Tensor`, or `File::view` of a \
+         file in memory (at byte 40)"
     );
     let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
     assert_eq!(
         message(Arrays::<ArrayView1<'_, u8>>::deserialize(&mut deserializer)),
-        "tensor `#0`: cannot borrow from a stream; read the file into memory, or use an owned array (at byte 40)"
+        "tensor `#0`: cannot borrow from a stream, or from a file that is read at positions; use an owned array, or `File::view` of \
+         a file in memory (at byte 40)"
     );
     let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
     let Arrays(copied) = Arrays::<CowArray<'_, u8, Ix1>>::deserialize(&mut deserializer).unwrap();

@@ -81,12 +81,21 @@ pub fn contents<T: Serialize + ?Sized>(value: &T) -> Vec<String> {
     map.infos().map(|(name, info)| format!("{name}: {info}")).collect()
 }
 
-/// Returns the whole message of an error.
+/// Returns the message of an error, without the path of the file.
 #[track_caller]
 pub fn message<T>(result: tensorfile::Result<T>) -> String {
     match result {
         Ok(_) => panic!("no error"),
-        Err(error) => error.to_string(),
+        Err(error) => without_path(&error),
+    }
+}
+
+/// Returns the message of an error without the path of the file that it begins with, if the file was opened by its path.
+pub fn without_path(error: &tensorfile::Error) -> String {
+    let message = error.to_string();
+    match error.path() {
+        Some(path) => message.strip_prefix(&format!("{}: ", path.display())).expect("the path comes first").to_owned(),
+        None => message,
     }
 }
 
