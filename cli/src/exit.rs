@@ -53,6 +53,12 @@ impl Failure {
         Self { code: Self::USAGE, file: None, message: Some(message.to_string()) }
     }
 
+    /// A file exists that `--no-clobber` protects.
+    pub fn exists(path: &Path) -> Self {
+        let message = "exists, and --no-clobber is given".to_owned();
+        Self { code: Self::IO, file: Some(path.display().to_string()), message: Some(message) }
+    }
+
     /// A file is malformed.
     pub fn malformed(path: &Path, message: impl fmt::Display) -> Self {
         Self { code: Self::MALFORMED, file: Some(path.display().to_string()), message: Some(message.to_string()) }

@@ -7,7 +7,7 @@ use crate::format::by_extension;
 use crate::model::{TensorSink, Tensors};
 use crate::progress::{Listener, Progress, ProgressCount};
 use crate::record::{self, Format, WriteOptions};
-use crate::storage::replace;
+use crate::storage::{refuse_existing, replace};
 
 /// Saves a value to a file, in the format of the path's extension.
 ///
@@ -64,6 +64,7 @@ pub struct SaveOptions {
     format: Option<&'static Format>,
     write: WriteOptions,
     progress: Option<Listener>,
+    no_replace: bool,
     #[cfg(feature = "shards")]
     max_shard_bytes: Option<u64>,
 }
@@ -94,6 +95,27 @@ impl SaveOptions {
     #[must_use]
     pub fn progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Listener::new(listener));
+        self
+    }
+
+    /// Fails if a file to write exists, instead of replacing it. In shards, the files are the shards and their index.
+    ///
+    /// ```
+    /// use tensorfile::{SaveOptions, Tensor, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// let map: TensorMap = [("weight", Tensor::from_slice(&[1.0_f32, 2.0], [2])?)].into_iter().collect();
+    /// let save = SaveOptions::new().no_replace(true);
+    /// save.save(&path, &map)?;
+    /// assert!(save.save(&path, &map).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// It is checked before anything is written: a file that appears while the new one is written is replaced.
+    #[must_use]
+    pub fn no_replace(mut self, no_replace: bool) -> Self {
+        self.no_replace = no_replace;
         self
     }
 
@@ -161,10 +183,16 @@ impl SaveOptions {
         if let Some(bytes) = self.max_shard_bytes
             && let Some(split) = shards::split(tensors, std::sync::Arc::clone(&encode), bytes)?
         {
+            if self.no_replace {
+                shards::refuse_old(path, &split)?;
+            }
             return shards::save(path, &split, tensors, self.progress.as_ref());
         }
         // A tensor that cannot be stored is found before a file is made.
         let plan = record::plan(tensors, encode)?;
+        if self.no_replace {
+            refuse_existing(path)?;
+        }
         #[cfg(feature = "shards")]
         shards::remove_left(path);
         let mut count = self.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));

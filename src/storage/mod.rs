@@ -31,7 +31,7 @@ pub(crate) use lock::Version;
 pub use positioned::FileReader;
 #[cfg(feature = "shards")]
 pub(crate) use replace::Step;
-pub(crate) use replace::replace;
+pub(crate) use replace::{refuse_existing, replace};
 #[cfg(feature = "shards")]
 pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;

@@ -14,6 +14,15 @@ pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -
     replace_in_steps(path, fill, &mut |_| Ok(()))
 }
 
+/// Fails if there is a file at `path`. A symbolic link is one, even if it leads nowhere.
+pub(crate) fn refuse_existing(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(named(path, error).into()),
+        Ok(_) => Err(named(path, io::Error::new(io::ErrorKind::AlreadyExists, "exists, and is not replaced")).into()),
+    }
+}
+
 /// The steps of a replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {

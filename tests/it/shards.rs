@@ -232,6 +232,24 @@ fn saving_again_leaves_whole_sets() {
 }
 
 #[test]
+fn no_replace_keeps_shards_and_indices() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    let save = options().no_replace(true).max_shard_bytes(1);
+    save.save(&path, &map()).unwrap();
+    let before = names(folder.path());
+    let error = save.save(&path, &map()).unwrap_err();
+    let index = folder.path().join("model.ten.index.json");
+    assert_eq!(error.to_string(), format!("{}: exists, and is not replaced", index.display()));
+    assert_eq!(error.into_io().unwrap().kind(), std::io::ErrorKind::AlreadyExists);
+    fs::remove_file(index).unwrap();
+    save.save(&path, &map()).unwrap_err();
+    assert_eq!(names(folder.path()), before[..before.len() - 1]);
+    options().no_replace(true).save(&path, &map()).unwrap();
+    options().no_replace(true).save(&path, &map()).unwrap_err();
+}
+
+#[test]
 fn a_second_set_takes_no_names_of_other_paths() {
     let folder = tempfile::tempdir().unwrap();
     let saved = |name: &str| File::open(folder.path().join(format!("{name}.ten.index.json"))).unwrap();

@@ -14,4 +14,4 @@ pub use glob::{Glob, InvalidGlob};
 pub use input::{Input, display_name, format_names, is_stdin, open, read};
 pub use rename::Rename;
 pub use slice::{Axis, Slice};
-pub use write::{Names, Target, WriteArgs, parse_bytes};
+pub use write::{Names, NoClobber, Target, WriteArgs, parse_bytes};

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use tensorfile::{FORMATS, Format};
 
+use super::input::is_stdin;
 use crate::exit::{Failure, Outcome};
 use crate::output::numbers::Sizes;
 
@@ -35,6 +36,24 @@ pub struct WriteArgs {
     pub sizes: Sizes,
 }
 
+/// The argument of commands that create files.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct NoClobber {
+    /// Fail if a file to write exists, instead of replacing it
+    #[arg(long, short = 'n')]
+    no_clobber: bool,
+}
+
+impl NoClobber {
+    /// Fails if the argument is given and there is a file at `path`. A symbolic link is one.
+    pub fn check(self, path: &Path) -> Outcome<()> {
+        if self.no_clobber && !is_stdin(path) && path.symlink_metadata().is_ok() {
+            return Err(Failure::exists(path));
+        }
+        Ok(())
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Names {
     /// In an additional tensor, which this program and the library `tensorfile` read
@@ -51,6 +70,8 @@ pub struct Target {
     pub format: &'static Format,
     /// The maximum size of a shard in bytes, if the file may be split into shards.
     pub max_shard: Option<u64>,
+    /// Fail if the file, or one of its shards, exists.
+    pub no_replace: bool,
 }
 
 impl Target {
@@ -63,12 +84,20 @@ impl Target {
             let extensions = extensions.join(", .");
             Failure::usage(format_args!("{}: unknown extension; use --to, or one of .{extensions}", path.display()))
         })?;
-        Ok(Self { path: path.to_owned(), format, max_shard: None })
+        Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false })
     }
 
     /// Splits the file into shards of at most `max_shard` bytes.
     pub fn in_shards(self, max_shard: Option<u64>) -> Self {
         Self { max_shard, ..self }
+    }
+
+    /// Fails if the file exists and is not to be replaced. The names of shards are not known yet.
+    pub fn guard(self, no_clobber: NoClobber) -> Outcome<Self> {
+        if self.max_shard.is_none() {
+            no_clobber.check(&self.path)?;
+        }
+        Ok(Self { no_replace: no_clobber.no_clobber, ..self })
     }
 
     pub fn is_stdout(&self) -> bool {

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use tensorfile::Format;
 use tensorfile::view::Subset;
 
-use crate::args::{Cast, Filter, Input, Rename, Target, WriteArgs, format_names, parse_bytes};
+use crate::args::{Cast, Filter, Input, NoClobber, Rename, Target, WriteArgs, format_names, parse_bytes};
 use crate::exit::{Outcome, Verdict};
 use crate::export::{Export, Kept, Source};
 use crate::output::Stdout;
@@ -39,6 +39,8 @@ pub struct Convert {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_shard_size: Option<u64>,
     #[command(flatten)]
+    no_clobber: NoClobber,
+    #[command(flatten)]
     write: WriteArgs,
 }
 
@@ -54,7 +56,7 @@ Examples:
 impl Convert {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         let format = self.to.as_deref().and_then(Format::named);
-        let target = Target::new(&self.output, format)?.in_shards(self.max_shard_size);
+        let target = Target::new(&self.output, format)?.in_shards(self.max_shard_size).guard(self.no_clobber)?;
         let file = self.input.open()?;
         let path = self.input.path();
 

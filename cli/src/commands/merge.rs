@@ -3,24 +3,33 @@ use std::path::{Path, PathBuf};
 use indexmap::map::Entry;
 use tensorfile::{File, Format, Tensors};
 
-use crate::args::{Target, WriteArgs, display_name, format_names, open};
+use crate::args::{NoClobber, Target, WriteArgs, display_name, format_names, is_stdin, open};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::{Stdout, note};
 
 /// Merge several files, or the shards of an index, into one file.
 ///
+/// The last file is the one to write, as in `cp`. If it exists, it is not replaced unless that is obviously meant: by
+/// --output or --force. With --output, all other files are read.
+///
 /// The tensors keep the order of the files. Two tensors with the same name are an error. Metadata with the same key and
 /// different values is an error too, unless --lossy keeps the value of the first file.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Merge {
+    /// The files to read, in any formats, or the index of shards, and then the file to write; `-` for standard input or
+    /// output
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
     /// The file to write, in the format of its extension; `-` for standard output
-    #[arg(value_name = "OUT")]
-    output: PathBuf,
-    /// The files to read, in any formats, or the index of shards; `-` for standard input
-    #[arg(required = true, value_name = "IN")]
-    inputs: Vec<PathBuf>,
+    #[arg(long, short, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Replace the last file if it exists
+    #[arg(long, short, conflicts_with = "no_clobber")]
+    force: bool,
+    #[command(flatten)]
+    no_clobber: NoClobber,
     /// Write this format instead of that of the extension
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     to: Option<String>,
@@ -28,16 +37,22 @@ pub struct Merge {
     write: WriteArgs,
 }
 
+const USAGE: &str = "\
+tensorfile merge [OPTIONS] <IN>... <OUT>
+       tensorfile merge [OPTIONS] --output <OUT> <IN>...";
+
 const EXAMPLES: &str = "\
 Examples:
-  tensorfile merge model.ptd encoder.ptd decoder.ptd
-  tensorfile merge model.ptd model.ptd.index.json";
+  tensorfile merge encoder.ptd decoder.ptd model.ptd
+  tensorfile merge -o model.ptd part-*.ptd
+  tensorfile merge model.ptd.index.json model.ptd";
 
 impl Merge {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        let target = Target::new(&self.output, self.to.as_deref().and_then(Format::named))?;
+        let (inputs, output) = self.inputs_and_output()?;
+        let target = Target::new(output, self.to.as_deref().and_then(Format::named))?.guard(self.no_clobber)?;
         let files: Vec<(File, &Path)> =
-            self.inputs.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
+            inputs.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
         let sources: Vec<Source<'_>> = files.iter().map(|(file, path)| Source::new(file, path)).collect();
         let parts: Vec<(&dyn Tensors, &Path)> =
             sources.iter().map(|source| (source as &dyn Tensors, source.path())).collect();
@@ -45,6 +60,32 @@ impl Merge {
         let kept = self.kept(&files)?;
         Export::plan(&self.write, &joined, kept, target)?.run(&self.write, &[], out)?;
         Ok(Verdict::Pass)
+    }
+
+    /// Tells the file to write from those to read.
+    ///
+    /// The output was once the first argument. So that nobody who is used to that loses an input, a last file that exists
+    /// is not replaced.
+    fn inputs_and_output(&self) -> Outcome<(&[PathBuf], &Path)> {
+        if let Some(output) = &self.output {
+            return Ok((&self.files, output));
+        }
+        let (output, inputs) = self.files.split_last().expect("a file is required");
+        let Some(first) = inputs.first() else {
+            let path = output.display();
+            return Err(Failure::usage(format_args!("{path}: is a file to read; the one to write follows it")));
+        };
+        self.no_clobber.check(output)?;
+        // A device such as `/dev/stdout` has nothing to lose.
+        if !self.force && !is_stdin(output) && output.is_file() {
+            let [path, first_path] = [output, first].map(|path| path.display());
+            let hint = match first.exists() || is_stdin(first) {
+                true => format!("use --force or `-o {path}` to replace it"),
+                false => format!("use `-o {first_path}` to write that file, or --force to replace this one"),
+            };
+            return Err(Failure::usage(format_args!("{path}: exists, but the last file is the one to write; {hint}")));
+        }
+        Ok((inputs, output))
     }
 
     fn kept(&self, files: &[(File, &Path)]) -> Outcome<Kept> {

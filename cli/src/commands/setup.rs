@@ -7,6 +7,7 @@ use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::Cli;
+use crate::args::NoClobber;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::Stdout;
 
@@ -44,6 +45,8 @@ pub struct Man {
     /// Write the pages of `tensorfile` and all its commands to this directory, which is created if necessary
     #[arg(long = "out", value_name = "DIR")]
     directory: Option<PathBuf>,
+    #[command(flatten)]
+    no_clobber: NoClobber,
 }
 
 const MAN_EXAMPLES: &str = "\
@@ -58,9 +61,13 @@ impl Man {
         program.build();
         if let Some(directory) = &self.directory {
             std::fs::create_dir_all(directory).at(directory)?;
-            for command in std::iter::once(&program).chain(program.get_subcommands()) {
+            let pages = std::iter::once(&program).chain(program.get_subcommands()).map(|command| {
                 let name = command.get_display_name().unwrap_or_else(|| command.get_name());
-                let path = directory.join(format!("{name}.1"));
+                (directory.join(format!("{name}.1")), command)
+            });
+            let pages: Vec<(PathBuf, &Command)> = pages.collect();
+            pages.iter().try_for_each(|(path, _)| self.no_clobber.check(path))?;
+            for (path, command) in pages {
                 tensorfile::atomic::write(&path, &page(command)?).at(&path)?;
             }
             return Ok(Verdict::Pass);

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use tensorfile::File;
 use tensorfile::view::Subset;
 
-use crate::args::{Glob, Input, InvalidGlob, Target, WriteArgs, parse_bytes};
+use crate::args::{Glob, Input, InvalidGlob, NoClobber, Target, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept, Source};
 use crate::output::Stdout;
@@ -25,6 +25,8 @@ pub struct Split {
     /// The path from which the names of new files are derived; by default, the path of the file
     #[arg(long, value_name = "PATH", conflicts_with = "by")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    no_clobber: NoClobber,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -82,7 +84,7 @@ impl Split {
         // All files are checked before the first one is written.
         let mut exports = Vec::with_capacity(subsets.len());
         for (path, subset) in &subsets {
-            let target = Target::new(path, format)?.in_shards(self.by.max_shard_size);
+            let target = Target::new(path, format)?.in_shards(self.by.max_shard_size).guard(self.no_clobber)?;
             exports.push(Export::plan(&self.write, subset, kept.clone(), target)?);
         }
         exports.iter().try_for_each(|export| export.run(&self.write, &[], out))?;

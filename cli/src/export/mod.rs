@@ -126,6 +126,7 @@ impl<'t> Export<'t> {
         let tensors = &Watched::new(&named, payload.sum());
         if !target.is_stdout() {
             let mut save = SaveOptions::new().format(target.format).write(options.clone());
+            save = save.no_replace(target.no_replace);
             if let Some(bytes) = target.max_shard {
                 save = save.max_shard_bytes(bytes);
             }

@@ -60,21 +60,77 @@ fn splits_and_merges() {
         "split model.ptd --max-shard-size 5KB",
         "ls --patterns model.ptd.index.json",
         "info model.ptd.index.json",
-        "merge whole.ptd model.ptd.index.json",
+        "merge model.ptd.index.json whole.ptd",
         "split again.ptd --by-prefix 1",
         "ls again-head.ptd",
-        "merge both.ten again-head.ptd again-new.ptd more.ten",
+        "merge again-head.ptd again-new.ptd more.ten both.ten",
         "ls both.ten",
         "split again.ptd --by head.*=head.tbs",
         "split again.ptd --by head.*=head.tbs --by *=rest.ten",
         "ls rest.ten",
-        "merge twice.ptd again.ptd again-new.ptd",
+        "merge again.ptd again-new.ptd twice.ptd",
         "split again.ptd",
         "split sparse.btf --max-shard-size 24 --out parts/sparse.btf",
     ]));
     assert_eq!(map(&session, "whole.ptd"), model());
     assert_eq!(map(&session, "model.ptd.index.json"), model());
     assert_eq!(map(&session, "head.tbs")["head.weight"], weights(&[2, 2]));
+}
+
+/// The output was once the first argument.
+#[test]
+fn merge_does_not_replace_what_may_be_an_input() {
+    let session = session();
+    let before = std::fs::read(session.path("more.ten")).unwrap();
+    insta::assert_snapshot!(session.transcript(&[
+        "merge again.ptd more.ten",
+        "merge missing.ptd again.ptd more.ten",
+        "merge model.ptd again.ptd more.ten",
+        "merge - more.ten",
+        "merge more.ten",
+        "merge",
+        "merge more.ten again.ptd more.ten -n",
+        "merge more.ten again.ptd -o more.ten -n",
+        "merge more.ten again.ptd new.ten --force -n",
+    ]));
+    assert_eq!(std::fs::read(session.path("more.ten")).unwrap(), before);
+    let written = |arguments: &[&str], name: &str| {
+        let output = session.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        map(&session, name).len()
+    };
+    assert_eq!(written(&["merge", "more.ten", "again.ptd", "new.ten"], "new.ten"), 4);
+    assert_eq!(written(&["merge", "more.ten", "new.ten", "--force"], "new.ten"), 2);
+    assert_eq!(written(&["merge", "-o", "new.ten", "more.ten", "again.ptd"], "new.ten"), 4);
+    // Onto an input, which is obviously meant.
+    assert_eq!(written(&["merge", "more.ten", "again.ptd", "-o", "more.ten"], "more.ten"), 4);
+    let output = session.run(&["merge", "more.ten", "-", "--to", "npz"]);
+    assert!(output.status.success() && output.stdout.starts_with(b"PK"), "{}", String::from_utf8_lossy(&output.stderr));
+    #[cfg(unix)]
+    assert_eq!(session.run(&["merge", "more.ten", "/dev/stdout", "--to", "ten"]).status.code(), Some(3));
+}
+
+#[test]
+fn no_clobber_keeps_files() {
+    let session = session();
+    std::fs::write(session.path("chart.svg"), "old").unwrap();
+    let lines = [
+        "convert model.ptd again.ptd --no-clobber",
+        "convert model.ptd new.ptd -n",
+        "split model.ptd --by *=new.ptd -n",
+        "split model.ptd --max-shard-size 5KB -n",
+        "split model.ptd --max-shard-size 5KB -n",
+        "stats model.ptd --plot chart.svg -n",
+        "man --out pages -n",
+        "man --out pages -n",
+    ];
+    insta::assert_snapshot!(session.transcript(&lines));
+    assert_eq!(map(&session, "again.ptd").len(), 2);
+    assert_eq!(map(&session, "new.ptd"), model());
+    assert_eq!(std::fs::read(session.path("chart.svg")).unwrap(), b"old");
+    // A shard without an index is a file too.
+    std::fs::remove_file(session.path("model.ptd.index.json")).unwrap();
+    assert_eq!(session.run(&["split", "model.ptd", "--max-shard-size", "5KB", "-n"]).status.code(), Some(3));
 }
 
 #[test]
@@ -92,7 +148,7 @@ fn splits_and_merges_every_format() {
         let output = session.run(&["split", &file, "--max-shard-size", "100"]);
         assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
         assert_eq!(File::open(session.path(&index)).unwrap().shards().len(), 3, "{}", format.name);
-        let output = session.run(&["merge", &again, &index]);
+        let output = session.run(&["merge", &index, &again]);
         assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
         assert_eq!(map(&session, &again), tensors, "{}", format.name);
     }

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::model::{TensorRecord, TensorSink, Tensors};
 use crate::progress::{Listener, ProgressCount};
 use crate::record::{Encode, Names, Plan};
-use crate::storage::{FileSet, Step, Turn, remove_left_for, turn_path};
+use crate::storage::{FileSet, Step, Turn, refuse_existing, remove_left_for, turn_path};
 
 /// The plan of all tensors, and the shard of each.
 #[derive(Debug)]
@@ -99,6 +99,13 @@ pub(in crate::file) fn save(
     progress: Option<&Listener>,
 ) -> Result<()> {
     save_in_steps(path, split, tensors, progress, &mut |_| Ok(()))
+}
+
+/// Returns an error if a file to write exists.
+pub(in crate::file) fn refuse_old(path: &Path, split: &Split) -> Result<()> {
+    refuse_existing(&index_path(path))?;
+    // Without an index, the shards have the first names.
+    (0..split.shards).try_for_each(|at| refuse_existing(&path.with_file_name(shard_name(path, 1, at, split.shards)?)))
 }
 
 /// Removes what killed saves left for a path that is saved as one file now.

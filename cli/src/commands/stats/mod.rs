@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use tensorfile::{File, FileTensor, Stats as Statistics};
 
-use crate::args::{Filter, Input};
+use crate::args::{Filter, Input, NoClobber};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::numbers::{NONE, count, counted, general, to_f64};
 use crate::output::plot::{ChartFormat, MAX_PANELS, Panel, plot};
@@ -54,6 +54,8 @@ pub struct Stats {
     /// Draw the histograms of the first 24 tensors with numbers to this file, .png or .svg
     #[arg(long, value_name = "PATH")]
     plot: Option<PathBuf>,
+    #[command(flatten)]
+    no_clobber: NoClobber,
     /// Exit with code 1 if a tensor has one of these, and print its name to standard error
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     fail_on: Vec<Flaw>,
@@ -114,6 +116,7 @@ impl Stats {
         // Checked before the tensors are read, which may take long.
         if let Some(path) = &self.plot {
             ChartFormat::from_path(path)?;
+            self.no_clobber.check(path)?;
         }
         let file = self.input.open()?;
         let mut positions = self.positions(&file)?;
