@@ -44,6 +44,13 @@ pub enum ErrorKind {
         /// The candidates.
         formats: Vec<&'static str>,
     },
+    /// The format is left out of this build.
+    FeatureOff {
+        /// The name of the format.
+        format: &'static str,
+        /// The Cargo feature that adds it.
+        feature: &'static str,
+    },
     /// The file does not have the magic bytes of its format.
     BadMagic {
         /// The bytes found.
@@ -251,6 +258,7 @@ impl ErrorKind {
             | Self::Misaligned { .. }
             | Self::Cast(_) => Category::Mismatch,
             Self::Unsupported { .. }
+            | Self::FeatureOff { .. }
             | Self::RepeatedName { .. }
             | Self::NotATensor { .. }
             | Self::Changed { .. }
@@ -290,6 +298,7 @@ impl fmt::Display for ErrorKind {
             Self::AmbiguousFormat { formats } => {
                 write!(f, "the file could be {}; name its format", formats.join(" or "))
             }
+            Self::FeatureOff { format, feature } => write!(f, "{format} files need the Cargo feature `{feature}`"),
             Self::BadMagic { found, expected } => {
                 write!(f, "found `{}`, but expected `{}`", found.escape_ascii(), expected.escape_ascii())
             }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::find::{Comparison, Deserializer, compare};
+use crate::format::misnamed_as;
 use crate::limits::Limits;
 use crate::model::{
     Adapt, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors, node_of, put,
@@ -172,6 +173,25 @@ impl File {
         self.format
     }
 
+    /// Returns the format whose extension the file has, if it is of another format. The content decides how a file is
+    /// read; the extension of its name only if the content could be of several formats or of none.
+    ///
+    /// ```
+    /// use tensorfile::{File, Tensor, TensorMap, ten};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.btf");
+    /// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32], [1])?)].into_iter().collect();
+    /// std::fs::write(&path, ten::to_vec(&map)?)?;
+    /// let file = File::open(&path)?;
+    /// assert_eq!((file.format().name, file.misnamed_as().unwrap().name), ("ten", "btf"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn misnamed_as(&self) -> Option<&'static Format> {
+        misnamed_as(self.path()?, self.format)
+    }
+
     /// Returns the length of the file in bytes, or of all shards.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
@@ -179,7 +199,7 @@ impl File {
     }
 
     /// Returns the metadata. It is read now, unless opening the file has read it, as in formats in which it is a part of the
-    /// index.
+    /// index. An extension of [another format](Self::misnamed_as) is among the warnings.
     ///
     /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
     /// shard. The entry `total_size` of the index is left out.
@@ -191,7 +211,15 @@ impl File {
         match &self.storage {
             #[cfg(feature = "shards")]
             FileStorage::Joined(joined) => shards::metadata(self, joined.parts()),
-            storage => self.metadata_in(storage, self.metadata.as_ref()).map_err(|error| self.place(error)),
+            storage => {
+                let metadata = self.metadata_in(storage, self.metadata.as_ref());
+                let mut metadata = metadata.map_err(|error| self.place(error))?;
+                if let Some(named) = self.misnamed_as() {
+                    let (format, named) = (self.format.name, named.name);
+                    metadata.warnings.push(format!("the file is {format}, but its extension is that of {named}"));
+                }
+                Ok(metadata)
+            }
         }
     }
 

@@ -4,14 +4,15 @@ use std::path::Path;
 
 use super::FORMATS;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::Format;
+use crate::record::{Format, Magic};
 use crate::storage::ReadAt;
 
 /// The number of bytes at the start of a file in which all magics are.
 const BEGIN: usize = 64;
 
-/// Finds the format of a file: by its magic, then by the extension of its path, then by a check of its contents for
-/// formats without a magic. If that check fails, the extension still counts last: other software may be less strict.
+/// Finds the format of a file: by its magic, then by a check of its contents for formats without a magic. If several
+/// formats pass that check, the extension of the path chooses. If none does, the extension still counts: other software may
+/// be less strict.
 pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'static Format> {
     let mut begin = [0; BEGIN];
     let len = file.file_len().and_then(|len| usize::try_from(len).ok()).map_or(BEGIN, |len| len.min(BEGIN));
@@ -21,13 +22,16 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     let named = all(&mut |format| path.is_some_and(|path| has_extension(format, path)));
     let mut looks_like = |format: &Format| format.looks_like.map(|looks_like| looks_like(file));
     // Formats are asked to look only if nothing before was decisive.
-    let by_magic = all(&mut |format| {
-        format.magics.iter().any(|magic| begin.get(magic.offset..).is_some_and(|at| at.starts_with(magic.bytes)))
-    });
+    let by_magic = all(&mut |format| format.magics.iter().any(|magic| magic.is_in(begin)));
     if let Some(format) = choose(&by_magic, &named)? {
         return Ok(format);
     }
-    let alike: Vec<_> = named.iter().copied().filter(|format| looks_like(format) != Some(false)).collect();
+    if let Some(off) = all_off().find(|off| off.magics.iter().any(|magic| magic.is_in(begin))) {
+        return Err(off.error());
+    }
+    // A format that has a magic is not that of a file without it, whatever the extension says.
+    let looks_like_named = |format: &&&Format| looks_like(format).unwrap_or(format.magics.is_empty());
+    let alike: Vec<_> = named.iter().filter(looks_like_named).copied().collect();
     if let Some(format) = choose(&alike, &named)? {
         return Ok(format);
     }
@@ -35,8 +39,14 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     if let Some(format) = choose(&by_look, &named)? {
         return Ok(format);
     }
+    if let Some(off) = all_off().find(|off| off.name == "safetensors" && begins_with_json(begin)) {
+        return Err(off.error());
+    }
     if let Some(format) = choose(&named, &named)? {
         return Ok(format);
+    }
+    if let Some(off) = path.and_then(off_by_extension) {
+        return Err(off.error());
     }
     let formats = FORMATS.iter().map(|format| format.name).collect();
     Err(Error::new(ErrorKind::UnknownFormat { found: begin[..len.min(8)].to_vec(), formats }).at(0))
@@ -54,8 +64,18 @@ fn choose(found: &[&'static Format], named: &[&'static Format]) -> Result<Option
     }
 }
 
+/// Returns the format whose extension a path has, if it is not `found`, the format of the file.
+pub(crate) fn misnamed_as(path: &Path, found: &Format) -> Option<&'static Format> {
+    let named = all(&mut |format| has_extension(format, path));
+    let is_found = has_extension(found, path) || named.iter().any(|format| format.name == found.name);
+    named.first().copied().filter(|_| !is_found)
+}
+
 /// Returns the format whose extension a path has.
 pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
+    if let Some(off) = off_by_extension(path) {
+        return Err(off.error());
+    }
     all(&mut |format| has_extension(format, path)).first().copied().ok_or_else(|| {
         let extensions: Vec<String> =
             FORMATS.iter().flat_map(|format| format.extensions).map(|extension| format!(".{extension}")).collect();
@@ -73,8 +93,64 @@ fn all(matches: &mut dyn FnMut(&Format) -> bool) -> Vec<&'static Format> {
 }
 
 fn has_extension(format: &Format, path: &Path) -> bool {
+    is_extension(format.extensions, path)
+}
+
+fn is_extension(extensions: &[&str], path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default();
-    format.extensions.iter().any(|own| extension.eq_ignore_ascii_case(own))
+    extensions.iter().any(|own| extension.eq_ignore_ascii_case(own))
+}
+
+impl Magic {
+    /// Returns whether a file that begins with these bytes has the magic.
+    fn is_in(&self, begin: &[u8]) -> bool {
+        begin.get(self.offset..).is_some_and(|at| at.starts_with(self.bytes))
+    }
+}
+
+/// A format that a Cargo feature of the same name adds, as far as it is needed to name the feature.
+#[derive(Debug)]
+struct Optional {
+    name: &'static str,
+    extensions: &'static [&'static str],
+    magics: &'static [Magic],
+}
+
+/// The formats that features add. A test compares them with [`FORMATS`].
+const OPTIONAL: &[Optional] = &[
+    Optional {
+        name: "ptd",
+        extensions: &["ptd"],
+        magics: &[Magic { offset: 4, bytes: b"FT01" }, Magic { offset: 4, bytes: b"DT01" }],
+    },
+    Optional { name: "tensorbuffers", extensions: &["tbs"], magics: &[Magic { offset: 0, bytes: b"TBS1" }] },
+    Optional { name: "safetensors", extensions: &["safetensors"], magics: &[] },
+    Optional { name: "npy", extensions: &["npy"], magics: &[Magic { offset: 0, bytes: b"\x93NUMPY" }] },
+    Optional {
+        name: "npz",
+        extensions: &["npz"],
+        magics: &[Magic { offset: 0, bytes: b"PK\x03\x04" }, Magic { offset: 0, bytes: b"PK\x05\x06" }],
+    },
+];
+
+impl Optional {
+    fn error(&self) -> Error {
+        ErrorKind::FeatureOff { format: self.name, feature: self.name }.into()
+    }
+}
+
+/// Returns the formats whose features are off.
+fn all_off() -> impl Iterator<Item = &'static Optional> {
+    OPTIONAL.iter().filter(|optional| FORMATS.iter().all(|format| format.name != optional.name))
+}
+
+fn off_by_extension(path: &Path) -> Option<&'static Optional> {
+    all_off().find(|off| is_extension(off.extensions, path))
+}
+
+/// Returns whether a file begins as safetensors does: with the length of the header, which is JSON.
+fn begins_with_json(begin: &[u8]) -> bool {
+    begin.get(6..).is_some_and(|begin| begin.starts_with(b"\0\0{\""))
 }
 
 #[cfg(test)]
@@ -115,6 +191,60 @@ mod tests {
             let mut counted = Counted { file: &file, read: 0 };
             assert_eq!(detect(&mut counted, path.map(Path::new)).unwrap().name, name);
             assert!(counted.read <= most, "{name}: {} bytes", counted.read);
+        }
+    }
+
+    #[test]
+    fn optional_formats_are_those_of_the_table() {
+        for format in FORMATS {
+            let optional = OPTIONAL.iter().find(|optional| optional.name == format.name);
+            match optional {
+                Some(optional) => {
+                    assert_eq!(
+                        (optional.extensions, optional.magics),
+                        (format.extensions, format.magics),
+                        "{}",
+                        format.name
+                    );
+                }
+                None => assert!(["btf", "ten"].contains(&format.name), "{}", format.name),
+            }
+        }
+    }
+
+    /// Runs with each set of features: a format is found, or its feature is named.
+    #[test]
+    fn names_the_feature_of_a_format_that_is_off() {
+        let json = *b"\x28\0\0\0\0\0\0\0{\"a\":";
+        for (name, begin) in [
+            ("ptd", &b"\x10\0\0\0FT01"[..]),
+            ("tensorbuffers", b"TBS1"),
+            ("npy", b"\x93NUMPY"),
+            ("npz", b"PK\x03\x04"),
+            ("safetensors", &json),
+        ] {
+            let mut file = begin.to_vec();
+            file.resize(100, b' ');
+            let found = |path: Option<&str>| detect(&mut Counted { file: &file, read: 0 }, path.map(Path::new));
+            let optional = OPTIONAL.iter().find(|optional| optional.name == name).unwrap();
+            let own = format!("model.{}", optional.extensions[0]);
+            let missing = format!("{name} files need the Cargo feature `{name}`");
+            for path in [None, Some("model.ten"), Some("model.bin"), Some(own.as_str())] {
+                match found(path) {
+                    Ok(format) => assert_eq!(format.name, name, "{path:?}"),
+                    Err(error) => {
+                        assert!(all_off().any(|off| off.name == name), "{path:?}: {error}");
+                        assert_eq!(error.to_string(), missing, "{path:?}");
+                    }
+                }
+            }
+            // Content that says nothing.
+            let by_name = detect(&mut Counted { file: &[b'?'; 80], read: 0 }, Some(Path::new(&own)));
+            let saved = by_extension(Path::new(&own));
+            match all_off().any(|off| off.name == name) {
+                true => [by_name, saved].map(|result| assert_eq!(result.unwrap_err().to_string(), missing)),
+                false => [by_name, saved].map(|result| assert_eq!(result.unwrap().name, name)),
+            };
         }
     }
 }

@@ -27,7 +27,7 @@ pub use numpy::npy;
 #[cfg(feature = "npz")]
 pub use numpy::npz;
 
-pub(crate) use detect::{by_extension, detect};
+pub(crate) use detect::{by_extension, detect, misnamed_as};
 
 /// All formats of this crate.
 ///

@@ -6,6 +6,7 @@ use clap::builder::PossibleValuesParser;
 use tensorfile::{Backend, FORMATS, File, Format, OpenOptions};
 
 use crate::exit::{At, Outcome};
+use crate::output::note;
 
 /// The argument of commands that read one file.
 #[derive(Debug, Clone, clap::Args)]
@@ -45,10 +46,15 @@ pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
     if let Some(format) = from.and_then(Format::named) {
         options = options.format(format);
     }
-    match is_stdin(path) {
+    let file = match is_stdin(path) {
         true => options.from_bytes(read(path)?).at(display_name(path)),
         false => options.open(path).at(path),
+    }?;
+    if let Some(named) = file.misnamed_as().filter(|_| from.is_none()) {
+        let (path, format) = (path.display(), file.format().name);
+        note(format_args!("{path}: the file is {format}, but its extension is that of {}", named.name));
     }
+    Ok(file)
 }
 
 /// Reads a file, or standard input, into memory.

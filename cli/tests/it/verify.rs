@@ -101,3 +101,19 @@ fn strict_treats_warnings_as_problems() {
         session.transcript(&["verify odd.npy hole.btf aligned.ptd", "verify --strict odd.npy hole.btf aligned.ptd",])
     );
 }
+
+#[test]
+fn content_beats_the_extension() {
+    let session = Session::new();
+    for (name, format) in [("model.npz", "safetensors"), ("model.safetensors", "npz"), ("other.ptd", "safetensors")] {
+        let map: tensorfile::TensorMap = [("bias", super::weights(&[2]))].into_iter().collect();
+        std::fs::write(session.path(name), super::file_of(tensorfile::Format::named(format).unwrap(), &map)).unwrap();
+    }
+    insta::assert_snapshot!(session.transcript(&[
+        "ls model.npz",
+        "verify model.safetensors",
+        "info other.ptd",
+        "verify --from safetensors other.ptd",
+        "ls --from ptd other.ptd",
+    ]));
+}
