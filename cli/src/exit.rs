@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use tensorfile::{Category, Error, ErrorKind};
 
-use crate::output::note;
+use crate::output;
 
 /// The answer of a command that ran to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Failure {
     /// Prints the message to standard error.
     pub fn report(self) -> ExitCode {
         if self.message.is_some() {
-            note(&self);
+            output::error(&self);
         }
         self.code.into()
     }

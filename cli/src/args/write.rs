@@ -5,6 +5,7 @@ use tensorfile::{FORMATS, Format};
 
 use super::input::is_stdin;
 use crate::exit::{Failure, Outcome};
+use crate::output::Wide;
 use crate::output::numbers::Sizes;
 
 /// The arguments of commands that write files.
@@ -34,6 +35,8 @@ pub struct WriteArgs {
     pub dry_run: bool,
     #[command(flatten)]
     pub sizes: Sizes,
+    #[command(flatten)]
+    pub wide: Wide,
 }
 
 /// The argument of commands that create files.

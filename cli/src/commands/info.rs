@@ -9,7 +9,7 @@ use crate::args::Input;
 use crate::exit::{At, Outcome, Verdict};
 use crate::output::numbers::{Sizes, count, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label};
-use crate::output::{Column, Stdout, Table};
+use crate::output::{Column, Stdout, Table, Wide, wrap};
 
 /// Describe a file: format, size, dtypes, layout, metadata and warnings.
 ///
@@ -25,6 +25,8 @@ pub struct Info {
     json: bool,
     #[command(flatten)]
     sizes: Sizes,
+    #[command(flatten)]
+    wide: Wide,
 }
 
 const EXAMPLES: &str = "\
@@ -50,9 +52,11 @@ impl Info {
     }
 
     fn print(&self, file: &Description<'_>, out: &mut Stdout) -> io::Result<()> {
+        // The titles take 11 characters.
+        let width = self.wide.width(out).map(|width| width.saturating_sub(13));
         let mut table = Table::without_header([Column::Left, Column::Left]);
         let mut section = |title: &str, lines: Vec<String>| {
-            for (at, line) in lines.into_iter().enumerate() {
+            for (at, line) in lines.iter().flat_map(|line| wrap(line, width)).enumerate() {
                 table.row([if at == 0 { title } else { "" }, &line]);
             }
         };
@@ -66,7 +70,7 @@ impl Info {
         section("alignment", alignment(file));
         section("metadata", file.metadata.iter().map(|(key, value)| format!("{key} = {}", cut(value))).collect());
         section("warnings", file.warnings.to_vec());
-        table.print(out)
+        table.print(None, out)
     }
 
     fn dtypes(&self, file: &Description<'_>) -> Vec<String> {

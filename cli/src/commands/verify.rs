@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use anstyle::AnsiColor;
 use serde::Serialize;
 use tensorfile::view::{ByteMap, SaveReport, is_aligned};
 use tensorfile::{Category, Dtype, Error, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData};
@@ -197,14 +198,15 @@ fn check_payload(tensor: FileTensor<'_>) -> Result<()> {
 
 fn print(report: &Report, out: &mut Stdout) -> io::Result<()> {
     let file = escape(&report.file);
+    let [red, yellow, green] = [AnsiColor::Red, AnsiColor::Yellow, AnsiColor::Green].map(|color| color.on_default());
     for problem in &report.problems {
-        writeln!(out, "{file}: {}", escape(problem))?;
+        writeln!(out, "{}: {}", out.styled(red, &file).into_owned(), escape(problem))?;
     }
     for warning in &report.warnings {
-        writeln!(out, "{file}: warning: {}", escape(warning))?;
+        writeln!(out, "{file}: {} {}", out.styled(yellow, "warning:").into_owned(), escape(warning))?;
     }
     if report.ok {
-        writeln!(out, "{file}: ok")?;
+        writeln!(out, "{file}: {}", out.styled(green, "ok").into_owned())?;
     }
     Ok(())
 }

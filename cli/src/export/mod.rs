@@ -151,7 +151,7 @@ impl<'t> Export<'t> {
             let name = if self.drops_names { &at.to_string() } else { name };
             table.row([name, &label, &sizes.cell(info.payload_bytes().unwrap_or_default() as u64)]);
         }
-        table.print(out)?;
+        table.print(args.wide.width(out), out)?;
         let (path, format) = (self.target.path.display().to_string(), self.target.format.name);
         let tensors = counted(self.list.len(), "tensor");
         let line = format!("{}: {format}, {tensors}, {}", escape(&path), sizes.phrase(self.bytes));

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Set if there is nobody to read messages.
@@ -18,11 +19,20 @@ pub fn be_quiet() {
 
 /// Prints a message to standard error.
 pub fn note(message: impl fmt::Display) {
+    print(Style::new().bold(), &message);
+}
+
+/// Prints why a command fails to standard error.
+pub fn error(message: impl fmt::Display) {
+    print(AnsiColor::Red.on_default().bold(), &message);
+}
+
+fn print(style: Style, message: &dyn fmt::Display) {
     if IS_QUIET.load(Ordering::Relaxed) {
         return;
     }
     // If standard error is closed, there is no place for an error either.
-    let _ = writeln!(anstream::stderr().lock(), "tensorfile: {}", escape(&message.to_string()));
+    let _ = writeln!(anstream::stderr().lock(), "{style}tensorfile:{style:#} {}", escape(&message.to_string()));
 }
 
 /// Escapes the characters of a text from a file that would control a terminal or change the direction of its text.
@@ -62,7 +72,7 @@ pub struct Progress {
     hidden_since: Option<Instant>,
 }
 
-const DELAY: Duration = Duration::from_millis(400);
+const DELAY: Duration = Duration::from_secs(1);
 
 impl Progress {
     /// Starts a run over `total` bytes.

@@ -9,6 +9,6 @@ mod stdout;
 mod table;
 pub mod tensors;
 
-pub use messages::{Progress, be_quiet, escape, note};
-pub use stdout::{Each, FAINT, HEADER, Stdout};
-pub use table::{Column, Columns, Table};
+pub use messages::{Progress, be_quiet, error, escape, note};
+pub use stdout::{Each, FAINT, HEADER, Stdout, Wide};
+pub use table::{Column, Columns, Table, shorten, wrap};

@@ -12,6 +12,21 @@ pub const HEADER: Style = Style::new().bold();
 /// The style of captions and remarks.
 pub const FAINT: Style = Style::new().dimmed();
 
+/// The argument that widens tables.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Wide {
+    /// Print whole names and all columns, even if they are wider than the terminal
+    #[arg(long, short)]
+    wide: bool,
+}
+
+impl Wide {
+    /// Returns the width that tables should have.
+    pub fn width(self, out: &Stdout) -> Option<usize> {
+        if self.wide { None } else { out.width() }
+    }
+}
+
 /// Items that are serialized as a list, one by one as they are made.
 #[derive(Debug)]
 pub struct Each<I>(pub I);
@@ -79,10 +94,17 @@ impl Stdout {
         self.terminal
     }
 
-    /// Returns the width of the terminal in characters, if the output is one.
+    /// Returns whether text is styled.
+    pub fn has_color(&self) -> bool {
+        self.color
+    }
+
+    /// Returns the width of the terminal in characters. If the output is none, the environment variable `COLUMNS` may set
+    /// a width.
     pub fn width(&self) -> Option<usize> {
-        let (width, _) = self.terminal.then(terminal_size::terminal_size)??;
-        Some(width.0.into())
+        let of_terminal = self.terminal.then(terminal_width).flatten();
+        let of_variable = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|width| *width > 0);
+        of_terminal.or_else(of_variable).or(self.terminal.then_some(80))
     }
 
     /// Styles the text if the output shows styles.
@@ -117,6 +139,16 @@ impl Stdout {
         drop(rest);
         Ok(())
     }
+}
+
+/// Returns the width of the terminal that is standard output, if it has one.
+fn terminal_width() -> Option<usize> {
+    // A terminal can have a width and no height, which `terminal_size` takes for no size.
+    #[cfg(unix)]
+    let width = rustix::termios::tcgetwinsize(io::stdout()).ok()?.ws_col;
+    #[cfg(not(unix))]
+    let width = terminal_size::terminal_size_of(io::stdout())?.0.0;
+    Some(width.into()).filter(|width| *width > 0)
 }
 
 /// A list that is being written as JSON.

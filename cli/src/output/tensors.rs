@@ -1,7 +1,8 @@
 //! Tensors in listings: labels, JSON rows and sums.
 
+use anstyle::{AnsiColor, Style};
 use serde::{Serialize, Serializer};
-use tensorfile::{FileTensor, Layout, TensorInfo};
+use tensorfile::{Dtype, FileTensor, Layout, TensorInfo};
 
 /// Returns the text of a dtype column.
 pub fn dtype_label(info: &TensorInfo) -> &'static str {
@@ -9,6 +10,19 @@ pub fn dtype_label(info: &TensorInfo) -> &'static str {
         Layout::Blob => "blob",
         _ => info.dtype.name(),
     }
+}
+
+/// Returns the style of the label of a dtype, or of a dtype and a shape: one for floats, integers, bools and others.
+pub fn dtype_style(label: &str) -> Style {
+    let name = label.split('[').next().unwrap_or_default();
+    let color = match name.parse::<Dtype>() {
+        Ok(dtype) if dtype.is_float() => AnsiColor::Cyan,
+        Ok(dtype) if dtype.is_integer() => AnsiColor::Green,
+        Ok(Dtype::Bool) => AnsiColor::Magenta,
+        _ if label.is_empty() => return Style::new(),
+        _ => AnsiColor::Yellow,
+    };
+    color.on_default()
 }
 
 /// Returns the text of a shape column, with the layout if that is not row-major.

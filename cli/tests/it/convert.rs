@@ -178,8 +178,8 @@ fn keeps_dim_order_within_a_format_or_on_request() {
         (&["convert", "columns.npz", "x.npz"], "x.npz", true),
         (&["convert", "columns.npz", "x.ptd"], "x.ptd", false),
         (&["convert", "columns.npz", "x.ptd", "--keep-dim-order"], "x.ptd", true),
-        (&["merge", "x.ptd", "model.ptd", "columns.ptd"], "x.ptd", true),
-        (&["merge", "x.ptd", "model.ptd", "columns.npz"], "x.ptd", false),
+        (&["merge", "model.ptd", "columns.ptd", "x.ptd", "--force"], "x.ptd", true),
+        (&["merge", "model.ptd", "columns.npz", "-o", "x.ptd"], "x.ptd", false),
     ] {
         let output = session.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

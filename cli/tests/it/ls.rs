@@ -1,6 +1,6 @@
 use tensorfile::{Tensor, TensorMap};
 
-use super::{Session, file_of};
+use super::{Session, file_of, weights};
 
 #[test]
 fn lists_tensors() {
@@ -76,4 +76,39 @@ fn reads_standard_input() {
     let input = file_of(format, &super::sparse());
     let output = session.run_with_input(&["ls", "-"], &input);
     assert_eq!(output.stdout, session.run(&["ls", "sparse.btf"]).stdout);
+}
+
+#[test]
+fn tables_fit_into_the_columns() {
+    let session = Session::new();
+    let run = |arguments: &[&str], columns: &str| {
+        let output = session.command(arguments).env("COLUMNS", columns).output().unwrap();
+        assert!(output.stderr.is_empty());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let name = "a\u{1b}[2J\u{202e}.".repeat(20);
+    session.write("long.ptd", &[(name.as_str(), weights(&[3, 4])), ("short", weights(&[2]))].into_iter().collect());
+    session.write("other.ptd", &[(name.as_str(), weights(&[4, 3])), ("short", weights(&[2]))].into_iter().collect());
+    for arguments in [
+        &["ls", "model.ptd"][..],
+        &["ls", "--tree", "model.ptd"],
+        &["ls", "--patterns", "long.ptd"],
+        &["ls", "long.ptd"],
+        &["stats", "long.ptd"],
+        &["info", "long.ptd"],
+        &["convert", "--dry-run", "long.ptd", "x.ptd"],
+    ] {
+        for columns in [40, 60, 80] {
+            let text = run(arguments, &columns.to_string());
+            // The line with the sums is no row.
+            let widest = text.lines().rev().skip(1).map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= columns.max(60), "{arguments:?} at {columns}:\n{text}");
+        }
+        let wide = [arguments, &["--wide"]].concat();
+        assert_eq!(run(&wide, "40"), String::from_utf8(session.run(arguments).stdout).unwrap(), "{arguments:?}");
+    }
+    let diff = session.command(&["diff", "long.ptd", "other.ptd"]).env("COLUMNS", "50").output().unwrap();
+    let ls = ["model.ptd", "long.ptd"].map(|file| run(&["ls", file], "50"));
+    let stats = run(&["stats", "long.ptd"], "80");
+    insta::assert_snapshot!(format!("{}\n{}\n{stats}\n{}", ls[0], ls[1], String::from_utf8(diff.stdout).unwrap()));
 }

@@ -52,7 +52,12 @@ fn run(line: &str, folder: &Path) -> String {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::env::join_paths([program.to_owned()].into_iter().chain(std::env::split_paths(&paths))).unwrap();
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("exec 2>&1\n{line}")]).current_dir(folder).env("PATH", paths).env("NO_COLOR", "1");
+    shell
+        .args(["-c", &format!("exec 2>&1\n{line}")])
+        .current_dir(folder)
+        .env("PATH", paths)
+        .env("NO_COLOR", "1")
+        .env_remove("COLUMNS");
     let output = shell.stdin(Stdio::null()).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }

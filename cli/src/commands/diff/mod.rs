@@ -11,7 +11,7 @@ use tensorfile::{File, FileTensor, Layout, TensorInfo};
 use crate::args::{Filter, display_name, format_names, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::tensors::TensorRow;
-use crate::output::{Progress, Stdout, note};
+use crate::output::{Progress, Stdout, Wide, note};
 
 use compare::{Comparison, PIECE, Tolerance, ValueDiff, are_comparable, compare_sparse};
 use read::{Pieces, read_ahead};
@@ -56,6 +56,8 @@ pub struct Diff {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    wide: Wide,
     /// Read A as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     from_a: Option<String>,
@@ -108,7 +110,7 @@ impl Diff {
             out.json(&report)?;
         } else if !self.quiet {
             let names = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
-            report.print(self.equal_by(), &names, out)?;
+            report.print(self.equal_by(), &names, self.wide.width(out), out)?;
         }
         Ok(Verdict::from_pass(report.equal))
     }

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::compare::ValueDiff;
 use crate::output::numbers::{count, counted};
 use crate::output::tensors::{TensorRow, type_label};
-use crate::output::{Column, Columns, Stdout, escape};
+use crate::output::{Column, Columns, Stdout, escape, shorten, wrap};
 
 #[derive(Debug, Serialize)]
 pub struct Report<'f> {
@@ -52,8 +53,8 @@ pub struct MetadataDiff {
 }
 
 impl Report<'_> {
-    /// Prints a line for each difference, and a summary.
-    pub fn print(&self, equal_by: &str, files: &[String; 2], out: &mut Stdout) -> io::Result<()> {
+    /// Prints a line for each difference, and a summary. If lines are wider than `width`, each has its details below it.
+    pub fn print(&self, equal_by: &str, files: &[String; 2], width: Option<usize>, out: &mut Stdout) -> io::Result<()> {
         let tensors =
             self.tensors.iter().map(|tensor| [tensor.mark().into(), tensor.name.into(), tensor.text().into()]);
         let metadata = self.metadata.iter().map(|MetadataDiff { key, a, b }| -> [Cow<'_, str>; 3] {
@@ -66,8 +67,12 @@ impl Report<'_> {
             }
         });
         let (rows, mut columns) = (tensors.chain(metadata), Columns::without_header([Column::Left; 3]));
+        columns = columns.style(0, mark_style);
         rows.clone().for_each(|row| columns.measure(row));
-        rows.into_iter().try_for_each(|row| columns.print(row, out))?;
+        match width.filter(|width| columns.width() > *width) {
+            Some(width) => rows.into_iter().try_for_each(|row| print_below(&row, width, out))?,
+            None => rows.into_iter().try_for_each(|row| columns.print(row, out))?,
+        }
         writeln!(out, "{}", escape(&self.summary(equal_by, files)))
     }
 
@@ -87,6 +92,26 @@ impl Report<'_> {
         part(only_b, &format!("only in {}", files[1]));
         part(self.metadata.len(), "different in the metadata");
         parts.join(", ")
+    }
+}
+
+/// Prints a difference with a line for each detail.
+fn print_below([mark, name, text]: &[Cow<'_, str>; 3], width: usize, out: &mut Stdout) -> io::Result<()> {
+    /// The columns of the mark and of the space after it.
+    const INDENT: usize = 3;
+    let mark = out.styled(mark_style(mark), mark).into_owned();
+    writeln!(out, "{mark}  {}", shorten(&escape(name), width.saturating_sub(INDENT)))?;
+    for line in text.split("; ").flat_map(|part| wrap(part, Some(width.saturating_sub(INDENT + 2)))) {
+        writeln!(out, "{:INDENT$}  {line}", "")?;
+    }
+    Ok(())
+}
+
+fn mark_style(mark: &str) -> Style {
+    match mark {
+        "-" => AnsiColor::Red.on_default(),
+        "+" => AnsiColor::Green.on_default(),
+        _ => AnsiColor::Yellow.on_default(),
     }
 }
 

@@ -12,8 +12,8 @@ use tensorfile::{File, TensorInfo};
 use crate::args::{Filter, Input};
 use crate::exit::{Outcome, Verdict};
 use crate::output::numbers::{Sizes, counted};
-use crate::output::tensors::{TensorRow, Total, dtype_label, shape_label, type_label};
-use crate::output::{Column, Columns, Each, HEADER, Stdout, escape};
+use crate::output::tensors::{TensorRow, Total, dtype_label, dtype_style, shape_label, type_label};
+use crate::output::{Column, Columns, Each, HEADER, Stdout, Wide, escape};
 
 use patterns::{Pattern, patterns};
 use tree::{Line, Tree};
@@ -39,6 +39,8 @@ pub struct Ls {
     reverse: bool,
     #[command(flatten)]
     sizes: Sizes,
+    #[command(flatten)]
+    wide: Wide,
 }
 
 #[derive(Debug, clap::Args)]
@@ -117,14 +119,18 @@ impl Ls {
             return Ok(());
         }
         let mut columns =
-            Columns::new([("name", Left), ("dtype", Left), ("shape", Left), ("bytes", Right), ("offset", Right)]);
+            Columns::new([("name", Left), ("dtype", Left), ("shape", Left), ("bytes", Right), ("offset", Right)])
+                .spare(&[4, 3])
+                .style(1, dtype_style);
         let cells = tensors.map(|TensorRow { name, info, bytes, offset }| -> [Cow<'_, str>; 5] {
             let (bytes, offset) = (self.sizes.cell(bytes), offset.to_string());
             [name.into(), dtype_label(info).into(), shape_label(info).into(), bytes.into(), offset.into()]
         });
         cells.clone().for_each(|cells| columns.measure(cells));
+        columns.fit(self.wide.width(out));
         columns.print_header(out)?;
-        cells.into_iter().try_for_each(|cells| columns.print(cells, out))
+        cells.into_iter().try_for_each(|cells| columns.print(cells, out))?;
+        columns.print_omissions(out)
     }
 
     fn print_patterns<'f>(
@@ -144,9 +150,12 @@ impl Ls {
             let SortKeys { name, info, bytes, .. } = keys(pattern, row(pattern.first));
             [name.to_owned(), type_label(info), format!("×{}", pattern.count), self.sizes.cell(bytes)]
         };
-        let mut columns = Columns::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
+        let mut columns =
+            Columns::without_header([Column::Left, Column::Left, Column::Right, Column::Right]).style(1, dtype_style);
         patterns.iter().for_each(|pattern| columns.measure(cells(pattern)));
-        patterns.iter().try_for_each(|pattern| columns.print(cells(pattern), out))
+        columns.fit(self.wide.width(out));
+        patterns.iter().try_for_each(|pattern| columns.print(cells(pattern), out))?;
+        columns.print_omissions(out)
     }
 
     fn print_tree<'f>(&self, len: usize, row: &dyn Fn(usize) -> TensorRow<'f>, out: &mut Stdout) -> io::Result<()> {
@@ -155,7 +164,8 @@ impl Ls {
             (name, info, bytes)
         };
         let mut tree = Tree::new(len, &tensor);
-        let mut columns = Columns::without_header([Column::Left, Column::Left, Column::Right, Column::Right]);
+        let mut columns =
+            Columns::without_header([Column::Left, Column::Left, Column::Right, Column::Right]).style(1, dtype_style);
         let cells = |line: Line<'_>| -> [Cow<'_, str>; 4] {
             let name = format!("{}{}", line.branch, escape(&line.label));
             let label = line.info.map(type_label).unwrap_or_default();
@@ -167,7 +177,9 @@ impl Ls {
             columns.measure(cells(line));
             Ok::<_, io::Error>(())
         })?;
-        tree.lines(&mut |line| columns.print(cells(line), out))
+        columns.fit(self.wide.width(out));
+        tree.lines(&mut |line| columns.print(cells(line), out))?;
+        columns.print_omissions(out)
     }
 
     fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, Key) -> Ordering) {

@@ -14,7 +14,7 @@ use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::numbers::{NONE, count, counted, general, to_f64};
 use crate::output::plot::{ChartFormat, MAX_PANELS, Panel, plot};
 use crate::output::tensors::type_label;
-use crate::output::{Progress, Stdout, escape, note};
+use crate::output::{Progress, Stdout, Wide, escape, note};
 
 use print::{Listing, infinities, print_diffable, print_long, print_table};
 use summary::TensorStats;
@@ -42,6 +42,8 @@ pub struct Stats {
     filter: Filter,
     #[command(flatten)]
     view: View,
+    #[command(flatten)]
+    wide: Wide,
     /// Sort by this column; by default, tensors are in the order of the file or of the names given
     #[arg(long, value_name = "KEY", conflicts_with = "diffable")]
     sort: Option<Key>,
@@ -206,7 +208,7 @@ impl Stats {
         } else if is_long {
             print_long(stats, out)
         } else {
-            print_table(tensors(file, positions), stats, out)
+            print_table(tensors(file, positions), stats, self.wide.width(out), out)
         }
     }
 

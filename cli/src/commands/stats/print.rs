@@ -11,7 +11,7 @@ use tensorfile::{FileTensor, Histogram, Stats};
 use super::summary::{TensorStats, is_quantized};
 use crate::exit::{Failure, Outcome};
 use crate::output::numbers::{self, DIGITS, NONE, count, counted, digits_between, general};
-use crate::output::tensors::{dtype_label, shape_label, type_label};
+use crate::output::tensors::{dtype_label, dtype_style, shape_label, type_label};
 use crate::output::{Column, Columns, FAINT, HEADER, Stdout, Table, escape};
 
 /// The JSON output, which is written as the tensors are read.
@@ -108,13 +108,16 @@ const LONGEST_FLOAT: usize = DIGITS + "-.e-308".len();
 pub fn print_table<'f>(
     tensors: impl Iterator<Item = FileTensor<'f>> + Clone,
     stats: impl Iterator<Item = Outcome<TensorStats<'f>>>,
+    width: Option<usize>,
     out: &mut Stdout,
 ) -> Outcome<()> {
     use Column::{Left, Right};
     let [name, dtype, shape] = ["name", "dtype", "shape"].map(|title| (title, Left));
     let [min, max, mean, std] = ["min", "max", "mean", "std"].map(|title| (title, Right));
     let [nan, inf, zeros] = ["NaN", "Inf", "zeros"].map(|title| (title, Right));
-    let mut table = Columns::new([name, dtype, shape, min, max, mean, std, nan, inf, zeros]);
+    let mut table = Columns::new([name, dtype, shape, min, max, mean, std, nan, inf, zeros])
+        .spare(&[9, 2, 8, 7, 1])
+        .style(1, dtype_style);
     let labels = |tensor: FileTensor<'f>| -> [Cow<'f, str>; 3] {
         [tensor.name().into(), dtype_label(tensor.info()).into(), shape_label(tensor.info()).into()]
     };
@@ -131,12 +134,14 @@ pub fn print_table<'f>(
     if held.len() == HELD {
         FLOATS.for_each(|column| table.widen(column, LONGEST_FLOAT));
     }
+    table.fit(width);
     if !held.is_empty() {
         table.print_header(out)?;
     }
     for row in held.into_iter().map(Ok).chain(rows) {
         table.print(row?, out)?;
     }
+    table.print_omissions(out)?;
     let line = [
         counted(total.tensors, "tensor"),
         counted(total.count, "element"),
@@ -213,10 +218,10 @@ fn print_one(tensor: &TensorStats<'_>, out: &mut Stdout) -> io::Result<()> {
     table.row(["NaN", &with_percentage(stats.nans())]);
     table.row(["+Inf", &with_percentage(stats.positive_infinities())]);
     table.row(["-Inf", &with_percentage(stats.negative_infinities())]);
-    table.print(out)?;
+    table.print(None, out)?;
     if let Some(histogram) = &tensor.histogram {
         writeln!(out)?;
-        bars(histogram, out.width().unwrap_or(80)).print(out)?;
+        bars(histogram, out.width().unwrap_or(80)).print(None, out)?;
     }
     Ok(())
 }
