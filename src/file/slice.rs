@@ -37,11 +37,28 @@ impl<'a> Part<'a> {
         Runs::new(self)
     }
 
+    /// Returns the range of the payload from the first byte of the part to the last.
+    #[cfg(feature = "npy")]
+    pub(super) fn bounds(&self) -> Range<usize> {
+        if self.ranges.iter().any(Range::is_empty) {
+            return 0..0;
+        }
+        let offset = |of: fn(&Range<usize>) -> usize| -> usize {
+            self.ranges.iter().zip(&self.strides).map(|(range, stride)| of(range) * stride).sum()
+        };
+        offset(|range| range.start) * self.element..(offset(|range| range.end - 1) + 1) * self.element
+    }
+
     /// Copies the part of a payload to `part`, which is as long as the part, in row-major order.
     pub(super) fn copy(&self, payload: &[u8], part: &mut [u8]) {
+        self.copy_from(payload, 0, part);
+    }
+
+    /// As [`copy`](Self::copy), from the bytes of the payload from `start` on.
+    pub(super) fn copy_from(&self, payload: &[u8], start: usize, part: &mut [u8]) {
         let runs = self.runs();
         let len = runs.len;
-        runs.for_each(|run| part[run.to..run.to + len].copy_from_slice(&payload[run.from..run.from + len]));
+        runs.for_each(|run| part[run.to..run.to + len].copy_from_slice(&payload[run.from - start..][..len]));
     }
 
     /// Reads the part of a payload to `part`, in row-major order. `read` fills bytes from an offset in the payload on.

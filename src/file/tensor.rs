@@ -209,8 +209,9 @@ impl<'f> FileTensor<'f> {
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
     ///
-    /// Only the bytes of the part are read, or up to twice the bytes of the rows that it touches if that takes fewer calls. A tensor that has to be decoded, because it is compressed or big-endian, is
-    /// read whole.
+    /// Only the bytes of the part are read, or up to twice the bytes of the rows that it touches if that takes fewer calls.
+    /// A compressed tensor is decoded up to the last byte of the part; its checksum, which is of all of it, is compared
+    /// only if the part is the whole tensor.
     ///
     /// # Errors
     ///
@@ -259,14 +260,27 @@ impl<'f> FileTensor<'f> {
         let part = Part::new(self.info(), ranges)?;
         let info = TensorInfo::new(self.dtype(), part.shape());
         let len = info.payload_bytes().expect("a part is no larger than the whole");
-        if self.entry().has_codec() {
-            // A few bytes of a file can state any length, so memory is taken after as much was decoded.
-            let whole = self.read()?;
+        #[cfg(feature = "npy")]
+        if let Some(codec) = self.entry().codec() {
             if info == *self.info() {
-                return Ok(whole);
+                return self.read();
+            }
+            if codec.is_deflated() {
+                // A few bytes of a file can state any length, so memory is taken after as much was decoded.
+                let bounds = part.bounds();
+                let decoded = self.entry().decode(&self.file.storage, bounds.start as u64..bounds.end as u64)?;
+                let mut buffer = Buffer::zeroed(info.element_bytes(), len);
+                part.copy_from(&decoded, bounds.start, &mut buffer);
+                return Ok(Tensor::of_checked(info, buffer));
+            }
+            let start = self.span().start;
+            if self.file.storage.len() < self.span().end {
+                // Reports that the payload is cut short before memory is taken for the part.
+                return self.read();
             }
             let mut buffer = Buffer::zeroed(info.element_bytes(), len);
-            part.copy(whole.as_bytes(), &mut buffer);
+            part.read(&mut |offset, bytes| self.file.storage.read_at(start + offset as u64, bytes), &mut buffer)?;
+            codec.swap(&mut buffer);
             return Ok(Tensor::of_checked(info, buffer));
         }
         let mut buffer = Buffer::zeroed(info.element_bytes(), len);

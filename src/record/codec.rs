@@ -51,6 +51,30 @@ pub(crate) struct Zipped {
     pub(crate) crc32: u32,
 }
 
+impl Codec {
+    /// Returns whether the payload is compressed.
+    pub(crate) fn is_deflated(&self) -> bool {
+        #[cfg(feature = "npz")]
+        return self.zipped.as_ref().is_some_and(|zipped| zipped.is_deflated);
+        #[cfg(not(feature = "npz"))]
+        false
+    }
+
+    /// Swaps the bytes of elements, if they are big-endian.
+    pub(crate) fn swap(&self, bytes: &mut [u8]) {
+        swap(self.big_endian, bytes);
+    }
+}
+
+fn swap(big_endian: Option<NonZeroU8>, bytes: &mut [u8]) {
+    match big_endian.map(NonZeroU8::get) {
+        Some(2) => reverse::<2>(bytes),
+        Some(4) => reverse::<4>(bytes),
+        Some(8) => reverse::<8>(bytes),
+        _ => {}
+    }
+}
+
 /// The size of a decoded piece. Every element size divides it.
 const PIECE: usize = 32 * 1024;
 
@@ -114,12 +138,7 @@ impl<R: Read> Decoder<R> {
             self.is_checked = true;
             self.bytes.end()?;
         }
-        match self.big_endian.map(NonZeroU8::get) {
-            Some(2) => reverse::<2>(&mut self.piece),
-            Some(4) => reverse::<4>(&mut self.piece),
-            Some(8) => reverse::<8>(&mut self.piece),
-            _ => {}
-        }
+        swap(self.big_endian, &mut self.piece);
         Ok(Some(&self.piece))
     }
 }

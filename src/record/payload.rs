@@ -97,6 +97,27 @@ fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
 }
 
 impl Located {
+    /// Decodes the bytes of the payload in a range, and nothing after it. A checksum is not compared, as it is of all bytes,
+    /// unless the range reaches to the end.
+    #[cfg(feature = "npy")]
+    pub(crate) fn decode(&self, storage: &FileStorage, wanted: Range<u64>) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let Some(codec) = self.codec().filter(|_| !wanted.is_empty()) else { return Ok(bytes) };
+        let mut file = FileReader::new(storage);
+        let range = self.range();
+        let packed = range.end - range.start;
+        let mut decoder = Decoder::new(RangeReader::new(&mut file, range), codec, packed, self.payload_bytes());
+        let mut done = 0;
+        while done < wanted.end
+            && let Some(piece) = decoder.piece()?
+        {
+            let within = |at: u64| usize::try_from(at.saturating_sub(done)).unwrap_or(usize::MAX).min(piece.len());
+            bytes.extend_from_slice(&piece[within(wanted.start)..within(wanted.end)]);
+            done += piece.len() as u64;
+        }
+        Ok(bytes)
+    }
+
     /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if the
     /// payload is in memory, else in the end.
     pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {

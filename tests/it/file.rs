@@ -302,7 +302,7 @@ fn finds_tensors_by_name_and_by_position() {
 }
 
 #[test]
-fn detects_by_magic_then_extension_then_a_look() {
+fn detects_by_content_then_extension() {
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
@@ -318,7 +318,12 @@ fn detects_by_magic_then_extension_then_a_look() {
     }
     let btf = format("btf").to_vec(&map(), &WriteOptions::new()).unwrap();
     assert_eq!(open("ten.TEN", b"").unwrap(), "ten", "an empty stream of tensors");
-    assert_eq!(open("wrong.ten", &btf).unwrap_err().format(), Some("ten"), "the extension is asked before a look");
+    assert_eq!(
+        open("wrong.ten", &btf).unwrap(),
+        "btf",
+        "a look at the content beats an extension whose magic is missing"
+    );
+    assert_eq!(open("wrong.ten", b"what is this?").unwrap_err().format(), Some("ten"), "content that says nothing");
     let error = open("what", b"what is this?").unwrap_err();
     let formats: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
     assert_eq!(

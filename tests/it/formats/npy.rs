@@ -262,3 +262,32 @@ fn columns_of_memory_are_kept_on_request() {
         assert_eq!(read, columns);
     }
 }
+
+/// The file has a hole of 64 GiB, which no test could read.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_slice_of_a_big_endian_array_reads_no_more_than_that() {
+    use std::io::{Seek, SeekFrom, Write};
+
+    const ELEMENTS: u64 = 8 << 30;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("huge.npy");
+    let mut file = std::fs::File::create(&path).unwrap();
+    let mut header =
+        format!("{{'descr': '>f8', 'fortran_order': False, 'shape': ({}, 2), }}", ELEMENTS / 2).into_bytes();
+    header.resize(117, b' ');
+    file.write_all(b"\x93NUMPY\x01\x00\x76\x00").unwrap();
+    file.write_all(&header).unwrap();
+    file.write_all(b"\n").unwrap();
+    file.seek(SeekFrom::Start(128 + 8 * (ELEMENTS - 3))).unwrap();
+    for number in [1.5_f64, -2.0, 3.25] {
+        file.write_all(&number.to_be_bytes()).unwrap();
+    }
+    drop(file);
+    for backend in [tensorfile::Backend::Mapped, tensorfile::Backend::Positioned] {
+        let file = tensorfile::OpenOptions::new().backend(backend).open(&path).unwrap();
+        let rows = usize::try_from(ELEMENTS / 2).unwrap();
+        let slice = file.nth(0).unwrap().slice(&[rows - 2..rows, 0..2]).unwrap();
+        assert_eq!(slice, Tensor::from_slice(&[0.0, 1.5, -2.0, 3.25], [2, 2]).unwrap());
+    }
+}

@@ -439,3 +439,23 @@ fn archives_say_that_their_names_are_utf8() {
     let Ok(tested) = unzip("-t") else { return eprintln!("skipped: Info-ZIP's `unzip` is not installed") };
     assert!(tested.status.success(), "{tested:?}");
 }
+
+/// The elements behind a slice are damaged, and are not looked at.
+#[test]
+fn a_slice_of_a_compressed_array_ends_with_its_last_byte() {
+    let (map, mut file) = deflated();
+    let range = OpenOptions::new().from_vec(file.clone()).unwrap().get("layers/0/größe").unwrap().range();
+    let end = usize::try_from(range.end).unwrap();
+    file[end - 200..end].fill(0xff);
+    let file = OpenOptions::new().from_vec(file).unwrap();
+    let tensor = file.get("layers/0/größe").unwrap();
+    tensor.read().unwrap_err();
+    let whole = map["layers/0/größe"].as_bytes();
+    let size = whole.len() / 50_000;
+    let slice = tensor.slice(&[1..3, 10..20]).unwrap();
+    assert_eq!(*slice.shape(), [2, 10]);
+    let expected = [1010..1020, 2010..2020].map(|run| &whole[run.start * size..run.end * size]).concat();
+    assert_eq!(slice.as_bytes(), expected);
+    assert!(tensor.slice(&[3..3, 0..1000]).unwrap().as_bytes().is_empty());
+    tensor.slice(&[49..50, 999..1000]).unwrap_err();
+}
