@@ -34,6 +34,8 @@ pub struct Failure {
     file: Option<String>,
     /// `None` if the failure was already reported, or needs no report.
     message: Option<String>,
+    /// The JSON output already has it.
+    is_listed: bool,
 }
 
 impl Failure {
@@ -45,38 +47,60 @@ impl Failure {
 
     /// A tensor that the command line asks for is missing.
     pub fn not_found(message: impl fmt::Display) -> Self {
-        Self { code: Self::FAIL, file: None, message: Some(message.to_string()) }
+        Self { code: Self::FAIL, file: None, message: Some(message.to_string()), is_listed: false }
     }
 
     /// The command line asks for something impossible.
     pub fn usage(message: impl fmt::Display) -> Self {
-        Self { code: Self::USAGE, file: None, message: Some(message.to_string()) }
+        Self { code: Self::USAGE, file: None, message: Some(message.to_string()), is_listed: false }
     }
 
     /// A file exists that `--no-clobber` protects.
     pub fn exists(path: &Path) -> Self {
         let message = "exists, and --no-clobber is given".to_owned();
-        Self { code: Self::IO, file: Some(path.display().to_string()), message: Some(message) }
+        Self { code: Self::IO, file: Some(path.display().to_string()), message: Some(message), is_listed: false }
     }
 
     /// A file is malformed.
     pub fn malformed(path: &Path, message: impl fmt::Display) -> Self {
-        Self { code: Self::MALFORMED, file: Some(path.display().to_string()), message: Some(message.to_string()) }
+        Self {
+            code: Self::MALFORMED,
+            file: Some(path.display().to_string()),
+            message: Some(message.to_string()),
+            is_listed: false,
+        }
     }
 
     /// A file is malformed, and the command already printed why.
     pub fn reported_malformed() -> Self {
-        Self { code: Self::MALFORMED, file: None, message: None }
+        Self { code: Self::MALFORMED, file: None, message: None, is_listed: false }
     }
 
     /// The reader of standard output closed it, as `head` does.
     fn closed_output() -> Self {
-        Self { code: 0, file: None, message: None }
+        Self { code: 0, file: None, message: None, is_listed: false }
     }
 
     /// Returns the message about a malformed file, without the name of the file.
     pub fn malformed_message(&self) -> Option<&str> {
         self.message.as_deref().filter(|_| self.code == Self::MALFORMED)
+    }
+
+    /// Returns the file and the message of a failure, for JSON. There is none if the command listed it already, or if nobody
+    /// reads the output.
+    pub fn unlisted(&self) -> Option<(String, String)> {
+        let message = self.message.clone().filter(|_| self.code != 0 && !self.is_listed)?;
+        Some((self.file.clone().unwrap_or_default(), message))
+    }
+
+    /// Marks the failure as one that the JSON already has.
+    pub fn listed(self) -> Self {
+        Self { is_listed: true, ..self }
+    }
+
+    /// Names the file, if the message does not.
+    pub fn or_in(self, path: &Path) -> Self {
+        Self { file: self.file.or_else(|| Some(path.display().to_string())), ..self }
     }
 
     /// Prints the message to standard error.
@@ -101,7 +125,7 @@ impl Failure {
         let (file, message) = (file.to_string(), error.to_string());
         // The library names a file that it cannot open or replace.
         let message = message.strip_prefix(&format!("{file}: ")).map(str::to_owned).unwrap_or(message);
-        Self { code: Self::IO, file: Some(file), message: Some(message) }
+        Self { code: Self::IO, file: Some(file), message: Some(message), is_listed: false }
     }
 
     fn from_error(file: impl fmt::Display, error: &Error) -> Self {
@@ -114,7 +138,7 @@ impl Failure {
             Category::Call => Self::USAGE,
             _ => Self::IO,
         };
-        Self { code, file: Some(file.to_string()), message: Some(without_path(error)) }
+        Self { code, file: Some(file.to_string()), message: Some(without_path(error)), is_listed: false }
     }
 }
 
@@ -179,7 +203,7 @@ pub fn for_each<T>(files: impl IntoIterator<Item = T>, mut run: impl FnMut(T) ->
     }
     match worst {
         0 => Ok(Verdict::from_pass(passes)),
-        code => Err(Failure { code, file: None, message: None }),
+        code => Err(Failure { code, file: None, message: None, is_listed: false }),
     }
 }
 

@@ -40,7 +40,7 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 /// Results go to standard output, messages to standard error.
 #[derive(Debug, Parser)]
 #[command(name = "tensorfile", version, max_term_width = 100, after_help = EXIT_CODES)]
-#[command(disable_help_subcommand = true, propagate_version = true, arg_required_else_help = true)]
+#[command(propagate_version = true, arg_required_else_help = true)]
 struct Cli {
     #[command(flatten)]
     color: colorchoice_clap::Color,
@@ -73,6 +73,10 @@ pub fn main() -> ExitCode {
 
     let mut out = Stdout::new();
     let outcome = cli.command.run(&mut out);
+    if let Err(failure) = &outcome {
+        // If this fails, flushing does too.
+        let _ = out.fail(failure);
+    }
     // Output that was written before a failure appears before its message.
     let flushed = out.finish().map_err(Failure::from);
     match outcome.and_then(|verdict| flushed.map(|()| verdict)) {

@@ -1,5 +1,8 @@
+use std::ffi::OsStr;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command};
 use tensorfile::view::{CastView, TensorCast};
 use tensorfile::{CastReport, Caster, Dtype, Tensors};
 
@@ -14,7 +17,8 @@ pub struct Cast {
     ///
     /// Floats are cast to floats and integers to integers; other tensors are not changed. Numbers are rounded to the
     /// nearest, ties to even. The number of changed elements is printed to standard error.
-    #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',')]
+    #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',', value_parser = RuleParser)]
+    #[arg(hide_possible_values = true)]
     dtypes: Vec<Rule>,
     /// Also cast integers to floats and floats to integers
     #[arg(long, requires = "dtypes")]
@@ -38,15 +42,65 @@ impl FromStr for Rule {
         let number = |name: &str| match name.parse::<Dtype>() {
             Ok(dtype) if is_number(dtype) => Ok(dtype),
             Ok(dtype) => Err(format!("cannot cast {dtype}; only integers and floats are cast")),
-            Err(_) => {
-                let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
-                Err(format!("unknown dtype `{name}`; the dtypes are {}", names.join(", ")))
-            }
+            Err(_) => Err(match meant(name) {
+                Some(dtype) => format!("unknown dtype `{name}`; did you mean `{dtype}`?"),
+                None => {
+                    let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+                    format!("unknown dtype `{name}`; the dtypes are {}", names.join(", "))
+                }
+            }),
         };
         match text.split_once('=') {
             Some((from, to)) => Ok(Self { from: Some(number(from)?), to: number(to)? }),
             None => Ok(Self { from: None, to: number(text)? }),
         }
+    }
+}
+
+/// Returns the dtype that other software gives this name.
+fn meant(name: &str) -> Option<Dtype> {
+    let name = name.to_ascii_lowercase();
+    let name = ["torch.", "numpy.", "np.", "jnp."].iter().find_map(|module| name.strip_prefix(module)).unwrap_or(&name);
+    let own = match name {
+        "half" => "f16",
+        "bfloat" | "brain" => "bf16",
+        "float" | "single" => "f32",
+        "double" => "f64",
+        "byte" => "u8",
+        "char" => "i8",
+        "short" => "i16",
+        "int" => "i32",
+        "long" => "i64",
+        "boolean" => "bool",
+        _ => name,
+    };
+    // `float16`, `fp16`, `bfloat16`, `int8`, `uint8` and so on.
+    let (kind, bits) = own.split_at(own.find(|c: char| c.is_ascii_digit()).unwrap_or(own.len()));
+    let kind = match kind {
+        "float" | "fp" => "f",
+        "bfloat" | "bfp" => "bf",
+        "int" | "s" => "i",
+        "uint" => "u",
+        kind => kind,
+    };
+    format!("{kind}{bits}").parse().ok()
+}
+
+/// Parses rules, and lists dtypes for completions.
+#[derive(Debug, Clone)]
+struct RuleParser;
+
+impl TypedValueParser for RuleParser {
+    type Value = Rule;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Rule, clap::Error> {
+        let parse: fn(&str) -> Result<Rule, String> = Rule::from_str;
+        parse.parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let numbers = Dtype::ALL.iter().filter(|dtype| is_number(**dtype));
+        Some(Box::new(numbers.map(|dtype| PossibleValue::new(dtype.name()))))
     }
 }
 
@@ -75,6 +129,26 @@ impl Cast {
         };
         let rule = self.dtypes.iter().find(|rule| rule.from == Some(from)).or_else(|| self.dtypes.iter().find(for_all));
         rule.map_or(from, |rule| rule.to)
+    }
+
+    /// Prints why no tensor is cast, although that was asked for. `dtypes` are those of the tensors.
+    pub fn report_none(&self, casts: &[TensorCast], dtypes: impl Iterator<Item = Dtype> + Clone) {
+        if self.dtypes.is_empty() || !casts.is_empty() {
+            return;
+        }
+        let is_crossed = |rule: &Rule, dtype: Dtype| {
+            rule.from.is_none() && is_number(dtype) && dtype.is_float() != rule.to.is_float()
+        };
+        let all = match &self.dtypes[..] {
+            [Rule { from: None, to }] if dtypes.clone().all(|dtype| dtype == *to) => format!(": all are {to} already"),
+            [rule @ Rule { to, .. }] if dtypes.clone().any(|dtype| is_crossed(rule, dtype)) && !self.cast_integers => {
+                let kind =
+                    if to.is_float() { "integers are not cast to floats" } else { "floats are not cast to integers" };
+                format!(": {kind} without --cast-integers")
+            }
+            _ => String::new(),
+        };
+        note(format_args!("--dtype changes no tensor{all}"));
     }
 
     /// Prints the changes of tensors that were cast.

@@ -39,6 +39,11 @@ impl Filter {
         Ok(Self { filters })
     }
 
+    /// Returns whether every tensor is chosen.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filters.is_empty()
+    }
+
     /// Returns whether a tensor with this name is chosen.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {

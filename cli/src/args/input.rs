@@ -1,12 +1,14 @@
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
+use serde::Serialize;
 use tensorfile::{Backend, FORMATS, File, Format, OpenOptions};
 
-use crate::exit::{At, Outcome};
-use crate::output::note;
+use crate::exit::{At, Outcome, for_each};
+use crate::output::{HEADER, JsonList, Stdout, escape, note};
 
 /// The argument of commands that read one file.
 #[derive(Debug, Clone, clap::Args)]
@@ -32,6 +34,165 @@ impl Input {
     pub fn path(&self) -> &Path {
         display_name(&self.file)
     }
+}
+
+/// The argument of commands that read several files.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Inputs {
+    /// The files, or directories, whose tensor files are read in the order of their names; `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Read the files as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    from: Option<String>,
+}
+
+impl Inputs {
+    /// Runs a command on each file.
+    pub fn for_each(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_>) -> Outcome {
+        for_each_file(&self.files, self.from.as_deref(), json, out, run)
+    }
+}
+
+/// The arguments of commands that read tensors of several files.
+#[derive(Debug, Clone, clap::Args)]
+pub struct NamedInputs {
+    /// A file, or a directory, whose tensor files are read in the order of their names; `-` for standard input
+    #[arg(value_name = "FILE")]
+    first: PathBuf,
+    /// More files, and the names of tensors, or their positions in the file, such as `#3`
+    ///
+    /// A file is what exists, is `-`, or ends in the extension of a format. With --tensor, all are files.
+    #[arg(value_name = "FILE|NAME")]
+    more: Vec<OsString>,
+    /// The name of a tensor, or its position in the file, such as `#3`
+    #[arg(long, short, value_name = "NAME")]
+    tensor: Vec<String>,
+    /// Read the files as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    from: Option<String>,
+}
+
+impl NamedInputs {
+    /// Returns the names of tensors.
+    pub fn names(&self) -> Vec<String> {
+        let names = self.more.iter().filter(|text| !self.is_file(text)).map(|name| name.to_string_lossy().into_owned());
+        names.chain(self.tensor.iter().cloned()).collect()
+    }
+
+    /// Returns whether a single file is read, and no directory.
+    pub fn is_single(&self) -> bool {
+        self.files().len() == 1 && !self.first.is_dir()
+    }
+
+    /// Runs a command on each file.
+    pub fn for_each(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_>) -> Outcome {
+        for_each_file(&self.files(), self.from.as_deref(), json, out, run)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let more = self.more.iter().filter(|text| self.is_file(text)).map(PathBuf::from);
+        std::iter::once(self.first.clone()).chain(more).collect()
+    }
+
+    fn is_file(&self, text: &OsStr) -> bool {
+        let path = Path::new(text);
+        !self.tensor.is_empty() || is_stdin(path) || path.exists() || has_extension(path)
+    }
+}
+
+/// A command on one of several files.
+pub type OnFile<'a> = dyn FnMut(&Path, &File, &mut Printer<'_, '_>) -> Outcome + 'a;
+
+/// The output of a command on one of several files.
+pub enum Printer<'a, 'o> {
+    Text(&'a mut Stdout),
+    /// A list with an item for each file.
+    Json(&'a mut JsonList<'o>),
+}
+
+/// The item of a file that could not be read.
+#[derive(Serialize)]
+pub struct Unread {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub file: String,
+    pub error: String,
+}
+
+/// Runs a command on each file, and on those in directories. If there are several, a line with its path precedes the text of
+/// each.
+pub fn for_each_file(
+    files: &[PathBuf],
+    from: Option<&str>,
+    json: bool,
+    out: &mut Stdout,
+    run: &mut OnFile<'_>,
+) -> Outcome {
+    let (paths, has_titles) = (expand(files), files.len() > 1 || files.iter().any(|path| path.is_dir()));
+    if json {
+        return out.json_list(|list| {
+            for_each(paths, |path| {
+                let outcome = path.and_then(|path| {
+                    run(display_name(&path), &open(&path, from)?, &mut Printer::Json(list))
+                        .map_err(|error| error.or_in(&path))
+                });
+                if let Err(failure) = &outcome
+                    && let Some((file, error)) = failure.unlisted()
+                {
+                    list.push(&Unread { file, error })?;
+                }
+                outcome
+            })
+        })?;
+    }
+    let mut is_first = true;
+    for_each(paths, |path| {
+        let path = path?;
+        // Text that was printed appears before the messages of this file.
+        out.flush()?;
+        let file = open(&path, from)?;
+        if has_titles {
+            let line =
+                format!("{}{}:", if is_first { "" } else { "\n" }, escape(&display_name(&path).display().to_string()));
+            writeln!(out, "{}", out.styled(HEADER, &line).into_owned())?;
+            is_first = false;
+        }
+        let ran = run(display_name(&path), &file, &mut Printer::Text(out));
+        ran.map_err(|failure| if has_titles { failure.or_in(&path) } else { failure })
+    })
+}
+
+/// Replaces directories by the tensor files in them, in the order of their names.
+pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
+    let mut expanded = Vec::with_capacity(paths.len());
+    for path in paths {
+        if !path.is_dir() {
+            expanded.push(Ok(path.clone()));
+            continue;
+        }
+        match files_in(path).at(path) {
+            Ok(files) if files.is_empty() => {
+                let empty = io::Error::new(io::ErrorKind::NotFound, "is a directory without tensor files");
+                expanded.push(Err(empty).at(path));
+            }
+            Ok(files) => expanded.extend(files.into_iter().map(Ok)),
+            Err(failure) => expanded.push(Err(failure)),
+        }
+    }
+    expanded
+}
+
+fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+    let mut files: Vec<PathBuf> = entries.into_iter().filter(|path| has_extension(path) && path.is_file()).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Returns whether a path has the extension of a format.
+fn has_extension(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default();
+    FORMATS.iter().flat_map(|format| format.extensions).any(|own| extension.eq_ignore_ascii_case(own))
 }
 
 /// Returns a parser that accepts the names of formats.

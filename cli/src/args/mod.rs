@@ -11,7 +11,9 @@ mod write;
 pub use cast::Cast;
 pub use filter::Filter;
 pub use glob::{Glob, InvalidGlob};
-pub use input::{Input, display_name, format_names, is_stdin, open, read};
+pub use input::{
+    Input, Inputs, NamedInputs, Printer, Unread, display_name, expand, format_names, is_stdin, open, read,
+};
 pub use rename::Rename;
 pub use slice::{Axis, Slice};
 pub use write::{Names, NoClobber, Target, WriteArgs, parse_bytes};

@@ -33,6 +33,9 @@ pub struct WriteArgs {
     /// Check and print what would be written, but write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Print JSON about the files that were written, or would be
+    #[arg(long)]
+    pub json: bool,
     #[command(flatten)]
     pub sizes: Sizes,
     #[command(flatten)]
@@ -84,8 +87,14 @@ impl Target {
         let has_extension = |format: &&Format| format.extensions.iter().any(|own| extension.eq_ignore_ascii_case(own));
         let format = format.or_else(|| FORMATS.iter().copied().find(has_extension)).ok_or_else(|| {
             let extensions: Vec<&str> = FORMATS.iter().flat_map(|format| format.extensions).copied().collect();
+            let given = extension.to_string_lossy().to_ascii_lowercase();
+            let is_alike = |own: &&&str| own.starts_with(&given) || given.starts_with(**own);
+            let path = path.display();
+            if let Some(own) = extensions.iter().find(is_alike).filter(|_| !given.is_empty()) {
+                return Failure::usage(format_args!("{path}: unknown extension; did you mean `.{own}`?"));
+            }
             let extensions = extensions.join(", .");
-            Failure::usage(format_args!("{}: unknown extension; use --to, or one of .{extensions}", path.display()))
+            Failure::usage(format_args!("{path}: unknown extension; use --to, or one of .{extensions}"))
         })?;
         Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false })
     }

@@ -37,6 +37,7 @@ Examples:
 
 impl Append {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(self.write.json);
         // Otherwise two commands would read the same old file, and the later one would drop what the other added.
         let is_written = !self.write.dry_run && self.file != Path::new("-");
         let _lock = is_written.then(|| FileLock::acquire(&self.file).at(&self.file)).transpose()?;
@@ -69,7 +70,8 @@ impl Append {
         let target = Target::new(&self.file, Some(file.format()))?;
         let mut kept = Kept::of(&file, &self.file)?;
         others.iter().try_for_each(|(other, path)| Kept::of(other, path).map(|other| kept.join(&other)))?;
-        Export::plan(&self.write, &joined, kept, target)?.run(&self.write, &[], out)?;
+        let export = Export::plan(&self.write, &joined, kept, target)?;
+        Export::run_all(&[export], &self.write, &Vec::new, out)?;
         Ok(Verdict::Pass)
     }
 }

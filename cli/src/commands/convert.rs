@@ -55,6 +55,7 @@ Examples:
 
 impl Convert {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(self.write.json);
         let format = self.to.as_deref().and_then(Format::named);
         let target = Target::new(&self.output, format)?.in_shards(self.max_shard_size).guard(self.no_clobber)?;
         let file = self.input.open()?;
@@ -66,7 +67,8 @@ impl Convert {
         let cast = self.cast.apply(&renamed)?;
         let export = Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?;
         self.filter.expect_some(export.len())?;
-        export.run(&self.write, &cast.casts(), out)?;
+        self.cast.report_none(&cast.casts(), file.tensors().map(|tensor| tensor.dtype()));
+        Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
         if !self.write.dry_run {
             self.cast.report(&cast.casts());
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tensorfile::{Digest, File};
 
-use crate::args::{display_name, format_names, open};
+use crate::args::{Unread, display_name, expand, format_names, open};
 use crate::digests::{self, Digester, Manifest, write_line};
 use crate::exit::{Failure, Outcome, Verdict, for_each};
 use crate::output::{Each, Stdout, escape};
@@ -20,7 +20,7 @@ use crate::output::{Each, Stdout, escape};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Hash {
-    /// The files; `-` for standard input
+    /// The files, or directories, whose tensor files are read in the order of their names; `-` for standard input
     #[arg(value_name = "FILE", required_unless_present = "check")]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -55,8 +55,9 @@ impl Hash {
                 Err(Failure::usage("--check takes the files from the manifest; use --tensors to check a given file"))
             }
             (None, _) if self.json => self.print_json(out),
-            (None, files) => for_each(files, |path| {
-                write_line(out, &path.display().to_string(), self.digest(path)?)?;
+            (None, files) => for_each(expand(files), |path| {
+                let path = path?;
+                write_line(out, &path.display().to_string(), self.digest(&path)?)?;
                 Ok(Verdict::Pass)
             }),
         }
@@ -80,11 +81,23 @@ impl Hash {
 
     fn print_json(&self, out: &mut Stdout) -> Outcome {
         out.json_list(|list| {
-            for_each(&self.files, |path| {
-                let file = self.open(path)?;
-                let tensors = Digester::new(&file, display_name(path)).tensors();
-                // The digest of the file comes before those of the tensors.
-                let digests = tensors.map(|tensor| Ok(tensor?.1)).collect::<Outcome<Vec<_>>>()?;
+            for_each(expand(&self.files), |path| {
+                let read = path.and_then(|path| {
+                    let file = self.open(&path)?;
+                    let tensors = Digester::new(&file, display_name(&path)).tensors();
+                    // The digest of the file comes before those of the tensors.
+                    let digests = tensors.map(|tensor| Ok(tensor?.1)).collect::<Outcome<Vec<_>>>()?;
+                    Ok((path, file, digests))
+                });
+                let (path, file, digests) = match read {
+                    Ok(read) => read,
+                    Err(failure) => {
+                        if let Some((file, error)) = failure.unlisted() {
+                            list.push(&Unread { file, error })?;
+                        }
+                        return Err(failure);
+                    }
+                };
                 let names = file.tensors().map(|tensor| tensor.name());
                 let rows = names.zip(&digests).map(|(name, digest)| TensorRow { name, digest: *digest });
                 list.push(&FileRow {

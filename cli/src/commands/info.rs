@@ -1,17 +1,18 @@
 use std::io;
+use std::path::Path;
 
 use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{ByteMap, is_aligned};
 use tensorfile::{File, FileMetadata};
 
-use crate::args::Input;
+use crate::args::{Inputs, Printer};
 use crate::exit::{At, Outcome, Verdict};
 use crate::output::numbers::{Sizes, count, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label};
 use crate::output::{Column, Stdout, Table, Wide, wrap};
 
-/// Describe a file: format, size, dtypes, layout, metadata and warnings.
+/// Describe files: format, size, dtypes, layout, metadata and warnings.
 ///
 /// Only the index and the metadata are read. Bytes that are not payload belong to the index, to record headers or to
 /// padding, or are unused.
@@ -19,7 +20,7 @@ use crate::output::{Column, Stdout, Table, Wide, wrap};
 #[command(after_help = EXAMPLES)]
 pub struct Info {
     #[command(flatten)]
-    input: Input,
+    inputs: Inputs,
     /// Print JSON, with sizes in bytes
     #[arg(long)]
     json: bool,
@@ -32,7 +33,7 @@ pub struct Info {
 const EXAMPLES: &str = "\
 Examples:
   tensorfile info model.ptd
-  tensorfile info --json model.ptd | jq .storage.alignment
+  tensorfile info --json model.ptd | jq '.[].storage.alignment'
   curl --silent https://example.org/model.ptd | tensorfile info -";
 
 /// The maximum number of characters of a metadata value that are printed.
@@ -40,15 +41,15 @@ const MAX_VALUE: usize = 200;
 
 impl Info {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        let file = self.input.open()?;
-        let metadata = file.metadata().at(self.input.path())?;
-        let description = Description::of(&file, &metadata);
-        if self.json {
-            out.json(&description)?;
-        } else {
-            self.print(&description, out)?;
-        }
-        Ok(Verdict::Pass)
+        self.inputs.for_each(self.json, out, &mut |path, file, printer| {
+            let metadata = file.metadata().at(path)?;
+            let description = Description::of(path, file, &metadata);
+            match printer {
+                Printer::Json(list) => list.push(&description)?,
+                Printer::Text(out) => self.print(&description, out)?,
+            }
+            Ok(Verdict::Pass)
+        })
     }
 
     fn print(&self, file: &Description<'_>, out: &mut Stdout) -> io::Result<()> {
@@ -134,6 +135,7 @@ fn cut(text: &str) -> String {
 
 #[derive(Debug, Serialize)]
 struct Description<'f> {
+    file: String,
     format: &'static str,
     version: Option<&'f str>,
     /// The length of the file in bytes.
@@ -149,13 +151,14 @@ struct Description<'f> {
 }
 
 impl<'f> Description<'f> {
-    fn of(file: &File, metadata: &'f FileMetadata) -> Self {
+    fn of(path: &Path, file: &File, metadata: &'f FileMetadata) -> Self {
         let (mut total, mut dtypes) = (Total::default(), IndexMap::<_, Total>::new());
         for tensor in file.tensors().map(TensorRow::from) {
             total.add(&tensor);
             dtypes.entry(dtype_label(tensor.info)).or_default().add(&tensor);
         }
         Self {
+            file: path.display().to_string(),
             format: file.format().name,
             version: metadata.version.as_deref(),
             size: file.file_bytes(),

@@ -49,6 +49,7 @@ Examples:
 
 impl Merge {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(self.write.json);
         let (inputs, output) = self.inputs_and_output()?;
         let target = Target::new(output, self.to.as_deref().and_then(Format::named))?.guard(self.no_clobber)?;
         let files: Vec<(File, &Path)> =
@@ -58,7 +59,8 @@ impl Merge {
             sources.iter().map(|source| (source as &dyn Tensors, source.path())).collect();
         let joined = Joined::new(&parts, Duplicates::Refuse { hint: "" })?;
         let kept = self.kept(&files)?;
-        Export::plan(&self.write, &joined, kept, target)?.run(&self.write, &[], out)?;
+        let export = Export::plan(&self.write, &joined, kept, target)?;
+        Export::run_all(&[export], &self.write, &Vec::new, out)?;
         Ok(Verdict::Pass)
     }
 

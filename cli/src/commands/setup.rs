@@ -61,7 +61,8 @@ impl Man {
         program.build();
         if let Some(directory) = &self.directory {
             std::fs::create_dir_all(directory).at(directory)?;
-            let pages = std::iter::once(&program).chain(program.get_subcommands()).map(|command| {
+            let commands = program.get_subcommands().filter(|command| command.get_name() != "help");
+            let pages = std::iter::once(&program).chain(commands).map(|command| {
                 let name = command.get_display_name().unwrap_or_else(|| command.get_name());
                 (directory.join(format!("{name}.1")), command)
             });

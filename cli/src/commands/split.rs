@@ -72,6 +72,7 @@ Examples:
 
 impl Split {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(self.write.json);
         let file = self.input.open()?;
         let path = self.input.path();
         let kept = Kept::of(&file, path)?;
@@ -87,7 +88,7 @@ impl Split {
             let target = Target::new(path, format)?.in_shards(self.by.max_shard_size).guard(self.no_clobber)?;
             exports.push(Export::plan(&self.write, subset, kept.clone(), target)?);
         }
-        exports.iter().try_for_each(|export| export.run(&self.write, &[], out))?;
+        Export::run_all(&exports, &self.write, &Vec::new, out)?;
         Ok(Verdict::Pass)
     }
 

@@ -2,14 +2,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
+use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{ByteMap, SaveReport, is_aligned};
 use tensorfile::{Category, Dtype, Error, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData};
 
-use crate::args::{display_name, format_names, open};
+use crate::args::{display_name, expand, format_names, open};
 use crate::digests::{Digester, Manifest};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each, without_path};
-use crate::export::FILE_METADATA;
+use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
 use crate::output::{Stdout, escape};
 use crate::pieces::Pieces;
@@ -25,7 +26,7 @@ use crate::pieces::Pieces;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// The files; `-` for standard input
+    /// The files, or directories, whose tensor files are read in the order of their names; `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -65,14 +66,24 @@ struct Report {
     malformed: bool,
     problems: Vec<String>,
     warnings: Vec<String>,
+    /// The reason that the file could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 impl Verify {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         let manifest = self.manifest.as_deref().map(Manifest::read).transpose()?;
         let mut reports = Vec::new();
-        let outcome = for_each(&self.files, |path| {
-            let report = self.report(path, manifest.as_ref())?;
+        let outcome = for_each(expand(&self.files), |path| {
+            let report = path.and_then(|path| self.report(&path, manifest.as_ref()));
+            if let Err(failure) = &report
+                && self.json
+                && let Some((file, error)) = failure.unlisted()
+            {
+                reports.push(Report { file, error: Some(error), ..Report::default() });
+            }
+            let report = report?;
             let (ok, malformed) = (report.ok, report.malformed);
             match self.json {
                 true => reports.push(report),
@@ -110,17 +121,20 @@ impl Verify {
         report.warnings.extend(metadata.warnings);
         report.warnings.extend(layout_warnings(&file));
         if let Some(format) = self.target.as_deref().and_then(Format::named) {
-            check_format(&file, format, report).at(path)?;
+            check_format(&file, format, !self.json, report).at(path)?;
             if format.name == "btf" && metadata.coo_layouts.contains(&SPECIFIED_COO) {
                 let skips =
                     "TFRT's code skips sparse tensors with layout number 2, which is that of the BTF specification";
                 report.warnings.push(format!("{skips}; `convert --tfrt-coo` writes 1"));
             }
-            for key in metadata.entries.keys().filter(|key| !format.keeps_metadata(key)) {
-                let problem = format!("{} cannot store the metadata `{key}`", format.name);
-                // `convert` drops this entry without `--lossy`.
-                if key == FILE_METADATA { report.warnings.push(problem) } else { report.problems.push(problem) }
-            }
+            let lost = metadata.entries.keys().filter(|key| !format.keeps_metadata(key)).cloned();
+            let (about_file, others): (Vec<String>, Vec<String>) = lost.partition(|key| key == FILE_METADATA);
+            let message = |keys: &[String]| format!("{} cannot store the metadata {}", format.name, quoted(keys));
+            // `convert` drops this entry without `--lossy`.
+            report.warnings.extend(about_file.chunks(1).map(message));
+            // Few lines are read more easily; JSON has each finding by itself.
+            let together = if self.json { 1 } else { usize::MAX };
+            report.problems.extend(others.chunks(together).map(message));
         }
         if self.payload {
             for tensor in file.tensors() {
@@ -141,9 +155,20 @@ impl Verify {
     }
 }
 
-/// Adds the tensors and names that a format cannot store to the report.
-fn check_format(file: &File, format: &'static Format, report: &mut Report) -> Result<()> {
-    let save = SaveReport::new(file, format)?;
+/// Adds the tensors and names that a format cannot store to the report; those with the same reason on one line, if they are
+/// to be `grouped`.
+fn check_format(file: &File, format: &'static Format, grouped: bool, report: &mut Report) -> Result<()> {
+    let mut save = SaveReport::new(file, format)?;
+    if grouped {
+        let mut reasons: IndexMap<String, Vec<String>> = IndexMap::new();
+        for (name, error) in std::mem::take(&mut save.tensors) {
+            reasons.entry(error.kind().to_string()).or_default().push(name);
+        }
+        report.problems.extend(reasons.iter().map(|(reason, names)| match &names[..] {
+            [name] => format!("tensor {}: {reason}", quoted(std::slice::from_ref(name))),
+            names => format!("{} ({}): {reason}", counted(names.len(), "tensor"), quoted(names)),
+        }));
+    }
     report.problems.extend(save.problems());
     if save.unstored_names > 0 {
         let names = counted(save.unstored_names, "name");

@@ -13,6 +13,7 @@ use std::io::Write;
 use std::path::Path;
 
 use indexmap::IndexMap;
+use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
 use tensorfile::{Dtype, File, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions};
 
@@ -106,9 +107,39 @@ impl<'t> Export<'t> {
         self.list.len()
     }
 
-    /// Writes the file, or prints what would be written.
-    pub fn run(&self, args: &WriteArgs, casts: &[TensorCast], out: &mut Stdout) -> Outcome<()> {
-        if args.dry_run { self.print(args, casts, out) } else { self.write(out) }
+    /// Writes files, or prints what would be written.
+    pub fn run_all(
+        exports: &[Self],
+        args: &WriteArgs,
+        casts: &dyn Fn() -> Vec<TensorCast>,
+        out: &mut Stdout,
+    ) -> Outcome<()> {
+        if !args.json {
+            let run = |export: &Self| if args.dry_run { export.print(args, &casts(), out) } else { export.write(out) };
+            return exports.iter().try_for_each(run);
+        }
+        if exports.iter().any(|export| export.target.is_stdout()) {
+            return Err(Failure::usage("--json and the file cannot both go to standard output"));
+        }
+        out.expect_json(true);
+        if !args.dry_run {
+            exports.iter().try_for_each(|export| export.write(out))?;
+        }
+        let casts = casts();
+        out.json_list(|list| {
+            exports.iter().try_for_each(|export| {
+                let Self { target, list: tensors, bytes, .. } = export;
+                list.push(&Written {
+                    file: target.path.display().to_string(),
+                    format: target.format.name,
+                    tensors: tensors.len(),
+                    bytes: *bytes,
+                    written: !args.dry_run,
+                    casts: casts.iter().map(CastRow::from).collect(),
+                })
+            })
+        })??;
+        Ok(())
     }
 
     /// Returns the tensors under the names that are stored.
@@ -157,6 +188,45 @@ impl<'t> Export<'t> {
         let line = format!("{}: {format}, {tensors}, {}", escape(&path), sizes.phrase(self.bytes));
         writeln!(out, "{}", out.styled(HEADER, &line).into_owned())?;
         Ok(())
+    }
+}
+
+/// A file, in the output of `--json`.
+#[derive(Serialize)]
+struct Written<'c> {
+    file: String,
+    format: &'static str,
+    tensors: usize,
+    bytes: u64,
+    written: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    casts: Vec<CastRow<'c>>,
+}
+
+#[derive(Serialize)]
+struct CastRow<'c> {
+    name: &'c str,
+    from: &'static str,
+    to: &'static str,
+    elements: u64,
+    rounded: u64,
+    overflowed: u64,
+    underflowed: u64,
+    nan_to_zero: u64,
+}
+
+impl<'c> From<&'c TensorCast> for CastRow<'c> {
+    fn from(TensorCast { name, from, to, report, .. }: &'c TensorCast) -> Self {
+        Self {
+            name,
+            from: from.name(),
+            to: to.name(),
+            elements: report.elements,
+            rounded: report.rounded,
+            overflowed: report.overflowed,
+            underflowed: report.underflowed,
+            nan_to_zero: report.nan_to_zero,
+        }
     }
 }
 
@@ -223,7 +293,7 @@ fn refuse_or_drop(args: &WriteArgs, target: &Target, what: &str, pronoun: &str) 
 }
 
 /// Lists the first names, and the number of others.
-fn quoted(names: &[String]) -> String {
+pub fn quoted(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
     let more = names.len().saturating_sub(SHOWN);

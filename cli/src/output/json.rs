@@ -11,17 +11,13 @@ use super::messages::is_control;
 ///
 /// JSON itself escapes only a part of the characters that control a terminal. The others are escaped too, which means the
 /// same to a parser.
-pub fn write(out: &mut impl io::Write, value: &impl Serialize) -> io::Result<()> {
-    value.serialize(&mut serializer(out))?;
+pub fn write(out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(out, Escaping::default()))?;
     Ok(())
 }
 
-/// Returns a serializer that writes indented JSON.
-pub fn serializer<W: io::Write>(out: W) -> Serializer<W, Escaping> {
-    Serializer::with_formatter(out, Escaping(PrettyFormatter::new()))
-}
-
-/// Escapes the characters that control a terminal.
+/// Writes indented JSON, and escapes the characters that control a terminal.
+#[derive(Clone, Default)]
 pub struct Escaping(PrettyFormatter<'static>);
 
 impl Formatter for Escaping {

@@ -1,6 +1,6 @@
 //! Output: standard output, messages, tables, numbers and charts.
 
-mod json;
+pub mod json;
 mod messages;
 pub mod numbers;
 mod pixels;
@@ -10,5 +10,5 @@ mod table;
 pub mod tensors;
 
 pub use messages::{Progress, be_quiet, error, escape, note};
-pub use stdout::{Each, FAINT, HEADER, Stdout, Wide};
+pub use stdout::{Each, FAINT, HEADER, JsonList, Stdout, Wide};
 pub use table::{Column, Columns, Table, shorten, wrap};

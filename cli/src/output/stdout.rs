@@ -2,10 +2,12 @@ use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 
 use anstyle::Style;
-use serde::ser::{Serialize, SerializeSeq, Serializer};
-use serde_json::ser::Compound;
+use serde::ser::{self, Serialize};
+use serde_json::ser::{Formatter, Serializer};
 
 use super::json::Escaping;
+use crate::args::Unread;
+use crate::exit::Failure;
 
 /// The style of column titles and sums.
 pub const HEADER: Style = Style::new().bold();
@@ -32,7 +34,7 @@ impl Wide {
 pub struct Each<I>(pub I);
 
 impl<I: Iterator<Item: Serialize> + Clone> Serialize for Each<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.clone())
     }
 }
@@ -45,6 +47,8 @@ pub struct Stdout {
     stdout: BufWriter<Target>,
     color: bool,
     terminal: bool,
+    expects_json: bool,
+    has_json: bool,
 }
 
 #[derive(Debug)]
@@ -74,12 +78,16 @@ impl Stdout {
         let stdout = io::stdout();
         let color = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
         let terminal = stdout.is_terminal();
-        Self { stdout: BufWriter::with_capacity(1 << 16, Target::Process(stdout.lock())), color, terminal }
+        Self::of(BufWriter::with_capacity(1 << 16, Target::Process(stdout.lock())), color, terminal)
     }
 
     /// An output that is kept in memory, without styles.
     pub fn to_memory() -> Self {
-        Self { stdout: BufWriter::new(Target::Memory(Vec::new())), color: false, terminal: false }
+        Self::of(BufWriter::new(Target::Memory(Vec::new())), false, false)
+    }
+
+    fn of(stdout: BufWriter<Target>, color: bool, terminal: bool) -> Self {
+        Self { stdout, color, terminal, expects_json: false, has_json: false }
     }
 
     /// Returns what was written to memory.
@@ -117,18 +125,33 @@ impl Stdout {
 
     /// Writes the value as indented JSON, followed by a newline.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        self.has_json = true;
         super::json::write(&mut self.stdout, value)?;
         self.stdout.write_all(b"\n")
     }
 
     /// Writes a list as indented JSON, followed by a newline, with the items that `fill` pushes.
     pub fn json_list<T>(&mut self, fill: impl FnOnce(&mut JsonList<'_>) -> T) -> io::Result<T> {
-        let mut serializer = super::json::serializer(&mut self.stdout);
-        let mut list = JsonList(serializer.serialize_seq(None)?);
+        self.has_json = true;
+        let mut list = JsonList { out: &mut self.stdout, formatter: Escaping::default(), is_first: true };
+        list.formatter.begin_array(list.out)?;
         let filled = fill(&mut list);
-        list.0.end()?;
+        list.formatter.end_array(list.out)?;
         self.stdout.write_all(b"\n")?;
         Ok(filled)
+    }
+
+    /// Promises JSON: if the command fails before it writes any, [`fail`](Self::fail) does.
+    pub fn expect_json(&mut self, json: bool) {
+        self.expects_json = json;
+    }
+
+    /// Writes a failure as JSON, if JSON was promised and nothing was written.
+    pub fn fail(&mut self, failure: &Failure) -> io::Result<()> {
+        match failure.unlisted().filter(|_| self.expects_json && !self.has_json) {
+            Some((file, error)) => self.json_list(|list| list.push(&Unread { file, error }))?,
+            None => Ok(()),
+        }
     }
 
     /// Flushes the buffer.
@@ -152,12 +175,29 @@ fn terminal_width() -> Option<usize> {
 }
 
 /// A list that is being written as JSON.
-pub struct JsonList<'a>(Compound<'a, &'a mut BufWriter<Target>, Escaping>);
+pub struct JsonList<'a> {
+    out: &'a mut BufWriter<Target>,
+    formatter: Escaping,
+    is_first: bool,
+}
 
 impl JsonList<'_> {
     /// Writes an item.
     pub fn push(&mut self, item: &impl Serialize) -> io::Result<()> {
-        Ok(self.0.serialize_element(item)?)
+        self.item(|out| {
+            let mut formatter = Escaping::default();
+            // It is indented as an item.
+            formatter.begin_array(&mut io::sink())?;
+            item.serialize(&mut Serializer::with_formatter(out, formatter))?;
+            Ok(())
+        })
+    }
+
+    /// Writes an item whose text `write` writes.
+    pub fn item<E: From<io::Error>>(&mut self, write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), E> {
+        self.formatter.begin_array_value(self.out, std::mem::take(&mut self.is_first))?;
+        write(self.out)?;
+        Ok(self.formatter.end_array_value(self.out)?)
     }
 }
 

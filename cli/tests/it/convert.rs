@@ -249,3 +249,34 @@ fn read_errors_name_the_input() {
     assert!(message.starts_with("tensorfile: wrong.btf: btf: tensor `#0`: "), "{message}");
     assert!(!session.path("copy.btf").exists());
 }
+
+#[test]
+fn says_what_a_dtype_may_mean_and_when_nothing_is_cast() {
+    let session = Session::new();
+    session.write("floats.ptd", &[("a", super::weights(&[2]))].into_iter().collect());
+    insta::assert_snapshot!(session.transcript(&[
+        "convert floats.ptd x.ptd --dtype i8",
+        "convert floats.ptd x.ptd --dtype f32 --dry-run",
+        "convert floats.ptd x.ptd --dtype i64=i32",
+        "convert floats.ptd x.safetensor",
+        "convert floats.ptd x.ptd --dtype nonsense",
+    ]));
+    for (name, meant) in [
+        ("fp16", "f16"),
+        ("float16", "f16"),
+        ("half", "f16"),
+        ("F16", "f16"),
+        ("torch.bfloat16", "bf16"),
+        ("float", "f32"),
+        ("float32", "f32"),
+        ("double", "f64"),
+        ("np.int8", "i8"),
+        ("uint8", "u8"),
+        ("long", "i64"),
+    ] {
+        let output = session.run(&["convert", "floats.ptd", "x.ptd", "--dtype", name]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("unknown dtype `{name}`; did you mean `{meant}`?");
+        assert!(output.status.code() == Some(2) && message.contains(&expected), "{message}");
+    }
+}

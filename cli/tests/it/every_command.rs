@@ -22,7 +22,7 @@ fn exit_codes_follow_the_cause() {
         let name: &[&str] = if command == ["show"] { &["a"] } else { &[] };
         for (file, expected_code, start) in [
             ("missing.ptd", 3, "tensorfile: missing.ptd: "),
-            ("folder", 3, "tensorfile: folder: is a directory\n"),
+            ("folder", 3, "tensorfile: folder: is a directory"),
             ("empty.ptd", 4, "tensorfile: empty.ptd: ptd: needs "),
             ("text.txt", 4, "tensorfile: text.txt: the file's format was not recognized: it begins with "),
             ("--nonsense", 2, "error: unexpected argument '--nonsense'"),
@@ -111,6 +111,12 @@ fn writes_completions_and_manual_pages() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = session.run(&["completions", shell]);
         assert!(output.status.success() && !output.stdout.is_empty(), "{shell}");
+        let script = String::from_utf8(output.stdout).unwrap();
+        if shell != "elvish" && shell != "powershell" {
+            for word in ["bf16", "safetensors", "no-clobber"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
     }
     assert!(session.run(&["man", "--out", "pages"]).status.success());
     for page in ["tensorfile.1", "tensorfile-ls.1", "tensorfile-show.1"] {

@@ -39,7 +39,7 @@ fn ls_and_info_list_every_tensor() {
     for_each_sample(|session, file, format, map| {
         let output = session.run(&["ls", "--json", file]);
         assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
-        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let listed = serde_json::from_slice::<Value>(&output.stdout).unwrap()[0].take();
         assert_eq!(listed["format"], format.name);
         let rows = listed["tensors"].as_array().unwrap();
         assert_eq!(rows.len(), map.len(), "{}", format.name);
@@ -55,7 +55,7 @@ fn ls_and_info_list_every_tensor() {
         }
 
         let output = session.run(&["info", "--json", file]);
-        let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let info = serde_json::from_slice::<Value>(&output.stdout).unwrap()[0].take();
         assert_eq!(info["format"], format.name);
         assert_eq!(info["size"], bytes.len());
         assert_eq!(info["total"]["tensors"], map.len());
@@ -123,7 +123,7 @@ fn finds_a_changed_byte() {
         // Some formats give warnings too.
         assert!(output.stdout.ends_with(format!("{file}: ok\n").as_bytes()), "{}", format.name);
 
-        let listed: Value = serde_json::from_slice(&session.run(&["ls", "--json", file]).stdout).unwrap();
+        let listed = serde_json::from_slice::<Value>(&session.run(&["ls", "--json", file]).stdout).unwrap()[0].take();
         let bytes = std::fs::read(session.path(file)).unwrap();
         for row in listed["tensors"].as_array().unwrap() {
             let name = row["name"].as_str().unwrap();
@@ -159,7 +159,7 @@ fn stats_cover_every_tensor() {
     for_each_sample(|session, file, format, map| {
         let output = session.run(&["stats", "--json", "--long", file]);
         assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
-        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let listed = serde_json::from_slice::<Value>(&output.stdout).unwrap()[0].take();
         let rows = listed["tensors"].as_array().unwrap();
         assert_eq!(rows.len(), map.len(), "{}", format.name);
         for row in rows {

@@ -101,7 +101,7 @@ fn json_has_the_names_as_they_are() {
             let output = session.run(&[command, "--json", &file]);
             let json: Value = serde_json::from_slice(&output.stdout).unwrap();
             let found: BTreeSet<&str> =
-                json["tensors"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
+                json[0]["tensors"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
             assert_eq!(found, NAMES.iter().copied().collect(), "{command}: {}", format.name);
         }
     }

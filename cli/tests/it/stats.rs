@@ -89,7 +89,7 @@ fn integer_limits_are_exact() {
 fn json_of(session: &Session, arguments: &[&str]) -> Value {
     let output = session.run(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    serde_json::from_slice::<Value>(&output.stdout).unwrap()[0].take()
 }
 
 #[test]

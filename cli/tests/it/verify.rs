@@ -117,3 +117,15 @@ fn content_beats_the_extension() {
         "ls --from ptd other.ptd",
     ]));
 }
+
+#[test]
+fn groups_what_a_format_cannot_store() {
+    let session = Session::new();
+    let bools = |at: usize| (format!("mask.{at}"), Tensor::from_slice(&[true, false], [2]).unwrap());
+    session.write("bools.safetensors", &(0..9).map(bools).collect());
+    session.write("one.safetensors", &(0..1).map(bools).collect());
+    insta::assert_snapshot!(session.transcript(&["verify --for ten bools.safetensors one.safetensors model.ptd"]));
+    let output = session.run(&["verify", "--for", "ten", "--json", "bools.safetensors"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json[0]["problems"].as_array().unwrap().len(), 9);
+}

@@ -17,6 +17,7 @@ mod tests;
 
 use std::io::Write;
 
+use serde::Serialize;
 use tensorfile::TensorInfo;
 
 use crate::args::Input;
@@ -49,6 +50,9 @@ pub struct Codegen {
     /// Require the shapes of this file when loading
     #[arg(long)]
     shapes: bool,
+    /// Print JSON: a list with the file and the code
+    #[arg(long)]
+    json: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -59,6 +63,7 @@ Examples:
 
 impl Codegen {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(self.json);
         let root = self.root.as_str();
         if !is_type_name(root) {
             return Err(Failure::usage(format_args!("--root: `{root}` cannot be the name of a struct")));
@@ -79,9 +84,18 @@ impl Codegen {
             true => of_named(file.tensors().map(|tensor| (tensor.name(), tensor.info())), &style),
             false => of_nameless(file.tensors().map(|tensor| tensor.info()), &style),
         };
-        out.write_all(code.as_bytes())?;
+        match self.json {
+            true => out.json_list(|list| list.push(&Generated { file: &path, code: &code }))??,
+            false => out.write_all(code.as_bytes())?,
+        }
         Ok(Verdict::Pass)
     }
+}
+
+#[derive(Serialize)]
+struct Generated<'a> {
+    file: &'a str,
+    code: &'a str,
 }
 
 /// Generates the code for tensors with names.

@@ -87,6 +87,7 @@ Examples:
 
 impl Diff {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(self.json);
         if is_stdin(&self.a) && is_stdin(&self.b) {
             return Err(Failure::usage("only one of the files can be standard input"));
         }
@@ -104,12 +105,18 @@ impl Diff {
             true => Vec::new(),
             false => std::thread::scope(|scope| self.tensor_diffs(scope, &pairs))?,
         };
-        let report =
-            Report { equal: tensors.is_empty() && metadata.is_empty(), compared: pairs.len(), tensors, metadata };
+        let names = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
+        let report = Report {
+            a: &names[0],
+            b: &names[1],
+            equal: tensors.is_empty() && metadata.is_empty(),
+            compared: pairs.len(),
+            tensors,
+            metadata,
+        };
         if self.json {
             out.json(&report)?;
         } else if !self.quiet {
-            let names = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
             report.print(self.equal_by(), &names, self.wide.width(out), out)?;
         }
         Ok(Verdict::from_pass(report.equal))

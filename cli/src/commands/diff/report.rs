@@ -13,6 +13,9 @@ use crate::output::{Column, Columns, Stdout, escape, shorten, wrap};
 
 #[derive(Debug, Serialize)]
 pub struct Report<'f> {
+    /// The paths of the files.
+    pub a: &'f str,
+    pub b: &'f str,
     pub equal: bool,
     /// The number of names in either file.
     pub compared: usize,

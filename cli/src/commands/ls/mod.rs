@@ -4,12 +4,13 @@ mod tree;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io::{self, Write};
+use std::path::Path;
 
 use clap::ValueEnum;
 use serde::Serialize;
 use tensorfile::{File, TensorInfo};
 
-use crate::args::{Filter, Input};
+use crate::args::{Filter, Inputs, Printer};
 use crate::exit::{Outcome, Verdict};
 use crate::output::numbers::{Sizes, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label, dtype_style, shape_label, type_label};
@@ -18,7 +19,7 @@ use crate::output::{Column, Columns, Each, HEADER, Stdout, Wide, escape};
 use patterns::{Pattern, patterns};
 use tree::{Line, Tree};
 
-/// List the tensors of a file with dtype, shape, size and offset.
+/// List the tensors of files with dtype, shape, size and offset.
 ///
 /// Only the index of the file is read. The offset is the position of the payload in bytes from the start of the file. The
 /// last line has the sums over all listed tensors.
@@ -26,7 +27,7 @@ use tree::{Line, Tree};
 #[command(after_help = EXAMPLES)]
 pub struct Ls {
     #[command(flatten)]
-    input: Input,
+    inputs: Inputs,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
@@ -73,33 +74,41 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile ls model.ptd
   tensorfile ls --patterns model.ptd
+  tensorfile ls model.ptd checkpoints/
   tensorfile ls --sort bytes --reverse --filter '*.weight' --filter '!lm_head.*' model.ptd
-  tensorfile ls --json model.ptd | jq '.tensors[].name'
+  tensorfile ls --json model.ptd | jq '.[].tensors[].name'
   diff <(tensorfile ls --diffable old.ptd) <(tensorfile ls --diffable new.tbs)";
 
 impl Ls {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        let file = self.input.open()?;
+        self.inputs.for_each(self.view.json, out, &mut |path, file, printer| self.list(path, file, printer))
+    }
+
+    fn list(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome {
         // There may be millions of tensors, so only their positions are held, and rows are made as they are printed.
         let matching = file.tensors().filter(|tensor| self.filter.matches(tensor.name()));
         let mut positions: Vec<usize> = matching.map(|tensor| tensor.position()).collect();
         self.filter.expect_some(positions.len())?;
-        self.sort(&mut positions, |a, b, key| row(&file, *a).sort_keys().compare(&row(&file, *b).sort_keys(), key));
-        let rows = positions.iter().map(|at| row(&file, *at));
+        self.sort(&mut positions, |a, b, key| row(file, *a).sort_keys().compare(&row(file, *b).sort_keys(), key));
+        let rows = positions.iter().map(|at| row(file, *at));
         let total = Total::of(rows.clone());
 
+        let out = match printer {
+            Printer::Text(out) => out,
+            Printer::Json(list) => {
+                let file_name = path.display().to_string();
+                list.push(&Listing { file: file_name, format: file.format().name, tensors: Each(rows), total })?;
+                return Ok(Verdict::Pass);
+            }
+        };
         if self.view.diffable {
             print_diffable(rows, out)?;
             return Ok(Verdict::Pass);
         }
-        if self.view.json {
-            out.json(&Listing { format: file.format().name, tensors: Each(rows), total })?;
-            return Ok(Verdict::Pass);
-        }
         if self.view.tree {
-            self.print_tree(positions.len(), &|at| row(&file, positions[at]), out)?;
+            self.print_tree(positions.len(), &|at| row(file, positions[at]), out)?;
         } else if self.view.patterns {
-            self.print_patterns(rows, &|at| row(&file, positions[at]), out)?;
+            self.print_patterns(rows, &|at| row(file, positions[at]), out)?;
         } else {
             self.print_table(rows, out)?;
         }
@@ -234,6 +243,7 @@ fn print_diffable<'f>(tensors: impl Iterator<Item = TensorRow<'f>>, out: &mut St
 #[derive(Serialize)]
 #[serde(bound(serialize = "Each<I>: Serialize"))]
 struct Listing<I> {
+    file: String,
     format: &'static str,
     tensors: Each<I>,
     total: Total,

@@ -7,18 +7,21 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use tensorfile::view::{PrintOptions, Scalar, scalars};
-use tensorfile::{Dtype, Error, FileTensor, Format, Layout, Tensor, TensorData, TensorInfo, TensorMap, WriteOptions};
+use tensorfile::{
+    Dtype, Error, FileTensor, Format, Layout, Tensor, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors,
+    WriteOptions,
+};
 
-use crate::args::{Axis, Input, Slice};
-use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::args::{Axis, NamedInputs, Printer, Slice, Unread};
+use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::tensors::type_label;
-use crate::output::{FAINT, Progress, Stdout, escape};
+use crate::output::{FAINT, Progress, Stdout, escape, json};
 use crate::pieces::Pieces;
 
 use gather::gather;
 pub use sparse::Sparse;
 
-/// Show the elements of a tensor, or of a slice of it.
+/// Show the elements of tensors, or of slices of them.
 ///
 /// Text looks as numpy prints it: tensors with more than 1000 elements are summarized, and only the shown elements are
 /// read. Floats have up to 8 digits after the point. All other formats have every element, with enough digits to
@@ -32,15 +35,16 @@ pub use sparse::Sparse;
 #[command(after_help = EXAMPLES)]
 pub struct Show {
     #[command(flatten)]
-    input: Input,
-    /// The name of the tensor, or its position in the file, such as `#3`
-    name: String,
+    inputs: NamedInputs,
     /// Show only this slice, in numpy's notation: `0:8,:`, `-1`, `::2`, `...,0`
     #[arg(long, short, value_name = "SLICE", allow_hyphen_values = true)]
     slice: Option<Slice>,
     /// The output format
     #[arg(long, short, value_enum, default_value_t)]
     format: OutputFormat,
+    /// Print JSON with the file, the name, the dtype and the shape of each tensor, and its elements as nested lists
+    #[arg(long, conflicts_with_all = ["format", "full"])]
+    json: bool,
     /// Show every element as text, without a summary
     #[arg(long)]
     full: bool,
@@ -68,30 +72,60 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile show model.ptd encoder.0.bias
   tensorfile show model.ptd encoder.0.weight --slice '0:8, -3:'
+  tensorfile show old.ptd new.ptd --tensor encoder.0.bias
   tensorfile show model.ptd '#3' --format csv > table.csv
   tensorfile show model.ptd encoder.0.bias --format json | jq 'max'
   tensorfile show model.ptd encoder.0.bias --format raw | xxd | head";
 
 impl Show {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        if matches!(self.format, OutputFormat::Npy | OutputFormat::Raw) && out.is_terminal() {
+        out.expect_json(self.json);
+        let names = self.inputs.names();
+        if names.is_empty() {
+            return Err(Failure::usage(
+                "name a tensor, as in `tensorfile show FILE NAME`; `tensorfile ls FILE` lists them",
+            ));
+        }
+        let format = if self.json { OutputFormat::Json } else { self.format };
+        if !self.json && format != OutputFormat::Text && (names.len() > 1 || !self.inputs.is_single()) {
+            return Err(Failure::usage("--format prints a single tensor; use --json for several"));
+        }
+        if matches!(format, OutputFormat::Npy | OutputFormat::Raw) && out.is_terminal() {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
-        let file = self.input.open()?;
-        let tensor = file.get(&self.name).at(self.input.path())?;
-        if let Layout::Coo { .. } = tensor.layout() {
-            return self.show_sparse(tensor, out);
-        }
+        self.inputs.for_each(self.json, out, &mut |path, file, printer| {
+            for_each(names.iter().enumerate(), |(at, name)| {
+                let shown = file.get(name).at(path).and_then(|tensor| match printer {
+                    Printer::Text(out) => {
+                        if at > 0 {
+                            writeln!(out)?;
+                        }
+                        self.show(path, tensor, out)
+                    }
+                    Printer::Json(list) => list.item(|out| self.show_row(path, tensor, out)),
+                });
+                if let (Err(failure), Printer::Json(list)) = (&shown, &mut *printer)
+                    && let Some((file, error)) = failure.unlisted()
+                {
+                    list.push(&Unread { file, error })?;
+                }
+                shown.map(|()| Verdict::Pass)
+            })
+        })
+    }
 
-        let axes = self.slice.clone().unwrap_or_else(Slice::all).axes(tensor.shape())?;
-        let selection = Selection { path: self.input.path(), tensor, axes };
+    /// Shows a tensor as text or in another format.
+    fn show(&self, path: &Path, tensor: FileTensor<'_>, out: &mut Stdout) -> Outcome<()> {
+        if let Layout::Coo { .. } = tensor.layout() {
+            return self.show_sparse(path, tensor, out);
+        }
+        let selection = self.select(path, tensor)?;
         let (dtype, shape) = (tensor.dtype(), selection.shape());
         match self.format {
-            OutputFormat::Text => self.print_text(&selection, out)?,
+            OutputFormat::Text => self.print_text(&selection, out),
             OutputFormat::Json => {
-                let mut json = Json::new(dtype, &shape);
-                selection.read_in_pieces(&mut |bytes| json.print(bytes, out))?;
-                writeln!(out, "{}", if shape.contains(&0) { "[]" } else { "" })?;
+                selection.print_json(out)?;
+                Ok(writeln!(out)?)
             }
             OutputFormat::Csv => {
                 let (columns, mut column) = (csv_columns(&shape)?, 0);
@@ -100,13 +134,39 @@ impl Show {
                         column = if column + 1 == columns { 0 } else { column + 1 };
                         write!(out, "{scalar}{}", if column == 0 { '\n' } else { ',' })
                     })
-                })?;
+                })
             }
-            OutputFormat::Npy => print_npy(&selection, out)?,
-            OutputFormat::Raw if self.slice.is_none() => print_raw(tensor, self.input.path(), out)?,
-            OutputFormat::Raw => selection.read_in_pieces(&mut |bytes| out.write_all(bytes))?,
+            OutputFormat::Npy => print_npy(&selection, out),
+            OutputFormat::Raw if self.slice.is_none() => print_raw(tensor, path, out),
+            OutputFormat::Raw => selection.read_in_pieces(&mut |bytes| out.write_all(bytes)),
         }
-        Ok(Verdict::Pass)
+    }
+
+    /// Writes a tensor as an item of `--json`.
+    fn show_row(&self, path: &Path, tensor: FileTensor<'_>, out: &mut dyn Write) -> Outcome<()> {
+        // What cannot be shown is found before anything is written.
+        let sparse = match tensor.layout() {
+            Layout::Coo { .. } => Some(self.read_sparse(path, tensor)?),
+            _ => None,
+        };
+        let selection = if sparse.is_none() { Some(self.select(path, tensor)?) } else { None };
+        let shape = selection.as_ref().map_or_else(|| tensor.shape().dims().to_vec(), Selection::shape);
+        write!(out, "{{\n    \"file\": ")?;
+        json::write(out, &path.display().to_string())?;
+        write!(out, ",\n    \"name\": ")?;
+        json::write(out, &tensor.name())?;
+        write!(out, ",\n    \"dtype\": \"{}\",\n    \"shape\": {shape:?},\n    \"data\": ", tensor.dtype())?;
+        match (&sparse, &selection) {
+            (Some(tensor), _) => Sparse::new(tensor).print_json(out)?,
+            (None, Some(selection)) => selection.print_json(out)?,
+            (None, None) => {}
+        }
+        Ok(write!(out, "\n  }}")?)
+    }
+
+    fn select<'a>(&self, path: &'a Path, tensor: FileTensor<'a>) -> Outcome<Selection<'a>> {
+        let axes = self.slice.clone().unwrap_or_else(Slice::all).axes(tensor.shape())?;
+        Ok(Selection { path, tensor, axes })
     }
 
     fn print_text(&self, selection: &Selection<'_>, out: &mut Stdout) -> Outcome<()> {
@@ -144,18 +204,17 @@ impl Show {
         }
     }
 
-    fn show_sparse(&self, tensor: FileTensor<'_>, out: &mut Stdout) -> Outcome {
-        if self.slice.is_some() {
-            return Err(Failure::usage(format_args!("cannot slice `{}`, which is sparse", tensor.name())));
+    fn show_sparse(&self, path: &Path, tensor: FileTensor<'_>, out: &mut Stdout) -> Outcome<()> {
+        if self.format == OutputFormat::Raw && self.slice.is_none() {
+            return print_raw(tensor, path, out);
         }
-        if self.format == OutputFormat::Raw {
-            print_raw(tensor, self.input.path(), out)?;
-            return Ok(Verdict::Pass);
-        }
-        let read = tensor.read().at(self.input.path())?;
+        let read = self.read_sparse(path, tensor)?;
         let sparse = Sparse::new(&read);
         match self.format {
-            OutputFormat::Json => sparse.print_json(out)?,
+            OutputFormat::Json => {
+                sparse.print_json(out)?;
+                writeln!(out)?;
+            }
             OutputFormat::Csv => sparse.print_csv(out)?,
             OutputFormat::Npy => return Err(Failure::usage("npy cannot store sparse tensors; use json or csv")),
             OutputFormat::Text | OutputFormat::Raw => {
@@ -164,7 +223,14 @@ impl Show {
                 sparse.print_text(&self.print_options(out), out)?;
             }
         }
-        Ok(Verdict::Pass)
+        Ok(())
+    }
+
+    fn read_sparse(&self, path: &Path, tensor: FileTensor<'_>) -> Outcome<Tensor> {
+        if self.slice.is_some() {
+            return Err(Failure::usage(format_args!("cannot slice `{}`, which is sparse", tensor.name())));
+        }
+        tensor.read().at(path)
     }
 }
 
@@ -181,15 +247,17 @@ impl Selection<'_> {
         self.axes.iter().filter(|axis| !axis.drop).map(|axis| axis.count).collect()
     }
 
-    /// Reads every element, in row-major order.
-    fn read(&self) -> Outcome<Vec<u8>> {
-        let ranges: Vec<Vec<Range<usize>>> = self.axes.iter().map(|axis| full(axis.count)).collect();
-        self.gather(&ranges)
+    /// Prints the elements as nested lists.
+    fn print_json(&self, out: &mut dyn Write) -> Outcome<()> {
+        let shape = self.shape();
+        let mut json = Json::new(self.tensor.dtype(), &shape);
+        self.read_in_pieces(&mut |bytes| json.print(bytes, out))?;
+        Ok(write!(out, "{}", if shape.contains(&0) { "[]" } else { "" })?)
     }
 
     /// Reads every element, in row-major order. Calls `each` with some whole elements after the other.
     ///
-    /// A slice of a tensor that is compressed or in another memory order is held in memory.
+    /// A slice of a tensor that has to be decoded is held in memory.
     fn read_in_pieces(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Outcome<()> {
         let is_whole = |(axis, dim): (&Axis, &usize)| !axis.drop && *axis == Axis::full(*dim);
         if self.axes.iter().zip(self.tensor.shape().iter()).all(is_whole) {
@@ -197,7 +265,8 @@ impl Selection<'_> {
             return self.tensor.write_row_major_to(&mut elements).map_err(Error::from).at(self.path);
         }
         let ranges: Vec<Range<usize>> = self.axes.iter().map(|axis| 0..axis.count).collect();
-        let is_read_in_parts = self.tensor.as_bytes().is_some() && *self.tensor.layout() == Layout::RowMajor;
+        // Otherwise, each part would be decoded from the beginning.
+        let is_read_in_parts = self.tensor.read_at(0, &mut []).is_ok();
         self.read_part(&ranges, if is_read_in_parts { PIECE } else { usize::MAX }, each)
     }
 
@@ -285,10 +354,20 @@ fn print_raw(tensor: FileTensor<'_>, path: &Path, out: &mut Stdout) -> Outcome<(
 
 fn print_npy(selection: &Selection<'_>, out: &mut Stdout) -> Outcome<()> {
     let npy = Format::named("npy").ok_or_else(|| Failure::usage("this build has no support for npy"))?;
-    let info = TensorInfo::new(selection.tensor.dtype(), selection.shape());
-    let tensor = Tensor::new(info, &selection.read()?).map_err(Error::from).at(selection.path)?;
-    let map: TensorMap = [("0", tensor)].into_iter().collect();
-    npy.to_writer(out, &map, &WriteOptions::new()).at(Path::new("standard output"))
+    npy.to_writer(out, selection, &WriteOptions::new()).at(Path::new("standard output"))
+}
+
+impl Tensors for Selection<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> tensorfile::Result<()> {
+        let info = TensorInfo::new(self.tensor.dtype(), self.shape());
+        sink.tensor(&TensorRecord { name: "0", info: &info, data: self, tied: None })
+    }
+}
+
+impl TensorData for Selection<'_> {
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.read_in_pieces(&mut |bytes| out.write_all(bytes)).map_err(io::Error::other)
+    }
 }
 
 /// Prints elements as nested lists, as they come.
@@ -306,7 +385,7 @@ impl<'a> Json<'a> {
     }
 
     /// Prints whole elements.
-    fn print(&mut self, bytes: &[u8], out: &mut Stdout) -> io::Result<()> {
+    fn print(&mut self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
         let (shape, index) = (self.shape, &mut self.index);
         for scalar in scalars(self.dtype, bytes) {
             // An element has an opening bracket for each dim that starts at it, and a closing one for each that ends.
@@ -326,7 +405,7 @@ impl<'a> Json<'a> {
 }
 
 /// Writes an element as JSON, with the digits of its dtype.
-fn write_json(scalar: Scalar, out: &mut Stdout) -> io::Result<()> {
+fn write_json(scalar: Scalar, out: &mut dyn Write) -> io::Result<()> {
     match scalar {
         Scalar::Float(float) if !float.value().is_finite() => Ok(serde_json::to_writer(out, &scalar)?),
         Scalar::Bool(bool) => write!(out, "{bool}"),

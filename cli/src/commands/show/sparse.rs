@@ -4,7 +4,6 @@ use tensorfile::view::{PrintOptions, Scalar, scalars};
 use tensorfile::{Dtype, Layout, Tensor};
 
 use super::write_json;
-use crate::output::Stdout;
 
 /// The stored elements of a sparse tensor.
 pub struct Sparse<'a> {
@@ -50,7 +49,7 @@ impl<'a> Sparse<'a> {
     }
 
     /// Prints a line for each element, summarized as dense tensors are.
-    pub fn print_text(&self, options: &PrintOptions, out: &mut Stdout) -> io::Result<()> {
+    pub fn print_text(&self, options: &PrintOptions, out: &mut dyn Write) -> io::Result<()> {
         let count = scalars(self.dtype, self.values).count();
         let ranges: Vec<_> = options.summary(&[count]).ranges().flatten().collect();
         for (at, (indices, value)) in self.elements().enumerate() {
@@ -64,7 +63,7 @@ impl<'a> Sparse<'a> {
     }
 
     /// Prints an object with shape, coordinates and values.
-    pub fn print_json(&self, out: &mut Stdout) -> io::Result<()> {
+    pub fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{{\"shape\": {:?}, \"coordinates\": [", self.shape)?;
         for (at, (indices, _)) in self.elements().enumerate() {
             write!(out, "{}{indices:?}", if at == 0 { "" } else { ", " })?;
@@ -74,11 +73,11 @@ impl<'a> Sparse<'a> {
             write!(out, "{}", if at == 0 { "" } else { ", " })?;
             write_json(value, out)?;
         }
-        writeln!(out, "]}}")
+        write!(out, "]}}")
     }
 
     /// Prints a line for each element: its coordinates, then its value.
-    pub fn print_csv(&self, out: &mut Stdout) -> io::Result<()> {
+    pub fn print_csv(&self, out: &mut dyn Write) -> io::Result<()> {
         for (indices, value) in self.elements() {
             for index in indices {
                 write!(out, "{index},")?;

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use tensorfile::{File, FileTensor, Stats as Statistics};
 
-use crate::args::{Filter, Input, NoClobber};
+use crate::args::{Filter, NamedInputs, NoClobber, Printer};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::numbers::{NONE, count, counted, general, to_f64};
 use crate::output::plot::{ChartFormat, MAX_PANELS, Panel, plot};
@@ -34,10 +34,7 @@ use summary::TensorStats;
 #[command(after_help = EXAMPLES)]
 pub struct Stats {
     #[command(flatten)]
-    input: Input,
-    /// The names of tensors, or their positions in the file, such as `#3`; by default, all tensors
-    #[arg(value_name = "NAME", conflicts_with = "filters")]
-    names: Vec<String>,
+    inputs: NamedInputs,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
@@ -108,10 +105,11 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile stats model.ptd
   tensorfile stats model.ptd encoder.0.weight
+  tensorfile stats old.ptd new.ptd --tensor encoder.0.weight
   tensorfile stats --filter '*.weight' --sort std --reverse model.ptd
   tensorfile stats --fail-on nan,inf model.ptd > /dev/null && echo fine
   tensorfile stats --plot weights.png --filter '*.weight' model.ptd
-  tensorfile stats --json model.ptd | jq '.tensors[] | select(.stats.mean > 1) | .name'";
+  tensorfile stats --json model.ptd | jq '.[].tensors[] | select(.stats.mean > 1) | .name'";
 
 impl Stats {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
@@ -120,39 +118,61 @@ impl Stats {
             ChartFormat::from_path(path)?;
             self.no_clobber.check(path)?;
         }
-        let file = self.input.open()?;
-        let mut positions = self.positions(&file)?;
-        let is_long = (self.view.long || self.names.len() == 1) && !self.view.diffable;
-        let mut progress = Progress::bytes(tensors(&file, &positions).map(|tensor| tensor.payload_bytes()).sum());
-        let mut read = |tensor| TensorStats::read(tensor, is_long || self.view.json, &mut progress, self.input.path());
+        if self.plot.is_some() && !self.inputs.is_single() {
+            return Err(Failure::usage("--plot draws the tensors of a single file"));
+        }
+        let names = self.inputs.names();
+        if !names.is_empty() && !self.filter.is_empty() {
+            return Err(Failure::usage("the names of tensors and --filter cannot be given together"));
+        }
+        self.inputs.for_each(self.view.json, out, &mut |path, file, printer| {
+            Run { args: self, path, names: &names }.run(file, printer)
+        })
+    }
+}
+
+/// A run over one file.
+struct Run<'a> {
+    args: &'a Stats,
+    path: &'a Path,
+    /// The tensors; all, if there are none.
+    names: &'a [String],
+}
+
+impl Run<'_> {
+    fn run(&self, file: &File, printer: &mut Printer<'_, '_>) -> Outcome {
+        let mut positions = self.positions(file)?;
+        let is_long = (self.args.view.long || self.names.len() == 1) && !self.args.view.diffable;
+        let mut progress = Progress::bytes(tensors(file, &positions).map(|tensor| tensor.payload_bytes()).sum());
+        let mut read = |tensor| TensorStats::read(tensor, is_long || self.args.view.json, &mut progress, self.path);
 
         let mut flaws = Flaws::default();
         let is_few = positions.len() <= MAX_HELD;
         let key = self.key().filter(|key| key.is_of_elements());
-        if is_few && (self.plot.is_some() || key.is_some()) {
-            let mut stats = tensors(&file, &positions).map(read).collect::<Outcome<Vec<_>>>()?;
+        if is_few && (self.args.plot.is_some() || key.is_some()) {
+            let mut stats = tensors(file, &positions).map(read).collect::<Outcome<Vec<_>>>()?;
             self.sort(&mut stats, |a, b, key| a.sort_keys().compare(&b.sort_keys(), key));
             self.read_histograms(&mut stats, is_long)?;
-            if let Some(path) = &self.plot {
+            if let Some(path) = &self.args.plot {
                 self.plot(path, &stats, stats.len())?;
             }
             let sorted: Vec<usize> = stats.iter().map(|stats| stats.tensor.position()).collect();
-            self.print(&file, &sorted, stats.into_iter().map(Ok), is_long, &mut flaws, out)?;
+            self.print(file, &sorted, stats.into_iter().map(Ok), is_long, &mut flaws, printer)?;
         } else {
             // There may be millions of tensors, so they are printed as they are read.
             if let Some(key) = key {
-                positions = self.sort_by_elements(&file, &positions, key)?;
+                positions = self.sort_by_elements(file, &positions, key)?;
             } else {
-                let keys = |at: &usize| SortKeys { tensor: tensor_at(&file, *at), stats: None };
+                let keys = |at: &usize| SortKeys { tensor: tensor_at(file, *at), stats: None };
                 self.sort(&mut positions, |a, b, key| keys(a).compare(&keys(b), key));
             }
             let bins = self.bins();
-            if let Some(path) = &self.plot {
+            if let Some(path) = &self.args.plot {
                 let mut panels = Vec::new();
-                for tensor in tensors(&file, &positions) {
-                    let mut stats = TensorStats::read(tensor, false, &mut Progress::bytes(0), self.input.path())?;
+                for tensor in tensors(file, &positions) {
+                    let mut stats = TensorStats::read(tensor, false, &mut Progress::bytes(0), self.path)?;
                     if stats.has_numbers() {
-                        stats.read_histogram(bins, &mut Progress::bytes(0), self.input.path())?;
+                        stats.read_histogram(bins, &mut Progress::bytes(0), self.path)?;
                         panels.push(stats);
                     }
                     if panels.len() == MAX_PANELS {
@@ -161,17 +181,19 @@ impl Stats {
                 }
                 self.plot(path, &panels, positions.len())?;
             }
-            let stats = tensors(&file, &positions).map(|tensor| {
+            let stats = tensors(file, &positions).map(|tensor| {
                 let mut stats = read(tensor)?;
                 if is_long {
-                    stats.read_histogram(bins, &mut Progress::bytes(tensor.payload_bytes()), self.input.path())?;
+                    stats.read_histogram(bins, &mut Progress::bytes(tensor.payload_bytes()), self.path)?;
                 }
                 Ok(stats)
             });
-            self.print(&file, &positions, stats, is_long, &mut flaws, out)?;
+            self.print(file, &positions, stats, is_long, &mut flaws, printer)?;
         }
-        out.flush()?;
-        Ok(self.report(&file, &flaws))
+        if let Printer::Text(out) = printer {
+            out.flush()?;
+        }
+        Ok(self.report(file, &flaws))
     }
 
     /// Reads tensors and returns their positions in the order of one of their statistics. Only that number is held.
@@ -179,7 +201,7 @@ impl Stats {
         let mut progress = Progress::bytes(tensors(file, positions).map(|tensor| tensor.payload_bytes()).sum());
         let mut ranked = Vec::with_capacity(positions.len());
         for tensor in tensors(file, positions) {
-            let read = TensorStats::read(tensor, false, &mut progress, self.input.path())?;
+            let read = TensorStats::read(tensor, false, &mut progress, self.path)?;
             ranked.push((key.rank(read.stats.as_ref()), tensor.position()));
         }
         self.sort(&mut ranked, |(a, _), (b, _), _| a.compare(b));
@@ -194,43 +216,45 @@ impl Stats {
         stats: impl Iterator<Item = Outcome<TensorStats<'f>>>,
         is_long: bool,
         flaws: &mut Flaws,
-        out: &mut Stdout,
+        printer: &mut Printer<'_, '_>,
     ) -> Outcome<()> {
         let stats = stats.inspect(|stats| {
             if let Ok(stats) = stats {
                 self.check(stats, flaws);
             }
         });
-        if self.view.json {
-            Listing::new(file.format().name, stats).print(out)
-        } else if self.view.diffable {
+        let out = match printer {
+            Printer::Text(out) => out,
+            Printer::Json(list) => return Listing::new(self.path, file.format().name, stats).print(list),
+        };
+        if self.args.view.diffable {
             print_diffable(stats, out)
         } else if is_long {
             print_long(stats, out)
         } else {
-            print_table(tensors(file, positions), stats, self.wide.width(out), out)
+            print_table(tensors(file, positions), stats, self.args.wide.width(out), out)
         }
     }
 
     fn positions(&self, file: &File) -> Outcome<Vec<usize>> {
         if self.names.is_empty() {
-            let tensors = file.tensors().filter(|tensor| self.filter.matches(tensor.name()));
+            let tensors = file.tensors().filter(|tensor| self.args.filter.matches(tensor.name()));
             let positions: Vec<usize> = tensors.map(|tensor| tensor.position()).collect();
-            self.filter.expect_some(positions.len())?;
+            self.args.filter.expect_some(positions.len())?;
             return Ok(positions);
         }
-        let position = |name: &String| Ok(file.get(name).at(self.input.path())?.position());
+        let position = |name: &String| Ok(file.get(name).at(self.path)?.position());
         self.names.iter().map(position).collect()
     }
 
     fn bins(&self) -> usize {
-        self.bins.unwrap_or(if self.plot.is_some() { 50 } else { 20 })
+        self.args.bins.unwrap_or(if self.args.plot.is_some() { 50 } else { 20 })
     }
 
     /// Reads the tensors whose histograms are printed or drawn a second time.
     fn read_histograms(&self, stats: &mut [TensorStats<'_>], is_long: bool) -> Outcome<()> {
         let bins = self.bins();
-        let count = match (is_long, &self.plot) {
+        let count = match (is_long, &self.args.plot) {
             (true, _) => usize::MAX,
             (false, Some(_)) => MAX_PANELS,
             (false, None) => 0,
@@ -238,11 +262,11 @@ impl Stats {
         let with_numbers = stats.iter_mut().filter(|tensor| tensor.has_numbers());
         let mut chosen: Vec<&mut TensorStats<'_>> = with_numbers.take(count).collect();
         let mut progress = Progress::bytes(chosen.iter().map(|stats| stats.tensor.payload_bytes()).sum());
-        chosen.iter_mut().try_for_each(|stats| stats.read_histogram(bins, &mut progress, self.input.path()))
+        chosen.iter_mut().try_for_each(|stats| stats.read_histogram(bins, &mut progress, self.path))
     }
 
     fn key(&self) -> Option<Key> {
-        if self.view.diffable { Some(Key::Name) } else { self.sort }
+        if self.args.view.diffable { Some(Key::Name) } else { self.args.sort }
     }
 
     fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, Key) -> Ordering) {
@@ -250,7 +274,7 @@ impl Stats {
         if let Some(key) = self.key() {
             rows.sort_by(|a, b| compare(a, b, key));
         }
-        if self.reverse {
+        if self.args.reverse {
             rows.reverse();
         }
     }
@@ -261,7 +285,7 @@ impl Stats {
         if panels.is_empty() {
             return Err(Failure::usage("--plot: no tensor has numbers to draw"));
         }
-        let name = self.input.path().file_name().unwrap_or_default().to_string_lossy();
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let caption = match all {
             1 => name.into_owned(),
             all if all == panels.len() => format!("{name}: {}", counted(all, "tensor")),
@@ -273,7 +297,7 @@ impl Stats {
     /// Notes the flaws of `--fail-on` that a tensor has.
     fn check(&self, tensor: &TensorStats<'_>, flaws: &mut Flaws) {
         let Some(stats) = &tensor.stats else { return };
-        for &flaw in &self.fail_on {
+        for &flaw in &self.args.fail_on {
             let found = match flaw {
                 Flaw::Nan => stats.nans(),
                 Flaw::Inf => infinities(stats),
@@ -294,7 +318,7 @@ impl Stats {
                 Flaw::Inf => format!("has {} Inf", count(found)),
                 Flaw::Zero => "is all zeros".to_owned(),
             };
-            note(format_args!("{}: `{}` {found}", self.input.path().display(), tensor_at(file, at).name()));
+            note(format_args!("{}: `{}` {found}", self.path.display(), tensor_at(file, at).name()));
         }
         Verdict::from_pass(flaws.0.is_empty())
     }

@@ -3,19 +3,21 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::io::{self, Write};
+use std::path::Path;
 
 use serde::Serialize;
-use serde::ser::{Error as _, SerializeSeq, SerializeStruct, Serializer};
+use serde::ser::{SerializeSeq, SerializeStruct, Serializer};
 use tensorfile::{FileTensor, Histogram, Stats};
 
 use super::summary::{TensorStats, is_quantized};
 use crate::exit::{Failure, Outcome};
 use crate::output::numbers::{self, DIGITS, NONE, count, counted, digits_between, general};
 use crate::output::tensors::{dtype_label, dtype_style, shape_label, type_label};
-use crate::output::{Column, Columns, FAINT, HEADER, Stdout, Table, escape};
+use crate::output::{Column, Columns, FAINT, HEADER, JsonList, Stdout, Table, escape};
 
 /// The JSON output, which is written as the tensors are read.
 pub struct Listing<I> {
+    file: String,
     format: &'static str,
     tensors: RefCell<Reading<I>>,
 }
@@ -28,26 +30,31 @@ struct Reading<I> {
 }
 
 impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Listing<I> {
-    pub fn new(format: &'static str, tensors: I) -> Self {
-        Self { format, tensors: RefCell::new(Reading { tensors, total: Total::default(), failure: None }) }
+    pub fn new(path: &Path, format: &'static str, tensors: I) -> Self {
+        Self {
+            file: path.display().to_string(),
+            format,
+            tensors: RefCell::new(Reading { tensors, total: Total::default(), failure: None }),
+        }
     }
 
-    /// Writes the output. If a tensor cannot be read, it ends there.
-    pub fn print(self, out: &mut Stdout) -> Outcome<()> {
-        let printed = out.json(&self);
-        match self.tensors.into_inner().failure {
-            Some(failure) => Err(failure),
-            None => Ok(printed?),
-        }
+    /// Writes the output. If a tensor cannot be read, it ends there with the error.
+    pub fn print(self, list: &mut JsonList<'_>) -> Outcome<()> {
+        list.push(&self)?;
+        self.tensors.into_inner().failure.map_or(Ok(()), |failure| Err(failure.listed()))
     }
 }
 
 impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for Listing<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut listing = serializer.serialize_struct("Listing", 3)?;
+        let mut listing = serializer.serialize_struct("Listing", 5)?;
+        listing.serialize_field("file", &self.file)?;
         listing.serialize_field("format", self.format)?;
         listing.serialize_field("tensors", &Rows(&self.tensors))?;
         listing.serialize_field("total", &self.tensors.borrow().total)?;
+        if let Some(failure) = &self.tensors.borrow().failure {
+            listing.serialize_field("error", &failure.to_string())?;
+        }
         listing.end()
     }
 }
@@ -59,12 +66,16 @@ impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for Rows<'_, I>
         let mut list = serializer.serialize_seq(None)?;
         let mut reading = self.0.borrow_mut();
         while let Some(stats) = reading.tensors.next() {
-            let stats = stats.map_err(|failure| {
-                reading.failure = Some(failure);
-                S::Error::custom("a tensor could not be read")
-            })?;
-            reading.total.add(&stats);
-            list.serialize_element(&stats)?;
+            match stats {
+                Ok(stats) => {
+                    reading.total.add(&stats);
+                    list.serialize_element(&stats)?;
+                }
+                Err(failure) => {
+                    reading.failure = Some(failure);
+                    break;
+                }
+            }
         }
         list.end()
     }

@@ -1,0 +1,115 @@
+//! Several files, directories, and JSON with files that cannot be read.
+
+use serde_json::Value;
+use tensorfile::TensorMap;
+
+use super::{Session, weights};
+
+/// A session with three files in a directory, one of them broken, and an empty directory.
+fn session() -> Session {
+    let session = Session::new();
+    let map: TensorMap = [("bias", weights(&[2])), ("scale", weights(&[1, 3]))].into_iter().collect();
+    std::fs::create_dir(session.path("models")).unwrap();
+    std::fs::create_dir(session.path("empty")).unwrap();
+    for name in ["models/b.ten", "models/a.safetensors"] {
+        session.write(name, &map);
+    }
+    std::fs::write(session.path("models/c.ptd"), "broken").unwrap();
+    std::fs::write(session.path("models/notes.txt"), "not a tensor file").unwrap();
+    session
+}
+
+#[test]
+fn lists_files_and_directories() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "ls models sparse.btf missing.ptd",
+        "ls --diffable models/b.ten sparse.btf",
+        "info models/b.ten sparse.btf",
+        "stats models",
+        "stats models/b.ten models/a.safetensors bias",
+        "stats models/b.ten missing.ptd --tensor bias",
+        "stats models/b.ten sparse.btf --plot x.svg",
+        "show models/b.ten models/a.safetensors bias scale",
+        "show models/b.ten sparse.btf -t bias",
+        "show models/b.ten models/a.safetensors bias --format csv",
+        "show models/b.ten",
+        "hash models",
+        "verify models empty",
+        "ls empty models/a.safetensors --filter nothing",
+    ]));
+}
+
+#[test]
+fn json_has_every_file() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "ls --json models/a.safetensors missing.ptd",
+        "stats --json models/b.ten models/c.ptd bias",
+        "show --json models bias",
+        "show --json sparse.btf 0 1",
+        "show --json models/b.ten scale --slice :,1:",
+        "diff --json models/a.safetensors missing.ptd",
+        "convert --json models/a.safetensors half.ten --dtype f16",
+        "convert --json missing.ptd half.ten",
+        "merge --json models/b.ten half.ten new.ten",
+        "split --json models/b.ten --by bias=bias.ten --by *=rest.ten --dry-run",
+        "codegen --json missing.ptd",
+    ]));
+}
+
+#[test]
+fn every_command_has_json() {
+    let session = session();
+    for (arguments, error) in [
+        (&["ls", "models"][..], true),
+        (&["info", "models"], true),
+        (&["stats", "models"], true),
+        (&["show", "models", "bias"], true),
+        (&["hash", "models"], true),
+        (&["verify", "models", "missing.ptd"], true),
+        (&["diff", "models/a.safetensors", "models/c.ptd"], true),
+        (&["codegen", "models/c.ptd"], true),
+        (&["codegen", "models/a.safetensors"], false),
+        (&["append", "models/c.ptd", "models/a.safetensors"], true),
+        (&["append", "models/b.ten", "sparse.btf", "--dry-run"], true),
+        (&["split", "models/c.ptd", "--by-prefix", "1"], true),
+        (&["merge", "models/a.safetensors", "x.ten"], false),
+    ] {
+        let output = session.run(&[arguments, &["--json"]].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let json: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));
+        let items = json.as_array().unwrap_or_else(|| panic!("{arguments:?}: {json}"));
+        assert!(
+            items.iter().all(|item| !item["file"].as_str().unwrap_or_default().is_empty()),
+            "{arguments:?}: {json}"
+        );
+        let has_error = |item: &Value| item.get("error").is_some() || item["malformed"] == true;
+        assert_eq!(items.iter().any(has_error), error, "{arguments:?}: {json}");
+        assert_eq!(output.status.success(), !error, "{arguments:?}");
+    }
+}
+
+#[test]
+fn names_of_tensors_are_told_from_files() {
+    let session = session();
+    std::fs::write(session.path("bias"), "a file that is called as a tensor").unwrap();
+    let output = session.run(&["show", "models/b.ten", "--tensor", "bias"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "bias: f32[2]\n[-1.         0.9080919]\n");
+    let output = session.run(&["show", "models/b.ten", "bias"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.contains("name a tensor"), "{message}");
+}
+
+#[test]
+fn help_is_a_command() {
+    let session = Session::new();
+    for command in ["ls", "merge"] {
+        assert_eq!(session.run(&["help", command]).stdout, session.run(&[command, "--help"]).stdout);
+    }
+    let output = session.run(&["help"]);
+    assert!(output.status.success());
+    assert_eq!(output.stdout, session.run(&["--help"]).stdout);
+    assert!(session.run(&["man", "--out", "pages"]).status.success());
+    assert!(!session.path("pages/tensorfile-help.1").exists());
+}
