@@ -34,8 +34,8 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 
 /// List, show, compare, check and convert tensor files.
 ///
-/// The format of a file is detected from its content and its name. The file `-` is standard input, which is read into
-/// memory.
+/// The format of a file is detected from its content and its name. The file `-` is standard input. A pipe is
+/// read into memory, or into a temporary file if it sends more than 64 MiB.
 ///
 /// Results go to standard output, messages to standard error.
 #[derive(Debug, Parser)]

@@ -152,10 +152,11 @@ pub fn for_each_file(
         out.flush()?;
         let file = open(&path, from)?;
         if has_titles {
-            let line =
-                format!("{}{}:", if is_first { "" } else { "\n" }, escape(&display_name(&path).display().to_string()));
+            if !std::mem::take(&mut is_first) {
+                writeln!(out)?;
+            }
+            let line = format!("{}:", escape(&display_name(&path).display().to_string()));
             writeln!(out, "{}", out.styled(HEADER, &line).into_owned())?;
-            is_first = false;
         }
         let ran = run(display_name(&path), &file, &mut Printer::Text(out));
         ran.map_err(|failure| if has_titles { failure.or_in(&path) } else { failure })
@@ -208,7 +209,7 @@ pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
         options = options.format(format);
     }
     let file = match is_stdin(path) {
-        true => options.from_bytes(read(path)?).at(display_name(path)),
+        true => open_stdin(&options),
         false => options.open(path).at(path),
     }?;
     if let Some(named) = file.misnamed_as().filter(|_| from.is_none()) {
@@ -216,6 +217,79 @@ pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
         note(format_args!("{path}: the file is {format}, but its extension is that of {}", named.name));
     }
     Ok(file)
+}
+
+/// Opens standard input, and reads its index. The bytes of a pipe are held in memory, or in a temporary file if they are many.
+/// A file is read as any other.
+#[cfg(unix)]
+fn open_stdin(options: &OpenOptions) -> Outcome<File> {
+    use std::io::Seek;
+    use std::os::fd::{AsFd, AsRawFd};
+
+    /// The most bytes that are held in memory.
+    const HELD: u64 = 64 << 20;
+
+    let name = display_name(Path::new("-"));
+    let mut stdin = io::stdin().lock();
+    // The position is that of the whole process, and of others that have the file open, so it is only looked at.
+    if let Ok(mut file) = stdin.as_fd().try_clone_to_owned().map(fs::File::from)
+        && file.metadata().is_ok_and(|metadata| metadata.is_file())
+        && file.stream_position().is_ok_and(|position| position == 0)
+    {
+        // It may be a file that this user cannot open again.
+        if fs::File::open("/dev/stdin").is_ok() {
+            return options.open("/dev/stdin").at(name);
+        }
+    }
+    let mut bytes = Vec::new();
+    stdin.by_ref().take(HELD).read_to_end(&mut bytes).at(name)?;
+    if (bytes.len() as u64) < HELD {
+        return options.from_bytes(bytes).at(name);
+    }
+    let folder = std::env::temp_dir();
+    let mut file = unnamed_file(&folder).at(&folder)?;
+    file.write_all(&bytes).at(&folder)?;
+    drop(bytes);
+    copy(&mut stdin, &mut file, name, &folder)?;
+    options.open(format!("/dev/fd/{}", file.as_raw_fd())).at(name)
+}
+
+#[cfg(not(unix))]
+fn open_stdin(options: &OpenOptions) -> Outcome<File> {
+    let path = Path::new("-");
+    options.from_bytes(read(path)?).at(display_name(path))
+}
+
+/// Copies the rest of a stream. Errors of reading and of writing name different files.
+#[cfg(unix)]
+fn copy(from: &mut dyn Read, to: &mut fs::File, from_name: &Path, to_name: &Path) -> Outcome<()> {
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(len) => to.write_all(&piece[..len]).at(to_name)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).at(from_name),
+        }
+    }
+}
+
+/// Creates a file that has no name, so that nothing is left of it when the program ends in any way.
+#[cfg(unix)]
+fn unnamed_file(folder: &Path) -> io::Result<fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    for attempt in 0_u32.. {
+        let path = folder.join(format!(".tensorfile.{}.{attempt}.tmp", std::process::id()));
+        match options.open(&path) {
+            Ok(file) => return fs::remove_file(&path).map(|()| file),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 /// Reads a file, or standard input, into memory.

@@ -12,7 +12,7 @@ use crate::digests::{Digester, Manifest};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each, without_path};
 use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
-use crate::output::{Stdout, escape};
+use crate::output::{Progress, Stdout, escape};
 use crate::pieces::Pieces;
 
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
@@ -137,8 +137,9 @@ impl Verify {
             report.problems.extend(others.chunks(together).map(message));
         }
         if self.payload {
+            let mut progress = Progress::bytes(file.tensors().map(|tensor| tensor.payload_bytes()).sum());
             for tensor in file.tensors() {
-                match check_payload(tensor) {
+                match check_payload(tensor, &mut progress) {
                     Ok(()) => {}
                     Err(error) if error.category() == Category::File => {
                         report.malformed = true;
@@ -195,7 +196,7 @@ fn layout_warnings(file: &File) -> impl Iterator<Item = String> {
 }
 
 /// Reads a payload and checks its elements.
-fn check_payload(tensor: FileTensor<'_>) -> Result<()> {
+fn check_payload(tensor: FileTensor<'_>, progress: &mut Progress) -> Result<()> {
     let mut coordinate_bytes = 0;
     if let Layout::Coo { entries } = tensor.layout() {
         // Checks the coordinates.
@@ -216,6 +217,7 @@ fn check_payload(tensor: FileTensor<'_>) -> Result<()> {
             return Err(Error::from(value).into());
         }
         checked += elements.len();
+        progress.advance(piece.len());
         Ok(())
     });
     Ok(tensor.write_to(&mut pieces)?)

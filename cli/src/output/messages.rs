@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -83,6 +83,15 @@ impl Progress {
             bar.set_style(style);
         }
         Self { bar, hidden_since: Some(Instant::now()) }
+    }
+
+    /// Starts a run that prints its results at the same time: if those go to a terminal, no bar is shown among them.
+    pub fn beside_output(total: u64) -> Self {
+        let mut progress = Self::bytes(total);
+        if std::io::stdout().is_terminal() {
+            progress.hidden_since = None;
+        }
+        progress
     }
 
     pub fn advance(&mut self, bytes: usize) {

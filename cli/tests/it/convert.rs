@@ -253,7 +253,7 @@ fn read_errors_name_the_input() {
 #[test]
 fn says_what_a_dtype_may_mean_and_when_nothing_is_cast() {
     let session = Session::new();
-    session.write("floats.ptd", &[("a", super::weights(&[2]))].into_iter().collect());
+    session.write("floats.ptd", &[("a", weights(&[2]))].into_iter().collect());
     insta::assert_snapshot!(session.transcript(&[
         "convert floats.ptd x.ptd --dtype i8",
         "convert floats.ptd x.ptd --dtype f32 --dry-run",

@@ -45,8 +45,12 @@ impl TensorData for Halves {
 
 /// Runs the program. Returns its peak memory and the length of its output, both in bytes.
 fn peak(arguments: &[&str], folder: &Path) -> (u64, usize) {
+    peak_with(arguments, folder, Stdio::null())
+}
+
+fn peak_with(arguments: &[&str], folder: &Path, stdin: Stdio) -> (u64, usize) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tensorfile"));
-    command.args(arguments).current_dir(folder).env_clear().stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(arguments).current_dir(folder).env_clear().stdin(stdin).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {
@@ -120,4 +124,30 @@ fn one_long_name_does_not_widen_the_rows_of_others() {
         let (_, printed) = peak(&[command, "long.safetensors"], folder.path());
         assert!(printed < 3000, "{command} printed {printed} bytes");
     }
+}
+
+/// A pipe of 256 MiB does not stay in memory, and the elements of a tensor of that size do not.
+#[test]
+fn long_pipes_and_large_tensors_are_not_held() {
+    const MOST: u64 = 160 << 20;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("large.npy");
+    let mut header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (16384, 16384), }".to_vec();
+    header.resize(117, b' ');
+    let file = [b"\x93NUMPY\x01\x00\x76\x00", &header[..], b"\n"].concat();
+    fs::write(&path, &file).unwrap();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(128 + (256 << 20)).unwrap();
+    let cat = || {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut file = File::open(&path).unwrap();
+        // The program may end before it reads everything.
+        std::thread::spawn(move || drop(io::copy(&mut file, &mut writer)));
+        Stdio::from(reader)
+    };
+    let (bytes, len) = peak_with(&["ls", "-"], folder.path(), cat());
+    assert!(bytes < MOST && len > 50, "ls: {bytes}");
+    let (bytes, len) = peak_with(&["show", "-", "0", "--format", "npy"], folder.path(), cat());
+    assert!(bytes < MOST && len == 128 + (256 << 20), "show: {bytes}, {len}");
+    let (bytes, len) = peak(&["show", "large.npy", "0", "--format", "npy", "--slice", ":, 1:"], folder.path());
+    assert!(bytes < 64 << 20 && len == 128 + 16384 * 16383, "slice: {bytes}, {len}");
 }

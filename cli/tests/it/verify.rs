@@ -106,7 +106,7 @@ fn strict_treats_warnings_as_problems() {
 fn content_beats_the_extension() {
     let session = Session::new();
     for (name, format) in [("model.npz", "safetensors"), ("model.safetensors", "npz"), ("other.ptd", "safetensors")] {
-        let map: tensorfile::TensorMap = [("bias", super::weights(&[2]))].into_iter().collect();
+        let map: TensorMap = [("bias", super::weights(&[2]))].into_iter().collect();
         std::fs::write(session.path(name), super::file_of(tensorfile::Format::named(format).unwrap(), &map)).unwrap();
     }
     insta::assert_snapshot!(session.transcript(&[

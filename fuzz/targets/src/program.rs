@@ -25,7 +25,8 @@ const COMMANDS: &[&[&str]] = &[
     &["show", "FILE", "#0", "--format=json"],
     &["show", "FILE", "#0", "--format=csv"],
     &["show", "FILE", "#0", "--full", "--precision=255"],
-    &["show", "FILE", "TEXT"],
+    // As a file of that name may exist, it is not given by position.
+    &["show", "FILE", "--tensor", "TEXT"],
     &["stats", "FILE"],
     &["stats", "FILE", "--long"],
     &["stats", "FILE", "--json", "--filter", "TEXT"],

@@ -259,6 +259,12 @@ impl Selection<'_> {
     ///
     /// A slice of a tensor that has to be decoded is held in memory.
     fn read_in_pieces(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Outcome<()> {
+        let elements = self.axes.iter().fold(1_u64, |product, axis| product.saturating_mul(axis.count as u64));
+        let mut progress = Progress::beside_output(elements.saturating_mul(self.tensor.dtype().block_bytes() as u64));
+        let each = &mut |bytes: &[u8]| {
+            progress.advance(bytes.len());
+            each(bytes)
+        };
         let is_whole = |(axis, dim): (&Axis, &usize)| !axis.drop && *axis == Axis::full(*dim);
         if self.axes.iter().zip(self.tensor.shape().iter()).all(is_whole) {
             let mut elements = Elements { size: self.tensor.dtype().block_bytes(), rest: Vec::new(), each };
