@@ -53,7 +53,7 @@ pub(crate) use codec::{Codec, Decoder, RangeReader};
 #[cfg(feature = "npz")]
 pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
-pub(crate) use flatbuffer::{FlatbufferReader, FlatbufferWriter, Origin, Table, Tables};
+pub(crate) use flatbuffer::{Fields, FlatbufferReader, FlatbufferWriter, Origin, Table, Tables};
 pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Located, Unread};
 pub(crate) use io_slices::to_io_slices;

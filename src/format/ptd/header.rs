@@ -1,5 +1,5 @@
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Origin, cannot_store, dtypes};
+use crate::record::{FlatbufferWriter, Origin, cannot_store, dtypes};
 use crate::tensor::Dtype;
 
 /// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
@@ -57,10 +57,10 @@ pub(super) enum Family {
 }
 
 impl Family {
-    pub(super) fn identifier(self) -> &'static str {
+    pub(super) fn identifier(self) -> &'static [u8; 4] {
         match self {
-            Family::FlatTensor => "FT01",
-            Family::Data => "DT01",
+            Family::FlatTensor => b"FT01",
+            Family::Data => b"DT01",
         }
     }
 
@@ -71,13 +71,13 @@ impl Family {
         }
     }
 
-    /// Returns the start of a flatbuffer: room for the offset of the root, the identifier, and room for the header.
-    pub(super) fn front(self, capacity: usize) -> Vec<u8> {
-        let mut front = Vec::with_capacity(capacity);
-        front.extend_from_slice(&[0; 4]);
-        front.extend_from_slice(self.identifier().as_bytes());
-        front.resize(usize::try_from(BEFORE_HEADER + self.header_bytes()).expect("a few bytes"), 0);
-        front
+    /// Returns a flatbuffer of up to `expected` bytes that begins with room for the offset of the root, the identifier, and
+    /// room for the header.
+    pub(super) fn flatbuffer(self, expected: usize) -> FlatbufferWriter {
+        let front = usize::try_from(BEFORE_HEADER + self.header_bytes()).expect("a few bytes");
+        let mut flatbuffer = FlatbufferWriter::new(front, expected);
+        flatbuffer.set(4, *self.identifier());
+        flatbuffer
     }
 
     /// Returns the length of the header that we write, padding included.
@@ -125,7 +125,7 @@ impl Frame {
         let identifier = bytes_at(head, 4);
         let family = [Family::FlatTensor, Family::Data]
             .into_iter()
-            .find(|family| family.identifier().as_bytes() == identifier)
+            .find(|family| *family.identifier() == identifier)
             .ok_or_else(|| bad_magic(identifier, b"FT01", 4))?;
         let magic = bytes_at::<4>(head, 8);
         if magic != *family.magic() {
@@ -238,19 +238,17 @@ pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: S
     Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(at)
 }
 
-/// Fills in the header of a file that begins with a flatbuffer with [room](Family::front) for it.
+/// Fills in the header of a file that begins with a flatbuffer with [room](Family::flatbuffer) for it.
 pub(super) fn write(family: Family, file: &mut [u8], base: u64, segment_bytes: u64) {
     let (header, end) = (family.header_bytes(), file.len() as u64);
-    let mut fields = family.magic().to_vec();
-    match family {
-        Family::FlatTensor => {
-            fields.extend_from_slice(&40_u32.to_le_bytes());
-            fields.extend([header, end - header, base, segment_bytes].iter().flat_map(|number| number.to_le_bytes()));
-        }
-        Family::Data => {
-            fields.extend_from_slice(&32_u32.to_le_bytes());
-            fields.extend([end, base, segment_bytes].iter().flat_map(|number| number.to_le_bytes()));
-        }
+    let (length, numbers): (u32, &[u64]) = match family {
+        Family::FlatTensor => (40, &[header, end - header, base, segment_bytes]),
+        Family::Data => (32, &[end, base, segment_bytes]),
+    };
+    file[8..12].copy_from_slice(family.magic());
+    file[12..16].copy_from_slice(&length.to_le_bytes());
+    let (fields, _) = file[16..].as_chunks_mut();
+    for (field, number) in fields.iter_mut().zip(numbers) {
+        *field = number.to_le_bytes();
     }
-    file[8..8 + fields.len()].copy_from_slice(&fields);
 }

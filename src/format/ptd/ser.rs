@@ -1,7 +1,9 @@
 use super::header::{self, Family};
 use super::{Compatibility, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, cannot_store, ends_too_far};
+use crate::record::{
+    self, Fields, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, cannot_store, ends_too_far,
+};
 use crate::tensor::{Layout, TensorInfo};
 
 /// Writes the index, then the segments in order, each aligned.
@@ -61,7 +63,7 @@ impl record::Encode for Encode {
         self.check_options()?;
         let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
         let placed = self.place(plan)?;
-        let mut index = FlatbufferWriter::new(family.front(self.index_bytes(plan)?));
+        let mut index = family.flatbuffer(self.index_bytes(plan)?);
         match self.version {
             Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
             Version::EarlyFt01 => unreachable!("the options were checked"),
@@ -175,22 +177,21 @@ impl Encode {
     fn write_data(&self, out: &mut FlatbufferWriter, plan: &Plan, placed: &Placed) {
         let is_second = self.version == Version::Dt01V2;
         let (version, tensor_segments, segments, tensor_alignment) = if is_second {
-            let has_compatibility = if self.compatibility.is_some() { 4 } else { 0 };
-            let [version, compatibility, tensors, segments, alignment] =
-                out.table(ROOT, [4, has_compatibility, 4, 4, 4]);
+            let fields = if self.compatibility.is_some() { DATA_V2_OF_MODEL } else { DATA_V2 };
+            let [version, compatibility, tensors, segments, alignment] = out.table(ROOT, fields);
             if let Some(found) = &self.compatibility {
-                let texts = out.table(compatibility, [4; 4]);
+                let texts = out.table(compatibility, COMPATIBILITY);
                 for (at, text) in texts.into_iter().zip(found.texts()) {
                     out.string(at, text);
                 }
             }
             (version, tensors, segments, alignment)
         } else {
-            let [version, tensors, segments, alignment] = out.table(ROOT, [4; 4]);
+            let [version, tensors, segments, alignment] = out.table(ROOT, DATA_V1);
             (version, tensors, segments, alignment)
         };
-        out.set(version, &[if is_second { 2 } else { 1 }]);
-        out.set(tensor_alignment, &self.alignment.to_le_bytes());
+        out.set(version, [if is_second { 2 } else { 1 }]);
+        out.set(tensor_alignment, self.alignment.to_le_bytes());
         write_tensor_segments(out, tensor_segments, plan, placed);
         write_segments(out, segments, placed);
     }
@@ -222,16 +223,28 @@ fn beyond() -> Error {
 /// The position of the offset of the root.
 const ROOT: usize = 0;
 
+/// The version of `FT01` is 0, as it is if it is absent.
+const FLAT_TENSOR: &Fields<3> = &Fields::new([0, 4, 4]);
+const NAMED_DATA: &Fields<3> = &Fields::new([4, 4, 4]);
+const NAMED_BLOB: &Fields<3> = &Fields::new([4, 4, 0]);
+const TENSOR_LAYOUT: &Fields<3> = &Fields::new([1, 4, 4]);
+const DATA_SEGMENT: &Fields<2> = &Fields::new([8, 8]);
+const DATA_V1: &Fields<4> = &Fields::new([4; 4]);
+const DATA_V2: &Fields<5> = &Fields::new([4, 0, 4, 4, 4]);
+const DATA_V2_OF_MODEL: &Fields<5> = &Fields::new([4; 5]);
+const COMPATIBILITY: &Fields<4> = &Fields::new([4; 4]);
+const TENSOR_SEGMENT: &Fields<2> = &Fields::new([4, 4]);
+const TENSOR_METADATA: &Fields<6> = &Fields::new([4, 1, 4, 4, 8, 8]);
+
 fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &Placed) {
-    // The version is 0, as it is if it is absent.
-    let [_, segments, named_data] = out.table(ROOT, [0, 4, 4]);
+    let [_, segments, named_data] = out.table(ROOT, FLAT_TENSOR);
     for (at, from) in out.offsets(named_data, plan.len()).enumerate() {
         let info = plan.info(at);
-        let has_layout = if info.layout == Layout::Blob { 0 } else { 4 };
-        let [key, segment, layout] = out.table(from, [4, 4, has_layout]);
-        out.set(segment, &segment_index(placed, at).to_le_bytes());
-        if has_layout > 0 {
-            let [scalar_type, sizes, dim_order] = out.table(layout, [1, 4, 4]);
+        let is_blob = info.layout == Layout::Blob;
+        let [key, segment, layout] = out.table(from, if is_blob { NAMED_BLOB } else { NAMED_DATA });
+        out.set(segment, segment_index(placed, at).to_le_bytes());
+        if !is_blob {
+            let [scalar_type, sizes, dim_order] = out.table(layout, TENSOR_LAYOUT);
             write_info(out, info, scalar_type, sizes, dim_order);
         }
         out.string(key, plan.name(at));
@@ -241,9 +254,9 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &Placed) {
 
 fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &Placed) {
     for (segment, from) in placed.segments.iter().zip(out.offsets(from, placed.segments.len())) {
-        let [offset, size] = out.table(from, [8, 8]);
-        out.set(offset, &segment.offset.to_le_bytes());
-        out.set(size, &segment.size.to_le_bytes());
+        let [offset, size] = out.table(from, DATA_SEGMENT);
+        out.set(offset, segment.offset.to_le_bytes());
+        out.set(size, segment.size.to_le_bytes());
     }
 }
 
@@ -252,12 +265,12 @@ fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, p
     let order: Vec<usize> = (0..plan.len()).collect();
     let runs = || order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
     for (run, from) in runs().zip(out.offsets(from, runs().count())) {
-        let [segment, tensors] = out.table(from, [4, 4]);
-        out.set(segment, &segment_index(placed, run[0]).to_le_bytes());
+        let [segment, tensors] = out.table(from, TENSOR_SEGMENT);
+        out.set(segment, segment_index(placed, run[0]).to_le_bytes());
         for (&at, from) in run.iter().zip(out.offsets(tensors, run.len())) {
-            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(from, [4, 1, 4, 4, 8, 8]);
-            out.set(offset, &placed.tensors[at].offset.to_le_bytes());
-            out.set(size, &(plan.payload_bytes(at) as u64).to_le_bytes());
+            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(from, TENSOR_METADATA);
+            out.set(offset, placed.tensors[at].offset.to_le_bytes());
+            out.set(size, (plan.payload_bytes(at) as u64).to_le_bytes());
             write_info(out, plan.info(at), scalar_type, sizes, dim_order);
             out.string(name, plan.name(at));
         }
@@ -267,7 +280,7 @@ fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, p
 /// Writes dtype, shape and dim order. Empty vectors are written too: ExecuTorch crashes if one is missing.
 fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize, sizes: usize, dim_order: usize) {
     let size = |dim: &usize| i32::try_from(*dim).expect("the plan was checked").to_le_bytes();
-    out.set(scalar_type, &header::scalar_type(info.dtype).to_le_bytes());
+    out.set(scalar_type, header::scalar_type(info.dtype).to_le_bytes());
     out.vector(sizes, info.shape.iter().map(size));
     match &info.layout {
         Layout::DimOrder(order) => out.vector(dim_order, order.as_slice().iter().map(|dim| [*dim])),

@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use hashbrown::HashSet;
+use smallvec::SmallVec;
 
 use super::header;
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{FlatbufferReader, FlatbufferWriter, Origin, Table, Tables, cannot_store};
+use crate::record::{Cursor, Fields, FlatbufferReader, FlatbufferWriter, Origin, Table, Tables, cannot_store};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
@@ -123,7 +124,7 @@ pub(super) struct Contents<'a> {
     pub(super) operations: Vec<Operation>,
     tensors: Tables<'a>,
     /// The place of each tensor.
-    places: Vec<Place>,
+    places: SmallVec<[Place; 1]>,
     /// The offset of the metadata in the file.
     pub(super) start: u64,
 }
@@ -156,8 +157,8 @@ pub(super) fn open<T>(
     file.keep_rest(limits.payload.min(header::MAX_FILE))?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
     let range = header::read_footer(file, len)?;
-    let mut bytes = vec![0; usize::try_from(range.end - range.start).expect("less than 2 GiB")];
-    file.read_at(range.start, &mut bytes)?;
+    let mut bytes = Vec::new();
+    Cursor::new(file, range.start).append(range.end - range.start, &mut bytes)?;
     let reader = FlatbufferReader::new(&bytes, Origin { unmoved: 0, distance: range.start });
     take(Contents::read(&reader.root()?, range.start, limits)?)
 }
@@ -181,10 +182,11 @@ impl<'a> Contents<'a> {
             let limit = ErrorKind::Limit { what, found: tensors.len() as u64, limit: limits.tensors };
             return Err(Error::new(limit).at(start));
         }
-        let place = |(at, table): (usize, Result<Table<'a>>)| {
-            table.and_then(|table| Place::read(&table)).map_err(|error| error.in_tensor(format!("#{at}")))
-        };
-        let places = tensors.iter().enumerate().map(place).collect::<Result<Vec<_>>>()?;
+        let mut places = SmallVec::with_capacity(tensors.len());
+        for (at, table) in tensors.iter().enumerate() {
+            let place = table.and_then(|table| Place::read(&table));
+            places.push(place.map_err(|error| error.in_tensor(format!("#{at}")))?);
+        }
         let operations = table.tables(root::OPERATIONS)?.iter().map(|operation| Operation::read(&operation?));
         let (model, operations) = (table.string(root::MODEL)?, operations.collect::<Result<_>>()?);
         Ok(Self { version, model, operations, tensors, places, start })
@@ -207,12 +209,13 @@ impl<'a> Contents<'a> {
 
     /// Checks that no two tensors have the same id. Two references to one entry have, too.
     fn check_ids(&self) -> Result<()> {
-        let id = |at: usize| self.places[at].id;
+        let places = self.places.as_slice();
+        let id = |at: usize| places[at].id;
         // The reference sorts them.
-        if self.places.is_sorted_by(|one, other| one.id < other.id) {
+        if places.is_sorted_by(|one, other| one.id < other.id) {
             return Ok(());
         }
-        let order = sorted::positions(self.places.len(), &mut |one, other| id(one).cmp(&id(other)));
+        let order = sorted::positions(places.len(), &mut |one, other| id(one).cmp(&id(other)));
         match order.windows(2).find(|pair| id(pair[0]) == id(pair[1])) {
             Some(&[one, other]) => {
                 let (one, other) = (self.tensors.get(one)?, self.tensors.get(other)?);
@@ -228,11 +231,12 @@ impl<'a> Contents<'a> {
     /// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
     /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
     fn in_data_order(&self) -> Vec<usize> {
+        let places = self.places.as_slice();
         let key = |at: usize| {
-            let place = &self.places[at];
+            let place = &places[at];
             (place.offset, place.size, Reverse(place.table))
         };
-        sorted::positions(self.places.len(), &mut |one, other| key(one).cmp(&key(other)))
+        sorted::positions(places.len(), &mut |one, other| key(one).cmp(&key(other)))
     }
 
     fn record(
@@ -245,7 +249,7 @@ impl<'a> Contents<'a> {
         let name = name(table).map_err(|error| error.in_tensor(format!("#{at}")))?;
         let record = || {
             let info = info(table, limits)?;
-            let &Place { id, offset, size, .. } = &self.places[at];
+            let &Place { id, offset, size, .. } = &self.places.as_slice()[at];
             info.check_payload(size.into())?;
             let start = u64::from(offset);
             let range = start..start + u64::from(size);
@@ -342,11 +346,10 @@ fn check_overlap(before: Option<&(&str, Range<u64>)>, record: &Record<'_>) -> Re
 /// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of the
 /// order given, as the reference does, so that [`Contents::in_data_order`] recovers it.
 pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
-    let mut front = Vec::with_capacity(capacity(tensors, model, operations, header::MAX_METADATA)?);
-    front.resize(size_of::<u32>(), 0);
-    let mut out = FlatbufferWriter::new(front);
-    let has_model = if model.is_some() { 4 } else { 0 };
-    let [version, model_name, entries, steps] = out.table(ROOT, [4, has_model, 4, 4]);
+    let expected = capacity(tensors, model, operations, header::MAX_METADATA)?;
+    let mut out = FlatbufferWriter::new(size_of::<u32>(), expected);
+    let fields = if model.is_some() { CONTENTS_OF_MODEL } else { CONTENTS };
+    let [version, model_name, entries, steps] = out.table(ROOT, fields);
 
     let sorted = sorted::positions(tensors.len(), &mut |one, other| tensors[one].id.cmp(&tensors[other].id));
     let same = |pair: &&[usize]| tensors[pair[0]].id == tensors[pair[1]].id;
@@ -356,16 +359,16 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
         let instead = format!("they have the same id, {id:016x}");
         return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
     }
-    let mut places = vec![0; tensors.len()];
+    let mut places: SmallVec<[usize; 1]> = SmallVec::from_elem(0, tensors.len());
     for (at, place) in sorted.into_iter().zip(out.offsets(entries, tensors.len())) {
         places[at] = place;
     }
     for (tensor, place) in tensors.iter().zip(places).rev() {
-        let [id, name, shape, dtype, offset, size] = out.table(place, [8, 4, 4, 1, 4, 4]);
-        out.set(id, &tensor.id.to_le_bytes());
-        out.set(dtype, &header::tag(tensor.info.dtype).to_le_bytes());
-        out.set(offset, &number(tensor.range.start).to_le_bytes());
-        out.set(size, &number(tensor.range.end - tensor.range.start).to_le_bytes());
+        let [id, name, shape, dtype, offset, size] = out.table(place, TENSOR);
+        out.set(id, tensor.id.to_le_bytes());
+        out.set(dtype, header::tag(tensor.info.dtype).to_le_bytes());
+        out.set(offset, number(tensor.range.start).to_le_bytes());
+        out.set(size, number(tensor.range.end - tensor.range.start).to_le_bytes());
         out.vector(shape, tensor.info.shape.iter().map(|&dim| number(dim as u64).to_le_bytes()));
         out.string(name, tensor.name);
     }
@@ -373,10 +376,10 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
     let sorted = sorted::positions(operations.len(), &mut |one, other| operations[one].id.cmp(&operations[other].id));
     for (at, place) in sorted.into_iter().zip(out.offsets(steps, operations.len())) {
         let operation = &operations[at];
-        let [id, kind, output, inputs] = out.table(place, [8, 1, 8, 4]);
-        out.set(id, &operation.id.to_le_bytes());
-        out.set(kind, &operation.operation.to_le_bytes());
-        out.set(output, &operation.output.to_le_bytes());
+        let [id, kind, output, inputs] = out.table(place, OPERATION);
+        out.set(id, operation.id.to_le_bytes());
+        out.set(kind, operation.operation.to_le_bytes());
+        out.set(output, operation.output.to_le_bytes());
         out.vector(inputs, operation.inputs.iter().map(|input| input.to_le_bytes()));
     }
     out.string(version, VERSION);
@@ -388,6 +391,11 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
 
 /// The position of the offset of the root.
 const ROOT: usize = 0;
+
+const CONTENTS: &Fields<4> = &Fields::new([4, 0, 4, 4]);
+const CONTENTS_OF_MODEL: &Fields<4> = &Fields::new([4; 4]);
+const TENSOR: &Fields<6> = &Fields::new([8, 4, 4, 1, 4, 4]);
+const OPERATION: &Fields<4> = &Fields::new([8, 1, 8, 4]);
 
 fn number(number: u64) -> u32 {
     u32::try_from(number).expect("the plan was checked")

@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use hashbrown::HashSet;
+use smallvec::SmallVec;
 
 use super::header;
 use super::metadata::{self, Operation, Record};
@@ -79,19 +80,18 @@ impl record::Encode for Encode {
 impl Encode {
     /// Returns the metadata and the footer.
     fn end(&self, plan: &Plan, start: u64, payloads: &[u64]) -> Result<Vec<u8>> {
+        let old = self.before.iter().flat_map(|before| &before.tensors);
         let old =
-            self.before.iter().flat_map(|before| &before.tensors).map(|old| {
-                Ok(Record { id: old.id, name: &old.name, info: old.info.clone(), range: old.range.clone() })
-            });
-        let new = payloads.iter().enumerate().map(|(at, payload)| {
+            old.map(|old| Record { id: old.id, name: &old.name, info: old.info.clone(), range: old.range.clone() });
+        let mut records: SmallVec<[Record<'_>; 1]> = old.collect();
+        for (at, payload) in payloads.iter().enumerate() {
             let (name, offset) = (plan.name(at), start + payload);
             let range = offset..offset + plan.payload_bytes(at) as u64;
-            match u32::try_from(range.end) {
-                Ok(_) => Ok(Record { id: header::id(name), name, info: plan.info(at).clone(), range }),
-                Err(_) => Err(Error::new(too_far(range)).in_tensor(name)),
+            if u32::try_from(range.end).is_err() {
+                return Err(Error::new(too_far(range)).in_tensor(name));
             }
-        });
-        let records = old.chain(new).collect::<Result<Vec<_>>>()?;
+            records.push(Record { id: header::id(name), name, info: plan.info(at).clone(), range });
+        }
         metadata::build(&records, self.model.as_deref(), self.operations.as_deref().unwrap_or_default())
     }
 }

@@ -8,4 +8,4 @@ mod read;
 mod write;
 
 pub(crate) use read::{FlatbufferReader, Origin, Table, Tables};
-pub(crate) use write::FlatbufferWriter;
+pub(crate) use write::{Fields, FlatbufferWriter};

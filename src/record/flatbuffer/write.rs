@@ -8,18 +8,28 @@ use smallvec::SmallVec;
 /// Positions are in bytes from the start. The caller checks before that the flatbuffer will be shorter than 2³¹ bytes.
 #[derive(Debug)]
 pub(crate) struct FlatbufferWriter {
+    /// The flatbuffer so far, and zeros after it.
     bytes: Vec<u8>,
-    lists: SmallVec<[FieldList; 6]>,
+    /// The end of the flatbuffer so far.
+    end: usize,
+    /// The lists of fields so far, each with its position.
+    lists: SmallVec<[(&'static FieldList, usize); 6]>,
+}
+
+/// The fields of a kind of table, laid out when the program is compiled.
+#[derive(Debug)]
+pub(crate) struct Fields<const N: usize> {
+    list: FieldList,
+    /// The offset of each field in a table.
+    offsets: [u16; N],
 }
 
 /// A list of fields that tables of one kind share.
 #[derive(Debug)]
 struct FieldList {
-    /// The size of each field, as in [`FlatbufferWriter::table`].
-    sizes: SmallVec<[u8; 8]>,
-    position: usize,
-    /// The offset of each field in a table.
-    offsets: SmallVec<[u16; 8]>,
+    /// The list as it is stored, and zeros after it.
+    bytes: [u8; LONGEST_LIST],
+    len: usize,
     /// The largest size of a field, and at least that of an offset.
     alignment: usize,
     table_bytes: usize,
@@ -28,102 +38,138 @@ struct FieldList {
 /// The size of an offset, and of the length of a vector.
 const OFFSET: usize = 4;
 
-impl FlatbufferWriter {
-    /// A flatbuffer that begins with `front`, which has room for the offset of the root.
-    pub(crate) fn new(front: Vec<u8>) -> Self {
-        Self { bytes: front, lists: SmallVec::new() }
-    }
+/// The length of a list of eight fields.
+const LONGEST_LIST: usize = 4 + 2 * 8;
 
-    /// Adds a table of zeros, which the offset at `from` refers to. It has fields of these sizes in bytes, in the order of
-    /// the schema; a field of size 0 is absent. Returns the positions of the fields.
-    pub(crate) fn table<const N: usize>(&mut self, from: usize, sizes: [u8; N]) -> [usize; N] {
-        let found = self.lists.iter().position(|list| *list.sizes == sizes);
-        let list = found.unwrap_or_else(|| self.add_list(&sizes));
-        let &FieldList { position, alignment, table_bytes, .. } = &self.lists[list];
+impl<const N: usize> Fields<N> {
+    /// Fields of these sizes in bytes, in the order of the schema; a field of size 0 is absent.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the list and the table are short, and constants convert with `as`"
+    )]
+    pub(crate) const fn new(sizes: [u8; N]) -> Self {
+        let (mut bytes, mut offsets) = ([0; LONGEST_LIST], [0; N]);
         // The largest fields come right after the distance to the list.
-        let start = (self.bytes.len() + OFFSET).next_multiple_of(alignment) - OFFSET;
-        self.bytes.resize(start + table_bytes, 0);
-        self.set(start, &distance(position, start).to_le_bytes());
-        self.set(from, &distance(from, start).to_le_bytes());
-        let offsets = &self.lists[list].offsets;
-        std::array::from_fn(|field| start + usize::from(offsets[field]))
+        let (mut end, mut alignment, mut size) = (OFFSET as u16, OFFSET, 8);
+        while size > 0 {
+            let mut at = 0;
+            while at < N {
+                if sizes[at] == size {
+                    offsets[at] = end;
+                    [bytes[4 + 2 * at], bytes[5 + 2 * at]] = end.to_le_bytes();
+                    end += size as u16;
+                    if size as usize > alignment {
+                        alignment = size as usize;
+                    }
+                }
+                at += 1;
+            }
+            size /= 2;
+        }
+        let len = 4 + 2 * N;
+        [bytes[0], bytes[1]] = (len as u16).to_le_bytes();
+        [bytes[2], bytes[3]] = end.to_le_bytes();
+        Self { list: FieldList { bytes, len, alignment, table_bytes: end as usize }, offsets }
+    }
+}
+
+impl FlatbufferWriter {
+    /// A flatbuffer that begins with `front` zeros, where the offset of the root and more can be [set](Self::set). In the
+    /// end it is likely to have up to `expected` bytes.
+    pub(crate) fn new(front: usize, expected: usize) -> Self {
+        let mut flatbuffer = Self { bytes: Vec::with_capacity(expected), end: 0, lists: SmallVec::new() };
+        flatbuffer.go_to(front);
+        flatbuffer
     }
 
-    /// Adds a list of fields. Returns its number.
-    fn add_list(&mut self, sizes: &[u8]) -> usize {
-        // The place of the next field of 8, 4, 2 and 1 bytes: larger ones come first.
-        let class = |size: u8| 3 - usize::try_from(size.trailing_zeros()).expect("a few bits");
-        let mut next = [4_u16; 4];
-        for &size in sizes.iter().filter(|size| **size > 0) {
-            next[class(size) + 1..].iter_mut().for_each(|next| *next += u16::from(size));
+    /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
+    #[inline]
+    pub(crate) fn table<const N: usize>(&mut self, from: usize, fields: &'static Fields<N>) -> [usize; N] {
+        let mut positions = [self.add_table(from, &fields.list); N];
+        for (at, position) in positions.iter_mut().enumerate() {
+            *position += usize::from(fields.offsets[at]);
         }
-        let mut end = 4;
-        let position = self.bytes.len().next_multiple_of(2);
-        let list_bytes = 4 + 2 * sizes.len();
-        self.bytes.resize(position + list_bytes, 0);
-        let mut offsets = SmallVec::new();
-        for (at, &size) in sizes.iter().enumerate() {
-            let mut offset = 0;
-            if size > 0 {
-                let next = &mut next[class(size)];
-                offset = *next;
-                *next += u16::from(size);
-                end = end.max(*next);
-            }
-            offsets.push(offset);
-            self.set(position + 4 + 2 * at, &offset.to_le_bytes());
-        }
-        self.set(position, &u16::try_from(list_bytes).expect("a schema has few fields").to_le_bytes());
-        self.set(position + 2, &end.to_le_bytes());
-        let alignment = sizes.iter().map(|size| usize::from(*size)).fold(OFFSET, usize::max);
-        self.lists.push(FieldList {
-            sizes: SmallVec::from_slice(sizes),
-            position,
-            offsets,
-            alignment,
-            table_bytes: end.into(),
-        });
-        self.lists.len() - 1
+        positions
+    }
+
+    /// Returns the position of the table.
+    fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
+        let found = self.lists.iter().find(|(other, _)| other.bytes == list.bytes);
+        let position = found.map(|(_, position)| *position).unwrap_or_else(|| self.add_list(list));
+        let start = align(self.end + OFFSET, list.alignment) - OFFSET;
+        self.go_to(start + list.table_bytes);
+        self.set(start, distance(position, start).to_le_bytes());
+        self.set(from, distance(from, start).to_le_bytes());
+        start
+    }
+
+    /// Returns the position of the list.
+    fn add_list(&mut self, list: &'static FieldList) -> usize {
+        let position = self.end.next_multiple_of(2);
+        self.go_to(position + list.len);
+        self.bytes[position..position + list.len].copy_from_slice(&list.bytes[..list.len]);
+        self.lists.push((list, position));
+        position
     }
 
     /// Adds a string, which the offset at `from` refers to.
     pub(crate) fn string(&mut self, from: usize, text: &str) {
-        self.begin_vector(from, text.len(), 1);
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.bytes.push(0);
+        let start = self.vector_of_zeros(from, text.len(), 1);
+        self.bytes[start..start + text.len()].copy_from_slice(text.as_bytes());
+        // It ends with a NUL.
+        self.go_to(self.end + 1);
     }
 
     /// Adds a vector of little-endian numbers, which the offset at `from` refers to.
     pub(crate) fn vector<const N: usize>(&mut self, from: usize, numbers: impl ExactSizeIterator<Item = [u8; N]>) {
-        self.begin_vector(from, numbers.len(), N);
-        numbers.for_each(|number| self.bytes.extend_from_slice(&number));
+        let start = self.vector_of_zeros(from, numbers.len(), N);
+        for (at, number) in numbers.enumerate() {
+            self.set(start + N * at, number);
+        }
     }
 
     /// Adds a vector of offsets, which the offset at `from` refers to. Returns their positions.
     pub(crate) fn offsets(&mut self, from: usize, len: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
-        self.begin_vector(from, len, OFFSET);
-        let start = self.bytes.len();
-        self.bytes.resize(start + OFFSET * len, 0);
+        let start = self.vector_of_zeros(from, len, OFFSET);
         (0..len).map(move |at| start + OFFSET * at)
     }
 
-    fn begin_vector(&mut self, from: usize, len: usize, element: usize) {
-        let start = (self.bytes.len() + OFFSET).next_multiple_of(element.max(OFFSET)) - OFFSET;
-        self.bytes.resize(start, 0);
-        self.set(from, &distance(from, start).to_le_bytes());
-        self.bytes.extend_from_slice(&u32::try_from(len).expect("the length was checked").to_le_bytes());
+    /// Returns the position of the first element.
+    fn vector_of_zeros(&mut self, from: usize, len: usize, element: usize) -> usize {
+        let start = align(self.end + OFFSET, element.max(OFFSET));
+        self.go_to(start + element * len);
+        self.set(from, distance(from, start - OFFSET).to_le_bytes());
+        self.set(start - OFFSET, u32::try_from(len).expect("the length was checked").to_le_bytes());
+        start
     }
 
-    /// Sets the bytes of a field.
-    pub(crate) fn set(&mut self, position: usize, bytes: &[u8]) {
-        self.bytes[position..position + bytes.len()].copy_from_slice(bytes);
+    /// Adds zeros up to a position.
+    fn go_to(&mut self, end: usize) {
+        if end > self.bytes.len() {
+            // As much as stays in the processor's cache until it is written.
+            const AHEAD: usize = 4 << 10;
+            self.bytes.resize((end + AHEAD).min(self.bytes.capacity()).max(end), 0);
+        }
+        self.end = end;
+    }
+
+    /// Sets some bytes, such as those of a field.
+    #[inline]
+    pub(crate) fn set<const N: usize>(&mut self, position: usize, bytes: [u8; N]) {
+        *self.bytes[position..].first_chunk_mut().expect("these bytes were added") = bytes;
     }
 
     /// Returns the flatbuffer, whose length is a multiple of 8.
     pub(crate) fn finish(mut self) -> Vec<u8> {
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        self.go_to(self.end.next_multiple_of(8));
+        self.bytes.truncate(self.end);
         self.bytes
     }
+}
+
+/// Returns the next multiple of an alignment, a power of two.
+fn align(position: usize, alignment: usize) -> usize {
+    (position + alignment - 1) & !(alignment - 1)
 }
 
 /// Returns the distance between two positions. It is the same number of 32 bits with a sign and without.
