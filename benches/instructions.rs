@@ -279,6 +279,12 @@ fn all() -> Vec<Case> {
                 let (file, names) = (File::open(path(&folder, NAME))?, (0..MANY).map(name).collect::<Vec<_>>());
                 repeat(move || names.iter().try_for_each(|name| file.tensor(name).map(discard)))
             });
+            add(MANY, "file, view each by name", || {
+                let folder = tempfile::tempdir()?;
+                fs::write(path(&folder, NAME), $options.to_vec(&map())?)?;
+                let (file, names) = (File::open(path(&folder, NAME))?, (0..MANY).map(name).collect::<Vec<_>>());
+                repeat(move || names.iter().try_for_each(|name| file.view(name).map(discard)))
+            });
             add(1, "one, encode", || {
                 let (one, mut file) = (one(), Vec::new());
                 repeat(move || {

@@ -122,8 +122,7 @@ impl<'f> FileTensor<'f> {
             let checked = check_sum(&mut FileReader::new(&self.file.storage), entry, bytes);
             checked.map_err(|error| self.blame(error))?;
         }
-        let checked = entry.info().check_payload(bytes.len() as u64).and_then(|()| check_coo(entry.info(), bytes));
-        checked.map_err(|invalid| self.blame(invalid))
+        entry.info().check_bytes(bytes).map_err(|invalid| self.blame(invalid))
     }
 
     /// Borrows the tensor from the mapped file, without reading it. A checksum, as npz has, is not compared.
@@ -138,7 +137,11 @@ impl<'f> FileTensor<'f> {
                 Err(self
                     .cannot_borrow("bools of a mapped file, which another process could change", "use an owned array"))
             }
-            Some(bytes) => TensorView::new(self.info().clone(), bytes?).map_err(|error| self.blame(error)),
+            Some(bytes) => {
+                let (info, bytes) = (self.info(), bytes?);
+                info.check_bytes(bytes).map_err(|invalid| self.blame(invalid))?;
+                Ok(TensorView::of_checked(info.clone(), bytes))
+            }
             None if self.entry().has_codec() => {
                 Err(self.cannot_borrow("from a tensor that is packed", "read the tensor"))
             }

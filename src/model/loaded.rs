@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::cast::cast;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{Buffer, Dtype, Element, TensorInfo, check_coo};
+use crate::tensor::{Buffer, Dtype, Element, TensorInfo};
 
 /// A tensor on its way from a [`Source`](super::Source) into a value. Its header has been checked.
 pub struct Loaded<'de> {
@@ -30,8 +30,7 @@ impl Payload<'_> {
 impl<'de> Loaded<'de> {
     /// Checks that the payload is that of the tensor.
     pub(crate) fn new(info: TensorInfo, payload: Payload<'de>) -> Result<Self> {
-        info.check_payload(payload.bytes().len() as u64)?;
-        check_coo(&info, payload.bytes())?;
+        info.check_bytes(payload.bytes())?;
         Ok(Self { info, payload })
     }
 

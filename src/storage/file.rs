@@ -140,6 +140,7 @@ impl FileStorage {
     }
 
     /// Returns whether bytes that were borrowed can change.
+    #[inline]
     pub(crate) fn may_change(&self) -> bool {
         match self {
             #[cfg(feature = "mmap")]
@@ -160,6 +161,7 @@ impl FileStorage {
     }
 
     /// Returns the file that an offset is in, and the offset within it.
+    #[inline]
     fn file(&self, offset: u64) -> (&Self, u64) {
         match self {
             #[cfg(feature = "shards")]
@@ -201,6 +203,7 @@ impl FileStorage {
     }
 
     /// Returns the bytes from `offset` to the end of its file, if they are in memory.
+    #[inline]
     fn rest(&self, offset: u64) -> Option<&[u8]> {
         let (file, offset) = self.file(offset);
         let bytes: &[u8] = match file {
@@ -213,6 +216,7 @@ impl FileStorage {
     }
 
     /// Returns `len` bytes from `offset` on, if the file is in memory.
+    #[inline]
     pub(crate) fn borrow(&self, offset: u64, len: u64) -> Option<Result<&[u8]>> {
         let rest = self.rest(offset)?;
         let found = usize::try_from(len).ok().and_then(|len| rest.get(..len));

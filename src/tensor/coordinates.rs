@@ -2,9 +2,25 @@
 
 use super::{InvalidTensor, Layout, Shape, TensorInfo};
 
+impl TensorInfo {
+    /// Checks a payload in memory: its length, and the coordinates of a sparse tensor.
+    #[inline]
+    pub(crate) fn check_bytes(&self, payload: &[u8]) -> Result<(), InvalidTensor> {
+        self.check_payload(payload.len() as u64)?;
+        check(self, payload)
+    }
+}
+
 /// Checks the coordinates in the bytes of a tensor in COO layout. Other layouts have none.
+#[inline]
 pub(crate) fn check(info: &TensorInfo, bytes: &[u8]) -> Result<(), InvalidTensor> {
-    let Layout::Coo { entries } = info.layout else { return Ok(()) };
+    match info.layout {
+        Layout::Coo { entries } => check_sparse(info, entries, bytes),
+        _ => Ok(()),
+    }
+}
+
+fn check_sparse(info: &TensorInfo, entries: usize, bytes: &[u8]) -> Result<(), InvalidTensor> {
     let (indices, rest) = bytes.split_at(bytes.len() - info.dtype.bytes_for(entries).unwrap_or(0));
     let (indices, again) = indices.split_at(indices.len() - size_of::<u64>());
     let again = le_u64(again);

@@ -86,6 +86,7 @@ macro_rules! dtypes {
                 match self { $(Dtype::$variant => $name,)* }
             }
 
+            #[inline]
             const fn row(self) -> (usize, usize, Class) {
                 match self { $(Dtype::$variant => ($elements, $bytes, Class::$class),)* }
             }
@@ -145,21 +146,27 @@ enum Class {
 
 impl Dtype {
     /// Returns the number of elements in one block: 1, or more for packed dtypes.
+    #[inline]
     #[must_use]
     pub const fn block_elements(self) -> usize {
         self.row().0
     }
 
     /// Returns the number of bytes in one block.
+    #[inline]
     #[must_use]
     pub const fn block_bytes(self) -> usize {
         self.row().1
     }
 
     /// Returns the number of bytes that `elements` elements take, a last partial block counted whole. `None` on overflow.
+    #[inline]
     #[must_use]
     pub fn bytes_for(self, elements: usize) -> Option<usize> {
-        elements.div_ceil(self.block_elements()).checked_mul(self.block_bytes())
+        match self.block_elements() {
+            1 => elements.checked_mul(self.block_bytes()),
+            several => elements.div_ceil(several).checked_mul(self.block_bytes()),
+        }
     }
 
     /// Returns `true` for floating-point dtypes of any width.

@@ -29,6 +29,7 @@ impl TensorInfo {
     }
 
     /// Returns the size of the payload in bytes, without padding. `None` on overflow.
+    #[inline]
     #[must_use]
     pub fn payload_bytes(&self) -> Option<usize> {
         match self.layout {
@@ -50,6 +51,7 @@ impl TensorInfo {
     }
 
     /// Checks that a payload has `found` bytes, and that the dim order has the rank of the shape.
+    #[inline]
     pub(crate) fn check_payload(&self, found: u64) -> Result<(), InvalidTensor> {
         if let Layout::DimOrder(order) = &self.layout
             && order.as_slice().len() != self.shape.rank()
@@ -58,8 +60,13 @@ impl TensorInfo {
         }
         match self.payload_bytes() {
             Some(expected) if expected as u64 == found => Ok(()),
-            _ => Err(InvalidTensor::Length { found, info: Box::new(self.clone()) }),
+            _ => Err(self.has_other_length(found)),
         }
+    }
+
+    #[cold]
+    fn has_other_length(&self, found: u64) -> InvalidTensor {
+        InvalidTensor::Length { found, info: Box::new(self.clone()) }
     }
 }
 

@@ -1,47 +1,82 @@
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
-
-use smallvec::SmallVec;
 
 /// The dims of a tensor, outermost first. A scalar has none.
 ///
 /// Up to four dims are stored without an allocation.
-#[derive(PartialEq, Eq, Hash, Default)]
-pub struct Shape(SmallVec<[usize; 4]>);
+#[derive(Clone)]
+pub struct Shape(Dims);
+
+/// Unlike a `SmallVec`, few dims are cloned without a look at their number.
+#[derive(Clone)]
+enum Dims {
+    /// Their number, and zeros after them.
+    Few(u8, [usize; 4]),
+    Many(Vec<usize>),
+}
 
 impl Shape {
     /// Creates a shape from its dims.
     #[must_use]
     pub fn new(dims: &[usize]) -> Self {
-        Self(SmallVec::from_slice(dims))
+        Self(match *dims {
+            [] => Dims::Few(0, [0; 4]),
+            [a] => Dims::Few(1, [a, 0, 0, 0]),
+            [a, b] => Dims::Few(2, [a, b, 0, 0]),
+            [a, b, c] => Dims::Few(3, [a, b, c, 0]),
+            [a, b, c, d] => Dims::Few(4, [a, b, c, d]),
+            _ => Dims::Many(dims.to_vec()),
+        })
     }
 
     /// Returns the dims, outermost first.
+    #[inline]
     #[must_use]
     pub fn dims(&self) -> &[usize] {
-        &self.0
+        match &self.0 {
+            Dims::Few(rank, dims) => &dims[..usize::from(*rank)],
+            Dims::Many(dims) => dims,
+        }
     }
 
     /// Adds an innermost dim.
     pub(crate) fn push(&mut self, dim: usize) {
-        self.0.push(dim);
+        match &mut self.0 {
+            Dims::Few(rank @ 0..4, dims) => {
+                dims[usize::from(*rank)] = dim;
+                *rank += 1;
+            }
+            Dims::Few(_, dims) => self.0 = Dims::Many([&dims[..], &[dim]].concat()),
+            Dims::Many(dims) => dims.push(dim),
+        }
     }
 
     /// Returns the number of dims.
+    #[inline]
     #[must_use]
     pub fn rank(&self) -> usize {
-        self.0.len()
+        match &self.0 {
+            Dims::Few(rank, _) => usize::from(*rank),
+            Dims::Many(dims) => dims.len(),
+        }
     }
 
     /// Returns the number of elements: 1 for rank 0. `None` on overflow.
     ///
     /// With a dim of 0 there are 0 elements, so `[2^40, 2^40, 0]` does not overflow.
+    #[inline]
     #[must_use]
     pub fn elements(&self) -> Option<usize> {
-        if self.0.contains(&0) {
-            return Some(0);
+        let (mut product, mut overflows) = (1_usize, false);
+        for &dim in self.dims() {
+            if dim == 0 {
+                return Some(0);
+            }
+            let (next, overflow) = product.overflowing_mul(dim);
+            (product, overflows) = (next, overflows | overflow);
         }
-        self.0.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim))
+        (!overflows).then_some(product)
     }
 
     /// Returns the strides, in elements, of a dense tensor in row-major order.
@@ -61,18 +96,32 @@ impl Shape {
     }
 }
 
-impl Clone for Shape {
-    fn clone(&self) -> Self {
-        // `SmallVec` would clone dim by dim.
-        Self::new(self.dims())
+impl Default for Shape {
+    fn default() -> Self {
+        Self::new(&[])
+    }
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Self) -> bool {
+        self.dims() == other.dims()
+    }
+}
+
+impl Eq for Shape {}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.dims().hash(state);
     }
 }
 
 impl Deref for Shape {
     type Target = [usize];
 
+    #[inline]
     fn deref(&self) -> &[usize] {
-        &self.0
+        self.dims()
     }
 }
 
@@ -90,13 +139,15 @@ impl<const N: usize> From<[usize; N]> for Shape {
 
 impl From<Vec<usize>> for Shape {
     fn from(dims: Vec<usize>) -> Self {
-        Self(SmallVec::from_vec(dims))
+        if dims.len() > 4 { Self(Dims::Many(dims)) } else { Self::new(&dims) }
     }
 }
 
 impl FromIterator<usize> for Shape {
     fn from_iter<I: IntoIterator<Item = usize>>(dims: I) -> Self {
-        Self(dims.into_iter().collect())
+        let mut shape = Self::default();
+        dims.into_iter().for_each(|dim| shape.push(dim));
+        shape
     }
 }
 
@@ -155,6 +206,21 @@ mod tests {
             [(&[][..], Some(1)), (&[2, 3], Some(6)), (&[usize::MAX, 2, 0], Some(0)), (&[usize::MAX, 2], None)]
         {
             assert_eq!(Shape::new(dims).elements(), elements, "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn few_and_many_dims_are_alike() {
+        for rank in 0..10 {
+            let dims: Vec<usize> = (1..=rank).collect();
+            let shape = Shape::new(&dims);
+            assert_eq!((shape.dims(), shape.rank(), shape.elements()), (&*dims, rank, Some(dims.iter().product())));
+            let (collected, taken): (Shape, Shape) = (dims.iter().copied().collect(), dims.clone().into());
+            assert!(shape == collected && shape == taken && shape == shape.clone());
+            let mut longer = shape.clone();
+            longer.push(7);
+            assert_eq!(longer.dims(), [&dims[..], &[7]].concat());
+            assert_ne!(longer, shape);
         }
     }
 }

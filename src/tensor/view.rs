@@ -1,4 +1,4 @@
-use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, coordinates};
+use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// A tensor that borrows its bytes, such as those of a file in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +14,7 @@ impl<'a> TensorView<'a> {
     ///
     /// [`InvalidTensor`]: the payload has another size than `info` takes, or a dim order or coordinate is invalid.
     pub fn new(info: TensorInfo, bytes: &'a [u8]) -> Result<Self, InvalidTensor> {
-        info.check_payload(bytes.len() as u64)?;
-        coordinates::check(&info, bytes)?;
+        info.check_bytes(bytes)?;
         Ok(Self { info, bytes })
     }
 

@@ -90,6 +90,7 @@ impl Located {
     }
 
     /// Returns whether reading the payload compares a checksum.
+    #[inline]
     pub(crate) fn has_checksum(&self) -> bool {
         #[cfg(feature = "npz")]
         return self.stored().is_some();
@@ -107,6 +108,7 @@ impl Located {
     }
 
     /// Returns whether the range has to be decoded to the payload.
+    #[inline]
     pub(crate) fn has_codec(&self) -> bool {
         #[cfg(feature = "npy")]
         return self.codec().is_some();
@@ -115,6 +117,7 @@ impl Located {
     }
 
     /// Returns the length of the payload in bytes, decoded.
+    #[inline]
     pub(crate) fn payload_bytes(&self) -> u64 {
         #[cfg(feature = "npy")]
         if self.codec().is_some() {
@@ -133,11 +136,13 @@ impl Located {
     }
 
     /// Returns dtype, shape and layout.
+    #[inline]
     pub(crate) fn info(&self) -> &TensorInfo {
         &self.info
     }
 
     /// Returns the range of the payload, in bytes from the start of the file.
+    #[inline]
     pub(crate) fn range(&self) -> Range<u64> {
         self.range.clone()
     }

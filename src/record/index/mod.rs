@@ -9,6 +9,7 @@ use std::hash::BuildHasher;
 use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
@@ -203,7 +204,11 @@ impl Index {
     }
 
     /// Refuses a name that several tensors have.
+    #[inline]
     pub(crate) fn check_unique_name(&self, name: &str) -> Result<()> {
+        if self.repeated.is_empty() {
+            return Ok(());
+        }
         match self.repeated.iter().find(|at| self.name(**at) == name) {
             Some(&at) => Err(self.ambiguous(at)),
             None => Ok(()),
@@ -248,7 +253,7 @@ impl Index {
         self.by_name.clear();
         self.named = 0;
         self.repeated.clear();
-        self.names = NameList { text: String::with_capacity(bytes), ends: Vec::with_capacity(self.len()) };
+        self.names = NameList { text: String::with_capacity(bytes), ends: SmallVec::with_capacity(self.len()) };
         self.forget_order();
         for (at, name) in names.enumerate() {
             self.names.set_last(at, name);
@@ -267,10 +272,12 @@ impl Index {
         !self.names.ends.is_empty()
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
+    #[inline]
     pub(crate) fn entry(&self, at: usize) -> &Located {
         &self.entries[at]
     }
@@ -308,12 +315,14 @@ impl Index {
     }
 
     /// Returns the position of the tensor of that name.
+    #[inline]
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.find_named(name).or_else(|| self.find_unnamed(name))
     }
 
+    #[inline]
     fn find_named(&self, name: &str) -> Option<usize> {
-        let is_named = |at: usize| self.names.get(at) == Some(name);
+        let is_named = |at: usize| self.names.is(at, name);
         if self.entries.len() <= Self::FEW {
             return (0..self.entries.len()).find(|at| is_named(*at));
         }

@@ -1,9 +1,13 @@
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
 /// The names of tensors, one after the other: each takes its length and 8 bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NameList {
     pub(super) text: String,
     /// The end of each name in `text`, twice, and one more if there is no name. Tensors after the last name are left out.
-    pub(super) ends: Vec<usize>,
+    pub(super) ends: SmallVec<[usize; 2]>,
 }
 
 impl NameList {
@@ -17,9 +21,22 @@ impl NameList {
 
     #[inline]
     pub(super) fn get(&self, at: usize) -> Option<&str> {
-        let end = self.ends.get(at).filter(|end| **end % 2 == 0)? / 2;
-        let start = at.checked_sub(1).map_or(0, |before| self.ends[before] / 2);
-        Some(&self.text[start..end])
+        Some(&self.text[self.range(at)?])
+    }
+
+    /// Returns whether a tensor has this name.
+    #[inline]
+    pub(super) fn is(&self, at: usize, name: &str) -> bool {
+        // A slice of the text would be checked for the boundaries of characters.
+        self.range(at).is_some_and(|range| self.text.as_bytes()[range] == *name.as_bytes())
+    }
+
+    #[inline]
+    fn range(&self, at: usize) -> Option<Range<usize>> {
+        let ends = self.ends.as_slice();
+        let end = ends.get(at).filter(|end| **end % 2 == 0)? / 2;
+        let start = at.checked_sub(1).map_or(0, |before| ends[before] / 2);
+        Some(start..end)
     }
 
     pub(super) fn shrink(&mut self) {

@@ -1,9 +1,11 @@
+use smallvec::SmallVec;
+
 use super::Index;
 
 /// The tensors of an [`Index`] that have not been read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unread {
-    read: Vec<bool>,
+    read: SmallVec<[bool; 16]>,
     /// All tensors before this one are read.
     first: usize,
     /// For each place in the order of names, the place itself or a later one such that all in between are read. Made
@@ -14,7 +16,7 @@ pub(crate) struct Unread {
 impl Unread {
     /// Nothing of an index has been read.
     pub(crate) fn of(index: &Index) -> Self {
-        Self { read: vec![false; index.len()], ..Self::default() }
+        Self { read: SmallVec::from_elem(false, index.len()), ..Self::default() }
     }
 
     /// A tensor was added to the index.
@@ -29,15 +31,16 @@ impl Unread {
     }
 
     pub(crate) fn mark_read(&mut self, index: &Index, at: usize) {
-        self.read[at] = true;
+        self.read.as_mut_slice()[at] = true;
         if !self.next.is_empty() {
             let place = index.sorted().rank[at];
             self.next[place] = place + 1;
         }
     }
 
+    #[inline]
     pub(crate) fn is_read(&self, at: usize) -> bool {
-        self.read[at]
+        self.read.as_slice()[at]
     }
 
     /// Returns the first tensor in file order that is not read.
@@ -55,7 +58,7 @@ impl Unread {
 
     /// Returns the tensor of that name.
     pub(crate) fn find(&self, index: &Index, name: &str) -> Option<usize> {
-        index.position(name).filter(|at| !self.read[*at])
+        index.position(name).filter(|at| !self.is_read(*at))
     }
 
     /// Returns the first tensor by name that is `prefix` or is below it; of all tensors if there is no prefix.
@@ -70,7 +73,7 @@ impl Unread {
         }
         let sorted = index.sorted();
         if self.next.is_empty() {
-            let next = sorted.order.iter().enumerate().map(|(place, &at)| place + usize::from(self.read[at]));
+            let next = sorted.order.iter().enumerate().map(|(place, &at)| place + usize::from(self.is_read(at)));
             self.next = next.collect();
         }
         let start = sorted.order.partition_point(|&at| sorts_before(index.name(at), prefix));
@@ -98,7 +101,7 @@ impl Unread {
     pub(crate) fn labels(&self, index: &Index) -> Vec<String> {
         const ENOUGH: usize = 1000;
         let any = self.count() > 0;
-        let shown = (0..index.len()).filter(|&at| !any || !self.read[at]);
+        let shown = (0..index.len()).filter(|&at| !any || !self.is_read(at));
         shown.take(ENOUGH).map(|at| index.label(at)).collect()
     }
 }
