@@ -5,10 +5,11 @@
 //! tensors therefore compares the digests of the candidates. Writing computes the digests again, so a tensor that changed
 //! in between is an error instead of a corrupt file.
 
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::RandomState;
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
+use smallvec::SmallVec;
 
 use super::order::in_stored_order;
 use super::plan::changed;
@@ -20,17 +21,18 @@ use crate::model::{TensorRecord, TensorSink, Tensors};
 /// The tensors that may share bytes.
 pub(super) struct Candidates {
     sharing: Sharing,
-    by_storage: HashMap<(u64, usize), usize>,
-    by_length: HashMap<usize, usize>,
-    /// The tensors to compare, some of them twice.
-    found: Vec<usize>,
+    /// The tensors with bytes, each with a key: only those with equal keys can share them.
+    keys: SmallVec<[(Key, usize); 1]>,
     /// The tensors that are tied to the tensor of a name.
     tied: Vec<(usize, String)>,
 }
 
+/// The storage id, or 0 if equal bytes are shared, and the length.
+type Key = (u64, usize);
+
 impl Candidates {
     pub(super) fn new(sharing: Sharing) -> Self {
-        Self { sharing, by_storage: HashMap::new(), by_length: HashMap::new(), found: Vec::new(), tied: Vec::new() }
+        Self { sharing, keys: SmallVec::new(), tied: Vec::new() }
     }
 
     /// Adds the next tensor of the plan.
@@ -38,37 +40,47 @@ impl Candidates {
         if let Some(name) = tensor.tied {
             self.tied.push((at, name.to_owned()));
         }
-        if len == 0 {
-            return;
-        }
-        let other = match self.sharing {
-            Sharing::Never => return,
-            Sharing::SameMemory => match tensor.data.storage_id() {
-                Some(id) => first_of(self.by_storage.entry((id, len)), at),
-                None => None,
-            },
-            Sharing::EqualBytes => first_of(self.by_length.entry(len), at),
+        let id = match self.sharing {
+            Sharing::Never => None,
+            Sharing::SameMemory => tensor.data.storage_id(),
+            Sharing::EqualBytes => Some(0),
         };
-        if let Some(other) = other {
-            self.found.extend([other, at]);
+        if let Some(id) = id.filter(|_| len > 0) {
+            self.keys.push(((id, len), at));
         }
     }
 
+    /// Returns the tensors to compare, some of them twice.
+    fn find(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        if self.keys.len() > 1 {
+            let mut first_of = HashMap::with_capacity(self.keys.len());
+            for &(key, at) in &self.keys {
+                match first_of.entry(key) {
+                    Entry::Occupied(first) => found.extend([*first.get(), at]),
+                    Entry::Vacant(vacant) => drop(vacant.insert(at)),
+                }
+            }
+        }
+        found
+    }
+
     /// Compares the bytes of the candidates.
-    pub(super) fn compare(mut self, plan: &Plan, tensors: &dyn Tensors) -> Result<Shared> {
+    pub(super) fn compare(self, plan: &Plan, tensors: &dyn Tensors) -> Result<Shared> {
         let tied = self.find_targets(plan)?;
         // A format that stores every tensor by itself need not know whether the bytes are equal.
         if self.sharing == Sharing::Never {
             return Ok(Shared::default());
         }
-        self.found.extend(tied.iter().flat_map(|&(at, target)| [at, target]));
-        if self.found.is_empty() {
+        let mut found = self.find();
+        found.extend(tied.iter().flat_map(|&(at, target)| [at, target]));
+        if found.is_empty() {
             return Ok(Shared::default());
         }
         let keys = [RandomState::new(), RandomState::new()];
         let mut digests =
             Digests { plan, keys: &keys, at: 0, made: vec![None; plan.len()], wanted: vec![false; plan.len()] };
-        self.found.iter().for_each(|&at| digests.wanted[at] = true);
+        found.into_iter().for_each(|at| digests.wanted[at] = true);
         tensors.send(&mut digests)?;
         let digests = digests.finish()?;
         for (at, target) in tied {
@@ -88,17 +100,6 @@ impl Candidates {
             None => Err(cannot_tie(plan, *at, name, "the value has no tensor of that name".to_owned())),
         };
         self.tied.iter().map(find).collect()
-    }
-}
-
-/// Returns the first tensor of its kind, if there was one before.
-fn first_of<K: Hash, S: BuildHasher>(entry: Entry<'_, K, usize, S>, at: usize) -> Option<usize> {
-    match entry {
-        Entry::Occupied(first) => Some(*first.get()),
-        Entry::Vacant(vacant) => {
-            vacant.insert(at);
-            None
-        }
     }
 }
 

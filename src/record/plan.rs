@@ -3,6 +3,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
 
 use super::share::{Digest, Digester, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
@@ -18,7 +19,8 @@ pub struct Plan {
     pub(super) encode: Arc<dyn Encode>,
     /// All names, one after the other.
     names: String,
-    tensors: Vec<Planned>,
+    /// Messages are often of one tensor.
+    tensors: SmallVec<[Planned; 1]>,
     /// The name was given, so it is stored even if it looks like a position.
     is_named: bool,
     /// The payload of the last tensor, if that is the list of names.
@@ -40,7 +42,7 @@ impl Plan {
         Self {
             encode,
             names: String::new(),
-            tensors: Vec::new(),
+            tensors: SmallVec::new(),
             is_named,
             embedded: None,
             shared: Shared::default(),
@@ -71,7 +73,7 @@ impl Plan {
         let mut plan = Self::empty(Arc::clone(&self.encode), self.is_named);
         for &at in positions {
             plan.names.push_str(self.name(at));
-            plan.tensors.push(Planned { name_end: plan.names.len(), ..self.tensors[at].clone() });
+            plan.tensors.push(Planned { name_end: plan.names.len(), ..self.planned(at).clone() });
         }
         plan.shared = self.shared.subset(positions);
         plan.lay_out()?;
@@ -103,8 +105,8 @@ impl Plan {
     /// If `at` is not below [`len`](Self::len). This holds for all methods that take a position.
     #[must_use]
     pub fn name(&self, at: usize) -> &str {
-        let start = at.checked_sub(1).map_or(0, |before| self.tensors[before].name_end);
-        &self.names[start..self.tensors[at].name_end]
+        let start = at.checked_sub(1).map_or(0, |before| self.planned(before).name_end);
+        &self.names[start..self.planned(at).name_end]
     }
 
     /// Returns the name to store: `""` if the format or the options leave it out, or if it is only the position.
@@ -116,13 +118,13 @@ impl Plan {
     /// Returns dtype, shape and layout of the tensor at a position.
     #[must_use]
     pub fn info(&self, at: usize) -> &TensorInfo {
-        &self.tensors[at].info
+        &self.planned(at).info
     }
 
     /// Returns the length of a payload in bytes.
     #[must_use]
     pub fn payload_bytes(&self, at: usize) -> usize {
-        self.tensors[at].payload
+        self.planned(at).payload
     }
 
     /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor itself.
@@ -171,6 +173,11 @@ impl Plan {
 
     pub(crate) fn layout(&self) -> &FileLayout {
         &self.layout
+    }
+
+    #[inline]
+    fn planned(&self, at: usize) -> &Planned {
+        &self.tensors.as_slice()[at]
     }
 
     /// Returns whether the name of a tensor is only its position, which is not worth storing.

@@ -77,8 +77,8 @@ pub(crate) struct Reader<'de> {
     payload_bytes: u64,
     /// The memory for the headers of all tensors so far, in bytes.
     header_bytes: u64,
-    /// The metadata, if it came with the index.
-    metadata: Option<FileMetadata>,
+    /// What has read the index to its end. It may have the metadata.
+    ended: Option<Box<dyn IndexReader + 'de>>,
     /// The bytes of payloads that were read, if somebody wants to know.
     count: Option<ProgressCount<'de>>,
 }
@@ -104,7 +104,7 @@ impl<'de> Reader<'de> {
             ahead: None,
             payload_bytes: 0,
             header_bytes: 0,
-            metadata: None,
+            ended: None,
             count: None,
         }
     }
@@ -124,7 +124,7 @@ impl<'de> Reader<'de> {
             ahead: None,
             payload_bytes: 0,
             header_bytes: 0,
-            metadata: None,
+            ended: None,
             count: None,
         }
     }
@@ -139,7 +139,7 @@ impl<'de> Reader<'de> {
         self.drain()?;
         let mut index = self.index.into_owned();
         index.shrink();
-        Ok((index, self.metadata))
+        Ok((index, self.ended.and_then(|mut reader| reader.metadata())))
     }
 
     /// Treats a list of names as the tensor that it is.
@@ -258,14 +258,15 @@ impl<'de> Reader<'de> {
     /// Reads on to the next tensor. Returns whether there is one.
     ///
     /// There is none after an error, because it is not known where the next one begins.
+    #[inline]
     fn read_on(&mut self) -> Result<bool> {
-        if self.is_drained() {
-            return Ok(false);
-        }
+        if self.is_drained() { Ok(false) } else { self.read_next() }
+    }
+
+    fn read_next(&mut self) -> Result<bool> {
         let read = self.try_read_on();
         if !matches!(read, Ok(true)) {
-            let index_reader = self.index_reader.take();
-            self.metadata = index_reader.and_then(|mut index_reader| index_reader.metadata());
+            self.ended = self.index_reader.take();
         }
         read
     }

@@ -23,14 +23,15 @@ pub(super) struct Reader {
     end: u64,
     /// Has the layout numbers of the sparse tensors so far.
     found: FileMetadata,
-    /// The same with remarks about the whole file, at its end.
-    metadata: Option<FileMetadata>,
+    /// The length of the file, if it is known.
+    len: Option<u64>,
 }
 
 impl IndexReader for Reader {
     fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
         if self.offsets.is_none() {
             let offsets = read_table(file, limits)?;
+            self.len = file.file_len();
             self.end = header::table_bytes(offsets.len() as u64);
             self.unordered = (!is_sorted(&offsets)).then(Vec::new);
             self.offsets = Some(offsets);
@@ -38,10 +39,10 @@ impl IndexReader for Reader {
         let offsets = self.offsets.as_deref().unwrap_or_default();
         let at = self.count;
         let Some(&offset) = offsets.get(at) else {
-            check_overlaps(self.unordered.as_deref().unwrap_or_default())?;
             self.offsets = Some(Vec::new());
-            self.unordered = None;
-            self.metadata = Some(self.file_metadata(file.file_len()));
+            if let Some(unordered) = self.unordered.take() {
+                check_overlaps(&unordered)?;
+            }
             return Ok(None);
         };
         let record = check_offset(offset, at, offsets.len())
@@ -69,7 +70,8 @@ impl IndexReader for Reader {
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {
-        self.metadata.take()
+        let warnings = trailing_bytes(self.end, self.len).into_iter().collect();
+        Some(FileMetadata { warnings, ..std::mem::take(&mut self.found) })
     }
 }
 
@@ -85,11 +87,6 @@ impl Reader {
             }
             _ => Ok(()),
         }
-    }
-
-    fn file_metadata(&self, len: Option<u64>) -> FileMetadata {
-        let warnings = trailing_bytes(self.end, len).into_iter().collect();
-        FileMetadata { warnings, ..self.found.clone() }
     }
 }
 
@@ -165,7 +162,7 @@ fn read_record(file: &mut dyn ReadAt, offset: u64, limits: &Limits) -> Result<(E
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let mut reader = Reader::default();
     while reader.next(file, limits)?.is_some() {}
-    Ok(reader.metadata.take().unwrap_or_default())
+    Ok(reader.metadata().unwrap_or_default())
 }
 
 /// Returns whether a file has a plausible offset table: the first record right after it, all within the file. Of a long

@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use indexmap::IndexMap;
+use smallvec::SmallVec;
 
 use super::flatbuffer::Flatbuffer;
 use super::header::{self, Family, Frame, bad_number};
@@ -21,7 +22,8 @@ use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 pub(super) struct Reader {
     /// The contents of the flatbuffer, once it is read.
     contents: Option<Contents>,
-    metadata: Option<FileMetadata>,
+    /// The length of the file, if it is known.
+    len: Option<u64>,
 }
 
 impl IndexReader for Reader {
@@ -29,6 +31,7 @@ impl IndexReader for Reader {
         let contents = match &mut self.contents {
             Some(contents) => contents,
             unread => {
+                self.len = file.file_len();
                 let contents = unread.insert(read(file, limits)?);
                 if contents.tensors.goes_back() {
                     file.keep_rest(limits.payload)?;
@@ -40,7 +43,6 @@ impl IndexReader for Reader {
             return Ok(Some(tensor.into_entry()));
         }
         check_length(file, contents.end)?;
-        self.metadata = Some(contents.file_metadata(file.file_len()));
         Ok(None)
     }
 
@@ -49,7 +51,7 @@ impl IndexReader for Reader {
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {
-        self.metadata.take()
+        self.contents.as_ref().map(|contents| contents.file_metadata(self.len))
     }
 }
 
@@ -144,7 +146,7 @@ struct Index<'a> {
     /// The length of the file, if it is known.
     len: Option<u64>,
     /// The range of each segment in the file.
-    segments: Vec<Range<u64>>,
+    segments: SmallVec<[Range<u64>; 1]>,
     tensors: Packed,
     name_with_nul: Option<String>,
 }
@@ -171,7 +173,7 @@ enum Place {
 
 impl<'a> Index<'a> {
     fn new(frame: Frame, limits: &'a Limits, len: Option<u64>) -> Self {
-        Self { frame, limits, len, segments: Vec::new(), tensors: Packed::default(), name_with_nul: None }
+        Self { frame, limits, len, segments: SmallVec::new(), tensors: Packed::default(), name_with_nul: None }
     }
 
     fn of_flat_tensor(mut self, root: Table<'a>) -> Result<Contents> {

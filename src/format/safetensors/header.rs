@@ -74,11 +74,13 @@ pub(super) fn read(file: &mut dyn ReadAt) -> Result<String> {
     if let Some(left) = cursor.left().filter(|left| *left < len) {
         return Err(Error::new(ErrorKind::Truncated { needed: len, left }).at(LENGTH));
     }
-    let mut json = cursor.array::<1>()?.to_vec();
-    if json != OPENING {
-        return Err(Error::new(ErrorKind::BadMagic { found: json, expected: OPENING }).at(LENGTH));
+    let mut opening = [0];
+    file.peek_at(LENGTH, &mut opening)?;
+    if opening != OPENING {
+        return Err(Error::new(ErrorKind::BadMagic { found: opening.to_vec(), expected: OPENING }).at(LENGTH));
     }
-    cursor.append(len - 1, &mut json)?;
+    let mut json = Vec::new();
+    Cursor::new(file, LENGTH).append(len, &mut json)?;
     String::from_utf8(json).map_err(|error| {
         let what = "the header is not UTF-8".to_owned();
         Error::new(ErrorKind::Malformed { what }).at(LENGTH + error.utf8_error().valid_up_to() as u64)
