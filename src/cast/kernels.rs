@@ -185,8 +185,12 @@ struct Steps {
     from_i64: Option<FromHub<i64>>,
 }
 
-/// Pairs for which no hub holds enough of each number.
+/// Pairs for which no hub holds enough of each number, and pairs whose casts change no number.
 const DIRECT: &[(Dtype, Dtype, Direct)] = &[
+    (Dtype::I8, Dtype::F16, append_exact::<i8, f16>),
+    (Dtype::I8, Dtype::Bf16, append_exact::<i8, bf16>),
+    (Dtype::U8, Dtype::F16, append_exact::<u8, f16>),
+    (Dtype::U8, Dtype::Bf16, append_exact::<u8, bf16>),
     (Dtype::I64, Dtype::F64, append_nearest_f64::<i64>),
     (Dtype::U64, Dtype::F64, append_nearest_f64::<u64>),
     (Dtype::U64, Dtype::I64, u64_to_i64),
@@ -580,6 +584,17 @@ fn append_nearest_f64<A: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
         out.extend_from_slice(&Element::as_le_bytes(floats));
     });
     Changes { changed, ..Changes::default() }
+}
+
+/// Appends integers as floats that hold all of them.
+fn append_exact<A: Integer, F: SmallFloat>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
+    let mut floats = [F::zeroed(); CHUNK];
+    convert(bytes, A::to_f32, &mut |wide| {
+        let floats = &mut floats[..wide.len()];
+        F::narrow(wide, floats);
+        out.extend_from_slice(&Element::as_le_bytes(floats));
+    });
+    Changes::default()
 }
 
 fn u64_to_i64(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
