@@ -444,10 +444,10 @@ fn archives_say_that_their_names_are_utf8() {
 #[test]
 fn a_slice_of_a_compressed_array_ends_with_its_last_byte() {
     let (map, mut file) = deflated();
-    let range = OpenOptions::new().from_vec(file.clone()).unwrap().get("layers/0/größe").unwrap().range();
+    let range = OpenOptions::new().from_bytes(file.clone()).unwrap().get("layers/0/größe").unwrap().range();
     let end = usize::try_from(range.end).unwrap();
     file[end - 200..end].fill(0xff);
-    let file = OpenOptions::new().from_vec(file).unwrap();
+    let file = OpenOptions::new().from_bytes(file).unwrap();
     let tensor = file.get("layers/0/größe").unwrap();
     tensor.read().unwrap_err();
     let whole = map["layers/0/größe"].as_bytes();
