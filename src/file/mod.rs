@@ -104,7 +104,8 @@ impl File {
     /// # Errors
     ///
     /// By [`category`](Error::category): `File` if it has no known format or is malformed, `Limit` if it exceeds the
-    /// default [`Limits`], `Io` if it cannot be read.
+    /// default [`Limits`], `Io` if it cannot be read, `Call` if the Cargo feature of its format is off
+    /// ([`ErrorKind::FeatureOff`]).
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         OpenOptions::new().open(path)
     }

@@ -64,8 +64,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the format. By default it is detected: by the first bytes of the file, by the extension of its path, and for
-    /// BTF by the offset table.
+    /// Sets the format. By default it is detected: by the first bytes of the file, for BTF and safetensors by a look at its
+    /// index, and by the extension of its path if the content decides nothing.
     #[must_use]
     pub fn format(mut self, format: &'static Format) -> Self {
         self.format = Some(format);

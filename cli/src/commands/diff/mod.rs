@@ -15,7 +15,7 @@ use crate::output::{Progress, Stdout, Wide, note};
 
 use compare::{Comparison, PIECE, Tolerance, ValueDiff, are_comparable, compare_sparse};
 use read::{Pieces, read_ahead};
-use report::{Aspect, MetadataDiff, Report, TensorDiff};
+use report::{Aspect, MetadataDiff, Report, TensorDiff, Uncompared};
 
 /// Compare the names, dtypes, shapes and values of two files in any formats.
 ///
@@ -87,7 +87,18 @@ Examples:
 
 impl Diff {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        out.expect_json(self.json);
+        let outcome = self.compare(out);
+        if let Err(failure) = &outcome
+            && self.json
+            && let Some((file, error)) = failure.unlisted()
+        {
+            let [a, b] = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
+            out.json(&Uncompared { a, b, file, error })?;
+        }
+        outcome
+    }
+
+    fn compare(&self, out: &mut Stdout) -> Outcome {
         if is_stdin(&self.a) && is_stdin(&self.b) {
             return Err(Failure::usage("only one of the files can be standard input"));
         }

@@ -23,6 +23,16 @@ pub struct Report<'f> {
     pub metadata: Vec<MetadataDiff>,
 }
 
+/// Files that could not be compared.
+#[derive(Debug, Serialize)]
+pub struct Uncompared {
+    pub a: String,
+    pub b: String,
+    /// The file at fault; empty if the command line is.
+    pub file: String,
+    pub error: String,
+}
+
 /// The differences between two tensors.
 #[derive(Debug, Serialize)]
 pub struct TensorDiff<'f> {

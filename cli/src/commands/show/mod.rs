@@ -331,6 +331,8 @@ impl Write for Elements<'_> {
             }
             return Ok(now);
         }
+        // In pieces for which progress is seen.
+        let bytes = &bytes[..bytes.len().min(PIECE)];
         let whole = bytes.len() - bytes.len() % self.size;
         (self.each)(&bytes[..whole])?;
         self.rest.extend_from_slice(&bytes[whole..]);
