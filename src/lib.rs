@@ -56,9 +56,9 @@
 //! | `ten` | f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 |
 //! | `ptd` | u8 i8 i16 i32 i64 f16 f32 f64 bool qint8 quint8 qint32 bf16 quint4x2 quint2x4 bits16 f8_e5m2 f8_e4m3fn f8_e5m2fnuz f8_e4m3fnuz u16 u32 u64 |
 //! | `tensorbuffers` | f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 |
-//! | `safetensors` | bool u8 i8 f8_e5m2 f8_e4m3fn f8_e4m3fnuz f8_e5m2fnuz i16 u16 f16 bf16 i32 u32 f32 f64 i64 u64 |
-//! | `npy` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 |
-//! | `npz` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 |
+//! | `safetensors` | bool u8 i8 f8_e5m2 f8_e4m3fn f8_e4m3fnuz f8_e5m2fnuz i16 u16 f16 bf16 i32 u32 f32 f64 i64 u64 f4 f6_e2m3 f6_e3m2 f8_e8m0 c64 |
+//! | `npy` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 c64 c128 |
+//! | `npz` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 c64 c128 |
 //!
 //! Each module describes the bytes of its format, and the cases in which its specification and other software disagree.
 //! [`Format`] has the names, ranks and layouts that a format can store. Tensors that it cannot store are an error before
@@ -149,7 +149,8 @@ pub use progress::Progress;
 pub use record::{FileMetadata, Format, IoSlices, Plan, WriteOptions};
 pub use stats::{Histogram, Stats};
 pub use tensor::{
-    Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, InvalidTensor, Layout,
-    QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView, UnknownDtypeName,
+    Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, InvalidTensor,
+    Layout, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView,
+    UnknownDtypeName,
 };
 pub use threads::{max_threads, set_max_threads};

@@ -84,7 +84,7 @@ impl<'a> TensorView<'a> {
     /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
     pub fn to_array<A: Element>(&self) -> Result<ndarray::ArrayD<A>> {
         TensorSpec::dense(A::DTYPE, None).check(self.info())?;
-        let elements = Buffer::from_slice(size_of::<A>(), self.as_bytes());
+        let elements = Buffer::from_slice(self.dtype().unit_bytes(), self.as_bytes());
         load::owned(self.info(), A::from_buffer(elements)?)
     }
 

@@ -2,7 +2,20 @@
 
 use super::number::{Number, Numeric, round_to_odd_f32};
 use super::small_float::SmallFloat;
-use crate::tensor::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
+use crate::tensor::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
+
+/// How an 8-bit float stands for numbers.
+trait Encode: Copy {
+    /// Returns the number that the bits stand for.
+    fn decode(self, bits: u8) -> f32;
+
+    /// Returns the bits of the nearest number, ties to even. `None` if the number is out of range, or infinite where there
+    /// is no infinity.
+    fn encode(self, number: f64) -> Option<u8>;
+
+    /// Returns the bits of the nearest number, ties to even; out of range, of infinity, or NaN if there is none.
+    fn encode_any(self, number: f32) -> u8;
+}
 
 /// The encoding of an 8-bit float: sign, exponent and mantissa, highest bit first.
 #[derive(Debug, Clone, Copy)]
@@ -24,9 +37,9 @@ enum Special {
 }
 
 macro_rules! encodings {
-    ($($scalar:ident: $encoding:expr;)*) => {$(
+    ($($scalar:ident: $type:ident $encoding:tt;)*) => {$(
         impl $scalar {
-            const ENCODING: Encoding = $encoding;
+            const ENCODING: $type = $type $encoding;
 
             /// Returns the number, exactly.
             #[must_use]
@@ -70,6 +83,7 @@ encodings! {
     F8E4M3Fn: Encoding { mantissa_bits: 3, bias: 7, special: Special::AllOnes };
     F8E5M2Fnuz: Encoding { mantissa_bits: 2, bias: 16, special: Special::NegativeZero };
     F8E4M3Fnuz: Encoding { mantissa_bits: 3, bias: 8, special: Special::NegativeZero };
+    F8E8M0: PowerOfTwo {};
 }
 
 const SIGN: u8 = 0x80;
@@ -77,8 +91,7 @@ const F32_BIAS: u32 = 127;
 const F32_MANTISSA_BITS: u32 = f32::MANTISSA_DIGITS - 1;
 
 // Functions called for each element are inlined and have no branches, so that many elements are done at once.
-impl Encoding {
-    /// Returns the number that the bits stand for.
+impl Encode for Encoding {
     #[inline]
     fn decode(self, bits: u8) -> f32 {
         let magnitude = u32::from(bits & !SIGN);
@@ -93,8 +106,6 @@ impl Encoding {
         f32::from_bits(if is_nan { f32::NAN.to_bits() } else { positive | u32::from(bits & SIGN) << 24 })
     }
 
-    /// Returns the bits of the nearest number, ties to even. `None` if the number is beyond the largest, or infinite where
-    /// there is no infinity.
     fn encode(self, number: f64) -> Option<u8> {
         if number.is_nan() {
             return Some(self.nan());
@@ -107,7 +118,6 @@ impl Encoding {
         Some(self.with_sign(magnitude, number.is_sign_negative()))
     }
 
-    /// Returns the bits of the nearest number, ties to even; out of range, of infinity, or NaN if there is none.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "at most the largest, and a sign")]
     fn encode_any(self, number: f32) -> u8 {
@@ -118,7 +128,9 @@ impl Encoding {
         let bits = if magnitude > u32::from(self.largest()) { limit } else { magnitude | sign };
         (if number.is_nan() { u32::from(self.nan()) } else { bits }) as u8
     }
+}
 
+impl Encoding {
     /// Returns the bits of the nearest number to a positive one, ties to even, as if there were no largest.
     #[inline]
     fn round(self, number: f32) -> u32 {
@@ -174,6 +186,45 @@ impl Encoding {
     #[inline]
     fn infinity(self) -> Option<u8> {
         (self.special == Special::HighestExponent).then(|| self.largest() + 1)
+    }
+}
+
+/// The encoding of powers of two, from -127 to 127. The last one is NaN. Zero becomes the smallest, and negative numbers are
+/// out of range.
+#[derive(Debug, Clone, Copy)]
+struct PowerOfTwo {}
+
+impl PowerOfTwo {
+    const NAN: u8 = 0xff;
+    /// The bits of an `f32` below which are subnormal numbers, and those of the smallest power of two.
+    const NORMAL: u32 = 1 << F32_MANTISSA_BITS;
+    const SMALLEST: u32 = Self::NORMAL / 2;
+}
+
+impl Encode for PowerOfTwo {
+    #[inline]
+    fn decode(self, bits: u8) -> f32 {
+        let exponent = u32::from(bits) << F32_MANTISSA_BITS;
+        let number = if bits == 0 { Self::SMALLEST } else { exponent };
+        f32::from_bits(if bits == Self::NAN { f32::NAN.to_bits() } else { number })
+    }
+
+    fn encode(self, number: f64) -> Option<u8> {
+        let bits = self.encode_any(round_to_odd_f32(number));
+        (bits != Self::NAN || number.is_nan()).then_some(bits)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "an exponent of 8 bits")]
+    fn encode_any(self, number: f32) -> u8 {
+        let bits = number.abs().to_bits();
+        // Half a step less than one, and more if that is odd.
+        let half = Self::SMALLEST - 1 + ((bits >> F32_MANTISSA_BITS) & 1);
+        let normal = (bits + half) >> F32_MANTISSA_BITS;
+        let subnormal = u32::from(bits > Self::NORMAL - Self::SMALLEST / 2);
+        let exponent = if bits < Self::NORMAL { subnormal } else { normal };
+        let is_out_of_range = number < 0.0 || exponent > u32::from(Self::NAN);
+        (if is_out_of_range { u32::from(Self::NAN) } else { exponent }) as u8
     }
 }
 
@@ -239,6 +290,29 @@ mod tests {
                 assert_eq!(encoding.encode(middle.next_up()), Some(below + 1), "{encoding:?} {below:#x}");
             }
             assert_eq!((encoding.encode(f64::MAX), encoding.encode(f64::MIN_POSITIVE / 2.0)), (None, Some(0)));
+        }
+    }
+
+    #[test]
+    fn powers_of_two_have_known_bits() {
+        let encoding = F8E8M0::ENCODING;
+        for bits in 0..PowerOfTwo::NAN {
+            let number = 2.0_f64.powi(i32::from(bits) - 127);
+            assert_eq!((f64::from(encoding.decode(bits)), encoding.encode(number)), (number, Some(bits)));
+            // The largest stays the largest, up to a tie.
+            let middle = 1.5 * number;
+            assert_eq!(encoding.encode(middle.next_down()), Some(bits));
+            assert_eq!(encoding.encode(middle), Some(bits + bits % 2));
+            let above = (bits + 1 < PowerOfTwo::NAN).then_some(bits + 1);
+            assert_eq!(encoding.encode(middle.next_up()), above, "{bits:#x}");
+        }
+        assert!(encoding.decode(PowerOfTwo::NAN).is_nan());
+        assert_eq!(encoding.encode(f64::NAN), Some(PowerOfTwo::NAN));
+        for (number, bits) in [(0.0, Some(0)), (-0.0, Some(0)), (1e-300, Some(0)), (-1.0, None), (-1e-300, None)] {
+            assert_eq!(encoding.encode(number), bits, "{number}");
+        }
+        for number in [f64::MAX, f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(encoding.encode(number), None, "{number}");
         }
     }
 

@@ -140,6 +140,12 @@ macro_rules! if_number {
     (Opaque => $number:expr, else $other:expr) => {
         $other
     };
+    (Complex => $number:expr, else $other:expr) => {
+        $other
+    };
+    (Block => $number:expr, else $other:expr) => {
+        $other
+    };
     ($class:ident => $number:expr, else $other:expr) => {
         $number
     };

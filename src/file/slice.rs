@@ -1,5 +1,6 @@
 //! Parts of tensors, as the runs of bytes that they consist of.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -8,28 +9,40 @@ use crate::tensor::{Layout, Shape, TensorInfo};
 
 /// A range of each dim of a tensor. All offsets are within the payload.
 pub(super) struct Part<'a> {
-    /// The bytes of an element.
+    /// The bytes of an element, or of a block.
     element: usize,
-    shape: &'a Shape,
+    /// The number of elements in a block, of which the last dim has whole ones. The next three are in blocks.
+    block: usize,
+    shape: Cow<'a, Shape>,
     strides: Vec<usize>,
-    ranges: &'a [Range<usize>],
+    ranges: Cow<'a, [Range<usize>]>,
 }
 
 impl<'a> Part<'a> {
     pub(super) fn new(tensor: &'a TensorInfo, ranges: &'a [Range<usize>]) -> Result<Self> {
         let shape = &tensor.shape;
         check(shape, ranges)?;
+        let (element, block) = (tensor.dtype.block_bytes(), tensor.dtype.block_elements());
+        if block > 1 {
+            let (shape, ranges) = in_blocks(tensor, ranges)?;
+            let strides = shape.row_major_strides();
+            return Ok(Self { element, block, shape: Cow::Owned(shape), strides, ranges: Cow::Owned(ranges) });
+        }
         let strides = match &tensor.layout {
             Layout::DimOrder(order) => order.strides(shape),
             Layout::Coo { .. } => return Err(unsupported("slice a sparse tensor", "read it whole")),
             _ => shape.row_major_strides(),
         };
-        Ok(Self { element: tensor.dtype.block_bytes(), shape, strides, ranges })
+        Ok(Self { element, block, shape: Cow::Borrowed(shape), strides, ranges: Cow::Borrowed(ranges) })
     }
 
-    /// Returns the dims of the part.
+    /// Returns the dims of the part, in elements.
     pub(super) fn shape(&self) -> Shape {
-        self.ranges.iter().map(ExactSizeIterator::len).collect()
+        let mut dims: Vec<usize> = self.ranges.iter().map(ExactSizeIterator::len).collect();
+        if let Some(last) = dims.last_mut() {
+            *last *= self.block;
+        }
+        dims.into()
     }
 
     /// Returns the runs of bytes of the part, in the order in which they are stored.
@@ -137,7 +150,7 @@ impl Runs {
             // The other dims can be so large that their product is not a number of bytes.
             return Self { len: 0, dims: Vec::new(), indices: Vec::new(), next: Run { from: 0, to: 0 }, left: 0 };
         }
-        let to = part.shape().row_major_strides();
+        let to = part.ranges.iter().map(ExactSizeIterator::len).collect::<Shape>().row_major_strides();
         // A dim of one element has no place in the order.
         let dims = (0..to.len())
             .filter(|&dim| part.ranges[dim].len() != 1)
@@ -181,6 +194,21 @@ impl Iterator for Runs {
     }
 }
 
+/// Returns a shape and ranges of it with the last dim in blocks.
+fn in_blocks(tensor: &TensorInfo, ranges: &[Range<usize>]) -> Result<(Shape, Vec<Range<usize>>)> {
+    let block = tensor.dtype.block_elements();
+    let (mut dims, mut ranges) = (tensor.shape.dims().to_vec(), ranges.to_vec());
+    if let (Some(dim), Some(range)) = (dims.last_mut(), ranges.last_mut()) {
+        if ![*dim, range.start, range.end].iter().all(|at| at.is_multiple_of(block)) {
+            let instead = format!("{tensor} has blocks of {block} elements along the last dim, which are read whole");
+            return Err(unsupported(format!("take the range {range:?} of {dim}"), instead));
+        }
+        *dim /= block;
+        *range = range.start / block..range.end / block;
+    }
+    Ok((dims.into(), ranges))
+}
+
 fn check(shape: &Shape, ranges: &[Range<usize>]) -> Result<()> {
     if ranges.len() != shape.rank() {
         return Err(unsupported(format!("take {} ranges", ranges.len()), format!("the shape is {shape}")));
@@ -221,6 +249,26 @@ mod tests {
         assert_eq!(runs(&[2, 0], &[0, 1], &[0..2, 0..0]).1, []);
         assert_eq!(runs(&[2, 3], &[0, 1], &[1..1, 0..3]).1, []);
         assert_eq!(runs(&[], &[], &[]), (1, vec![(0, 0)]));
+    }
+
+    #[test]
+    fn blocks_are_read_whole() {
+        let info = TensorInfo::new(Dtype::F6E2M3, [3, 8]);
+        let part =
+            |range: Range<usize>| Part::new(&info, &[1..3, range.clone()]).map(|part| (part.shape(), part.runs().len));
+        assert_eq!(part(0..8).unwrap(), (Shape::new(&[2, 8]), 12));
+        assert_eq!(part(4..8).unwrap(), (Shape::new(&[2, 4]), 3));
+        assert_eq!(
+            part(4..6).unwrap_err().to_string(),
+            "cannot take the range 4..6 of 8; f6_e2m3[3, 8] has blocks of 4 elements along the last dim, which are read whole"
+        );
+        let ranges = [1..3, 4..8];
+        let part = Part::new(&info, &ranges).unwrap();
+        let mut found = [0; 6];
+        part.copy(&(0..18).collect::<Vec<u8>>(), &mut found);
+        assert_eq!(found, [9, 10, 11, 15, 16, 17]);
+        let uneven = TensorInfo::new(Dtype::F4, [4, 3]);
+        assert!(Part::new(&uneven, &[0..2, 0..3]).is_err(), "rows are not whole blocks");
     }
 
     #[test]

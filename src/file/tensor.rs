@@ -104,12 +104,12 @@ impl<'f> FileTensor<'f> {
         if !is_read && let Some(bytes) = self.bytes() {
             let bytes = bytes?;
             self.check(bytes)?;
-            return Ok(Tensor::of_checked(info.clone(), Buffer::from_slice(info.element_bytes(), bytes)));
+            return Ok(Tensor::of_checked(info.clone(), Buffer::from_slice(info.unit_bytes(), bytes)));
         }
         if self.entry().has_codec() {
             return self.load();
         }
-        let mut buffer = Buffer::zeroed(info.element_bytes(), self.payload_len()?);
+        let mut buffer = Buffer::zeroed(info.unit_bytes(), self.payload_len()?);
         self.file.storage.read_at(range.start, &mut buffer).map_err(|error| self.blame(error))?;
         self.check(&buffer)?;
         Ok(Tensor::of_checked(info.clone(), buffer))
@@ -272,7 +272,7 @@ impl<'f> FileTensor<'f> {
                 // A few bytes of a file can state any length, so memory is taken after as much was decoded.
                 let bounds = part.bounds();
                 let decoded = self.entry().decode(&self.file.storage, bounds.start as u64..bounds.end as u64)?;
-                let mut buffer = Buffer::zeroed(info.element_bytes(), len);
+                let mut buffer = Buffer::zeroed(info.unit_bytes(), len);
                 part.copy_from(&decoded, bounds.start, &mut buffer);
                 return Ok(Tensor::of_checked(info, buffer));
             }
@@ -281,12 +281,12 @@ impl<'f> FileTensor<'f> {
                 // Reports that the payload is cut short before memory is taken for the part.
                 return self.read();
             }
-            let mut buffer = Buffer::zeroed(info.element_bytes(), len);
+            let mut buffer = Buffer::zeroed(info.unit_bytes(), len);
             part.read(&mut |offset, bytes| self.file.storage.read_at(start + offset as u64, bytes), &mut buffer)?;
             codec.swap(&mut buffer);
             return Ok(Tensor::of_checked(info, buffer));
         }
-        let mut buffer = Buffer::zeroed(info.element_bytes(), len);
+        let mut buffer = Buffer::zeroed(info.unit_bytes(), len);
         if let Some(bytes) = self.bytes() {
             part.copy(bytes?, &mut buffer);
         } else {

@@ -66,7 +66,7 @@ impl<'de> Loaded<'de> {
     pub(crate) fn into_buffer(self, dtype: Dtype) -> Result<(TensorInfo, Buffer)> {
         let buffer = match self.payload {
             payload if self.info.dtype != dtype => cast(self.info.dtype, dtype, payload.bytes())?,
-            Payload::Borrowed(bytes) => Buffer::from_slice(dtype.block_bytes(), bytes),
+            Payload::Borrowed(bytes) => Buffer::from_slice(dtype.unit_bytes(), bytes),
             Payload::Owned(buffer) => buffer,
         };
         Ok((self.info, buffer))

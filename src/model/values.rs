@@ -65,7 +65,7 @@ fn load_tensor<'de>(
 }
 
 fn copy(info: &TensorInfo, bytes: &[u8]) -> Buffer {
-    Buffer::from_slice(info.element_bytes(), bytes)
+    Buffer::from_slice(info.unit_bytes(), bytes)
 }
 
 impl TensorFile for TensorMap {
@@ -167,7 +167,14 @@ impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
 
 /// Implements the traits for numbers, which are tensors of rank 0. Lists of numbers are tensors of rank 1.
 macro_rules! numbers {
-    ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {$(
+    ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
+        $(number!($class $scalar);)*
+    };
+}
+
+macro_rules! number {
+    (Block $scalar:ty) => {};
+    ($class:ident $scalar:ty) => {
         impl TensorFile for $scalar {
             const NODE: Node = Node::Tensor(TensorSpec::dense(<$scalar>::DTYPE, Some(&[])));
             const NUMBER: Option<crate::tensor::Dtype> = Some(<$scalar>::DTYPE);
@@ -197,7 +204,8 @@ macro_rules! numbers {
 
         impl<'de> FromTensors<'de> for $scalar {
             fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-                load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[])).adapted(adapt)).map(|numbers| numbers[0])
+                load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[])).adapted(adapt))
+                    .map(|numbers| numbers[0])
             }
 
             fn load_list(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Vec<Self>> {
@@ -211,7 +219,7 @@ macro_rules! numbers {
         }
 
         impl Adaptable for $scalar {}
-    )*};
+    };
 }
 
 for_each_dtype!(numbers);

@@ -157,6 +157,7 @@ impl Format {
             Layout::Blob => return Err(cannot_store("a blob", format!("{format} stores tensors"))),
             _ => {}
         }
+        info.check_blocks().map_err(ErrorKind::InvalidTensor)?;
         let rank = info.shape.rank();
         if let Some(most) = self.max_rank.filter(|most| rank > *most) {
             return Err(cannot_store(format!("rank {rank}"), format!("{format} stores ranks up to {most}")));

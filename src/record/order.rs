@@ -37,7 +37,7 @@ impl TensorData for RowMajor<'_> {
             }
         };
         match self.info.payload_bytes() == Some(bytes.len()) {
-            true => write_row_major(bytes, self.info.element_bytes(), &self.info.shape, order, out),
+            true => write_row_major(bytes, self.info.dtype.block_bytes(), &self.info.shape, order, out),
             // The writer reports the difference.
             false => out.write_all(bytes),
         }

@@ -32,14 +32,14 @@ pub(super) fn read_plain<'de>(
     if is_borrowed && let Some(bytes) = storage.borrow(range.clone()) {
         let bytes = bytes?;
         return Ok(match may_become_invalid(&*storage, entry) {
-            true => Payload::Owned(Buffer::from_slice(entry.info().element_bytes(), bytes)),
+            true => Payload::Owned(Buffer::from_slice(entry.info().unit_bytes(), bytes)),
             false => Payload::Borrowed(bytes),
         });
     }
     let too_large =
         || ErrorKind::Limit { what: "payload in bytes", found: range.end - range.start, limit: usize::MAX as u64 };
     let len = usize::try_from(range.end - range.start).map_err(|_| too_large())?;
-    let element = entry.info().element_bytes();
+    let element = entry.info().unit_bytes();
     if storage.file_len().is_some_and(|file_len| range.end <= file_len) {
         // The bytes are there, so the memory for them may be taken at once.
         let mut buffer = Buffer::zeroed(element, len);

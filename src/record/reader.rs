@@ -387,7 +387,7 @@ impl<'de> Reader<'de> {
         if let Some(codec) = entry.codec() {
             let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);
             check_stored(&mut *self.storage, entry)?;
-            let mut buffer = Buffer::with_capacity(entry.info().element_bytes(), len.min(FIRST));
+            let mut buffer = Buffer::with_capacity(entry.info().unit_bytes(), len.min(FIRST));
             let range = entry.range();
             let packed = range.end - range.start;
             let reader = RangeReader::new(&mut *self.storage, range);

@@ -121,7 +121,7 @@ impl Serialize for Number {
 
 impl Serialize for Scalar {
     /// Serializes a bool or a number; NaN and infinities as the strings `NaN`, `Infinity` and `-Infinity`, as JSON has no
-    /// numbers for them.
+    /// numbers for them. A complex number is a list of two.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Self::Bool(bool) => serializer.serialize_bool(bool),
@@ -132,6 +132,7 @@ impl Serialize for Scalar {
                 f64::NEG_INFINITY => serializer.serialize_str("-Infinity"),
                 value => serializer.serialize_f64(value),
             },
+            Self::Complex(real, imaginary) => [Self::Float(real), Self::Float(imaginary)].serialize(serializer),
         }
     }
 }

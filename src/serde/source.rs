@@ -715,7 +715,7 @@ impl Part<'_, '_> {
         match self {
             Self::Payload(info, place) => {
                 info.check_payload(bytes.len() as u64)?;
-                keep(place, info, Payload::Owned(Buffer::from_slice(info.element_bytes(), bytes)))?;
+                keep(place, info, Payload::Owned(Buffer::from_slice(info.unit_bytes(), bytes)))?;
             }
             Self::EarlyPayload(place) => *place = Some(bytes.to_vec()),
             _ => return self.refuse(Unexpected::Bytes(bytes)).map_err(to_de),
@@ -736,7 +736,7 @@ fn payload_buffer(info: &TensorInfo) -> Result<(Buffer, usize), Error> {
 
     let too_large = || InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() };
     let expected = info.payload_bytes().ok_or_else(too_large)?;
-    Ok((Buffer::with_capacity(info.element_bytes(), expected.min(FIRST)), expected))
+    Ok((Buffer::with_capacity(info.unit_bytes(), expected.min(FIRST)), expected))
 }
 
 fn append(buffer: &mut Buffer, byte: u64, expected: usize) -> Result<(), Error> {

@@ -76,20 +76,20 @@ fn read_as(dtype: Dtype) -> Dtype {
     macro_rules! read_as {
         ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
             match dtype {
-                $(Dtype::$variant => one!($class $scalar, $bits),)*
+                $(Dtype::$variant => one!($class $variant, $bits),)*
             }
         };
     }
 
     macro_rules! one {
-        (Logical $scalar:ty, $bits:ty) => {
+        (Logical $variant:ident, $bits:ty) => {
             <$bits as Element>::DTYPE
         };
-        (Quantised $scalar:ty, $bits:ty) => {
+        (Quantised $variant:ident, $bits:ty) => {
             <$bits as Element>::DTYPE
         };
-        ($class:ident $scalar:ty, $bits:ty) => {
-            <$scalar as Element>::DTYPE
+        ($class:ident $variant:ident, $bits:ty) => {
+            Dtype::$variant
         };
     }
 

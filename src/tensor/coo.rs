@@ -73,7 +73,7 @@ impl<A: Element> CooTensor<A> {
     pub fn to_tensor(&self) -> Tensor {
         let (info, parts) = (self.info(), self.parts());
         let len = parts.iter().map(|part| part.len()).sum();
-        let mut bytes = Buffer::with_capacity(info.element_bytes(), len);
+        let mut bytes = Buffer::with_capacity(info.unit_bytes(), len);
         parts.iter().for_each(|part| bytes.append(part, len));
         Tensor::of_checked(info, bytes)
     }
@@ -96,7 +96,7 @@ impl<A: Element> CooTensor<A> {
     pub(crate) fn from_view(view: &TensorView<'_>) -> Result<Self, InvalidTensor> {
         let (indices, values) = coordinates::split(view.info(), view.as_bytes());
         let elements = |size, bytes| Buffer::from_slice(size, bytes);
-        let (coordinates, values) = (elements(size_of::<u64>(), indices), elements(size_of::<A>(), values));
+        let (coordinates, values) = (elements(size_of::<u64>(), indices), elements(A::DTYPE.unit_bytes(), values));
         Self::new(view.shape().clone(), u64::from_buffer(coordinates)?, A::from_buffer(values)?)
     }
 }

@@ -25,9 +25,11 @@ use bytemuck::{Pod, Zeroable};
 ///   - `Float8`: floats of 8 bits. `cast/float8.rs` has a row for the encoding of each.
 ///   - `Quantised`: one integer to a block, of which we do not know the scale.
 ///   - `Opaque`: packed or uninterpreted bits.
-/// - `scalar`: the Rust type of an element, an [`Element`](super::Element) with this dtype. Those of `Float8`,
-///   `Quantised` and `Opaque` are declared from this list too, under the name of the variant.
-/// - `bits`: the integer that has the bits of an element.
+///   - `Complex`: a real and an imaginary part.
+///   - `Block`: blocks of bytes that stand for several elements. There is no scalar, and so no compiled code for the row.
+/// - `scalar`: the Rust type of an element, an [`Element`](super::Element) with this dtype; `()` for `Block`. Those of
+///   `Float8`, `Quantised` and `Opaque` are declared from this list too, under the name of the variant.
+/// - `bits`: the integer that has the bits of an element, or of each part of a complex number; `u8` for `Block`.
 /// - `doc`: the documentation of the variant.
 macro_rules! for_each_dtype {
     ($callback:ident) => {
@@ -56,6 +58,12 @@ macro_rules! for_each_dtype {
             QUint4x2   "quint4x2"    1/1 Opaque    crate::tensor::QUint4x2 as u8,   "Quantised unsigned 4-bit integers, two to a byte; opaque. ExecuTorch counts bytes as elements.";
             QUint2x4   "quint2x4"    1/1 Opaque    crate::tensor::QUint2x4 as u8,   "Quantised unsigned 2-bit integers, four to a byte; opaque. ExecuTorch counts bytes as elements.";
             Bits16     "bits16"      1/2 Opaque    crate::tensor::Bits16 as u16,    "16 uninterpreted bits.";
+            F8E8M0     "f8_e8m0"     1/1 Float8    crate::tensor::F8E8M0 as u8,     "8-bit power of two: 8 exponent bits, no sign, no zero, no infinities. The scales of MX formats.";
+            F4         "f4"          2/1 Block     () as u8,                        "4-bit floats, E2M1, two to a byte; opaque.";
+            F6E2M3     "f6_e2m3"     4/3 Block     () as u8,                        "6-bit floats, 2 exponent bits, four to three bytes; opaque.";
+            F6E3M2     "f6_e3m2"     4/3 Block     () as u8,                        "6-bit floats, 3 exponent bits, four to three bytes; opaque.";
+            C64        "c64"         1/8 Complex   num_complex::Complex<f32> as u32, "Complex number of two `f32`, the real part first.";
+            C128       "c128"        1/16 Complex  num_complex::Complex<f64> as u64, "Complex number of two `f64`, the real part first.";
         }
     };
 }
@@ -87,8 +95,8 @@ macro_rules! dtypes {
             }
 
             #[inline]
-            const fn row(self) -> (usize, usize, Class) {
-                match self { $(Dtype::$variant => ($elements, $bytes, Class::$class),)* }
+            const fn row(self) -> (usize, usize, usize, Class) {
+                match self { $(Dtype::$variant => ($elements, $bytes, size_of::<$bits>(), Class::$class),)* }
             }
         }
 
@@ -119,6 +127,8 @@ macro_rules! scalar {
     (Signed $variant:ident, $bits:ty) => {};
     (Unsigned $variant:ident, $bits:ty) => {};
     (Float $variant:ident, $bits:ty) => {};
+    (Complex $variant:ident, $bits:ty) => {};
+    (Block $variant:ident, $bits:ty) => {};
     ($class:ident $variant:ident, $bits:ty) => {
         #[doc = concat!("An element of [`Dtype::", stringify!($variant), "`], as its bits.")]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
@@ -142,6 +152,8 @@ enum Class {
     Float8,
     Quantised,
     Opaque,
+    Complex,
+    Block,
 }
 
 impl Dtype {
@@ -159,6 +171,13 @@ impl Dtype {
         self.row().1
     }
 
+    /// Returns the number of bytes that change places between little- and big-endian, to which elements are aligned in
+    /// memory: those of an element, of a part of a complex number, and 1 for packed dtypes.
+    #[inline]
+    pub(crate) const fn unit_bytes(self) -> usize {
+        self.row().2
+    }
+
     /// Returns the number of bytes that `elements` elements take, a last partial block counted whole. `None` on overflow.
     #[inline]
     #[must_use]
@@ -172,19 +191,33 @@ impl Dtype {
     /// Returns `true` for floating-point dtypes of any width.
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self.row().2, Class::Float | Class::Float8)
+        matches!(self.row().3, Class::Float | Class::Float8)
     }
 
     /// Returns `true` for signed and unsigned integer dtypes, but not for `bool`.
     #[must_use]
     pub const fn is_integer(self) -> bool {
-        matches!(self.row().2, Class::Signed | Class::Unsigned)
+        matches!(self.row().3, Class::Signed | Class::Unsigned)
+    }
+
+    /// Returns `true` for complex dtypes. They are neither cast nor counted by statistics.
+    #[must_use]
+    pub const fn is_complex(self) -> bool {
+        matches!(self.row().3, Class::Complex)
     }
 
     /// Returns `true` for dtypes without arithmetic: quantised, packed and uninterpreted ones.
     #[must_use]
     pub const fn is_opaque(self) -> bool {
-        matches!(self.row().2, Class::Quantised | Class::Opaque)
+        matches!(self.row().3, Class::Quantised | Class::Opaque | Class::Block)
+    }
+
+    /// Returns `true` if an element takes bytes of its own, and `false` for dtypes with several elements in a block.
+    ///
+    /// The elements of blocks have no scalar in Rust: such tensors are read and written whole.
+    #[must_use]
+    pub const fn has_elements(self) -> bool {
+        self.block_elements() == 1
     }
 }
 
@@ -228,9 +261,20 @@ mod tests {
     fn sizes_are_those_of_the_scalars() {
         macro_rules! check {
             ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {$(
-                assert_eq!((size_of::<$scalar>(), size_of::<$bits>()), ($bytes, $bytes), $name);
-                assert_eq!(<$scalar as crate::tensor::Element>::DTYPE, Dtype::$variant);
+                check_one!($class $variant, $name $elements / $bytes, $scalar, $bits);
             )*};
+        }
+
+        macro_rules! check_one {
+            (Block $variant:ident, $name:literal $elements:literal / $bytes:literal, $scalar:ty, $bits:ty) => {
+                assert_eq!((size_of::<$scalar>(), size_of::<$bits>()), (0, 1), $name);
+                assert!($elements > 1 && !Dtype::$variant.has_elements(), $name);
+            };
+            ($class:ident $variant:ident, $name:literal $elements:literal / $bytes:literal, $scalar:ty, $bits:ty) => {
+                let parts = if Dtype::$variant.is_complex() { 2 } else { 1 };
+                assert_eq!((size_of::<$scalar>(), parts * size_of::<$bits>()), ($bytes, $bytes), $name);
+                assert_eq!(<$scalar as crate::tensor::Element>::DTYPE, Dtype::$variant);
+            };
         }
         for_each_dtype!(check);
     }

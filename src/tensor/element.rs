@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 
 use bytemuck::Pod;
+use bytemuck::allocation::{cast_vec, try_cast_vec};
 
 use super::buffer::swap_bytes;
 use super::dtype::for_each_dtype;
@@ -9,7 +10,8 @@ use super::{Buffer, Dtype, InvalidTensor};
 
 /// A Rust scalar that has a [`Dtype`].
 ///
-/// This trait is sealed: there is one scalar for each dtype.
+/// This trait is sealed: there is one scalar for each dtype, except for those whose blocks have several elements, such as
+/// [`Dtype::F4`].
 pub trait Element: sealed::Sealed + Copy + PartialEq + Debug + Send + Sync + 'static {
     /// The dtype of this scalar.
     const DTYPE: Dtype;
@@ -43,14 +45,24 @@ macro_rules! elements {
 
 macro_rules! element {
     (Logical $variant:ident, $scalar:ty, $bits:ty) => {};
+    (Block $variant:ident, $scalar:ty, $bits:ty) => {};
+    (Complex $variant:ident, $scalar:ty, $bits:ty) => {
+        element!($variant, $scalar, $bits, |parts| try_cast_vec(parts).unwrap_or_else(|(_, parts)| {
+            // A vector of another capacity than whole numbers.
+            bytemuck::cast_slice(&parts).to_vec()
+        }));
+    };
     ($class:ident $variant:ident, $scalar:ty, $bits:ty) => {
+        element!($variant, $scalar, $bits, cast_vec);
+    };
+    ($variant:ident, $scalar:ty, $bits:ty, $cast:expr) => {
         impl sealed::Sealed for $scalar {}
 
         impl Element for $scalar {
             const DTYPE: Dtype = Dtype::$variant;
 
             fn as_le_bytes(elements: &[Self]) -> Cow<'_, [u8]> {
-                bits_to_le_bytes(bytemuck::cast_slice(elements), size_of::<Self>())
+                bits_to_le_bytes(bytemuck::cast_slice(elements), size_of::<$bits>())
             }
 
             fn view_le_bytes(bytes: &[u8]) -> Option<Result<&[Self], InvalidTensor>> {
@@ -58,7 +70,8 @@ macro_rules! element {
             }
 
             fn from_buffer(buffer: Buffer) -> Result<Vec<Self>, InvalidTensor> {
-                Ok(bytemuck::allocation::cast_vec(buffer.into_integers::<$bits>()))
+                let cast: fn(Vec<$bits>) -> Vec<Self> = $cast;
+                Ok(cast(buffer.into_integers()))
             }
         }
     };

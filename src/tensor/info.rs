@@ -41,18 +41,33 @@ impl TensorInfo {
         }
     }
 
-    /// Returns the element size for a [`Buffer`](super::Buffer) that holds the payload: 1 if the payload is not a run of
-    /// elements.
-    pub(crate) fn element_bytes(&self) -> usize {
+    /// Returns the size of the integers for a [`Buffer`](super::Buffer) that holds the payload: 1 if the payload is not a run
+    /// of elements.
+    pub(crate) fn unit_bytes(&self) -> usize {
         match self.layout {
-            Layout::RowMajor | Layout::DimOrder(_) => self.dtype.block_bytes(),
+            Layout::RowMajor | Layout::DimOrder(_) => self.dtype.unit_bytes(),
             Layout::Coo { .. } | Layout::Blob => 1,
         }
     }
 
-    /// Checks that a payload has `found` bytes, and that the dim order has the rank of the shape.
+    /// Checks that a dtype with several elements in a block has whole blocks, in row-major order.
+    pub(crate) fn check_blocks(&self) -> Result<(), InvalidTensor> {
+        let block = self.dtype.block_elements();
+        if block == 1 {
+            return Ok(());
+        }
+        // Too many elements are whole blocks, as their number is not known.
+        let is_whole = self.shape.elements().is_none_or(|elements| elements.is_multiple_of(block));
+        match is_whole && self.layout == Layout::RowMajor {
+            true => Ok(()),
+            false => Err(InvalidTensor::Blocks { info: Box::new(self.clone()) }),
+        }
+    }
+
+    /// Checks that a payload has `found` bytes, that the dim order has the rank of the shape, and that blocks are whole.
     #[inline]
     pub(crate) fn check_payload(&self, found: u64) -> Result<(), InvalidTensor> {
+        self.check_blocks()?;
         if let Layout::DimOrder(order) = &self.layout
             && order.as_slice().len() != self.shape.rank()
         {
@@ -181,6 +196,11 @@ pub enum InvalidTensor {
         /// The dims.
         shape: Shape,
     },
+    /// A dtype with several elements in a block has a block in part, or another layout than row-major.
+    Blocks {
+        /// The tensor.
+        info: Box<TensorInfo>,
+    },
     /// The number of elements is not that of the shape.
     Elements {
         /// The number of elements.
@@ -244,6 +264,12 @@ impl fmt::Display for InvalidTensor {
                 None => write!(f, "payload is {found} bytes, but {info} takes more than can be addressed"),
             },
             Self::TooLarge { dtype, shape } => write!(f, "{dtype}{shape} takes more bytes than can be addressed"),
+            Self::Blocks { info } if info.layout == Layout::RowMajor => {
+                let block = info.dtype.block_elements();
+                let elements = info.shape.elements().unwrap_or(usize::MAX);
+                write!(f, "{info} has {elements} elements, but {} stores blocks of {block}", info.dtype)
+            }
+            Self::Blocks { info } => write!(f, "blocks of several elements are row-major, but expected {info}"),
             Self::Elements { found, shape } => match shape.elements() {
                 Some(expected) => write!(f, "{found} elements, but the shape {shape} takes {expected}"),
                 None => write!(f, "{found} elements, but the shape {shape} takes more than can be addressed"),

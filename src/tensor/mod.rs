@@ -17,7 +17,7 @@ pub use blob::Blob;
 pub use buffer::Buffer;
 pub use coo::CooTensor;
 pub use dtype::{
-    Bits16, Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, QInt8, QInt32, QUint2x4, QUint4x2, QUint8,
+    Bits16, Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, QInt8, QInt32, QUint2x4, QUint4x2, QUint8,
     UnknownDtypeName,
 };
 pub use element::Element;

@@ -32,7 +32,7 @@ impl Tensor {
         if shape.elements() != Some(elements.len()) {
             return Err(InvalidTensor::Elements { found: elements.len(), shape });
         }
-        let bytes = Buffer::from_slice(size_of::<A>(), &A::as_le_bytes(elements));
+        let bytes = Buffer::from_slice(A::DTYPE.unit_bytes(), &A::as_le_bytes(elements));
         Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes: Arc::new(bytes) })
     }
 
@@ -84,7 +84,7 @@ impl TensorView<'_> {
     /// Copies the tensor.
     #[must_use]
     pub fn to_tensor(&self) -> Tensor {
-        let bytes = Buffer::from_slice(self.info().element_bytes(), self.as_bytes());
+        let bytes = Buffer::from_slice(self.info().unit_bytes(), self.as_bytes());
         Tensor::of_checked(self.info().clone(), bytes)
     }
 }

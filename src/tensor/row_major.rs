@@ -42,6 +42,7 @@ pub(crate) fn write_row_major(
         (_, 2) => write_transposed::<2>(bytemuck::cast_slice(bytes), &dims, out),
         (_, 4) => write_transposed::<4>(bytemuck::cast_slice(bytes), &dims, out),
         (_, 8) => write_transposed::<8>(bytemuck::cast_slice(bytes), &dims, out),
+        (_, 16) => write_transposed::<16>(bytemuck::cast_slice(bytes), &dims, out),
         _ => unreachable!("elements of {element} bytes"),
     }
 }
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn writes_row_major_order() {
         let orders: [&[u8]; 6] = [&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0]];
-        for element in [1, 2, 4, 8] {
+        for element in [1, 2, 4, 8, 16] {
             for dims in [[2, 3, 4], [1, 5, 3], [3, 1, 1], [4, 0, 2], [17, 33, 5], [40, 1, 70]] {
                 orders.iter().for_each(|order| check(element, &dims, order));
             }

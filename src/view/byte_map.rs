@@ -110,7 +110,7 @@ impl ByteMap {
     }
 }
 
-/// Returns whether the payload of a tensor starts at a multiple of its element size in the file.
+/// Returns whether the payload of a tensor starts at a multiple of the alignment of its elements in the file.
 ///
 /// If it does not, arrays cannot borrow it from a mapped file. Empty, sparse and compressed tensors and blobs, which arrays
 /// never borrow, count as aligned.
@@ -119,7 +119,7 @@ pub fn is_aligned(tensor: &FileTensor<'_>) -> bool {
     let range = tensor.range();
     let is_compressed = range.end - range.start != tensor.payload_bytes();
     let is_dense = matches!(tensor.layout(), Layout::RowMajor | Layout::DimOrder(_));
-    let alignment = tensor.dtype().block_bytes() as u64;
+    let alignment = tensor.dtype().unit_bytes() as u64;
     !is_dense || is_compressed || range.is_empty() || range.start.is_multiple_of(alignment)
 }
 

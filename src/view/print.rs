@@ -80,9 +80,13 @@ impl PrintOptions {
         Summary { dims: dims.collect() }
     }
 
-    /// Prints a dense tensor, without a newline at the end; returns `None` for a sparse one.
+    /// Prints a dense tensor, without a newline at the end; returns `None` for a sparse one, and for dtypes with several
+    /// elements in a block.
     #[must_use]
     pub fn print(&self, tensor: &TensorView<'_>) -> Option<String> {
+        if !tensor.dtype().has_elements() {
+            return None;
+        }
         let (shape, size) = (tensor.shape(), tensor.dtype().block_bytes());
         let strides = match tensor.layout() {
             Layout::RowMajor | Layout::Blob => shape.row_major_strides(),
@@ -237,12 +241,18 @@ impl Rows<'_> {
 /// The format of the elements of a tensor, which aligns them in columns.
 enum Cells {
     Bool,
-    Integer { width: usize },
+    Integer {
+        width: usize,
+    },
     Float(FloatCells),
+    /// The real and the imaginary parts.
+    Complex(FloatCells, FloatCells),
 }
 
 /// Widths as numpy's `FloatingFormat` computes them.
 struct FloatCells {
+    /// Positive numbers have a sign too.
+    signed: bool,
     scientific: bool,
     precision: usize,
     /// Characters before the point: sign and digits.
@@ -255,12 +265,19 @@ struct FloatCells {
 impl Cells {
     fn of(scalars: impl Iterator<Item = Scalar> + Clone, precision: usize) -> Self {
         let floats = scalars.clone().filter_map(|scalar| match scalar {
-            Scalar::Float(float) => Some(float),
+            Scalar::Float(float) | Scalar::Complex(float, _) => Some(float),
+            _ => None,
+        });
+        let imaginary = scalars.clone().filter_map(|scalar| match scalar {
+            Scalar::Complex(_, imaginary) => Some(imaginary),
             _ => None,
         });
         match scalars.clone().next() {
             Some(Scalar::Bool(_)) => Self::Bool,
-            Some(Scalar::Float(_)) => Self::Float(FloatCells::of(floats, precision)),
+            Some(Scalar::Float(_)) => Self::Float(FloatCells::of(floats, precision, false)),
+            Some(Scalar::Complex(..)) => {
+                Self::Complex(FloatCells::of(floats, precision, false), FloatCells::of(imaginary, precision, true))
+            }
             _ => Self::Integer { width: scalars.map(|scalar| scalar.to_string().len()).max().unwrap_or(0) },
         }
     }
@@ -268,6 +285,12 @@ impl Cells {
     fn format(&self, scalar: Scalar) -> String {
         match (self, scalar) {
             (Self::Float(cells), Scalar::Float(float)) => cells.format(float),
+            (Self::Complex(real_cells, cells), Scalar::Complex(real, imaginary)) => {
+                // Blanks after the digits come after the `j`.
+                let imaginary = cells.format(imaginary);
+                let digits = imaginary.trim_end();
+                format!("{}{digits}j{}", real_cells.format(real), &imaginary[digits.len()..])
+            }
             (Self::Integer { width }, scalar) => format!("{:>width$}", scalar.to_string()),
             (_, scalar) => format!("{:>5}", scalar.to_string()),
         }
@@ -275,16 +298,16 @@ impl Cells {
 }
 
 impl FloatCells {
-    fn of(floats: impl Iterator<Item = Float> + Clone, precision: usize) -> Self {
+    fn of(floats: impl Iterator<Item = Float> + Clone, precision: usize, signed: bool) -> Self {
         let finite = floats.clone().filter(|float| float.value.is_finite());
         let scientific = needs_exponents(finite.clone());
-        let mut cells = Self { scientific, precision, left: 0, right: 0, exponent: 0 };
+        let mut cells = Self { signed, scientific, precision, left: 0, right: 0, exponent: 0 };
         if scientific {
             cells.precision = 0;
             for float in finite {
                 let (mantissa, exponent) = float.scientific(precision);
                 let point = mantissa.find('.').unwrap_or(mantissa.len());
-                cells.left = cells.left.max(point);
+                cells.left = cells.left.max(point + cells.sign(float).len());
                 cells.precision = cells.precision.max(mantissa.len() - point - 1);
                 cells.exponent = cells.exponent.max(exponent.unsigned_abs().to_string().len().max(2));
             }
@@ -293,20 +316,27 @@ impl FloatCells {
             for float in finite {
                 let text = float.positional(precision);
                 let point = text.find('.').unwrap_or(text.len());
-                cells.left = cells.left.max(point);
+                cells.left = cells.left.max(point + cells.sign(float).len());
                 cells.right = cells.right.max(text.len() - point - 1);
             }
         }
         for float in floats.filter(|float| !float.value.is_finite()) {
-            cells.left = cells.left.max(float.name().len().saturating_sub(cells.right + 1));
+            let width = if signed { "-inf".len() } else { float.name().len() };
+            cells.left = cells.left.max(width.saturating_sub(cells.right + 1));
         }
         cells
+    }
+
+    /// Returns the sign of a number that is written without one.
+    fn sign(&self, float: Float) -> &'static str {
+        let is_negative = float.value.is_sign_negative() && !float.value.is_nan();
+        if self.signed && !is_negative { "+" } else { "" }
     }
 
     fn format(&self, float: Float) -> String {
         let Self { left, right, precision, exponent: digits, .. } = *self;
         if !float.value.is_finite() {
-            return format!("{:>1$}", float.name(), left + right + 1);
+            return format!("{:>1$}", self.sign(float).to_owned() + float.name(), left + right + 1);
         }
         let number = match self.scientific {
             // All columns have the same digits, even if fewer would identify the number.
@@ -315,6 +345,7 @@ impl FloatCells {
         };
         let (number, exponent) = number.split_once('e').unwrap_or((&number, ""));
         let (before, after) = number.split_once('.').unwrap_or((number, ""));
+        let before = self.sign(float).to_owned() + before;
         let mut text = format!("{before:>left$}.");
         let written = match self.scientific {
             true => {

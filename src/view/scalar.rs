@@ -3,7 +3,7 @@ use std::fmt;
 use half::{bf16, f16};
 
 use crate::cast::Number;
-use crate::tensor::{Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
+use crate::tensor::{Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 
 /// One element of a tensor, of any dtype.
 ///
@@ -20,10 +20,12 @@ use crate::tensor::{Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz};
 pub enum Scalar {
     /// An element of [`Dtype::Bool`].
     Bool(bool),
-    /// An integer; of a quantized or packed dtype, the integer that its bits are.
+    /// An integer; of a quantized or packed dtype, the integer that its bits are, or the first 8 bytes of a block.
     Integer(i128),
     /// A floating-point number.
     Float(Float),
+    /// A complex number: its real and its imaginary part.
+    Complex(Float, Float),
 }
 
 /// A floating-point number of any dtype.
@@ -52,8 +54,9 @@ const F8E5: Precision = Precision { mantissa: 2, min_exponent: -14, digits: 3 };
 const F8E5FNUZ: Precision = Precision { min_exponent: -15, ..F8E5 };
 const F8E4: Precision = Precision { mantissa: 3, min_exponent: -6, digits: 3 };
 const F8E4FNUZ: Precision = Precision { min_exponent: -7, ..F8E4 };
+const F8E8: Precision = Precision { mantissa: 0, min_exponent: -127, digits: 3 };
 
-/// Returns the elements in little-endian bytes.
+/// Returns the elements in little-endian bytes. Of a dtype with several elements in a block, one for each block.
 pub fn scalars(dtype: Dtype, bytes: &[u8]) -> impl Iterator<Item = Scalar> + Clone {
     bytes.chunks_exact(dtype.block_bytes()).map(move |bytes| Scalar::from_le_bytes(dtype, bytes))
 }
@@ -68,6 +71,13 @@ impl Scalar {
             sized
         }
         let float = |value: f64, precision: Precision| Self::Float(Float { value, precision });
+        let complex = |part: Dtype| {
+            let (real, imaginary) = bytes.split_at(bytes.len().min(part.block_bytes()));
+            match [real, imaginary].map(|bytes| Self::from_le_bytes(part, bytes)) {
+                [Self::Float(real), Self::Float(imaginary)] => Self::Complex(real, imaginary),
+                _ => unreachable!("the parts are floats"),
+            }
+        };
         let byte = || u8::from_le_bytes(sized(bytes));
 
         match dtype {
@@ -80,26 +90,42 @@ impl Scalar {
             Dtype::F8E5M2Fnuz => float(F8E5M2Fnuz(byte()).to_f32().into(), F8E5FNUZ),
             Dtype::F8E4M3Fn => float(F8E4M3Fn(byte()).to_f32().into(), F8E4),
             Dtype::F8E4M3Fnuz => float(F8E4M3Fnuz(byte()).to_f32().into(), F8E4FNUZ),
+            Dtype::F8E8M0 => float(F8E8M0(byte()).to_f32().into(), F8E8),
+            Dtype::C64 => complex(Dtype::F32),
+            Dtype::C128 => complex(Dtype::F64),
             Dtype::I8 | Dtype::QInt8 => Self::Integer(i8::from_le_bytes(sized(bytes)).into()),
             Dtype::I16 => Self::Integer(i16::from_le_bytes(sized(bytes)).into()),
             Dtype::I32 | Dtype::QInt32 => Self::Integer(i32::from_le_bytes(sized(bytes)).into()),
             Dtype::I64 => Self::Integer(i64::from_le_bytes(sized(bytes)).into()),
             // All others are unsigned integers or plain bits.
             _ => {
-                let digits = bytes.iter().rev().take(size_of::<u64>());
+                let digits = bytes.iter().take(size_of::<u64>()).rev();
                 Self::Integer(digits.fold(0, |number, &byte| number << 8 | i128::from(byte)))
             }
         }
     }
 }
 
-impl From<Scalar> for Number {
-    /// The number of the element; of a `bool`, 0 or 1.
-    fn from(scalar: Scalar) -> Self {
-        match scalar {
-            Scalar::Bool(bool) => Self::Integer(bool.into()),
-            Scalar::Integer(integer) => Self::Integer(integer),
-            Scalar::Float(float) => Self::Float(float.value),
+impl Scalar {
+    /// Returns the number of the element; of a `bool`, 0 or 1. `None` for complex numbers.
+    #[must_use]
+    pub fn to_number(self) -> Option<Number> {
+        match self {
+            Self::Bool(bool) => Some(Number::Integer(bool.into())),
+            Self::Integer(integer) => Some(Number::Integer(integer)),
+            Self::Float(float) => Some(Number::Float(float.value)),
+            Self::Complex(..) => None,
+        }
+    }
+
+    /// Returns the real and the imaginary part, which is 0 for numbers that are not complex.
+    #[must_use]
+    pub fn to_complex(self) -> (f64, f64) {
+        match self {
+            Self::Bool(bool) => (bool.into(), 0.0),
+            Self::Integer(integer) => (integer as f64, 0.0),
+            Self::Float(float) => (float.value, 0.0),
+            Self::Complex(real, imaginary) => (real.value, imaginary.value),
         }
     }
 }
@@ -112,6 +138,14 @@ impl fmt::Display for Scalar {
             Self::Integer(integer) => integer.fmt(f),
             Self::Float(float) if !float.value.is_finite() => f.write_str(float.name()),
             Self::Float(float) => f.write_str(&float.short()),
+            Self::Complex(real, imaginary) if real.value == 0.0 && real.value.is_sign_positive() => {
+                write!(f, "{}j", imaginary.part())
+            }
+            Self::Complex(real, imaginary) => {
+                let imaginary = imaginary.part();
+                let sign = if imaginary.starts_with('-') { "" } else { "+" };
+                write!(f, "({}{sign}{imaginary}j)", real.part())
+            }
         }
     }
 }
@@ -138,6 +172,15 @@ impl Float {
         } else {
             "-inf"
         }
+    }
+
+    /// Writes a part of a complex number, which is no longer than it has to be.
+    fn part(self) -> String {
+        if !self.value.is_finite() {
+            return self.name().to_owned();
+        }
+        let text = self.short();
+        text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
     }
 
     /// Writes a finite number, with an exponent if it is very large or very small, as Python does.

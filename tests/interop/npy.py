@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy_format
 
-DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
+DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"]
 SHAPES = [(), (0,), (7,), (2, 3), (0, 3), (2, 0, 4), (2, 3, 4), (2, 1, 3, 2), (2, 1, 2, 1, 3)]
 
 
 def name_of(dtype):
-    kind = {"b": "bool", "i": "i", "u": "u", "f": "f"}[dtype.kind]
+    kind = {"b": "bool", "i": "i", "u": "u", "f": "f", "c": "c"}[dtype.kind]
     return kind if kind == "bool" else f"{kind}{8 * dtype.itemsize}"
 
 
@@ -31,7 +31,8 @@ def sample(dtype, shape):
     size = int(np.prod(shape))
     if dtype == "?":
         return (np.arange(size) % 3 == 0).reshape(shape)
-    return (np.arange(size) * 7 - (0 if "u" in dtype else 5)).astype(dtype).reshape(shape)
+    parts = 1 - 2j if "c" in dtype else 1
+    return (np.arange(size) * 7 * parts - (0 if "u" in dtype else 5)).astype(dtype).reshape(shape)
 
 
 def write(folder):

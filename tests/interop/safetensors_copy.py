@@ -32,6 +32,8 @@ DTYPES = {
     "F64": "float64",
     "I64": "int64",
     "U64": "uint64",
+    "F8_E8M0": "float8_e8m0fnu",
+    "C64": "complex64",
 }
 
 

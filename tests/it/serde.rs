@@ -13,7 +13,7 @@ use tensorfile::{
     TensorInfo, TensorMap, TensorView, btf, ten,
 };
 
-use crate::support::{Dribble, Messages, btf_file, contents, message, ten_file, ten_file_of};
+use crate::support::{Dribble, Messages, btf_file, contents, info, message, ten_file, ten_file_of};
 
 /// Sends a value through the formats of this crate, with names.
 #[track_caller]
@@ -556,7 +556,14 @@ mod other_formats {
             "quint4x2",
             "quint2x4",
             "bits16",
+            "f8_e8m0",
+            "f4",
+            "f6_e2m3",
+            "f6_e3m2",
+            "c64",
+            "c128",
         ];
+        assert_eq!(dtypes.len(), Dtype::ALL.len());
         for (number, name) in (0_u8..).zip(dtypes) {
             let tensor = Tensor::new(TensorInfo::new(name.parse().unwrap(), [0]), &[]).unwrap();
             assert_eq!(postcard::to_stdvec(&tensor).unwrap(), [number, 1, 0, 0, 0], "{name}");
@@ -576,7 +583,7 @@ mod other_formats {
     fn every_dtype_and_layout_round_trips() {
         for &dtype in Dtype::ALL {
             for shape in [&[][..], &[3], &[2, 0], &[1, 2, 3]] {
-                let info = TensorInfo::new(dtype, shape);
+                let info = info(dtype, shape);
                 let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| (at % 2) as u8).collect();
                 assert_others_round_trip(&Tensor::new(info, &bytes).unwrap());
             }
@@ -616,9 +623,17 @@ mod other_formats {
                 r#"{"dtype":"i9","shape":[1],"layout":"row_major","data":[1]}"#,
                 "unknown variant `i9`, expected one of `bool`, `i8`, `i16`, `i32`, `i64`, `u8`, `u16`, `u32`, `u64`, `f16`, `bf16`, \
                  `f32`, `f64`, `f8_e5m2`, `f8_e4m3fn`, `f8_e5m2fnuz`, `f8_e4m3fnuz`, `qint8`, `quint8`, `qint32`, `quint4x2`, \
-                 `quint2x4`, `bits16`",
+                 `quint2x4`, `bits16`, `f8_e8m0`, `f4`, `f6_e2m3`, `f6_e3m2`, `c64`, `c128`",
             ),
             (r#"{"dtype":"u8","shape":[2],"layout":"row_major","data":[1]}"#, "payload is 1 bytes, but u8[2] takes 2"),
+            (
+                r#"{"dtype":"f6_e2m3","shape":[3],"layout":"row_major","data":[1,2,3]}"#,
+                "f6_e2m3[3] has 3 elements, but f6_e2m3 stores blocks of 4",
+            ),
+            (
+                r#"{"dtype":"f4","shape":[2,1],"layout":{"dim_order":[1,0]},"data":[1]}"#,
+                "blocks of several elements are row-major, but expected f4[2, 1] in dim order [1, 0]",
+            ),
             (r#"{"dtype":"u8","shape":[0],"layout":"row_major","data":[1]}"#, "payload is longer than 0 bytes"),
             (r#"{"data":[1],"dtype":"u8","shape":[2],"layout":"row_major"}"#, "payload is 1 bytes, but u8[2] takes 2"),
             (r#"{"dtype":"u8","shape":[1],"layout":"row_major","data":[256]}"#, "256 is not a byte"),

@@ -8,7 +8,8 @@ use super::{Session, file_of, try_file_of};
 /// Returns a file with a tensor of each dtype, or several files if the format stores one tensor in each.
 fn samples(format: &Format) -> Vec<TensorMap> {
     let tensor = |dtype: Dtype| {
-        let info = TensorInfo::new(dtype, [2, 3]);
+        // Three elements or blocks in a row.
+        let info = TensorInfo::new(dtype, [2, 3 * dtype.block_elements()]);
         let last = if dtype == Dtype::Bool { 2 } else { 100 };
         let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| (at % last).try_into().unwrap()).collect();
         Tensor::new(info, &bytes).unwrap()
@@ -74,6 +75,16 @@ fn show_prints_every_tensor() {
         for (name, tensor) in map {
             let raw = session.run(&["show", file, name, "--format", "raw"]);
             assert_eq!(raw.stdout, tensor.as_bytes(), "{}: {name}", format.name);
+            if !tensor.dtype().has_elements() {
+                let output = session.run(&["show", file, name]);
+                let message = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    message.contains(&format!("cannot show elements of `{name}`: {}", tensor.dtype())),
+                    "{message}"
+                );
+                assert_eq!(output.status.code(), Some(2));
+                continue;
+            }
             let part = session.run(&["show", file, name, "--slice", "1, ::-2", "--format", "raw"]);
             let size = tensor.dtype().block_bytes();
             let elements: Vec<&[u8]> = tensor.as_bytes().chunks_exact(size).collect();
@@ -148,7 +159,8 @@ fn finds_a_changed_byte() {
             assert_eq!((tensors.len(), &tensors[0]["name"]), (1, &row["name"]), "{}", format.name);
             let values = &tensors[0]["values"];
             assert_eq!((&values["differing"], &values["of"]), (&1.into(), &6.into()), "{}: {name}", format.name);
-            assert_eq!(values["first"]["index"], serde_json::json!([1, 1]), "{}: {name}", format.name);
+            let column = map[name].dtype().block_elements();
+            assert_eq!(values["first"]["index"], serde_json::json!([1, column]), "{}: {name}", format.name);
             assert_ne!(digest(session, file), digest(session, &target), "{}: {name}", format.name);
         }
     });

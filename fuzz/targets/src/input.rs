@@ -78,7 +78,15 @@ impl<'a> Input<'a> {
         while shape.iter().product::<usize>() > 2000 {
             shape.pop();
         }
+        let block = dtype.block_elements();
+        if let Some(last) = shape.last_mut().filter(|_| block > 1) {
+            *last = last.next_multiple_of(block);
+        } else if block > 1 {
+            shape.push(block);
+        }
         match kind / 16 % 4 {
+            // Blocks of several elements are dense and row-major.
+            _ if block > 1 => {}
             0 => return self.sparse(dtype, shape),
             1 => {
                 let mut order: Vec<u8> = (0..=255).take(shape.len()).collect();

@@ -7,6 +7,10 @@ use tensorfile::{CooTensor, Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMa
 use crate::rows::number;
 
 fn tensor(dtype: Dtype, shape: &[usize]) -> Tensor {
+    let mut shape = shape.to_vec();
+    if let Some(last) = shape.last_mut() {
+        *last *= dtype.block_elements();
+    }
     let info = TensorInfo::new(dtype, shape);
     let last = if dtype == Dtype::Bool { 2 } else { 251 };
     let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| (at % last) as u8).collect();

@@ -27,6 +27,8 @@ const CODES: &[(&str, Dtype)] = &[
     ("f2", Dtype::F16),
     ("f4", Dtype::F32),
     ("f8", Dtype::F64),
+    ("c8", Dtype::C64),
+    ("c16", Dtype::C128),
 ];
 
 /// The dtypes that can be stored.
@@ -48,7 +50,7 @@ const ALIGNMENT: usize = 64;
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) info: TensorInfo,
-    /// The size of the elements in bytes, if they are big-endian.
+    /// The size of the big-endian numbers in bytes: the elements, or the parts of complex numbers.
     pub(super) big_endian: Option<NonZeroU8>,
     /// The length of the header in bytes.
     pub(super) len: u32,
@@ -102,7 +104,7 @@ fn column_major(rank: usize) -> Layout {
     Layout::from_dim_order(&order).expect("each dim is there once")
 }
 
-/// Returns the dtype, and the size of the elements if they are big-endian.
+/// Returns the dtype, and the size of its numbers if they are big-endian.
 fn dtype(descr: &Descr) -> Result<(Dtype, Option<NonZeroU8>)> {
     let text = if let Descr::Text(text) = descr { text } else { "" };
     let (order, code) = text.split_at_checked(1).unwrap_or_default();
@@ -111,7 +113,7 @@ fn dtype(descr: &Descr) -> Result<(Dtype, Option<NonZeroU8>)> {
         // Elements of one byte have no byte order.
         ("<" | "=" | "|" | ">", Some(dtype)) if dtype.block_bytes() == 1 => Ok((dtype, None)),
         ("<" | "=" | "|", Some(dtype)) => Ok((dtype, None)),
-        (">", Some(dtype)) => Ok((dtype, u8::try_from(dtype.block_bytes()).ok().and_then(NonZeroU8::new))),
+        (">", Some(dtype)) => Ok((dtype, u8::try_from(dtype.unit_bytes()).ok().and_then(NonZeroU8::new))),
         _ => {
             let found: String = descr.to_string().chars().take(100).collect();
             let why = match code.starts_with('V') {

@@ -32,6 +32,11 @@ pub(super) const TAGS: &[(&str, Dtype)] = &[
     ("F64", Dtype::F64),
     ("I64", Dtype::I64),
     ("U64", Dtype::U64),
+    ("F4", Dtype::F4),
+    ("F6_E2M3", Dtype::F6E2M3),
+    ("F6_E3M2", Dtype::F6E3M2),
+    ("F8_E8M0", Dtype::F8E8M0),
+    ("C64", Dtype::C64),
 ];
 
 /// The dtypes that the format can store.

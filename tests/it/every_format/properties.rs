@@ -2,9 +2,9 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tensorfile::{CooTensor, Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
+use tensorfile::{CooTensor, Dtype, FORMATS, Format, Tensor, TensorMap, WriteOptions};
 
-use crate::support::Dribble;
+use crate::support::{Dribble, info};
 
 fn format() -> impl Strategy<Value = &'static Format> {
     proptest::sample::select(FORMATS)
@@ -16,7 +16,7 @@ fn shape(most: usize) -> impl Strategy<Value = Vec<usize>> {
 
 fn dense(dtypes: &'static [Dtype], rank: usize) -> impl Strategy<Value = Tensor> {
     (proptest::sample::select(dtypes), shape(rank)).prop_flat_map(|(dtype, shape)| {
-        let info = TensorInfo::new(dtype, shape);
+        let info = info(dtype, &shape);
         let bytes = vec(if dtype == Dtype::Bool { 0..=1 } else { 0..=u8::MAX }, info.payload_bytes().unwrap());
         bytes.prop_map(move |bytes| Tensor::new(info.clone(), &bytes).unwrap())
     })

@@ -1,4 +1,5 @@
 use ndarray::{Array2, ArrayView2, ShapeBuilder, array};
+use num_complex::Complex;
 use tensorfile::{Arrays, Dtype, Layout, Limits, Tensor, TensorInfo, TensorMap, TensorView, WriteOptions, npy};
 
 use crate::support::{Dribble, Messages, hex};
@@ -76,6 +77,8 @@ fn every_dtype_is_written_as_numpy_does() {
         (Dtype::F16, "<f2"),
         (Dtype::F32, "<f4"),
         (Dtype::F64, "<f8"),
+        (Dtype::C64, "<c8"),
+        (Dtype::C128, "<c16"),
     ] {
         let info = TensorInfo::new(dtype, [1]);
         let tensor = Tensor::new(info, &vec![1; dtype.block_bytes()]).unwrap();
@@ -97,6 +100,12 @@ fn big_endian_elements_are_turned_around() {
             "'>i8'",
             &[0, 0, 0, 0, 0, 0, 1, 2, 255, 255, 255, 255, 255, 255, 255, 254],
             Tensor::from_slice(&[258_i64, -2], [2]).unwrap(),
+        ),
+        ("'>c8'", &[0x3f, 0x80, 0, 0, 0xc0, 0, 0, 0], Tensor::from_slice(&[Complex::new(1.0_f32, -2.0)], [1]).unwrap()),
+        (
+            "'>c16'",
+            &[0x3f, 0xf0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0],
+            Tensor::from_slice(&[Complex::new(1.0_f64, -2.0)], [1]).unwrap(),
         ),
         ("'>u1'", &[1, 2], Tensor::from_slice(&[1_u8, 2], [2]).unwrap()),
         ("'>u4'", &bytes, Tensor::from_slice(&long, [40_000]).unwrap()),
@@ -133,7 +142,7 @@ fn rejects_arrays_without_numbers() {
     };
     let of = |descr: &str| file(1, &dict(descr, "False", "(1,)"), &[0; 16]);
     let unknown = |tag: &str| format!("npy: tensor `#0`: unknown dtype tag {tag} (at byte 0)");
-    compare("complex", of("'<c8'"), &unknown("'<c8'"));
+    compare("long complex", of("'<c32'"), &unknown("'<c32'"));
     compare("text", of("'<U3'"), &unknown("'<U3'"));
     compare("objects", of("'|O'"), &unknown("'|O'"));
     compare("dates", of("'<M8[ns]'"), &unknown("'<M8[ns]'"));
@@ -228,7 +237,7 @@ fn refuses_unsupported_tensors() {
     messages.compare(
         "bf16",
         npy::to_vec(&Arrays(array![half::bf16::ONE])),
-        "npy: tensor `0`: cannot store bf16; npy stores bool, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64",
+        "npy: tensor `0`: cannot store bf16; npy stores bool, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64, c64, c128",
     );
     let blob = Tensor::new(TensorInfo::blob(1), &[1]).unwrap();
     messages.compare("a blob", npy::to_vec(&blob), "npy: tensor `0`: cannot store a blob; npy stores tensors");

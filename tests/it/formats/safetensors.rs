@@ -4,7 +4,10 @@ use ::safetensors::SafeTensors;
 use ::safetensors::tensor::{Dtype as Tag, TensorView as View};
 use indexmap::IndexMap;
 use ndarray::{Array1, ArrayView1, CowArray, Ix1, array};
-use tensorfile::{Arrays, Blob, Category, CooTensor, Dtype, Limits, Tensor, TensorInfo, TensorMap, safetensors};
+use num_complex::Complex;
+use tensorfile::{
+    Arrays, Blob, Category, CooTensor, Dtype, Limits, Tensor, TensorFile, TensorInfo, TensorMap, safetensors,
+};
 
 use crate::support::{Dribble, Messages, message, u64s};
 
@@ -40,6 +43,7 @@ fn of_all_dtypes() -> Vec<(Tag, Dtype)> {
         (Tag::U64, Dtype::U64),
         (Tag::I64, Dtype::I64),
         (Tag::F64, Dtype::F64),
+        (Tag::C64, Dtype::C64),
         (Tag::F32, Dtype::F32),
         (Tag::U32, Dtype::U32),
         (Tag::I32, Dtype::I32),
@@ -49,10 +53,14 @@ fn of_all_dtypes() -> Vec<(Tag, Dtype)> {
         (Tag::I16, Dtype::I16),
         (Tag::F8_E5M2FNUZ, Dtype::F8E5M2Fnuz),
         (Tag::F8_E4M3FNUZ, Dtype::F8E4M3Fnuz),
+        (Tag::F8_E8M0, Dtype::F8E8M0),
         (Tag::F8_E4M3, Dtype::F8E4M3Fn),
         (Tag::F8_E5M2, Dtype::F8E5M2),
         (Tag::I8, Dtype::I8),
         (Tag::U8, Dtype::U8),
+        (Tag::F6_E3M2, Dtype::F6E3M2),
+        (Tag::F6_E2M3, Dtype::F6E2M3),
+        (Tag::F4, Dtype::F4),
         (Tag::BOOL, Dtype::Bool),
     ]
 }
@@ -93,9 +101,9 @@ fn a_file_without_tensors() {
 fn writes_the_bytes_of_the_crate_in_its_order() {
     let mut views = HashMap::new();
     let mut map = TensorMap::new();
-    let bytes = [1_u8, 0].repeat(24);
+    let bytes = [1_u8, 0].repeat(48);
     for (at, (tag, dtype)) in of_all_dtypes().into_iter().enumerate() {
-        for (shape, name) in [(vec![2, 3], format!("{at:02}.a")), (vec![0, 3], format!("{at:02}.b"))] {
+        for (shape, name) in [(vec![2, 6], format!("{at:02}.a")), (vec![0, 3], format!("{at:02}.b"))] {
             let info = TensorInfo::new(dtype, &shape[..]);
             let payload = &bytes[..info.payload_bytes().unwrap()];
             views.insert(name.clone(), View::new(tag, shape, payload).unwrap());
@@ -109,8 +117,67 @@ fn writes_the_bytes_of_the_crate_in_its_order() {
     assert_eq!(safetensors::from_slice::<TensorMap>(&theirs).unwrap(), map);
     assert_eq!(safetensors::from_reader::<TensorMap>(&theirs[..]).unwrap(), map);
     assert_eq!(safetensors::metadata(&theirs).unwrap()["format"], "ä\"\\\n");
-    assert_eq!(map.infos().map(|(_, info)| info.dtype).collect::<std::collections::HashSet<_>>().len(), 17);
-    assert_eq!(safetensors::DTYPES.len(), 17);
+    assert_eq!(map.infos().map(|(_, info)| info.dtype).collect::<std::collections::HashSet<_>>().len(), 22);
+    assert_eq!(safetensors::DTYPES.len(), 22);
+}
+
+/// A new dtype of the crate fails this test.
+#[test]
+fn has_all_dtypes_of_the_crate() {
+    let error = serde_json::from_str::<Tag>("\"\"").unwrap_err().to_string();
+    let (_, listed) = error.split_once("expected one of ").unwrap();
+    let listed: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
+    assert_eq!(listed.len(), safetensors::DTYPES.len(), "{error}");
+    for name in listed {
+        let tag: Tag = serde_json::from_str(&format!("{name:?}")).unwrap();
+        let (_, dtype) = of_all_dtypes().into_iter().find(|(known, _)| *known == tag).expect(name);
+        assert_eq!(tag.bitsize() * dtype.block_elements(), 8 * dtype.block_bytes(), "{name}");
+    }
+}
+
+#[test]
+fn a_tensor_with_a_block_in_part_is_not_written() {
+    let info = TensorInfo::new(Dtype::F4, [3]);
+    let error = Tensor::new(info.clone(), &[0; 2]).unwrap_err();
+    assert_eq!(error.to_string(), "f4[3] has 3 elements, but f4 stores blocks of 2");
+    let map = OneTensor(info);
+    let written = tensorfile::Format::named("safetensors").unwrap().to_vec(&map, &tensorfile::WriteOptions::new());
+    assert_eq!(message(written), "safetensors: tensor `x`: f4[3] has 3 elements, but f4 stores blocks of 2");
+}
+
+/// A tensor of zeros that nothing has checked.
+struct OneTensor(TensorInfo);
+
+impl tensorfile::Tensors for OneTensor {
+    fn send(&self, sink: &mut dyn tensorfile::TensorSink) -> tensorfile::Result<()> {
+        let data = vec![0_u8; self.0.payload_bytes().unwrap()];
+        sink.tensor(&tensorfile::TensorRecord { name: "x", info: &self.0, data: &&*data, tied: None })
+    }
+}
+
+#[test]
+fn complex_arrays_are_fields() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Spectrum {
+        bins: ndarray::Array2<Complex<f32>>,
+        list: Vec<Complex<f32>>,
+        one: Complex<f32>,
+    }
+
+    let c = |re, im| Complex::new(re, im);
+    let value = Spectrum { bins: array![[c(1.0, -2.0), c(0.5, 0.0)]], list: vec![c(3.0, 4.0)], one: c(-1.0, 9.0) };
+    let file = safetensors::to_vec(&value).unwrap();
+    assert_eq!(safetensors::from_slice::<Spectrum>(&file).unwrap(), value);
+    assert_eq!(safetensors::from_reader::<Spectrum>(&file[..]).unwrap(), value);
+    let map: TensorMap = safetensors::from_slice(&file).unwrap();
+    let mut bytes = Vec::new();
+    for part in [1.0_f32, -2.0, 0.5, 0.0] {
+        bytes.extend(part.to_le_bytes());
+    }
+    assert_eq!((map["bins"].dtype(), map["bins"].as_bytes()), (Dtype::C64, &bytes[..]));
+    assert_eq!(map["bins"].as_view().to_array::<Complex<f32>>().unwrap(), value.bins.clone().into_dyn());
+    let real = safetensors::from_slice::<Arrays<HashMap<String, Array1<f32>>>>(&file);
+    assert!(message(real).contains("the file has c64[1, 2], but expected f32"));
 }
 
 #[test]
@@ -120,7 +187,7 @@ fn the_crate_reads_any_order_of_dtypes_and_names() {
         Tensor::new(info.clone(), &vec![1; info.payload_bytes().unwrap()]).unwrap()
     };
     let mut map: TensorMap =
-        of_all_dtypes().into_iter().rev().map(|(_, dtype)| (dtype.name(), tensor(dtype, &[3]))).collect();
+        of_all_dtypes().into_iter().rev().map(|(_, dtype)| (dtype.name(), tensor(dtype, &[8]))).collect();
     for name in ["", "größe", "\"\\/\n\0\u{7f}\u{2028}", "__metadata", "a.b.c", "0"] {
         map.insert(name, tensor(Dtype::U8, &[0, 5]));
         map.insert(format!("{name} "), tensor(Dtype::F64, &[]));
@@ -278,11 +345,17 @@ fn reports_malformed_files() {
         ),
         (one("F3", "16", "0,16"), "tensor `a`: unknown dtype tag F3 (at byte 13)"),
         (one("u8", "16", "0,16"), "tensor `a`: unknown dtype tag u8 (at byte 13)"),
-        (one("C64", "2", "0,16"), "tensor `a`: unknown dtype tag C64 (at byte 13)"),
-        (one("F4", "32", "0,16"), "tensor `a`: unknown dtype tag F4 (at byte 13)"),
-        (one("F6_E2M3", "4", "0,3"), "tensor `a`: unknown dtype tag F6_E2M3 (at byte 13)"),
-        (one("F6_E3M2", "4", "0,3"), "tensor `a`: unknown dtype tag F6_E3M2 (at byte 13)"),
-        (one("F8_E8M0", "16", "0,16"), "tensor `a`: unknown dtype tag F8_E8M0 (at byte 13)"),
+        (one("C64", "3", "0,16"), "tensor `a`: payload is 16 bytes, but c64[3] takes 24 (at byte 13)"),
+        (one("F4", "31", "0,16"), "tensor `a`: f4[31] has 31 elements, but f4 stores blocks of 2 (at byte 13)"),
+        (one("F4", "30", "0,16"), "tensor `a`: payload is 16 bytes, but f4[30] takes 15 (at byte 13)"),
+        (
+            one("F6_E2M3", "3,7", "0,16"),
+            "tensor `a`: f6_e2m3[3, 7] has 21 elements, but f6_e2m3 stores blocks of 4 (at byte 13)",
+        ),
+        (
+            one("F6_E3M2", "", "0,16"),
+            "tensor `a`: f6_e3m2[] has 1 elements, but f6_e3m2 stores blocks of 4 (at byte 13)",
+        ),
         (of(&format!(r#""a":{whole},"a":{whole}"#)), "two tensors are named `a` (at byte 67)"),
         (of(&format!(r#""a":{whole},"\u0061":{whole}"#)), "two tensors are named `a` (at byte 72)"),
         // Its place.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use tensorfile::digest::{CollectionDigester, Digest};
-use tensorfile::{Dtype, Tensor, TensorInfo};
+use tensorfile::{Dtype, Tensor};
 
+use crate::support::info;
 use crate::support::interop::{Python, run};
 
 #[test]
@@ -13,7 +14,7 @@ fn python_computes_the_same() {
     let mut tensors: BTreeMap<String, Tensor> = BTreeMap::new();
     for (at, &dtype) in Dtype::ALL.iter().enumerate() {
         for shape in [vec![], vec![0], vec![3, at + 1], vec![2, 600, 1]] {
-            let info = TensorInfo::new(dtype, shape);
+            let info = info(dtype, &shape);
             let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| u8::from(at % 2 == 1)).collect();
             tensors.insert(format!("größe.{info}"), Tensor::new(info, &bytes).unwrap());
         }

@@ -65,7 +65,7 @@ fn lines(map: &TensorMap) -> String {
 /// Every dtype, ranks 0 to 5, dims of 0, shared bytes and memory orders.
 fn tensors() -> TensorMap {
     let mut map = TensorMap::new();
-    for &dtype in Dtype::ALL {
+    for &dtype in ptd::DTYPES {
         map.insert(format!("dtype.{dtype}"), tensor(dtype, &[2, 3]));
     }
     for rank in 0..=5 {

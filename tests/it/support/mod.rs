@@ -42,9 +42,20 @@ pub fn u64s(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Makes a tensor with bytes that count up; each is a value of every dtype but `bool`.
+/// Describes a tensor with blocks for elements, if the dtype has several elements in a block.
+pub fn info(dtype: Dtype, shape: &[usize]) -> TensorInfo {
+    let (mut shape, block) = (shape.to_vec(), dtype.block_elements());
+    match shape.last_mut() {
+        Some(last) => *last *= block,
+        None if block > 1 => shape.push(block),
+        None => {}
+    }
+    TensorInfo::new(dtype, shape)
+}
+
+/// Makes a tensor with bytes that count up; each is a value of every dtype but `bool`. As [`info`] otherwise.
 pub fn tensor(dtype: Dtype, shape: &[usize]) -> Tensor {
-    let info = TensorInfo::new(dtype, shape);
+    let info = info(dtype, shape);
     let last = if dtype == Dtype::Bool { 2 } else { 251 };
     let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| (at % last) as u8).collect();
     Tensor::new(info, &bytes).unwrap()

@@ -212,6 +212,9 @@ fn element(dtype: Dtype) -> Option<&'static str> {
         Dtype::QUint4x2 => "tensorfile::QUint4x2",
         Dtype::QUint2x4 => "tensorfile::QUint2x4",
         Dtype::Bits16 => "tensorfile::Bits16",
+        Dtype::F8E8M0 => "tensorfile::F8E8M0",
+        Dtype::C64 => "num_complex::Complex<f32>",
+        Dtype::C128 => "num_complex::Complex<f64>",
         _ => return None,
     })
 }

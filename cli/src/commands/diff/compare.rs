@@ -146,7 +146,9 @@ impl<'a> Comparison<'a> {
         let [size_a, size_b] = self.dtypes.map(Dtype::block_bytes);
         let same_dtype = self.dtypes[0] == self.dtypes[1];
         for (a, b) in a.chunks(BLOCK * size_a).zip(b.chunks(BLOCK * size_b)) {
-            if !(same_dtype && a == b) {
+            if same_dtype && a != b && !self.dtypes[0].has_elements() {
+                self.update_blocks(a, b);
+            } else if !(same_dtype && a == b) {
                 for (at, (a, b)) in a.chunks_exact(size_a).zip(b.chunks_exact(size_b)).enumerate() {
                     let [a, b] = [(self.dtypes[0], a), (self.dtypes[1], b)]
                         .map(|(dtype, bytes)| Scalar::from_le_bytes(dtype, bytes));
@@ -154,6 +156,15 @@ impl<'a> Comparison<'a> {
                 }
             }
             self.diff.of += (a.len() / size_a) as u64;
+        }
+    }
+
+    /// Compares blocks of several elements, whose values are not known. The index of a difference is that of the first one.
+    fn update_blocks(&mut self, a: &[u8], b: &[u8]) {
+        let (size, elements) = (self.dtypes[0].block_bytes(), self.dtypes[0].block_elements() as u64);
+        for (at, _) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate().filter(|(_, (a, b))| a != b) {
+            let (at, shape) = ((self.diff.of + at as u64) * elements, self.shape);
+            self.diff.add(Gap::Other, || Place { index: index(at, shape), a: None, b: None });
         }
     }
 
@@ -224,7 +235,10 @@ fn gap(dtypes: [Dtype; 2], a: Scalar, b: Scalar, tolerance: Tolerance) -> Option
     if dtypes[0] == dtypes[1] && (dtypes[0].is_opaque() || dtypes[0] == Dtype::Bool) {
         return (a != b).then_some(Gap::Other);
     }
-    let (difference, b) = match (a.into(), b.into()) {
+    let (Some(number_a), Some(number_b)) = (a.to_number(), b.to_number()) else {
+        return complex_gap(a.to_complex(), b.to_complex(), tolerance);
+    };
+    let (difference, b) = match (number_a, number_b) {
         (Integer(a), Integer(b)) if a == b => return None,
         (Integer(a), Integer(b)) => (a.abs_diff(b) as f64, b as f64),
         (Float(a), Float(b)) if a == b || a.is_nan() && b.is_nan() => return None,
@@ -232,10 +246,26 @@ fn gap(dtypes: [Dtype; 2], a: Scalar, b: Scalar, tolerance: Tolerance) -> Option
         (Integer(a), Float(b)) => (mixed_difference(a, b)?, b),
         (Float(a), Integer(b)) => (mixed_difference(b, a)?, b as f64),
     };
-    match difference.is_finite() {
-        true if difference <= tolerance.atol + tolerance.rtol * b.abs() => None,
-        true => Some(Gap::Number { difference, b }),
-        false => Some(Gap::NotFinite),
+    tolerance.gap(difference, b)
+}
+
+/// Returns the distance between two complex numbers, as [`gap`].
+fn complex_gap(a: (f64, f64), b: (f64, f64), tolerance: Tolerance) -> Option<Gap> {
+    let is_nan = |(real, imaginary): (f64, f64)| real.is_nan() || imaginary.is_nan();
+    if a == b || is_nan(a) && is_nan(b) {
+        return None;
+    }
+    tolerance.gap((a.0 - b.0).hypot(a.1 - b.1), b.0.hypot(b.1))
+}
+
+impl Tolerance {
+    /// Returns the gap between two numbers, the second of which is `b`, unless it is tolerated.
+    fn gap(self, difference: f64, b: f64) -> Option<Gap> {
+        match difference.is_finite() {
+            true if difference <= self.atol + self.rtol * b.abs() => None,
+            true => Some(Gap::Number { difference, b }),
+            false => Some(Gap::NotFinite),
+        }
     }
 }
 

@@ -27,7 +27,7 @@ pub use sparse::Sparse;
 /// read. Floats have up to 8 digits after the point. All other formats have every element, with enough digits to
 /// distinguish it from others of its dtype. Quantized and packed elements are shown as integers.
 ///
-/// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". CSV is for tensors of up to 2 dims, with a
+/// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". Complex numbers are lists of two. CSV is for tensors of up to 2 dims, with a
 /// line for each row, or for each element of a vector. Raw is little-endian bytes in row-major order.
 ///
 /// Sparse tensors are shown as their stored elements with coordinates.
@@ -165,6 +165,13 @@ impl Show {
     }
 
     fn select<'a>(&self, path: &'a Path, tensor: FileTensor<'a>) -> Outcome<Selection<'a>> {
+        let dtype = tensor.dtype();
+        if !dtype.has_elements() && (self.json || self.format != OutputFormat::Raw || self.slice.is_some()) {
+            let (name, block) = (tensor.name(), dtype.block_elements());
+            let why =
+                format_args!("cannot show elements of `{name}`: {dtype} packs {block} into a block; use --format raw");
+            return Err(Failure::usage(why));
+        }
         let axes = self.slice.clone().unwrap_or_else(Slice::all).axes(tensor.shape())?;
         Ok(Selection { path, tensor, axes })
     }
@@ -418,6 +425,13 @@ fn write_json(scalar: Scalar, out: &mut dyn Write) -> io::Result<()> {
         Scalar::Float(float) if !float.value().is_finite() => Ok(serde_json::to_writer(out, &scalar)?),
         Scalar::Bool(bool) => write!(out, "{bool}"),
         Scalar::Integer(_) | Scalar::Float(_) => write!(out, "{scalar}"),
+        Scalar::Complex(real, imaginary) => {
+            write!(out, "[")?;
+            write_json(Scalar::Float(real), out)?;
+            write!(out, ", ")?;
+            write_json(Scalar::Float(imaginary), out)?;
+            write!(out, "]")
+        }
     }
 }
 
