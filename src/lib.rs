@@ -150,7 +150,7 @@ pub use record::{FileMetadata, Format, IoSlices, Plan, WriteOptions};
 pub use stats::{Histogram, Stats};
 pub use tensor::{
     Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, InvalidTensor,
-    Layout, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView,
+    Layout, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView, UnknownDtype,
     UnknownDtypeName,
 };
 pub use threads::{max_threads, set_max_threads};

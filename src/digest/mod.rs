@@ -33,6 +33,7 @@
 //! - `sparse` is a tensor in COO layout. Entries are in row-major order of their coordinates. Of several entries with the
 //!   same coordinate only the last one counts, as in [`CooTensor::to_dense`](crate::CooTensor::to_dense). A stored zero is
 //!   an entry like any other. A sparse tensor and the same tensor in dense layout have different digests.
+//! - `unknown` is for [`Layout::Unknown`](crate::Layout::Unknown), with what the file calls the dtype.
 //! - `blob` is for [`Layout::Blob`](crate::Layout::Blob). A blob and a `u8` tensor of its bytes have different digests.
 //! - `collection` lists all tensors, sorted by the bytes of their UTF-8 names; `length` is the number of these bytes. The
 //!   name of a tensor without one is its position, `0`, `1`, ….

@@ -12,7 +12,7 @@ impl Digest {
         let info = tensor.info();
         let mut hasher = head(info);
         match &info.layout {
-            Layout::RowMajor | Layout::Blob => {
+            Layout::RowMajor | Layout::Blob | Layout::Unknown(_) => {
                 hasher.update(tensor.as_bytes());
             }
             Layout::DimOrder(order) => in_row_major(&mut hasher, tensor, order),
@@ -60,7 +60,7 @@ impl TensorDigester {
     #[must_use]
     pub fn new(info: &TensorInfo) -> Self {
         let state = match info.layout {
-            Layout::RowMajor | Layout::Blob => State::Hashing(Box::new(head(info))),
+            Layout::RowMajor | Layout::Blob | Layout::Unknown(_) => State::Hashing(Box::new(head(info))),
             Layout::DimOrder(_) | Layout::Coo { .. } => State::Buffering(Vec::new()),
         };
         Self { info: info.clone(), found: 0, state }
@@ -133,8 +133,10 @@ fn head(info: &TensorInfo) -> TreeHasher {
             hasher.update(b"blob\0");
             return hasher;
         }
+        Layout::Unknown(_) => b"unknown\0",
     };
-    hasher.update(kind).update(info.dtype.name().as_bytes()).update(b"\0");
+    let dtype = info.unknown_dtype().unwrap_or_else(|| info.dtype.name());
+    hasher.update(kind).update(dtype.as_bytes()).update(b"\0");
     hasher.update(&(info.shape.rank() as u64).to_le_bytes());
     for &dim in &info.shape {
         hasher.update(&(dim as u64).to_le_bytes());

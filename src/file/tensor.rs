@@ -96,8 +96,9 @@ impl<'f> FileTensor<'f> {
     /// # Errors
     ///
     /// By [`category`](Error::category): `Io` if it cannot be read, `File` if the payload is malformed or the file
-    /// became shorter.
+    /// became shorter, and [`ErrorKind::Unsupported`] if the dtype is [unknown](Layout::Unknown).
     pub fn read(&self) -> Result<Tensor> {
+        self.check_known()?;
         let (info, range) = (self.info(), self.span());
         // Pages of a mapping that are touched for the first time take longer, and the system reads far past them.
         let is_read = self.file.storage.reads_faster(range.start, range.end - range.start);
@@ -113,6 +114,11 @@ impl<'f> FileTensor<'f> {
         self.file.storage.read_at(range.start, &mut buffer).map_err(|error| self.blame(error))?;
         self.check(&buffer)?;
         Ok(Tensor::of_checked(info.clone(), buffer))
+    }
+
+    /// Refuses to read elements of an unknown dtype.
+    fn check_known(&self) -> Result<()> {
+        self.entry().check_known().map_err(|unknown| self.blame(unknown))
     }
 
     /// Checks a payload, and compares its checksum if it has one.
@@ -132,6 +138,7 @@ impl<'f> FileTensor<'f> {
     /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, or if the elements are `bool`
     /// and the file is mapped: another process could change them to bytes that are not a `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
+        self.check_known()?;
         match self.bytes() {
             Some(_) if self.may_become_invalid() => {
                 Err(self
@@ -166,6 +173,7 @@ impl<'f> FileTensor<'f> {
     ///
     /// As [`read`](Self::read), and by category `Mismatch` if the tensor has another dtype or shape than `T`.
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
+        self.check_known()?;
         let mut value = None;
         self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
         Ok(value.expect("the value was loaded"))
@@ -260,6 +268,7 @@ impl<'f> FileTensor<'f> {
     }
 
     fn read_part(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
+        self.check_known()?;
         let part = Part::new(self.info(), ranges)?;
         let info = TensorInfo::new(self.dtype(), part.shape());
         let len = info.payload_bytes().expect("a part is no larger than the whole");

@@ -148,7 +148,8 @@ impl TensorSpec {
     /// Returns whether a tensor fits, as far as dtype and dims tell.
     #[must_use]
     pub fn accepts(&self, info: &TensorInfo) -> bool {
-        self.dtype().is_none_or(|dtype| dtype == info.dtype)
+        let is_known = info.unknown_dtype().is_none();
+        self.dtype().is_none_or(|dtype| dtype == info.dtype && is_known)
             && [self.dims, self.adapt.shape].into_iter().flatten().all(|dims| self.fits(dims, info))
     }
 
@@ -170,8 +171,8 @@ impl TensorSpec {
             (LayoutSpec::Dense | LayoutSpec::Coo, _) => {}
         }
         if let Some(expected) = self.dtype
-            && info.dtype != expected
-            && !(self.adapt.cast && can_cast(info.dtype, expected))
+            && (info.dtype != expected || info.unknown_dtype().is_some())
+            && !(info.unknown_dtype().is_none() && self.adapt.cast && can_cast(info.dtype, expected))
         {
             return Err(ErrorKind::WrongDtype { found: info.clone(), expected });
         }

@@ -145,8 +145,9 @@ impl Format {
         names: Names,
     ) -> Result<(), ErrorKind> {
         let format = self.name;
-        match info.layout {
+        match &info.layout {
             Layout::Blob if self.blobs => {}
+            Layout::Unknown(_) => return Err(cannot_store(info.to_string(), "leave the tensor out")),
             _ if !self.dtypes.contains(&info.dtype) => {
                 let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();
                 return Err(cannot_store(info.dtype.name(), format!("{format} stores {}", dtypes.join(", "))));

@@ -201,6 +201,12 @@ fn put_tensor(tensor: &Waiting<'_>, out: &mut Vec<u8>) {
             out.push(3);
             put(*entries as u64, out);
         }
+        Layout::Unknown(unknown) => {
+            out.push(4);
+            put_count(unknown.tag().len(), out);
+            out.extend_from_slice(unknown.tag().as_bytes());
+            put(info.payload_bytes().unwrap_or_default() as u64, out);
+        }
     }
     put(span.0, out);
     put(span.1.wrapping_sub(span.0), out);
@@ -375,7 +381,11 @@ impl<'a> Unpacker<'a> {
             0 => Layout::RowMajor,
             1 => Layout::Blob,
             2 => Layout::from_dim_order(self.name()).expect("it was a dim order"),
-            _ => Layout::Coo { entries: self.size() },
+            3 => Layout::Coo { entries: self.size() },
+            _ => {
+                let tag = str::from_utf8(self.name()).expect("it was a str");
+                Layout::unknown(tag.into(), self.size())
+            }
         };
         let info = TensorInfo { dtype, shape, layout };
         let start = self.number();
@@ -403,6 +413,7 @@ mod tests {
             shapes.push(TensorInfo { layout, ..TensorInfo::new(Dtype::Bf16, [0x7f, 0x80, usize::MAX]) });
         }
         shapes.push(TensorInfo::new(Dtype::F32, vec![1; 255]));
+        shapes.push(TensorInfo::unknown(&"é".repeat(80), [3, 7], usize::MAX));
         shapes.push(TensorInfo::new(Dtype::F32, vec![7; 20_000]));
         let (mut packed, mut shown) = (Packed::default(), Vec::new());
         for (at, info) in shapes.into_iter().enumerate() {
@@ -420,7 +431,7 @@ mod tests {
         let (mut packed, shown) = queue();
         assert_eq!(packed.iter().map(|tensor| format!("{tensor:?}")).collect::<Vec<_>>(), shown);
         for (at, shown) in shown.iter().enumerate() {
-            assert_eq!(packed.len(), 7 - at);
+            assert_eq!(packed.len(), 8 - at);
             assert_eq!(format!("{:?}", packed.pop().unwrap()), *shown);
         }
         assert!(packed.pop().is_none() && packed.chunks.is_empty());

@@ -252,7 +252,8 @@ impl<'de> Reader<'de> {
             let range = self.index.entry(at).range();
             count.add(range.end - range.start);
         }
-        payload.map_err(|error| error.at(self.offset(at)))
+        // A tensor that cannot be read by us is not wrong at any offset.
+        payload.map_err(|error| if error.category() == Category::Call { error } else { error.at(self.offset(at)) })
     }
 
     /// Reads on to the next tensor. Returns whether there is one.
@@ -336,7 +337,8 @@ impl<'de> Reader<'de> {
             |what, found, limit| if found > limit { Err(ErrorKind::Limit { what, found, limit }) } else { Ok(()) };
         check("number of tensors", tensors, self.limits.tensors)?;
         self.payload_bytes = self.payload_bytes.saturating_add(payload);
-        let header = size_of::<Located>() + size_of_val(entry.info().shape.dims());
+        let tag = entry.info().unknown_dtype().map_or(0, str::len);
+        let header = size_of::<Located>() + size_of_val(entry.info().shape.dims()) + tag;
         self.header_bytes = self.header_bytes.saturating_add(header as u64);
         match self.storage.file_len() {
             // Many small entries can name one large record, and a compressed payload can grow. Each is read into memory
@@ -383,6 +385,7 @@ impl<'de> Reader<'de> {
 
     fn read_payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
         let entry = self.index.entry(at);
+        entry.check_known()?;
         #[cfg(feature = "npy")]
         if let Some(codec) = entry.codec() {
             let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);

@@ -93,9 +93,10 @@ impl Serialize for Info<'_> {
             Layout::DimOrder(_) => Some("dim_order"),
             Layout::Coo { .. } => Some("coo"),
             Layout::Blob => Some("blob"),
+            Layout::Unknown(_) => Some("unknown"),
         };
         let mut fields = serializer.serialize_struct("TensorInfo", 2 + usize::from(layout.is_some()))?;
-        fields.serialize_field("dtype", dtype.name())?;
+        fields.serialize_field("dtype", self.0.unknown_dtype().unwrap_or_else(|| dtype.name()))?;
         fields.serialize_field("shape", shape.dims())?;
         match layout {
             Some(layout) => fields.serialize_field("layout", layout)?,

@@ -67,6 +67,11 @@ impl Serialize for Part<'_> {
                     serializer.serialize_newtype_variant(token::LAYOUT, 2, token::COO, &Self::Number(*entries))
                 }
                 Layout::Blob => serializer.serialize_unit_variant(token::LAYOUT, 3, token::BLOB),
+                Layout::Unknown(unknown) => {
+                    let what = format!("serialize {}, an unknown dtype", unknown.tag());
+                    let instead = "leave the tensor out".to_owned();
+                    Err(to_ser(ErrorKind::Unsupported { what, instead }.into()))
+                }
             },
             Self::DimOrder(order) => serialize_list(serializer, order.len(), &mut |at| Self::Byte(order[at])),
             Self::Number(number) => serializer.serialize_u64(number as u64),

@@ -67,7 +67,7 @@ impl Stats {
         match info.layout {
             Layout::RowMajor | Layout::DimOrder(_) => Self::of(info.dtype),
             Layout::Coo { entries } => Self::after(info.dtype, info.payload_bytes()? - info.dtype.bytes_for(entries)?),
-            Layout::Blob => None,
+            Layout::Blob | Layout::Unknown(_) => None,
         }
     }
 

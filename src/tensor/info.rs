@@ -28,13 +28,37 @@ impl TensorInfo {
         Self { dtype: Dtype::U8, shape: [bytes].into(), layout: Layout::Blob }
     }
 
+    /// Describes a tensor of `bytes` bytes whose dtype this crate does not know. `tag` is what the file calls the dtype.
+    #[must_use]
+    pub fn unknown(tag: &str, shape: impl Into<Shape>, bytes: usize) -> Self {
+        Self { dtype: Dtype::U8, shape: shape.into(), layout: Layout::unknown(UnknownDtype::shown(tag), bytes) }
+    }
+
+    /// Sets the number of bytes of a tensor of an unknown dtype.
+    pub(crate) fn set_unknown_bytes(&mut self, bytes: u64) {
+        if let Layout::Unknown(unknown) = &mut self.layout {
+            unknown.bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        }
+    }
+
+    /// Returns what the file calls the dtype, if this crate does not know it.
+    #[must_use]
+    pub fn unknown_dtype(&self) -> Option<&str> {
+        match &self.layout {
+            Layout::Unknown(unknown) => Some(unknown.tag()),
+            _ => None,
+        }
+    }
+
     /// Returns the size of the payload in bytes, without padding. `None` on overflow.
     #[inline]
     #[must_use]
     pub fn payload_bytes(&self) -> Option<usize> {
-        match self.layout {
+        match &self.layout {
             Layout::RowMajor | Layout::DimOrder(_) | Layout::Blob => self.dtype.bytes_for(self.shape.elements()?),
+            Layout::Unknown(unknown) => Some(unknown.bytes),
             Layout::Coo { entries } => {
+                let entries = *entries;
                 let indices = entries.checked_mul(self.shape.rank())?.checked_mul(size_of::<u64>())?;
                 indices.checked_add(size_of::<u64>())?.checked_add(self.dtype.bytes_for(entries)?)
             }
@@ -46,7 +70,7 @@ impl TensorInfo {
     pub(crate) fn unit_bytes(&self) -> usize {
         match self.layout {
             Layout::RowMajor | Layout::DimOrder(_) => self.dtype.unit_bytes(),
-            Layout::Coo { .. } | Layout::Blob => 1,
+            Layout::Coo { .. } | Layout::Blob | Layout::Unknown(_) => 1,
         }
     }
 
@@ -90,9 +114,12 @@ impl fmt::Display for TensorInfo {
         if self.layout == Layout::Blob {
             return write!(f, "a blob of {} bytes", self.shape.elements().unwrap_or(0));
         }
+        if let Some(tag) = self.unknown_dtype() {
+            return write!(f, "{tag}{} of unknown dtype", self.shape);
+        }
         write!(f, "{}{}", self.dtype, self.shape)?;
         match &self.layout {
-            Layout::RowMajor | Layout::Blob => Ok(()),
+            Layout::RowMajor | Layout::Blob | Layout::Unknown(_) => Ok(()),
             Layout::DimOrder(order) => write!(f, " in dim order {:?}", order.as_slice()),
             Layout::Coo { entries } => write!(f, " in COO layout with {entries} values"),
         }
@@ -118,6 +145,38 @@ pub enum Layout {
     },
     /// Not a tensor, but named bytes of unknown meaning. The dtype is `u8`, and the shape is their number.
     Blob,
+    /// A tensor of a dtype that this crate does not know. [`TensorInfo::dtype`] is `u8` and means nothing; the shape is that
+    /// in the file. The elements cannot be read, but the bytes can be copied.
+    Unknown(Box<UnknownDtype>),
+}
+
+/// A dtype in a file that this crate does not know.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UnknownDtype {
+    tag: Box<str>,
+    bytes: usize,
+}
+
+impl UnknownDtype {
+    /// Returns what the file calls the dtype. Long texts are cut, and control characters are escaped.
+    #[must_use]
+    pub fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// Returns a tag as it is kept.
+    fn shown(tag: &str) -> Box<str> {
+        /// The most characters of a tag that are kept: every tensor of a file may have one.
+        const LONGEST: usize = 64;
+        let mut shown = String::new();
+        for letter in tag.chars().take(LONGEST) {
+            if letter.is_control() { shown.extend(letter.escape_default()) } else { shown.push(letter) }
+        }
+        if tag.chars().nth(LONGEST).is_some() {
+            shown.push('…');
+        }
+        shown.into_boxed_str()
+    }
 }
 
 impl Layout {
@@ -131,6 +190,11 @@ impl Layout {
             return Ok(Self::RowMajor);
         }
         DimOrder::new(order).map(Self::DimOrder)
+    }
+
+    /// Returns the layout of an unknown dtype whose tag is as [`UnknownDtype::tag`] returns it.
+    pub(crate) fn unknown(tag: Box<str>, bytes: usize) -> Self {
+        Self::Unknown(Box::new(UnknownDtype { tag, bytes }))
     }
 }
 

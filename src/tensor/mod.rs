@@ -21,7 +21,7 @@ pub use dtype::{
     UnknownDtypeName,
 };
 pub use element::Element;
-pub use info::{DimOrder, InvalidTensor, Layout, TensorInfo};
+pub use info::{DimOrder, InvalidTensor, Layout, TensorInfo, UnknownDtype};
 pub use map::TensorMap;
 pub use owned::Tensor;
 pub use shape::Shape;

@@ -67,7 +67,7 @@ struct State {
 impl<'t> CastView<'t> {
     /// Returns the tensors in the dtypes that `target` returns for each name and info.
     ///
-    /// A tensor for which `target` returns the dtype that it has is passed on unchanged, and so is a blob. Dtypes that
+    /// A tensor for which `target` returns the dtype that it has is passed on unchanged, and so are blobs and unknown dtypes. Dtypes that
     /// cannot be cast to each other, see [`Caster::between_kinds`], are an error when the view is written.
     pub fn new(tensors: &'t dyn Tensors, target: impl Fn(&str, &TensorInfo) -> Dtype + 't) -> Self {
         Self { tensors, target: Box::new(target), state: Mutex::default() }
@@ -81,7 +81,7 @@ impl<'t> CastView<'t> {
     }
 
     fn target(&self, name: &str, info: &TensorInfo) -> Dtype {
-        if info.layout == Layout::Blob { info.dtype } else { (self.target)(name, info) }
+        if matches!(info.layout, Layout::Blob | Layout::Unknown(_)) { info.dtype } else { (self.target)(name, info) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

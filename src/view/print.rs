@@ -80,8 +80,8 @@ impl PrintOptions {
         Summary { dims: dims.collect() }
     }
 
-    /// Prints a dense tensor, without a newline at the end; returns `None` for a sparse one, and for dtypes with several
-    /// elements in a block.
+    /// Prints a dense tensor, without a newline at the end; returns `None` for a sparse one, and for dtypes that are
+    /// unknown or have several elements in a block.
     #[must_use]
     pub fn print(&self, tensor: &TensorView<'_>) -> Option<String> {
         if !tensor.dtype().has_elements() {
@@ -91,7 +91,7 @@ impl PrintOptions {
         let strides = match tensor.layout() {
             Layout::RowMajor | Layout::Blob => shape.row_major_strides(),
             Layout::DimOrder(order) => order.strides(shape),
-            Layout::Coo { .. } => return None,
+            Layout::Coo { .. } | Layout::Unknown(_) => return None,
         };
         let summary = self.summary(shape);
         let mut elements = Vec::new();

@@ -142,7 +142,7 @@ struct Description<'f> {
     size: u64,
     total: Total,
     /// The sums for each dtype, in the order of the file.
-    dtypes: IndexMap<&'static str, Total>,
+    dtypes: IndexMap<&'f str, Total>,
     storage: ByteMap,
     /// The number of tensors whose elements are not aligned.
     misaligned: usize,
@@ -151,7 +151,7 @@ struct Description<'f> {
 }
 
 impl<'f> Description<'f> {
-    fn of(path: &Path, file: &File, metadata: &'f FileMetadata) -> Self {
+    fn of(path: &Path, file: &'f File, metadata: &'f FileMetadata) -> Self {
         let (mut total, mut dtypes) = (Total::default(), IndexMap::<_, Total>::new());
         for tensor in file.tensors().map(TensorRow::from) {
             total.add(&tensor);

@@ -120,6 +120,7 @@ impl Verify {
         let metadata = file.metadata().at(path)?;
         report.warnings.extend(metadata.warnings);
         report.warnings.extend(layout_warnings(&file));
+        report.warnings.extend(unknown_dtypes(&file));
         if let Some(format) = self.target.as_deref().and_then(Format::named) {
             check_format(&file, format, !self.json, report).at(path)?;
             if format.name == "btf" && metadata.coo_layouts.contains(&SPECIFIED_COO) {
@@ -193,6 +194,18 @@ fn layout_warnings(file: &File) -> impl Iterator<Item = String> {
     let gap = (map.largest_gap >= largest_expected)
         .then(|| format!("there is a gap of {} between payloads", counted(map.largest_gap, "byte")));
     misaligned.into_iter().chain(gap)
+}
+
+/// Returns a warning about tensors that cannot be read.
+fn unknown_dtypes(file: &File) -> Option<String> {
+    let mut unknown = file.tensors().filter(|tensor| tensor.info().unknown_dtype().is_some());
+    let first = unknown.next()?;
+    let tensors = counted(1 + unknown.count(), "tensor");
+    Some(format!(
+        "{tensors} cannot be read, because of an unknown dtype; the first is `{}`, {}",
+        first.name(),
+        first.info()
+    ))
 }
 
 /// Reads a payload and checks its elements.

@@ -5,9 +5,10 @@ use serde::{Serialize, Serializer};
 use tensorfile::{Dtype, FileTensor, Layout, TensorInfo};
 
 /// Returns the text of a dtype column.
-pub fn dtype_label(info: &TensorInfo) -> &'static str {
-    match info.layout {
+pub fn dtype_label(info: &TensorInfo) -> &str {
+    match &info.layout {
         Layout::Blob => "blob",
+        Layout::Unknown(unknown) => unknown.tag(),
         _ => info.dtype.name(),
     }
 }
@@ -30,6 +31,7 @@ pub fn shape_label(info: &TensorInfo) -> String {
     match &info.layout {
         Layout::DimOrder(order) => format!("{} in dim order {:?}", info.shape, order.as_slice()),
         Layout::Coo { entries } => format!("{} sparse, nnz {entries}", info.shape),
+        Layout::Unknown(_) => format!("{} of unknown dtype", info.shape),
         _ => info.shape.to_string(),
     }
 }
@@ -60,7 +62,7 @@ impl Serialize for TensorRow<'_> {
         #[derive(Serialize)]
         struct Row<'a> {
             name: &'a str,
-            dtype: &'static str,
+            dtype: &'a str,
             shape: &'a [usize],
             #[serde(flatten)]
             layout: LayoutRow<'a>,
@@ -72,9 +74,15 @@ impl Serialize for TensorRow<'_> {
         #[serde(tag = "layout", rename_all = "snake_case")]
         enum LayoutRow<'a> {
             RowMajor,
-            DimOrder { dim_order: &'a [u8] },
-            Coo { entries: usize },
+            DimOrder {
+                dim_order: &'a [u8],
+            },
+            Coo {
+                entries: usize,
+            },
             Blob,
+            /// The dtype is what the file calls it.
+            Unknown,
             Other,
         }
 
@@ -84,9 +92,11 @@ impl Serialize for TensorRow<'_> {
             Layout::DimOrder(order) => LayoutRow::DimOrder { dim_order: order.as_slice() },
             Layout::Coo { entries } => LayoutRow::Coo { entries: *entries },
             Layout::Blob => LayoutRow::Blob,
+            Layout::Unknown(_) => LayoutRow::Unknown,
             _ => LayoutRow::Other,
         };
-        Row { name, dtype: info.dtype.name(), shape: &info.shape, layout, bytes, offset }.serialize(serializer)
+        let dtype = info.unknown_dtype().unwrap_or_else(|| info.dtype.name());
+        Row { name, dtype, shape: &info.shape, layout, bytes, offset }.serialize(serializer)
     }
 }
 
@@ -94,7 +104,7 @@ impl Serialize for TensorRow<'_> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Total {
     pub tensors: usize,
-    /// Stored elements; those of blobs do not count.
+    /// Stored elements; those of blobs and of unknown dtypes do not count.
     pub parameters: u64,
     pub bytes: u64,
 }
@@ -110,7 +120,7 @@ impl Total {
     /// Adds a tensor.
     pub fn add(&mut self, tensor: &TensorRow<'_>) {
         let parameters = match tensor.info.layout {
-            Layout::Blob => 0,
+            Layout::Blob | Layout::Unknown(_) => 0,
             Layout::Coo { entries } => entries,
             _ => tensor.info.shape.elements().unwrap_or(usize::MAX),
         };

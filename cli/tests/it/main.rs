@@ -25,6 +25,7 @@ mod signals;
 mod stats;
 mod threads;
 mod tour;
+mod unknown;
 mod verify;
 
 use std::io::Write;

@@ -45,9 +45,15 @@ impl IndexReader for Reader {
             }
             return Ok(None);
         };
+        // Where records are not in order, the one that comes next would have to be searched.
+        let end = match (&self.unordered, offsets.get(at + 1)) {
+            (Some(_), _) => None,
+            (None, Some(next)) => Some(*next),
+            (None, None) => file.file_len(),
+        };
         let record = check_offset(offset, at, offsets.len())
             .and_then(|()| self.check_start(offset))
-            .and_then(|()| read_record(file, offset, limits));
+            .and_then(|()| read_record(file, offset, end, limits));
         let (entry, layout, record) = record.map_err(|error| error.in_tensor(format!("#{at}")))?;
         if let Layout::Coo { .. } = entry.info().layout {
             self.found.add_coo_layout(layout);
@@ -150,9 +156,16 @@ fn check_offset(offset: u64, at: usize, tensors: usize) -> Result<()> {
 }
 
 /// Reads a record. Returns its tensor, its layout number and its range.
-fn read_record(file: &mut dyn ReadAt, offset: u64, limits: &Limits) -> Result<(Entry, u8, Range<u64>)> {
+///
+/// `end` is where it ends at the latest, if that is known.
+fn read_record(
+    file: &mut dyn ReadAt,
+    offset: u64,
+    end: Option<u64>,
+    limits: &Limits,
+) -> Result<(Entry, u8, Range<u64>)> {
     let mut cursor = Cursor::new(file, offset);
-    let (info, layout) = header::read(&mut cursor, limits)?;
+    let (info, layout) = header::read(&mut cursor, end, limits)?;
     let payload = cursor.payload(&info)?;
     let record = offset..payload.end;
     Ok((Entry::new(None, info, payload), layout, record))

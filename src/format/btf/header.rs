@@ -39,12 +39,16 @@ pub(super) fn table_bytes(tensors: u64) -> u64 {
 }
 
 /// Reads a record up to its payload. Returns also the layout number.
-pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<(TensorInfo, u8)> {
+///
+/// `end` is where the record ends at the latest, if that is known. Without it, the end of an unknown dtype is not known.
+pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -> Result<(TensorInfo, u8)> {
     let start = cursor.offset();
     let rank = cursor.u64()?;
     let [tag, number, ..] = cursor.array::<8>()?;
     let dtype = TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype);
-    let dtype = dtype.ok_or_else(|| Error::new(ErrorKind::UnknownDtype { tag: tag.to_string() }).at(start + 8))?;
+    if dtype.is_none() && end.is_none() {
+        return Err(Error::new(ErrorKind::UnknownDtype { tag: tag.to_string() }).at(start + 8));
+    }
     if rank > limits.rank {
         return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(start));
     }
@@ -52,6 +56,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<(TensorIn
     for _ in 0..rank {
         shape.push(read_dim(cursor)?);
     }
+    let Some(dtype) = dtype else {
+        let bytes = end.unwrap_or_default().saturating_sub(cursor.offset());
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        return Ok((TensorInfo::unknown(&tag.to_string(), shape, bytes), number));
+    };
     let layout = match number {
         ROW_MAJOR => Layout::RowMajor,
         COO_OF_TFRT | COO => Layout::Coo { entries: read_entries(cursor, &shape)? },

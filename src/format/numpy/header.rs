@@ -54,6 +54,8 @@ pub(super) struct Header {
     pub(super) big_endian: Option<NonZeroU8>,
     /// The length of the header in bytes.
     pub(super) len: u32,
+    /// The length of the elements in bytes, as far as the header tells it of an unknown dtype.
+    pub(super) payload: Option<u64>,
 }
 
 /// Reads the header of an array. `read` fills its argument with the next bytes. Errors lack the offset.
@@ -92,10 +94,16 @@ fn header(dict: Dict, len: u32, limits: &Limits) -> Result<Header> {
     if rank as u64 > limit {
         return Err(ErrorKind::Limit { what: "rank", found: rank as u64, limit }.into());
     }
-    let (dtype, big_endian) = dtype(&dict.descr)?;
+    let shape = Shape::new(&dict.shape);
+    let Some((dtype, big_endian)) = dtype(&dict.descr) else {
+        let bytes = item_bytes(&dict.descr).and_then(|bytes| shape.elements()?.checked_mul(bytes));
+        let info = TensorInfo::unknown(&dict.descr.to_string(), shape, bytes.unwrap_or_default());
+        return Ok(Header { info, big_endian: None, len, payload: bytes.map(|bytes| bytes as u64) });
+    };
     let layout = if dict.fortran_order { column_major(rank) } else { Layout::RowMajor };
-    let info = TensorInfo { dtype, shape: Shape::new(&dict.shape), layout };
-    Ok(Header { info, big_endian, len })
+    let info = TensorInfo { dtype, shape, layout };
+    let payload = info.payload_bytes().map(|bytes| bytes as u64);
+    Ok(Header { info, big_endian, len, payload })
 }
 
 /// Returns the layout of an array whose first dim varies fastest.
@@ -104,24 +112,31 @@ fn column_major(rank: usize) -> Layout {
     Layout::from_dim_order(&order).expect("each dim is there once")
 }
 
-/// Returns the dtype, and the size of its numbers if they are big-endian.
-fn dtype(descr: &Descr) -> Result<(Dtype, Option<NonZeroU8>)> {
+/// Returns the size of an element of a dtype that is not a number of ours, such as text and dates. `None` for objects, which
+/// are pickled, and for structures.
+fn item_bytes(descr: &Descr) -> Option<usize> {
+    let Descr::Text(text) = descr else { return None };
+    let code = text.strip_prefix(['<', '>', '|', '=']).unwrap_or(text);
+    let mut letters = code.chars();
+    match letters.next()? {
+        'O' => None,
+        'U' => letters.as_str().parse::<usize>().ok()?.checked_mul(4),
+        'M' | 'm' => Some(8),
+        _ => letters.as_str().parse().ok(),
+    }
+}
+
+/// Returns the dtype, and the size of its numbers if they are big-endian. `None` if it is unknown.
+fn dtype(descr: &Descr) -> Option<(Dtype, Option<NonZeroU8>)> {
     let text = if let Descr::Text(text) = descr { text } else { "" };
     let (order, code) = text.split_at_checked(1).unwrap_or_default();
-    let dtype = CODES.iter().find(|(known, _)| *known == code).map(|(_, dtype)| *dtype);
-    match (order, dtype) {
+    let (_, dtype) = *CODES.iter().find(|(known, _)| *known == code)?;
+    match order {
         // Elements of one byte have no byte order.
-        ("<" | "=" | "|" | ">", Some(dtype)) if dtype.block_bytes() == 1 => Ok((dtype, None)),
-        ("<" | "=" | "|", Some(dtype)) => Ok((dtype, None)),
-        (">", Some(dtype)) => Ok((dtype, u8::try_from(dtype.unit_bytes()).ok().and_then(NonZeroU8::new))),
-        _ => {
-            let found: String = descr.to_string().chars().take(100).collect();
-            let why = match code.starts_with('V') {
-                true => " (raw bytes, as numpy saves bfloat16 and 8-bit floats)",
-                false => "",
-            };
-            Err(ErrorKind::UnknownDtype { tag: format!("{found}{why}") }.into())
-        }
+        "<" | "=" | "|" | ">" if dtype.block_bytes() == 1 => Some((dtype, None)),
+        "<" | "=" | "|" => Some((dtype, None)),
+        ">" => Some((dtype, u8::try_from(dtype.unit_bytes()).ok().and_then(NonZeroU8::new))),
+        _ => None,
     }
 }
 

@@ -324,7 +324,12 @@ impl<'a> Index<'a> {
                 .map_err(|_| Error::from(InvalidTensor::TooLarge { dtype: Dtype::U8, shape: [usize::MAX].into() }))?;
             return Ok((TensorInfo::blob(bytes), segment.clone()));
         };
-        let info = self.info(&table, first)?;
+        // The bytes that the file states: without them, the end of an unknown dtype is not known.
+        let stated = match found.place {
+            Place::Whole => Some(segment_bytes),
+            Place::From { size, .. } => size.map(|field| found.table.u64(field)).transpose()?,
+        };
+        let info = self.info(&table, first, stated)?;
         let range = match found.place {
             Place::Whole => {
                 info.check_payload(segment_bytes)?;
@@ -352,12 +357,15 @@ impl<'a> Index<'a> {
     }
 
     /// Reads the dtype, shape and layout of a tensor from the fields of [`tensor_layout`], the first of which is `first`.
-    fn info(&self, table: &Table<'a>, first: usize) -> Result<TensorInfo> {
+    ///
+    /// `stated` is the number of bytes of the tensor, if the file states it.
+    fn info(&self, table: &Table<'a>, first: usize, stated: Option<u64>) -> Result<TensorInfo> {
         let field = first + tensor_layout::SCALAR_TYPE;
         let scalar_type = table.i8(field)?;
-        let dtype = header::dtype(scalar_type).ok_or_else(|| {
-            Error::new(ErrorKind::UnknownDtype { tag: scalar_type.to_string() }).at(table.field_offset(field))
-        })?;
+        let (dtype, tag) = (header::dtype(scalar_type), scalar_type.to_string());
+        if dtype.is_none() && stated.is_none() {
+            return Err(Error::new(ErrorKind::UnknownDtype { tag }).at(table.field_offset(field)));
+        }
         let field = first + tensor_layout::SIZES;
         let sizes = table.numbers(field)?;
         let rank = sizes.len();
@@ -379,7 +387,13 @@ impl<'a> Index<'a> {
         }
         let layout =
             Layout::from_dim_order(order).map_err(|invalid| Error::from(invalid).at(table.field_offset(field)))?;
-        let info = TensorInfo { dtype, shape, layout };
+        let info = match dtype {
+            Some(dtype) => TensorInfo { dtype, shape, layout },
+            None => {
+                let bytes = stated.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+                TensorInfo::unknown(&tag, shape, bytes)
+            }
+        };
         if info.payload_bytes().is_none() {
             return Err(too_large(&info));
         }

@@ -1,6 +1,6 @@
 use indexmap::IndexMap;
 
-use super::header::{self, METADATA, Value};
+use super::header::{self, METADATA, TAGS, Value};
 use super::scan::{Header, scan};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
@@ -113,14 +113,17 @@ fn read_metadata(value: Value<'_>, limits: &Limits) -> Result<IndexMap<String, S
 }
 
 fn tensor<'n>(name: &'n str, value: Value<'_>, limits: &Limits) -> Result<Waiting<'n>> {
-    let (dtype, record) = value.record()?;
+    let record = value.record()?;
     let (place, rank) = (value.offset, record.shape.len() as u64);
     if rank > limits.rank {
         return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(place));
     }
     // Not from the vector itself, which has more capacity than most shapes need.
-    let info = TensorInfo::new(dtype, &*record.shape);
     let (start, end) = record.data_offsets;
+    let info = match TAGS.iter().find(|(tag, _)| *tag == record.dtype) {
+        Some((_, dtype)) => TensorInfo::new(*dtype, &*record.shape),
+        None => TensorInfo::unknown(&record.dtype, &*record.shape, end.saturating_sub(start)),
+    };
     Ok(Waiting { place, span: (start as u64, end as u64), ..Waiting::new(name, info, &(0..0)) })
 }
 

@@ -151,12 +151,8 @@ impl<'a> Value<'a> {
     }
 
     /// Parses a tensor.
-    pub(super) fn record(self) -> Result<(Dtype, Record)> {
-        let record: Record = self.parse()?;
-        match TAGS.iter().find(|(tag, _)| *tag == record.dtype) {
-            Some((_, dtype)) => Ok((*dtype, record)),
-            None => Err(Error::new(ErrorKind::UnknownDtype { tag: record.dtype }).at(self.offset)),
-        }
+    pub(super) fn record(self) -> Result<Record> {
+        self.parse()
     }
 
     fn parse<T: Deserialize<'a>>(self) -> Result<T> {
@@ -203,7 +199,7 @@ impl<'de> Visitor<'de> for Members {
 /// A tensor in the header.
 #[derive(Debug)]
 pub(super) struct Record {
-    dtype: String,
+    pub(super) dtype: String,
     pub(super) shape: Vec<usize>,
     pub(super) data_offsets: (usize, usize),
 }

@@ -194,8 +194,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not JSON of the specified form, or the file
 ///   has bytes that belong to no tensor.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a tensor does not begin where the one before it ends.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype has no counterpart in
-///   [`Dtype`](crate::Dtype).
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.

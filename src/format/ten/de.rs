@@ -66,8 +66,8 @@ impl Reader {
 
     fn tensor(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Entry> {
         let mut cursor = Cursor::new(file, self.offset);
-        let header = header::read(&mut cursor, limits)?;
-        let payload = self.payload(cursor, &header).map_err(|error| match &header.name {
+        let mut header = header::read(&mut cursor, limits)?;
+        let payload = self.payload(cursor, &mut header).map_err(|error| match &header.name {
             Some(name) => error.in_tensor(name),
             None => error,
         })?;
@@ -75,10 +75,11 @@ impl Reader {
     }
 
     /// Reads the beginning of a data chunk and finds its end.
-    fn payload(&mut self, mut cursor: Cursor<'_>, Header { info, padding, .. }: &Header) -> Result<Range<u64>> {
+    fn payload(&mut self, mut cursor: Cursor<'_>, Header { info, padding, .. }: &mut Header) -> Result<Range<u64>> {
         cursor.skip(*padding)?;
         let offset = cursor.offset() + 8;
         let length = header::read_length(&mut cursor)?;
+        info.set_unknown_bytes(length);
         if info.payload_bytes().is_none_or(|expected| expected as u64 != length) {
             return Err(Error::from(InvalidTensor::Length { found: length, info: Box::new(info.clone()) }).at(offset));
         }

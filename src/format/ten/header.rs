@@ -41,6 +41,7 @@ pub const DTYPES: &[Dtype] = &dtypes::<_, { NAMES.len() }>(NAMES);
 /// The contents of a header chunk.
 pub(super) struct Header {
     pub(super) name: Option<String>,
+    /// Of an unknown dtype, the length of the data chunk is not known yet.
     pub(super) info: TensorInfo,
     /// The number of bytes up to the next chunk.
     pub(super) padding: u64,
@@ -80,16 +81,19 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Header> {
     for _ in 0..rank {
         shape.push(read_dim(cursor)?);
     }
-    Ok(Header { name, info: TensorInfo::new(dtype, shape), padding: length.next_multiple_of(ALIGNMENT) - length })
+    let info = match dtype {
+        Ok(dtype) => TensorInfo::new(dtype, shape),
+        Err(tag) => TensorInfo::unknown(&tag, shape, 0),
+    };
+    Ok(Header { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
-fn read_dtype(cursor: &mut Cursor<'_>) -> Result<Dtype> {
-    let offset = cursor.offset();
+/// Returns the dtype, or its name if it is unknown.
+fn read_dtype(cursor: &mut Cursor<'_>) -> Result<Result<Dtype, String>> {
     let text = cursor.array::<8>()?;
     let text = trim(&text);
     let known = NAMES.iter().find(|(name, _)| *name == text).map(|(_, dtype)| *dtype);
-    let tag = || format!("`{}`", text.escape_ascii());
-    known.ok_or_else(|| Error::new(ErrorKind::UnknownDtype { tag: tag() }).at(offset))
+    Ok(known.ok_or_else(|| format!("`{}`", text.escape_ascii())))
 }
 
 /// Reads the name, or `None` if all bytes are zero. Go writes any bytes.

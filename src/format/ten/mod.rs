@@ -192,7 +192,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): a chunk does not begin with `~TenBin~`.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a length, a rank or a dim is negative, or a header's length
 ///   does not fit its rank.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a tensor's dtype is not in the specification.
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.

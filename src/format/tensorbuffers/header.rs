@@ -45,9 +45,8 @@ pub(super) fn tag(dtype: Dtype) -> i8 {
 }
 
 /// Returns the dtype of a tag.
-pub(super) fn dtype(tag: i8) -> Result<Dtype> {
-    let dtype = TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype);
-    dtype.ok_or_else(|| ErrorKind::UnknownDtype { tag: tag.to_string() }.into())
+pub(super) fn dtype(tag: i8) -> Option<Dtype> {
+    TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype)
 }
 
 /// Returns the id of the tensor of that name. The reference reader looks tensors up by it, and operations refer to it.

@@ -248,8 +248,8 @@ impl<'a> Contents<'a> {
     ) -> Result<Record<'a>> {
         let name = name(table).map_err(|error| error.in_tensor(format!("#{at}")))?;
         let record = || {
-            let info = info(table, limits)?;
             let &Place { id, offset, size, .. } = &self.places.as_slice()[at];
+            let info = info(table, size, limits)?;
             info.check_payload(size.into())?;
             let start = u64::from(offset);
             let range = start..start + u64::from(size);
@@ -299,8 +299,9 @@ fn name<'a>(table: &Table<'a>) -> Result<&'a str> {
     table.string(tensor::NAME)?.ok_or_else(|| lacks(table, "name"))
 }
 
-fn info(table: &Table<'_>, limits: &Limits) -> Result<TensorInfo> {
-    let dtype = header::dtype(table.i8(tensor::DATA_TYPE)?)?;
+/// Returns the header of a tensor of `size` bytes.
+fn info(table: &Table<'_>, size: u32, limits: &Limits) -> Result<TensorInfo> {
+    let tag = table.i8(tensor::DATA_TYPE)?;
     if !table.has(tensor::SHAPE) {
         return Err(lacks(table, "shape"));
     }
@@ -309,7 +310,10 @@ fn info(table: &Table<'_>, limits: &Limits) -> Result<TensorInfo> {
         return Err(ErrorKind::Limit { what: "rank", found: shape.len() as u64, limit: limits.rank }.into());
     }
     let shape: Shape = shape.iter().map(|dim| u32::from_le_bytes(*dim) as usize).collect();
-    Ok(TensorInfo::new(dtype, shape))
+    Ok(match header::dtype(tag) {
+        Some(dtype) => TensorInfo::new(dtype, shape),
+        None => TensorInfo::unknown(&tag.to_string(), shape, size as usize),
+    })
 }
 
 /// Adds the name of a tensor to those before.

@@ -208,7 +208,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin and end with `TBS1`.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the metadata is not a flatbuffer of the schema, or a tensor
 ///   lies outside of the data.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is not in the specification.
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Category, Error, ErrorKind};
 #[cfg(feature = "npy")]
 use crate::record::Codec;
 #[cfg(feature = "npz")]
@@ -77,6 +77,17 @@ pub(crate) struct Located {
 }
 
 impl Located {
+    /// Refuses to read elements of an unknown dtype.
+    pub(crate) fn check_known(&self) -> Result<(), ErrorKind> {
+        match self.info.unknown_dtype() {
+            None => Ok(()),
+            Some(tag) => Err(ErrorKind::Unsupported {
+                what: format!("read elements of dtype {tag}"),
+                instead: "it is unknown, and only the file's other tensors can be read".to_owned(),
+            }),
+        }
+    }
+
     /// Returns how to decode the range to the payload; `None` if they are the same.
     #[cfg(feature = "npy")]
     pub(crate) fn codec(&self) -> Option<&Codec> {
@@ -128,6 +139,10 @@ impl Located {
 
     /// Adds the offset in the file of what is wrong in the payload, unless it is known.
     pub(crate) fn locate(&self, error: Error) -> Error {
+        // A tensor that we cannot read is not wrong at any offset.
+        if self.info.unknown_dtype().is_some() && error.category() == Category::Call {
+            return error;
+        }
         let within = match error.kind() {
             ErrorKind::InvalidTensor(invalid) if !self.has_codec() => invalid.offset_in(&self.info),
             _ => 0,

@@ -47,6 +47,11 @@ impl<'a, 'de> Value<'a, 'de> {
                     Layout::Blob => (token::BLOB, None),
                     Layout::DimOrder(order) => (token::DIM_ORDER, Some(Value::DimOrder(order.as_slice()))),
                     Layout::Coo { entries } => (token::COO, Some(Value::Number(*entries))),
+                    Layout::Unknown(unknown) => {
+                        let what = format!("read elements of dtype {}", unknown.tag());
+                        let instead = "it is unknown, and only the file's other tensors can be read".to_owned();
+                        return Err(ErrorKind::Unsupported { what, instead }.into());
+                    }
                 };
                 Ok(match (ask, &value) {
                     (Ask::Enum, _) => Answer::Enum(Parts::Variant { name, value }),

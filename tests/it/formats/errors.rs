@@ -141,7 +141,8 @@ mod long_names {
         ] {
             let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[1]].concat();
             let error = safetensors::from_slice::<TensorMap>(&file).unwrap_err();
-            assert_eq!(error.category(), Category::File);
+            let is_unknown = matches!(error.kind(), ErrorKind::Unsupported { .. });
+            assert_eq!(error.category(), if is_unknown { Category::Call } else { Category::File });
             assert!(error.to_string().len() < 1000, "{} bytes: {error}", error.to_string().len());
         }
     }

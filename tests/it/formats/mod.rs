@@ -22,3 +22,4 @@ mod ten;
 #[cfg(feature = "tensorbuffers")]
 mod tensorbuffers;
 mod tfrt;
+mod unknown;

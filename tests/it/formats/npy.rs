@@ -140,16 +140,24 @@ fn rejects_arrays_without_numbers() {
         messages.compare(what, npy::from_slice::<TensorMap>(&file), expected);
         messages.compare(format!("{what}, from a stream"), stream, expected);
     };
-    let of = |descr: &str| file(1, &dict(descr, "False", "(1,)"), &[0; 16]);
-    let unknown = |tag: &str| format!("npy: tensor `#0`: unknown dtype tag {tag} (at byte 0)");
-    compare("long complex", of("'<c32'"), &unknown("'<c32'"));
-    compare("text", of("'<U3'"), &unknown("'<U3'"));
-    compare("objects", of("'|O'"), &unknown("'|O'"));
-    compare("dates", of("'<M8[ns]'"), &unknown("'<M8[ns]'"));
-    compare("long doubles", of("'<f16'"), &unknown("'<f16'"));
-    compare("records", of("[('a', '<f4'), ('b', '<i4', (2,))]"), &unknown("[('a', '<f4'), ('b', '<i4', (2,))]"));
-    compare("bfloat16", of("'<V2'"), &unknown("'<V2' (raw bytes, as numpy saves bfloat16 and 8-bit floats)"));
-    compare("no descr", of("''"), &unknown("''"));
+    let of = |descr: &str, bytes: usize| file(1, &dict(descr, "False", "(1,)"), &vec![0; bytes]);
+    let unknown = |tag: &str| {
+        format!(
+            "npy: tensor `#0`: cannot read elements of dtype {tag}; it is unknown, and only the file's other tensors can be read"
+        )
+    };
+    compare("long complex", of("'<c32'", 32), &unknown("'<c32'"));
+    compare("text", of("'<U3'", 12), &unknown("'<U3'"));
+    compare("dates", of("'<M8[ns]'", 8), &unknown("'<M8[ns]'"));
+    compare("long doubles", of("'<f16'", 16), &unknown("'<f16'"));
+    compare("bfloat16", of("'<V2'", 2), &unknown("'<V2'"));
+    compare(
+        "text that goes on",
+        of("'<U3'", 13),
+        "npy: the file continues after its array, but npy stores one (at byte 80)",
+    );
+    let needed = "npy: tensor `#0`: needs 12 more bytes, but the file has 11 left (at byte 68)";
+    compare("text that ends early", of("'<U3'", 11), needed);
 
     let dict_of = |text: &str| file(1, text, &[]);
     let bad = |why: &str| {
@@ -194,7 +202,14 @@ fn rejects_arrays_without_numbers() {
     compare("nothing", Vec::new(), "npy: tensor `#0`: needs 8 more bytes, but the file has 0 left (at byte 0)");
     let mut longer = golden();
     longer.push(0);
-    compare("another array", longer, "npy: the file continues after its array, but npy stores one (at byte 140)");
+    compare("another array", longer, "npy: the file continues after its array, but npy stores one (at byte 80)");
+    // A stream does not tell where these end.
+    for descr in ["'|O'", "[('a', '<f4'), ('b', '<i4', (2,))]", "''"] {
+        let file = of(descr, 16);
+        messages.compare(descr, npy::from_slice::<TensorMap>(&file), &unknown(descr));
+        let expected = format!("npy: tensor `#0`: unknown dtype tag {descr} (at byte 0)");
+        messages.compare(descr, npy::from_reader::<TensorMap>(&file[..]), &expected);
+    }
     messages.end();
 }
 
@@ -204,7 +219,7 @@ fn stated_lengths_and_limits_are_checked() {
     messages.compare(
         "cut",
         npy::from_slice::<TensorMap>(&golden()[..139]),
-        "npy: tensor `#0`: needs 12 more bytes, but the file has 11 left (at byte 128)",
+        "npy: tensor `#0`: needs 12 more bytes, but the file has 11 left (at byte 68)",
     );
     let huge = file(1, &dict("'<f8'", "False", "(18446744073709551615, 2)"), &[]);
     messages.compare(

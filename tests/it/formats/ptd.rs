@@ -9,7 +9,8 @@ use tensorfile::{
     ptd,
 };
 
-use crate::support::{Dribble, Messages, hex, message, root};
+use super::unknown::check as check_unknown;
+use crate::support::{Dribble, Messages, format, hex, message, root};
 
 /// Two tensors that share their bytes, and a blob, in segments aligned to 16.
 pub(super) const FT01: &str = "
@@ -665,11 +666,15 @@ fn rejects_wrong_indexes() {
             with(DATA_V1, &[(0xf8, &[4])]),
             "ptd: tensor `w`: payload is 4 bytes, but i16[1, 3] takes 6 (at byte 248)",
         ),
-        ("scalar type", with(FT01, &[(0x123, &[8])]), "ptd: tensor `w`: unknown dtype tag 8 (at byte 291)"),
+        (
+            "scalar type",
+            with(FT01, &[(0x123, &[8])]),
+            "ptd: tensor `w`: cannot read elements of dtype 8; it is unknown, and only the file's other tensors can be read",
+        ),
         (
             "negative scalar type",
             with(FT01, &[(0x123, &[0xff])]),
-            "ptd: tensor `w`: unknown dtype tag -1 (at byte 291)",
+            "ptd: tensor `w`: cannot read elements of dtype -1; it is unknown, and only the file's other tensors can be read",
         ),
         (
             "negative size",
@@ -1257,4 +1262,33 @@ fn reproduces_files_of_executorch() {
     let empty = fixture("empty");
     assert_eq!(ptd::from_slice::<TensorMap>(&empty).unwrap(), TensorMap::new());
     assert_eq!(ptd::to_vec(&TensorMap::new()).unwrap().len(), empty.len());
+}
+
+#[test]
+fn unknown_scalar_types_cost_their_tensor_only() {
+    for (what, bytes) in [("FT01", FT01), ("DT01", DATA_V1)] {
+        let of = |bytes: Vec<u8>| OpenOptions::new().format(format("ptd")).from_vec(bytes);
+        let whole = of(hex(bytes)).unwrap();
+        let mut found = 0;
+        for at in 0..hex(bytes).len() {
+            let changed = with(bytes, &[(at, &[44])]);
+            let Ok(file) = of(changed.clone()) else { continue };
+            let Some(tensor) = file.tensors().find(|tensor| tensor.info().unknown_dtype().is_some()) else { continue };
+            let info = format!("44{} of unknown dtype", tensor.shape());
+            check_unknown(format("ptd"), &changed, tensor.name(), &info, whole.get(tensor.name()).unwrap().range());
+            found += 1;
+        }
+        assert!(found >= 2, "{what}: {found}");
+    }
+}
+
+/// Files of ExecuTorch 0.5 and 0.6 do not state the sizes of tensors.
+#[test]
+fn an_unknown_scalar_type_has_no_end_in_early_files() {
+    let errors: Vec<String> = (0..hex(EARLY).len())
+        .filter_map(|at| ptd::from_slice::<TensorMap>(&with(EARLY, &[(at, &[44])])).err())
+        .map(|error| error.to_string())
+        .filter(|error| error.contains("unknown dtype tag 44 (at byte "))
+        .collect();
+    assert!(!errors.is_empty());
 }

@@ -343,8 +343,14 @@ fn reports_malformed_files() {
             one("U8", "1.5", "0,16"),
             "tensor `a`: the header cannot be read: invalid type: floating point `1.5`, expected usize (at byte 38)",
         ),
-        (one("F3", "16", "0,16"), "tensor `a`: unknown dtype tag F3 (at byte 13)"),
-        (one("u8", "16", "0,16"), "tensor `a`: unknown dtype tag u8 (at byte 13)"),
+        (
+            one("F3", "16", "0,16"),
+            "tensor `a`: cannot read elements of dtype F3; it is unknown, and only the file's other tensors can be read",
+        ),
+        (
+            one("u8", "16", "0,16"),
+            "tensor `a`: cannot read elements of dtype u8; it is unknown, and only the file's other tensors can be read",
+        ),
         (one("C64", "3", "0,16"), "tensor `a`: payload is 16 bytes, but c64[3] takes 24 (at byte 13)"),
         (one("F4", "31", "0,16"), "tensor `a`: f4[31] has 31 elements, but f4 stores blocks of 2 (at byte 13)"),
         (one("F4", "30", "0,16"), "tensor `a`: payload is 16 bytes, but f4[30] takes 15 (at byte 13)"),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread::Scope;
 
 use indexmap::IndexSet;
-use tensorfile::{File, FileTensor, Layout, TensorInfo};
+use tensorfile::{File, FileTensor, Layout, Shape, TensorInfo};
 
 use crate::args::{Filter, display_name, format_names, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
@@ -189,7 +189,7 @@ impl Diff {
     fn method(&self, pair: &Pair<'_>) -> Method {
         let reads_values = !self.depth.names_only && !self.depth.no_values;
         let is_comparable = |(a, b): &(FileTensor<'_>, FileTensor<'_>)| {
-            a.shape() == b.shape() && are_comparable([a.dtype(), b.dtype()])
+            a.shape() == b.shape() && are_comparable([a.dtype(), b.dtype()]) && have_same_tag(a.info(), b.info())
         };
         let Some((a, b)) = pair.both().filter(|pair| reads_values && is_comparable(pair)) else { return Method::None };
         match (Kind::of(a.info()), Kind::of(b.info())) {
@@ -213,14 +213,16 @@ impl Diff {
             a.read_at(start_a, to_a).at(path_a)?;
             b.read_at(start_b, to_b).at(path_b)
         };
-        let elements = a.shape().elements().unwrap_or_default();
-        let comparison = Comparison::new([a.dtype(), b.dtype()], a.shape(), self.tolerance);
+        let shape = compared_shape(a);
+        let elements = shape.elements().unwrap_or_default();
+        let comparison = Comparison::new([a.dtype(), b.dtype()], &shape, self.tolerance);
         comparison.of_all(elements, &read, self.quiet, &mut |bytes| progress.advance(bytes))
     }
 
     fn compare_in_pieces(&self, a: FileTensor<'_>, b: FileTensor<'_>, reading: &mut Reading) -> Outcome<ValueDiff> {
-        let mut comparison = Comparison::new([a.dtype(), b.dtype()], a.shape(), self.tolerance);
-        let mut left = a.shape().elements().unwrap_or_default();
+        let shape = compared_shape(a);
+        let mut comparison = Comparison::new([a.dtype(), b.dtype()], &shape, self.tolerance);
+        let mut left = shape.elements().unwrap_or_default();
         while left > 0 {
             let now = left.min(PIECE);
             left -= now;
@@ -246,6 +248,7 @@ impl Diff {
             (Some(a), Some(b)) => {
                 let (a, b) = (a.info(), b.info());
                 let same_dtype = a.dtype == b.dtype || self.ignore_dtype && are_comparable([a.dtype, b.dtype]);
+                let same_dtype = same_dtype && have_same_tag(a, b);
                 let differ = [
                     (Aspect::Dtype, !same_dtype),
                     (Aspect::Shape, a.shape != b.shape),
@@ -379,12 +382,27 @@ fn is_read_at_positions(tensor: FileTensor<'_>) -> bool {
     is_in_order && tensor.payload_bytes() >= LARGE && tensor.read_at(0, &mut []).is_ok()
 }
 
+/// Returns whether dtypes that are unknown are called the same, and take the same number of bytes.
+fn have_same_tag(a: &TensorInfo, b: &TensorInfo) -> bool {
+    let is_unknown = a.unknown_dtype().is_some() || b.unknown_dtype().is_some();
+    !is_unknown || a.layout == b.layout
+}
+
+/// Returns the shape whose elements are compared: of an unknown dtype, the bytes.
+fn compared_shape(tensor: FileTensor<'_>) -> Shape {
+    match tensor.info().unknown_dtype() {
+        Some(_) => [usize::try_from(tensor.payload_bytes()).unwrap_or(usize::MAX)].into(),
+        None => tensor.shape().clone(),
+    }
+}
+
 /// The kind of a tensor. Tensors of different kinds are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Dense,
     Sparse,
     Blob,
+    Unknown,
 }
 
 impl Kind {
@@ -392,6 +410,7 @@ impl Kind {
         match info.layout {
             Layout::Coo { .. } => Self::Sparse,
             Layout::Blob => Self::Blob,
+            Layout::Unknown(_) => Self::Unknown,
             _ => Self::Dense,
         }
     }

@@ -165,8 +165,13 @@ impl Show {
     }
 
     fn select<'a>(&self, path: &'a Path, tensor: FileTensor<'a>) -> Outcome<Selection<'a>> {
+        let is_raw = !self.json && self.format == OutputFormat::Raw && self.slice.is_none();
         let dtype = tensor.dtype();
-        if !dtype.has_elements() && (self.json || self.format != OutputFormat::Raw || self.slice.is_some()) {
+        if tensor.info().unknown_dtype().is_some() && !is_raw {
+            let (name, info) = (tensor.name(), tensor.info());
+            return Err(Failure::usage(format_args!("cannot show elements of `{name}`, {info}; use --format raw")));
+        }
+        if !dtype.has_elements() && !is_raw {
             let (name, block) = (tensor.name(), dtype.block_elements());
             let why =
                 format_args!("cannot show elements of `{name}`: {dtype} packs {block} into a block; use --format raw");

@@ -36,7 +36,14 @@ impl Reader {
             offset += bytes.len() as u64;
             Ok(())
         };
-        let header = header::read(&mut read, limits).map_err(|error| error.at(0))?;
+        let mut header = header::read(&mut read, limits).map_err(|error| error.at(0))?;
+        if let Some(tag) = header.info.unknown_dtype() {
+            // The array is all that the file has.
+            let rest = || file.file_len()?.checked_sub(header.len.into());
+            let unknown = || Error::new(ErrorKind::UnknownDtype { tag: tag.to_owned() }).at(0);
+            let bytes = header.payload.or_else(rest).ok_or_else(unknown)?;
+            header.info.set_unknown_bytes(bytes);
+        }
         if header.big_endian.is_some() {
             file.keep_rest(limits.payload)?;
         }

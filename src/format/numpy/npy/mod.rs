@@ -186,8 +186,8 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or the array.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not a dict of `descr`, `fortran_order` and
 ///   `shape`, or the file continues after the array.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): `descr` has no counterpart in
-///   [`Dtype`](crate::Dtype).
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, in a stream, and does not tell the size of elements.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {

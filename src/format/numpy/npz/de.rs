@@ -152,7 +152,7 @@ fn array<'a>(
     limits: &Limits,
 ) -> Result<Waiting<'a>> {
     let mut reader = RangeReader::new(file, range.clone());
-    let header = match contents.is_deflated {
+    let mut header = match contents.is_deflated {
         true => {
             inflater.start();
             header::read(&mut |bytes| inflater.fill(&mut reader, bytes).map_err(not_deflated), limits)
@@ -160,7 +160,9 @@ fn array<'a>(
         false => header::read(&mut |bytes| reader.read_exact(bytes).map_err(not_deflated), limits),
     }?;
     let head = u64::from(header.len);
-    header.info.check_payload(contents.len.saturating_sub(head))?;
+    let bytes = contents.len.saturating_sub(head);
+    header.info.set_unknown_bytes(bytes);
+    header.info.check_payload(bytes)?;
     let start = if contents.is_deflated { range.start } else { range.start + head };
     let codec = Some(contents.codec(header.big_endian, header.len));
     Ok(Waiting { codec, ..Waiting::new(name, header.info, &(start..range.end)) })

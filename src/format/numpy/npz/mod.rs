@@ -205,8 +205,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 ///
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the zip archive is damaged, or a member is encrypted or not
 ///   an array.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a `descr` has no counterpart in
-///   [`Dtype`](crate::Dtype).
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two members share some of their bytes.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a compressed tensor is larger than the default
 ///   [`Limits`](crate::Limits) allow.

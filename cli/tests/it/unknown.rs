@@ -1,0 +1,52 @@
+//! Files with a tensor of a dtype that the library does not know.
+
+use super::Session;
+
+/// Writes a safetensors file of two tensors, the first of which has the dtype `F99`.
+fn write(session: &Session, name: &str, first: u8) {
+    let json = r#"{"a":{"dtype":"F99","shape":[2,2],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}}"#;
+    let bytes = [&(json.len() as u64).to_le_bytes(), json.as_bytes(), &[first, 2, 3, 4]].concat();
+    std::fs::write(session.path(name), bytes).unwrap();
+}
+
+#[test]
+fn tensors_of_unknown_dtypes_are_listed_and_can_be_left_out() {
+    let session = Session::new();
+    write(&session, "new.safetensors", 1);
+    write(&session, "other.safetensors", 9);
+    let run = |arguments: &[&str]| {
+        let output = session.run(arguments);
+        let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (output.status.code(), out, err)
+    };
+    let (code, out, _) = run(&["ls", "--diffable", "new.safetensors"]);
+    assert_eq!((code, out.as_str()), (Some(0), "a F99[2, 2] of unknown dtype 3\nb u8[1] 1\n"));
+    let (code, out, _) = run(&["ls", "--json", "new.safetensors"]);
+    let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let first = &listed["tensors"][0];
+    assert_eq!((code, &first["dtype"], &first["layout"]), (Some(0), &"F99".into(), &"unknown".into()));
+    let (code, out, _) = run(&["info", "new.safetensors"]);
+    assert!(code == Some(0) && out.contains("F99: 1 tensor"), "{out}");
+    let warning = "1 tensor cannot be read, because of an unknown dtype; the first is `a`, F99[2, 2] of unknown dtype";
+    let (code, out, _) = run(&["verify", "--payload", "new.safetensors"]);
+    assert!(code == Some(0) && out.contains(warning), "{out}");
+    assert_eq!(run(&["verify", "--strict", "new.safetensors"]).0, Some(1));
+
+    let (code, _, err) = run(&["show", "new.safetensors", "a"]);
+    assert!(code == Some(2) && err.contains("cannot show elements of `a`, F99[2, 2] of unknown dtype"), "{err}");
+    assert_eq!(run(&["show", "new.safetensors", "a", "--format", "raw"]).1, "\u{1}\u{2}\u{3}");
+    assert_eq!(run(&["stats", "new.safetensors"]).0, Some(0));
+    assert_eq!(run(&["hash", "new.safetensors"]).0, Some(0));
+    assert_eq!(run(&["diff", "new.safetensors", "new.safetensors"]).0, Some(0));
+    let (code, out, _) = run(&["diff", "new.safetensors", "other.safetensors"]);
+    assert!(code == Some(1) && out.contains("a  1 of 3 differs"), "{out}");
+
+    for target in ["new.npz", "copy.safetensors"] {
+        let (code, _, err) = run(&["convert", "new.safetensors", target]);
+        assert!(code == Some(2) && err.contains("tensor `a`: cannot store F99[2, 2] of unknown dtype"), "{err}");
+        assert!(!session.path(target).exists());
+        let (code, _, err) = run(&["convert", "--exclude", "a", "new.safetensors", target]);
+        assert_eq!(code, Some(0), "{err}");
+        assert_eq!(run(&["ls", "--diffable", target]).1, "b u8[1] 1\n");
+    }
+}
