@@ -1267,7 +1267,7 @@ fn reproduces_files_of_executorch() {
 #[test]
 fn unknown_scalar_types_cost_their_tensor_only() {
     for (what, bytes) in [("FT01", FT01), ("DT01", DATA_V1)] {
-        let of = |bytes: Vec<u8>| OpenOptions::new().format(format("ptd")).from_vec(bytes);
+        let of = |bytes: Vec<u8>| OpenOptions::new().format(format("ptd")).from_bytes(bytes);
         let whole = of(hex(bytes)).unwrap();
         let mut found = 0;
         for at in 0..hex(bytes).len() {

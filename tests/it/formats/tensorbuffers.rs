@@ -835,7 +835,7 @@ fn failed_appends_keep_the_file() {
 
 #[test]
 fn unknown_dtypes_cost_their_tensor_only() {
-    let range = |name: &str| OpenOptions::new().from_vec(changed(&[])).unwrap().get(name).unwrap().range();
+    let range = |name: &str| OpenOptions::new().from_bytes(changed(&[])).unwrap().get(name).unwrap().range();
     for (at, tag, name, info) in [
         (347, 0, "gate", "0[3] of unknown dtype"),
         (347, 11, "gate", "11[3] of unknown dtype"),

@@ -12,7 +12,7 @@ use crate::support::{Dribble, format, message};
 #[track_caller]
 pub fn check(format: &'static Format, bytes: &[u8], name: &str, info: &str, range: std::ops::Range<u64>) {
     let what = format!("{}: {info}", format.name);
-    let file = OpenOptions::new().format(format).from_vec(bytes.to_vec()).unwrap();
+    let file = OpenOptions::new().format(format).from_bytes(bytes.to_vec()).unwrap();
     let unknown = file.get(name).unwrap();
     assert_eq!((unknown.info().to_string().as_str(), unknown.range()), (info, range), "{what}");
     assert!(matches!(unknown.layout(), Layout::Unknown(_)), "{what}");
@@ -85,7 +85,7 @@ fn in_btf_the_next_record_is_the_end() {
     // The last record ends with the file, which a stream does not tell.
     let mut last = changed(format("btf"), &rank_and_dtype, &rank_and_dtype);
     last[64 + 8] = 10;
-    let opened = OpenOptions::new().format(format("btf")).from_vec(last.clone()).unwrap();
+    let opened = OpenOptions::new().format(format("btf")).from_bytes(last.clone()).unwrap();
     let tensors: Vec<String> = opened.tensors().map(|tensor| tensor.info().to_string()).collect();
     assert_eq!(tensors, ["f32[3]", "10[2, 1] of unknown dtype"]);
     assert_eq!(opened.nth(0).unwrap().read().unwrap().shape().dims(), [3]);
@@ -126,7 +126,7 @@ fn in_safetensors_the_header_has_offsets() {
     };
     let long = with(&format!(r"\u001b[2J{}", "é".repeat(1000)), "0,10", "10,17");
     let shown = format!(r"\u{{1b}}[2J{}…[7] of unknown dtype", "é".repeat(60));
-    let file = OpenOptions::new().format(safetensors).from_vec(long).unwrap();
+    let file = OpenOptions::new().format(safetensors).from_bytes(long).unwrap();
     assert_eq!(file.get("a").unwrap().info().to_string(), shown);
     for (what, one, other, expected) in [
         (
@@ -165,7 +165,7 @@ fn types_that_do_not_need_it_are_loaded() {
     }
 
     let bytes = changed(format("safetensors"), b"F32", b"F99");
-    let file = OpenOptions::new().format(format("safetensors")).from_vec(bytes.clone()).unwrap();
+    let file = OpenOptions::new().format(format("safetensors")).from_bytes(bytes.clone()).unwrap();
     assert_eq!(file.load::<B>().unwrap().b.shape(), [2, 1]);
     assert_eq!(tensorfile::safetensors::from_slice::<B>(&bytes).unwrap().b.shape(), [2, 1]);
     assert_eq!(tensorfile::safetensors::from_reader::<B>(&bytes[..]).unwrap().b.shape(), [2, 1]);
@@ -188,7 +188,7 @@ fn of_numpy(name: &str) -> Vec<u8> {
 fn in_npz_numbers_next_to_other_arrays_are_read() {
     for name in ["mixed.npz", "mixed_deflated.npz"] {
         let bytes = of_numpy(name);
-        let file: File = OpenOptions::new().from_vec(bytes.clone()).unwrap();
+        let file: File = OpenOptions::new().from_bytes(bytes.clone()).unwrap();
         let listed: Vec<String> = file.tensors().map(|tensor| format!("{} {}", tensor.name(), tensor.info())).collect();
         let expected = [
             "x f32[2, 3]",
@@ -226,7 +226,7 @@ fn in_npy_the_only_array_is_listed() {
         ("records", "[('value', '<f4'), ('count', '<i2', (2,))][2] of unknown dtype"),
     ] {
         let bytes = of_numpy(&format!("mixed_{name}.npy"));
-        let file = OpenOptions::new().from_vec(bytes.clone()).unwrap();
+        let file = OpenOptions::new().from_bytes(bytes.clone()).unwrap();
         let tensor = file.nth(0).unwrap();
         assert_eq!((tensor.info().to_string().as_str(), tensor.range()), (info, 128..bytes.len() as u64));
         assert!(message(tensor.read()).starts_with("npy: tensor `#0`: cannot read elements of dtype "));
@@ -235,7 +235,7 @@ fn in_npy_the_only_array_is_listed() {
         let expected = if name == "names" { "cannot read elements of dtype '<U5'" } else { "unknown dtype tag " };
         assert!(stream.contains(expected), "{stream}");
         if name == "names" {
-            let cut = OpenOptions::new().format(format("npy")).from_vec(bytes[..bytes.len() - 1].to_vec());
+            let cut = OpenOptions::new().format(format("npy")).from_bytes(bytes[..bytes.len() - 1].to_vec());
             assert_eq!(message(cut), "npy: tensor `#0`: needs 60 more bytes, but the file has 59 left (at byte 128)");
         }
     }
