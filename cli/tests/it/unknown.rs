@@ -23,7 +23,7 @@ fn tensors_of_unknown_dtypes_are_listed_and_can_be_left_out() {
     assert_eq!((code, out.as_str()), (Some(0), "a F99[2, 2] of unknown dtype 3\nb u8[1] 1\n"));
     let (code, out, _) = run(&["ls", "--json", "new.safetensors"]);
     let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let first = &listed["tensors"][0];
+    let first = &listed[0]["tensors"][0];
     assert_eq!((code, &first["dtype"], &first["layout"]), (Some(0), &"F99".into(), &"unknown".into()));
     let (code, out, _) = run(&["info", "new.safetensors"]);
     assert!(code == Some(0) && out.contains("F99: 1 tensor"), "{out}");

@@ -202,7 +202,7 @@ fn rejects_arrays_without_numbers() {
     compare("nothing", Vec::new(), "npy: tensor `#0`: needs 8 more bytes, but the file has 0 left (at byte 0)");
     let mut longer = golden();
     longer.push(0);
-    compare("another array", longer, "npy: the file continues after its array, but npy stores one (at byte 80)");
+    compare("another array", longer, "npy: the file continues after its array, but npy stores one (at byte 140)");
     // A stream does not tell where these end.
     for descr in ["'|O'", "[('a', '<f4'), ('b', '<i4', (2,))]", "''"] {
         let file = of(descr, 16);
@@ -219,7 +219,7 @@ fn stated_lengths_and_limits_are_checked() {
     messages.compare(
         "cut",
         npy::from_slice::<TensorMap>(&golden()[..139]),
-        "npy: tensor `#0`: needs 12 more bytes, but the file has 11 left (at byte 68)",
+        "npy: tensor `#0`: needs 12 more bytes, but the file has 11 left (at byte 128)",
     );
     let huge = file(1, &dict("'<f8'", "False", "(18446744073709551615, 2)"), &[]);
     messages.compare(
