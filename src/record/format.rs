@@ -35,6 +35,8 @@ pub struct Format {
     pub sparse: bool,
     /// Blobs can be stored.
     pub blobs: bool,
+    /// Files can be read, but not written. What the format can store is then what is read.
+    pub read_only: bool,
     /// The bytes that files begin with, if they do; any one of them.
     pub magics: &'static [Magic],
     pub(crate) index_reader: fn() -> Box<dyn IndexReader>,
@@ -77,6 +79,7 @@ impl Format {
             max_tensors: None,
             sparse: false,
             blobs: false,
+            read_only: false,
             magics: &[],
             index_reader,
             encode,

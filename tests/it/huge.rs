@@ -5,7 +5,9 @@
 use std::fs;
 use std::process::Command;
 
-use tensorfile::{Backend, FORMATS, OpenOptions};
+use tensorfile::{Backend, OpenOptions};
+
+use crate::support::written_formats;
 
 use crate::support::huge::{GIB, write};
 use crate::support::interop::run;
@@ -41,7 +43,7 @@ fn opens_lists_and_slices_in_bounded_memory() {
         return;
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    for &format in FORMATS {
+    for format in written_formats() {
         let path = folder.path().join("huge").with_extension(format.extensions[0]);
         let Some(huge) = write(format, &path) else {
             println!("NOTE: this file system has no holes, so no huge files are tried");

@@ -201,6 +201,12 @@ pub fn format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(FORMATS.iter().map(|format| format.name))
 }
 
+/// Returns a parser that accepts the names of formats that can be written.
+pub fn written_format_names() -> PossibleValuesParser {
+    let written = FORMATS.iter().filter(|format| !format.read_only);
+    PossibleValuesParser::new(written.map(|format| format.name))
+}
+
 /// Opens a file, or standard input, and reads its index.
 pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
     // A mapped file could change while the program runs, and its pages would count as memory of the program.

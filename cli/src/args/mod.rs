@@ -13,6 +13,7 @@ pub use filter::Filter;
 pub use glob::{Glob, InvalidGlob};
 pub use input::{
     Input, Inputs, NamedInputs, Printer, Unread, display_name, expand, format_names, is_stdin, open, read,
+    written_format_names,
 };
 pub use rename::Rename;
 pub use slice::{Axis, Slice};

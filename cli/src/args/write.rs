@@ -86,7 +86,8 @@ impl Target {
         let extension = path.extension().unwrap_or_default();
         let has_extension = |format: &&Format| format.extensions.iter().any(|own| extension.eq_ignore_ascii_case(own));
         let format = format.or_else(|| FORMATS.iter().copied().find(has_extension)).ok_or_else(|| {
-            let extensions: Vec<&str> = FORMATS.iter().flat_map(|format| format.extensions).copied().collect();
+            let written = FORMATS.iter().filter(|format| !format.read_only);
+            let extensions: Vec<&str> = written.flat_map(|format| format.extensions).copied().collect();
             let given = extension.to_string_lossy().to_ascii_lowercase();
             let is_alike = |own: &&&str| own.starts_with(&given) || given.starts_with(**own);
             let path = path.display();
@@ -96,6 +97,10 @@ impl Target {
             let extensions = extensions.join(", .");
             Failure::usage(format_args!("{path}: unknown extension; use --to, or one of .{extensions}"))
         })?;
+        if format.read_only {
+            let (path, name) = (path.display(), format.name);
+            return Err(Failure::usage(format_args!("{path}: {name} files are only read; choose another format")));
+        }
         Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false })
     }
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use tensorfile::Format;
 use tensorfile::view::Subset;
 
-use crate::args::{Cast, Filter, Input, NoClobber, Rename, Target, WriteArgs, format_names, parse_bytes};
+use crate::args::{Cast, Filter, Input, NoClobber, Rename, Target, WriteArgs, parse_bytes, written_format_names};
 use crate::exit::{Outcome, Verdict};
 use crate::export::{Export, Kept, Source};
 use crate::output::Stdout;
@@ -25,7 +25,7 @@ pub struct Convert {
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Write this format instead of that of the extension
-    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    #[arg(long, value_name = "FORMAT", value_parser = written_format_names())]
     to: Option<String>,
     #[command(flatten)]
     filter: Filter,

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use indexmap::map::Entry;
 use tensorfile::{File, Format, Tensors};
 
-use crate::args::{NoClobber, Target, WriteArgs, display_name, format_names, is_stdin, open};
+use crate::args::{NoClobber, Target, WriteArgs, display_name, is_stdin, open, written_format_names};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::{Stdout, note};
@@ -31,7 +31,7 @@ pub struct Merge {
     #[command(flatten)]
     no_clobber: NoClobber,
     /// Write this format instead of that of the extension
-    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    #[arg(long, value_name = "FORMAT", value_parser = written_format_names())]
     to: Option<String>,
     #[command(flatten)]
     write: WriteArgs,

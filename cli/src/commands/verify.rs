@@ -7,7 +7,7 @@ use serde::Serialize;
 use tensorfile::view::{ByteMap, SaveReport, is_aligned};
 use tensorfile::{Category, Dtype, Error, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData};
 
-use crate::args::{display_name, expand, format_names, open};
+use crate::args::{display_name, expand, format_names, open, written_format_names};
 use crate::digests::{Digester, Manifest};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each, without_path};
 use crate::export::{FILE_METADATA, quoted};
@@ -39,7 +39,7 @@ pub struct Verify {
     #[arg(long, value_name = "MANIFEST")]
     manifest: Option<PathBuf>,
     /// Report all tensors, names and metadata that this format cannot store
-    #[arg(long = "for", value_name = "FORMAT", value_parser = format_names())]
+    #[arg(long = "for", value_name = "FORMAT", value_parser = written_format_names())]
     target: Option<String>,
     /// Treat warnings as problems
     #[arg(long)]

@@ -26,7 +26,7 @@ fn samples(format: &Format) -> Vec<TensorMap> {
 
 fn for_each_sample(check: impl Fn(&Session, &str, &Format, &TensorMap)) {
     let session = Session::new();
-    for format in FORMATS {
+    for format in FORMATS.iter().filter(|format| !format.read_only) {
         for map in samples(format) {
             let name = format!("sample.{}", format.extensions[0]);
             std::fs::write(session.path(&name), file_of(format, &map)).unwrap();
@@ -206,7 +206,7 @@ fn nans_and_infinities(stats: &serde_json::Map<String, Value>) -> u64 {
 #[test]
 fn truncated_files_are_malformed_or_shorter() {
     let session = Session::new();
-    for format in FORMATS {
+    for format in FORMATS.iter().filter(|format| !format.read_only) {
         let samples = samples(format);
         // Files with one tensor each differ in its dtype only: each is cut at other bytes.
         let cuts = (24 / samples.len()).max(3);

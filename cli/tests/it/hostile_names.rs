@@ -45,7 +45,8 @@ fn control(text: &str) -> Option<char> {
 }
 
 fn formats() -> impl Iterator<Item = &'static Format> {
-    tensorfile::FORMATS.iter().copied().filter(|format| NAMES.iter().all(|name| format.stores_name(name)))
+    let written = tensorfile::FORMATS.iter().copied().filter(|format| !format.read_only);
+    written.filter(|format| NAMES.iter().all(|name| format.stores_name(name)))
 }
 
 #[test]

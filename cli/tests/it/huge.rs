@@ -10,7 +10,7 @@ use tensorfile::FORMATS;
 #[test]
 fn lists_and_slices_in_bounded_memory() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    for &format in FORMATS {
+    for &format in FORMATS.iter().filter(|format| !format.read_only) {
         let path = folder.path().join("huge").with_extension(format.extensions[0]);
         let Some(huge) = file::write(format, &path) else {
             println!("NOTE: this file system has no holes, so no huge files are tried");

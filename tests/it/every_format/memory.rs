@@ -3,11 +3,11 @@
 use tensorfile::{File, TensorMap, WriteOptions};
 
 use crate::support::memory::{kept, peak};
-use crate::support::{multi_tensor_formats, tensor};
+use crate::support::{multi_tensor_formats, tensor, written_formats};
 
 #[test]
 fn a_file_in_memory_is_written_and_read_with_one_copy() {
-    for format in tensorfile::FORMATS {
+    for format in written_formats() {
         let map: TensorMap = [("0", tensor(format.dtypes[0], &[1 << 20]))].into_iter().collect();
         let bytes = map["0"].as_bytes().len();
         let (file, used) = peak(|| format.to_vec(&map, &WriteOptions::new()).unwrap());
@@ -21,7 +21,7 @@ fn a_file_in_memory_is_written_and_read_with_one_copy() {
 #[test]
 fn a_stream_is_written_without_a_copy_and_read_with_no_more_than_two() {
     const BUFFERS: usize = 3 << 20;
-    for format in tensorfile::FORMATS {
+    for format in written_formats() {
         let large = |_| tensor(format.dtypes[0], &[1_100_000]);
         let map: TensorMap = (0..format.max_tensors.unwrap_or(16)).map(|at| (at.to_string(), large(at))).collect();
         let bytes: usize = map.iter().map(|(_, tensor)| tensor.as_bytes().len()).sum();

@@ -1,10 +1,10 @@
 //! Tensors that a format cannot store are an error that names the tensor, before anything is written.
 
 use ndarray::{Array1, array};
-use tensorfile::{Category, Dtype, ErrorKind, FORMATS, Format, TensorFile, TensorMap, WriteOptions};
+use tensorfile::{Category, Dtype, ErrorKind, Format, TensorFile, TensorMap, WriteOptions};
 
 use super::sparse;
-use crate::support::tensor;
+use crate::support::{tensor, written_formats};
 
 /// Checks that a map is refused for its tensor `name`, with a message that says `found`.
 #[track_caller]
@@ -25,7 +25,7 @@ fn assert_refused(format: &Format, map: &TensorMap, name: &str, found: &str, wit
 
 #[test]
 fn dtypes_that_are_not_in_the_row() {
-    for format in FORMATS {
+    for format in written_formats() {
         for &dtype in Dtype::ALL.iter().filter(|dtype| !format.dtypes.contains(dtype)) {
             for shape in [&[][..], &[0], &[2, 3]] {
                 let map = [("a", tensor(format.dtypes[0], &[1000])), ("b", tensor(dtype, shape))].into_iter().collect();
@@ -38,7 +38,7 @@ fn dtypes_that_are_not_in_the_row() {
 
 #[test]
 fn ranks_above_the_rows() {
-    for format in FORMATS {
+    for format in written_formats() {
         let Some(most) = format.max_rank else { continue };
         let map = [("a", tensor(format.dtypes[0], &vec![1; most + 1]))].into_iter().collect();
         assert_refused(format, &map, "a", &format!("rank {}", most + 1), false);
@@ -48,7 +48,7 @@ fn ranks_above_the_rows() {
 
 #[test]
 fn names_longer_than_the_rows() {
-    for format in FORMATS {
+    for format in written_formats() {
         let Some(most @ 1..) = format.max_name else { continue };
         for name in ["x".repeat(most + 1), "ä".repeat(most / 2 + 1)] {
             let map =
@@ -66,7 +66,7 @@ fn names_longer_than_the_rows() {
 
 #[test]
 fn sparse_tensors_where_the_row_has_none() {
-    for format in FORMATS.iter().filter(|format| !format.sparse) {
+    for format in written_formats().filter(|format| !format.sparse) {
         let map = [("a", tensor(format.dtypes[0], &[1])), ("b", sparse())].into_iter().collect();
         assert_refused(format, &map, "b", "a sparse tensor", false);
     }
@@ -83,7 +83,8 @@ fn a_tie_to_a_tensor_that_is_not_there() {
 
     let value = Tied { embed: array![1.0], head: array![1.0] };
     // A format of one tensor refuses the second one.
-    for format in FORMATS.iter().filter(|format| format.max_tensors.is_none() && format.dtypes.contains(&Dtype::F32)) {
+    for format in written_formats().filter(|format| format.max_tensors.is_none() && format.dtypes.contains(&Dtype::F32))
+    {
         let error = format.to_vec(&value, &WriteOptions::new()).unwrap_err();
         let expected = "tensor `head`: cannot tie it to `nope`; the value has no tensor of that name";
         assert_eq!(error.to_string(), format!("{}: {expected}", format.name));

@@ -6,7 +6,9 @@ use std::io::{self, IoSlice, Write};
 use std::rc::Rc;
 
 use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, s};
-use tensorfile::{FORMATS, IoSlices, Store, Tensor, TensorFile, TensorMap, TensorView, WriteOptions};
+use tensorfile::{IoSlices, Store, Tensor, TensorFile, TensorMap, TensorView, WriteOptions};
+
+use crate::support::written_formats;
 
 use super::{file_of, holds, samples};
 
@@ -26,7 +28,7 @@ fn is_borrowed<A>(file: &IoSlices<'_>, payload: &[A]) -> bool {
 
 #[test]
 fn samples_are_the_same_in_slices_and_in_reused_memory() {
-    for format in FORMATS {
+    for format in written_formats() {
         let mut reused = vec![7; 100_000];
         let address = reused.as_ptr();
         for (map, file) in samples(format) {
@@ -47,7 +49,7 @@ fn samples_are_the_same_in_slices_and_in_reused_memory() {
 
 #[test]
 fn large_tensors_are_borrowed_in_every_format() {
-    for format in FORMATS {
+    for format in written_formats() {
         let large = |len| Tensor::from_slice(&vec![3_u8; len], [len]).unwrap();
         let map: TensorMap = match format.max_tensors {
             Some(_) => [("0", large(600))].into_iter().collect(),

@@ -10,7 +10,7 @@ use tensorfile::{
 };
 
 use crate::support::child::{Child, ready};
-use crate::support::folder;
+use crate::support::{folder, written_formats};
 
 /// A path and how it is saved to: as one file, or in shards.
 #[derive(Clone, Copy)]
@@ -89,7 +89,7 @@ impl std::fmt::Display for Target<'_> {
 
 /// Calls `test` for each format, and again with shards for formats that can be in shards.
 pub fn for_each_target(in_memory: bool, mut test: impl FnMut(Target)) {
-    for format in FORMATS {
+    for format in written_formats() {
         for in_shards in [false, true] {
             if !in_shards || cfg!(feature = "shards") && format.max_tensors.is_none() {
                 test(Target { format, folder: folder(in_memory).path(), in_shards });

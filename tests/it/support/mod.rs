@@ -65,9 +65,14 @@ pub fn format(name: &str) -> &'static Format {
     Format::named(name).unwrap()
 }
 
-/// Formats that can hold several tensors.
+/// Formats that can be written.
+pub fn written_formats() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().copied().filter(|format| !format.read_only)
+}
+
+/// Formats that can hold several tensors, and can be written.
 pub fn multi_tensor_formats() -> impl Iterator<Item = &'static Format> {
-    FORMATS.iter().copied().filter(|format| format.max_tensors.is_none())
+    written_formats().filter(|format| format.max_tensors.is_none())
 }
 
 /// Writes a ten file that keeps names of any length.
