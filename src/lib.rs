@@ -37,7 +37,7 @@
 //! | Work with tensors of any dtype | [`TensorMap`], [`Tensor`], [`TensorView`], [`CooTensor`], [`Blob`] |
 //! | Open a file, read single tensors or slices | [`File`], [`FileTensor`], [`OpenOptions`] |
 //! | Compare a file with a type | [`File::report`], [`LoadReport`], [`Schema`] |
-//! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz` |
+//! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz`, `pytorch` (read only) |
 //! | Choose a format at run time | [`FORMATS`], [`Format`], [`WriteOptions`] |
 //! | Copy tensors from file to file | [`Tensors`], [`TensorSink`]; a [`File`] is `Tensors` |
 //! | Rename, filter, cast, check and print them on the way | [`view`] |
@@ -59,6 +59,7 @@
 //! | `safetensors` | bool u8 i8 f8_e5m2 f8_e4m3fn f8_e4m3fnuz f8_e5m2fnuz i16 u16 f16 bf16 i32 u32 f32 f64 i64 u64 f4 f6_e2m3 f6_e3m2 f8_e8m0 c64 |
 //! | `npy` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 c64 c128 |
 //! | `npz` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 c64 c128 |
+//! | `pytorch` | bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8_e5m2 f8_e4m3fn f8_e5m2fnuz f8_e4m3fnuz f8_e8m0 c64 c128 |
 //!
 //! Each module describes the bytes of its format, and the cases in which its specification and other software disagree.
 //! [`Format`] has the names, ranks and layouts that a format can store. Tensors that it cannot store are an error before
@@ -80,8 +81,8 @@
 //!
 //! # Features
 //!
-//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest` and `shards` are
-//! not. [`btf`] and [`ten`] need no feature.
+//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `pytorch` and
+//! `shards` are not. [`btf`] and [`ten`] need no feature.
 
 /// Tests the examples of the README.
 #[cfg(all(doctest, feature = "derive"))]
@@ -134,6 +135,8 @@ pub use format::npy;
 pub use format::npz;
 #[cfg(feature = "ptd")]
 pub use format::ptd;
+#[cfg(feature = "pytorch")]
+pub use format::pytorch;
 #[cfg(feature = "safetensors")]
 pub use format::safetensors;
 #[cfg(feature = "tensorbuffers")]

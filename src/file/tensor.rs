@@ -277,7 +277,7 @@ impl<'f> FileTensor<'f> {
             if info == *self.info() {
                 return self.read();
             }
-            if codec.is_deflated() {
+            if codec.moves_elements() {
                 // A few bytes of a file can state any length, so memory is taken after as much was decoded.
                 let bounds = part.bounds();
                 let decoded = self.entry().decode(&self.file.storage, bounds.start as u64..bounds.end as u64)?;

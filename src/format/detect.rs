@@ -22,7 +22,14 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     let named = all(&mut |format| path.is_some_and(|path| has_extension(format, path)));
     let mut looks_like = |format: &Format| format.looks_like.map(|looks_like| looks_like(file));
     // Formats are asked to look only if nothing before was decisive.
-    let by_magic = all(&mut |format| format.magics.iter().any(|magic| magic.is_in(begin)));
+    let mut by_magic = all(&mut |format| format.magics.iter().any(|magic| magic.is_in(begin)));
+    // Archives of several formats begin alike.
+    if by_magic.len() > 1 {
+        let looks: Vec<_> = by_magic.into_iter().map(|format| (format, looks_like(format))).collect();
+        let is_sure = looks.iter().any(|(_, look)| *look == Some(true));
+        let is_left = |look| if is_sure { look == Some(true) } else { look != Some(false) };
+        by_magic = looks.into_iter().filter(|(_, look)| is_left(*look)).map(|(format, _)| format).collect();
+    }
     if let Some(format) = choose(&by_magic, &named)? {
         return Ok(format);
     }
@@ -77,8 +84,9 @@ pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
         return Err(off.error());
     }
     all(&mut |format| has_extension(format, path)).first().copied().ok_or_else(|| {
+        let written = FORMATS.iter().filter(|format| !format.read_only);
         let extensions: Vec<String> =
-            FORMATS.iter().flat_map(|format| format.extensions).map(|extension| format!(".{extension}")).collect();
+            written.flat_map(|format| format.extensions).map(|extension| format!(".{extension}")).collect();
         let found = path.extension().unwrap_or_default().to_string_lossy();
         let what = match found.is_empty() {
             true => "find the format by the file name, which has no extension".to_owned(),
@@ -130,6 +138,16 @@ const OPTIONAL: &[Optional] = &[
         name: "npz",
         extensions: &["npz"],
         magics: &[Magic { offset: 0, bytes: b"PK\x03\x04" }, Magic { offset: 0, bytes: b"PK\x05\x06" }],
+    },
+    Optional {
+        name: "pytorch",
+        extensions: &["pt", "pth"],
+        magics: &[
+            Magic { offset: 0, bytes: b"PK\x03\x04" },
+            Magic { offset: 0, bytes: b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
+            Magic { offset: 0, bytes: b"\x80\x03\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
+            Magic { offset: 11, bytes: b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
+        ],
     },
 ];
 

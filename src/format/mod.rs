@@ -7,6 +7,8 @@ pub mod btf;
 mod numpy;
 #[cfg(feature = "ptd")]
 pub mod ptd;
+#[cfg(feature = "pytorch")]
+pub mod pytorch;
 #[cfg(feature = "safetensors")]
 pub mod safetensors;
 pub mod ten;
@@ -35,7 +37,7 @@ pub(crate) use detect::{by_extension, detect, misnamed_as};
 /// use tensorfile::{FORMATS, Tensor, TensorMap, WriteOptions};
 ///
 /// let map: TensorMap = [("0", Tensor::from_slice(&[1.0_f32, 2.0], [2])?)].into_iter().collect();
-/// for format in FORMATS {
+/// for format in FORMATS.iter().filter(|format| !format.read_only) {
 ///     let file = format.to_vec(&map, &WriteOptions::new())?;
 ///     assert_eq!(format.from_slice(&file)?, map, "{}", format.name);
 /// }
@@ -54,6 +56,8 @@ pub const FORMATS: &[&Format] = &[
     &npy::FORMAT,
     #[cfg(feature = "npz")]
     &npz::FORMAT,
+    #[cfg(feature = "pytorch")]
+    &pytorch::FORMAT,
 ];
 
 impl Format {

@@ -9,40 +9,63 @@ use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
-/// The encoding of a payload in its range of the file.
+/// The encoding of a payload in its range of the file. Every entry of an index has room for one, so it is small.
 #[derive(Debug, Clone)]
-pub(crate) struct Codec {
-    /// The size of big-endian elements, in bytes.
-    pub(crate) big_endian: Option<NonZeroU8>,
+pub(crate) enum Codec {
+    /// Big-endian elements of that many bytes.
+    BigEndian(NonZeroU8),
     /// The payload is the end of a member of an archive.
     #[cfg(feature = "npz")]
-    pub(crate) zipped: Option<Zipped>,
+    Zipped(Zipped),
+    /// The elements are not next to each other in the range.
+    #[cfg(feature = "pytorch")]
+    Strided(Box<Strided>),
 }
 
 impl Codec {
-    /// Elements in big-endian order, of that many bytes.
-    pub(crate) fn big_endian(bytes: NonZeroU8) -> Self {
-        Self {
-            big_endian: Some(bytes),
+    /// Returns the size of big-endian elements, in bytes.
+    pub(crate) fn big_endian(&self) -> Option<NonZeroU8> {
+        match self {
+            Self::BigEndian(bytes) => Some(*bytes),
             #[cfg(feature = "npz")]
-            zipped: None,
+            Self::Zipped(zipped) => zipped.big_endian,
+            #[cfg(feature = "pytorch")]
+            Self::Strided(strided) => strided.big_endian,
         }
     }
 
     /// Returns whether the range has to be decoded to the payload.
     pub(crate) fn decodes(&self) -> bool {
-        #[cfg(feature = "npz")]
-        if self.zipped.as_ref().is_some_and(|zipped| zipped.is_deflated) {
-            return true;
+        match self {
+            #[cfg(feature = "npz")]
+            Self::Zipped(zipped) => zipped.is_deflated || zipped.big_endian.is_some(),
+            _ => true,
         }
-        self.big_endian.is_some()
+    }
+
+    /// Returns whether elements are in other places than in the payload, because it is compressed or has gaps.
+    pub(crate) fn moves_elements(&self) -> bool {
+        match self {
+            Self::BigEndian(_) => false,
+            #[cfg(feature = "npz")]
+            Self::Zipped(zipped) => zipped.is_deflated,
+            #[cfg(feature = "pytorch")]
+            Self::Strided(_) => true,
+        }
+    }
+
+    /// Swaps the bytes of elements, if they are big-endian.
+    pub(crate) fn swap(&self, bytes: &mut [u8]) {
+        swap(self.big_endian(), bytes);
     }
 }
 
-/// A member of a zip archive that ends with a payload. Every entry of an index has one, so it is small.
+/// A member of a zip archive that ends with a payload.
 #[cfg(feature = "npz")]
 #[derive(Debug, Clone)]
 pub(crate) struct Zipped {
+    /// The size of big-endian elements, in bytes.
+    pub(crate) big_endian: Option<NonZeroU8>,
     /// The range is a deflate stream of the member, and not only the payload.
     pub(crate) is_deflated: bool,
     /// The number of bytes before the payload, decoded.
@@ -51,19 +74,17 @@ pub(crate) struct Zipped {
     pub(crate) crc32: u32,
 }
 
-impl Codec {
-    /// Returns whether the payload is compressed.
-    pub(crate) fn is_deflated(&self) -> bool {
-        #[cfg(feature = "npz")]
-        return self.zipped.as_ref().is_some_and(|zipped| zipped.is_deflated);
-        #[cfg(not(feature = "npz"))]
-        false
-    }
-
-    /// Swaps the bytes of elements, if they are big-endian.
-    pub(crate) fn swap(&self, bytes: &mut [u8]) {
-        swap(self.big_endian, bytes);
-    }
+/// Elements with gaps between them, or repeated ones, in the order in which the range has them.
+#[cfg(feature = "pytorch")]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Strided {
+    /// The size of big-endian elements, in bytes.
+    pub(crate) big_endian: Option<NonZeroU8>,
+    /// The number of bytes that are next to each other.
+    pub(crate) run: usize,
+    /// The number of runs along each dim, and the bytes from one to the next, outermost first. No run begins before the one
+    /// before it. It begins there only if the step is 0, and a run is then one element.
+    pub(crate) dims: Box<[(u64, u64)]>,
 }
 
 fn swap(big_endian: Option<NonZeroU8>, bytes: &mut [u8]) {
@@ -102,23 +123,32 @@ enum Bytes<R> {
         len: u64,
         crc: flate2::Crc,
     },
+    #[cfg(feature = "pytorch")]
+    Strided(Gather<R>),
 }
 
-impl<R: Read> Decoder<R> {
+/// Readers of payloads, which strided ones are read from in steps.
+pub(crate) trait Source: Read + io::Seek {}
+
+impl<R: Read + io::Seek> Source for R {}
+
+impl<R: Source> Decoder<R> {
     /// Decodes a payload of `payload` bytes from its range of the file, which has `_len` bytes.
     pub(crate) fn new(reader: R, codec: &Codec, _len: u64, payload: u64) -> Self {
         let bytes = match codec {
             #[cfg(feature = "npz")]
-            Codec { zipped: Some(zipped), .. } if zipped.is_deflated => Bytes::Deflated {
+            Codec::Zipped(zipped) if zipped.is_deflated => Bytes::Deflated {
                 stream: inflate(reader),
                 is_at_payload: false,
                 expected: zipped.clone(),
                 len: _len,
                 crc: flate2::Crc::new(),
             },
+            #[cfg(feature = "pytorch")]
+            Codec::Strided(strided) => Bytes::Strided(Gather::new(reader, strided.clone())),
             _ => Bytes::Plain(reader),
         };
-        Self { bytes, big_endian: codec.big_endian, left: payload, is_checked: false, piece: Vec::new() }
+        Self { bytes, big_endian: codec.big_endian(), left: payload, is_checked: false, piece: Vec::new() }
     }
 
     /// Returns the next piece, or `None` after the last one. The whole range is checked before the last piece is returned.
@@ -147,7 +177,7 @@ fn reverse<const SIZE: usize>(bytes: &mut [u8]) {
     bytes.as_chunks_mut::<SIZE>().0.iter_mut().for_each(|element| element.reverse());
 }
 
-impl<R: Read> Bytes<R> {
+impl<R: Source> Bytes<R> {
     fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
         match self {
             Self::Plain(reader) => reader.read_exact(bytes).map_err(Error::from),
@@ -162,6 +192,8 @@ impl<R: Read> Bytes<R> {
                 crc.update(bytes);
                 Ok(())
             }
+            #[cfg(feature = "pytorch")]
+            Self::Strided(gather) => gather.read(bytes).map_err(Error::from),
         }
     }
 
@@ -169,6 +201,8 @@ impl<R: Read> Bytes<R> {
     fn end(&mut self) -> Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
+            #[cfg(feature = "pytorch")]
+            Self::Strided(_) => Ok(()),
             #[cfg(feature = "npz")]
             Self::Deflated { stream, expected, crc, len, .. } => {
                 if stream.read(&mut [0]).map_err(not_deflated)? > 0 {
@@ -181,6 +215,83 @@ impl<R: Read> Bytes<R> {
                 check_crc32(crc.sum(), expected.crc32)
             }
         }
+    }
+}
+
+/// Reads the runs of strided elements one after the other.
+#[cfg(feature = "pytorch")]
+struct Gather<R> {
+    reader: io::BufReader<R>,
+    strided: Box<Strided>,
+    indices: Vec<u64>,
+    /// The offset of the current run, and that of the reader.
+    run: u64,
+    at: u64,
+    /// The bytes of the run that were returned.
+    done: usize,
+    /// The run, if it is one element.
+    element: Vec<u8>,
+}
+
+#[cfg(feature = "pytorch")]
+impl<R: Source> Gather<R> {
+    /// A run that is no longer is held, as it may be repeated.
+    const ELEMENT: usize = 16;
+
+    fn new(reader: R, strided: Box<Strided>) -> Self {
+        let indices = vec![0; strided.dims.len()];
+        let reader = io::BufReader::with_capacity(PIECE, reader);
+        Self { reader, strided, indices, run: 0, at: 0, done: 0, element: Vec::new() }
+    }
+
+    fn read(&mut self, mut bytes: &mut [u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            if self.done == self.strided.run {
+                self.advance();
+            }
+            let now = bytes.len().min(self.strided.run - self.done);
+            let (piece, rest) = bytes.split_at_mut(now);
+            self.skip_to_run()?;
+            if self.strided.run <= Self::ELEMENT {
+                if self.at == self.run {
+                    self.element.resize(self.strided.run, 0);
+                    self.reader.read_exact(&mut self.element)?;
+                    self.at += self.strided.run as u64;
+                }
+                piece.copy_from_slice(&self.element[self.done..self.done + now]);
+            } else {
+                self.reader.read_exact(piece)?;
+                self.at += now as u64;
+            }
+            self.done += now;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Goes on to the next run.
+    fn advance(&mut self) {
+        self.done = 0;
+        for ((count, step), index) in self.strided.dims.iter().zip(&mut self.indices).rev() {
+            *index += 1;
+            self.run += step;
+            if *index < *count {
+                return;
+            }
+            self.run -= count * step;
+            *index = 0;
+        }
+    }
+
+    /// Moves the reader to a run that begins after it.
+    fn skip_to_run(&mut self) -> io::Result<()> {
+        if self.run <= self.at {
+            return Ok(());
+        }
+        let gap = i64::try_from(self.run - self.at).map_err(io::Error::other)?;
+        self.reader.seek_relative(gap)?;
+        self.at = self.run;
+        Ok(())
     }
 }
 
@@ -237,5 +348,15 @@ impl Read for RangeReader<'_, '_> {
         self.storage.read_at(self.range.start, &mut bytes[..now])?;
         self.range.start += now as u64;
         Ok(now)
+    }
+}
+
+impl io::Seek for RangeReader<'_, '_> {
+    /// Moves on by some bytes.
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        let io::SeekFrom::Current(by) = to else { return Err(io::ErrorKind::Unsupported.into()) };
+        let start = self.range.start.checked_add_signed(by).filter(|start| *start <= self.range.end);
+        self.range.start = start.ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(self.range.start)
     }
 }

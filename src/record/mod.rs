@@ -28,6 +28,8 @@ mod reader;
 mod share;
 mod sum;
 mod write;
+#[cfg(feature = "npz")]
+mod zip;
 
 use std::fmt;
 
@@ -48,6 +50,8 @@ pub use write::{FileWriter, Output, PlanWriter};
 
 pub use crate::storage::ReadAt;
 
+#[cfg(feature = "pytorch")]
+pub(crate) use codec::Strided;
 #[cfg(feature = "npy")]
 pub(crate) use codec::{Codec, Decoder, RangeReader};
 #[cfg(feature = "npz")]
@@ -64,6 +68,8 @@ pub(crate) use payload::check_sum;
 pub(crate) use plan::ends_too_far;
 pub(crate) use reader::Reader;
 pub(crate) use write::{plan, to_vec, to_vec_into, to_writer, write_slices};
+#[cfg(feature = "npz")]
+pub(crate) use zip::{ZipContents, ZipFile, open_zip, place_of, zip_error};
 
 /// The writing half of a format: the bytes around the payloads.
 ///

@@ -240,11 +240,18 @@ fn put(number: u64, out: &mut Vec<u8>) {
     }
 }
 
+/// Writes a codec. No format has strided payloads in a queue.
 #[cfg(feature = "npz")]
 fn put_codec(codec: Option<&Codec>, out: &mut Vec<u8>) {
-    let Some(Codec { big_endian, zipped }) = codec else { return out.push(0) };
-    let kind = zipped.as_ref().map_or(1, |zipped| if zipped.is_deflated { 2 } else { 3 });
-    out.extend([kind, big_endian.map_or(0, NonZeroU8::get)]);
+    let zipped = match codec {
+        Some(Codec::Zipped(zipped)) => Some(zipped),
+        _ => None,
+    };
+    let kind = zipped.map_or(codec.is_some().into(), |zipped| if zipped.is_deflated { 2 } else { 3 });
+    out.push(kind);
+    if let Some(codec) = codec {
+        out.push(codec.big_endian().map_or(0, NonZeroU8::get));
+    }
     if let Some(Zipped { head, crc32, .. }) = zipped {
         put((*head).into(), out);
         out.extend_from_slice(&crc32.to_le_bytes());
@@ -360,12 +367,15 @@ impl<'a> Unpacker<'a> {
             return None;
         }
         let big_endian = NonZeroU8::new(self.byte());
-        let zipped = (kind > 1).then(|| Zipped {
+        if kind == 1 {
+            return big_endian.map(Codec::BigEndian);
+        }
+        Some(Codec::Zipped(Zipped {
+            big_endian,
             is_deflated: kind == 2,
             head: u32::try_from(self.number()).expect("it was a u32"),
             crc32: u32::from_le_bytes(self.array()),
-        });
-        Some(Codec { big_endian, zipped })
+        }))
     }
 
     fn tensor(&mut self) -> Waiting<'a> {
@@ -440,15 +450,12 @@ mod tests {
     #[cfg(feature = "npz")]
     #[test]
     fn codecs_come_back_as_they_were() {
-        let zipped = |is_deflated| Some(Zipped { is_deflated, head: u32::MAX, crc32: 0x0102_0304 });
+        let zipped = |big_endian, is_deflated| {
+            Some(Codec::Zipped(Zipped { big_endian, is_deflated, head: u32::MAX, crc32: 0x0102_0304 }))
+        };
         let mut packed = Packed::default();
         let big_endian = NonZeroU8::new(8);
-        for codec in [
-            None,
-            Some(Codec { big_endian, zipped: None }),
-            Some(Codec { big_endian: None, zipped: zipped(true) }),
-            Some(Codec { big_endian, zipped: zipped(false) }),
-        ] {
+        for codec in [None, big_endian.map(Codec::BigEndian), zipped(None, true), zipped(big_endian, false)] {
             let tensor = Waiting { codec, ..Waiting::new("a", TensorInfo::new(Dtype::U8, []), &(5..6)) };
             packed.push(&tensor);
             assert_eq!(format!("{:?}", packed.iter().last().unwrap()), format!("{tensor:?}"));

@@ -18,7 +18,7 @@ pub mod derive_pass;
 mod derive_ui;
 #[cfg(feature = "digest")]
 mod digest;
-#[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
 mod documentation;
 mod every_format;
 mod file;
@@ -27,7 +27,7 @@ mod formats;
 mod huge;
 mod interop;
 mod memory_safety;
-#[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
 mod readme;
 #[cfg(feature = "ptd")]
 mod report;

@@ -5,7 +5,7 @@ mod model;
 use std::{env, hint, io};
 
 use model::Model;
-use tensorfile::{Result, btf, npy, npz, ptd, safetensors, ten, tensorbuffers};
+use tensorfile::{Result, btf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers};
 
 fn main() -> Result<()> {
     let mut paths = env::args_os().skip(1);
@@ -21,7 +21,7 @@ fn main() -> Result<()> {
     npz::to_writer(io::stdout(), &model)?;
 
     let file: &[u8] = hint::black_box(&[]);
-    let models: [Result<Model>; 7] = [
+    let models: [Result<Model>; 8] = [
         btf::from_slice(file),
         ten::from_slice(file),
         ptd::from_slice(file),
@@ -29,6 +29,7 @@ fn main() -> Result<()> {
         safetensors::from_slice(file),
         npy::from_slice(file),
         npz::from_slice(file),
+        pytorch::from_slice(file),
     ];
     hint::black_box(&models);
     Ok(())

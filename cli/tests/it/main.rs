@@ -18,6 +18,7 @@ mod info;
 #[cfg(target_os = "linux")]
 mod limits;
 mod ls;
+mod pytorch;
 mod several_files;
 mod show;
 #[cfg(unix)]

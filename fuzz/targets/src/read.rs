@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use tensorfile::view::{ByteMap, PrintOptions, SaveReport, is_aligned};
 use tensorfile::{
     Adapt, Backend, Category, CooTensor, Deserializer, Digest, Error, File, FileTensor, Format, FromTensors, Layout,
-    Result, Stats, Tensor, TensorData, TensorMap, TensorView, ptd, safetensors, tensorbuffers,
+    Result, Stats, Tensor, TensorData, TensorMap, TensorView, ptd, pytorch, safetensors, tensorbuffers,
 };
 
 use crate::budget::{bounded, limits};
@@ -55,6 +55,7 @@ fn slices(format: &Format, file: &[u8]) {
     deserialize::<IgnoredAny>(format, file);
     bounded("metadata", file.len(), || match format.name {
         "ptd" => drop(ptd::metadata(file).map(|metadata| format!("{metadata:?}"))),
+        "pytorch" => drop(pytorch::metadata(file).map(|metadata| format!("{metadata:?}"))),
         "safetensors" => drop(safetensors::metadata(file).map(|metadata| format!("{metadata:?}"))),
         "tensorbuffers" => drop(tensorbuffers::metadata(file).map(|metadata| format!("{metadata:?}"))),
         _ => {}
@@ -149,7 +150,7 @@ fn files(format: &'static Format, bytes: &[u8]) {
 }
 
 /// The message of an error without the path of the file, which differs between the ways to open it.
-fn without_path(error: &tensorfile::Error) -> String {
+fn without_path(error: &Error) -> String {
     let message = error.to_string();
     let path = error.path().map(|path| format!("{}: ", path.display()));
     path.and_then(|path| message.strip_prefix(&path).map(str::to_owned)).unwrap_or(message)

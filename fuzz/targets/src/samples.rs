@@ -69,7 +69,9 @@ pub fn files_of(format: &Format) -> Vec<Vec<u8>> {
     let options = |embed| WriteOptions::new().embed_names(embed);
     let write = |map: &TensorMap| [false, true].map(|embed| format.to_vec(map, &options(embed)));
     let mut files: Vec<Vec<u8>> = maps().iter().flat_map(write).flatten().collect();
-    files.extend(many(format));
+    if !format.read_only {
+        files.extend(many(format));
+    }
     match format.name {
         "npy" => {
             let swapped = |file: &Vec<u8>| file.iter().map(|byte| if *byte == b'<' { b'>' } else { *byte }).collect();

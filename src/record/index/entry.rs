@@ -97,7 +97,10 @@ impl Located {
     /// Returns the member of an archive that stores the payload as it is.
     #[cfg(feature = "npz")]
     pub(crate) fn stored(&self) -> Option<&Zipped> {
-        self.codec.as_ref()?.zipped.as_ref().filter(|zipped| !zipped.is_deflated)
+        match &self.codec {
+            Some(Codec::Zipped(zipped)) if !zipped.is_deflated => Some(zipped),
+            _ => None,
+        }
     }
 
     /// Returns whether reading the payload compares a checksum.

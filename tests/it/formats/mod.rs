@@ -16,6 +16,8 @@ mod npy;
 mod npz;
 #[cfg(feature = "ptd")]
 mod ptd;
+#[cfg(feature = "pytorch")]
+mod pytorch;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod ten;

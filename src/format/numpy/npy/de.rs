@@ -49,6 +49,6 @@ impl Reader {
         }
         let payload = Cursor::new(file, header.len.into()).payload(&header.info)?;
         self.end = Some(payload.end);
-        Ok(Entry::new(None, header.info, payload).with_codec(header.big_endian.map(Codec::big_endian)))
+        Ok(Entry::new(None, header.info, payload).with_codec(header.big_endian.map(Codec::BigEndian)))
     }
 }

@@ -1,19 +1,18 @@
-use std::cell::RefCell;
 use std::io::{self, Read};
 use std::num::NonZeroU8;
 use std::ops::Range;
 
 use flate2::{Decompress, FlushDecompress, Status};
-use rawzip::{
-    CompressionMethod, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, RangeReader, ReaderAt, ZipArchive, ZipFileHeaderRecord,
-    ZipLocator,
-};
+use rawzip::{RangeReader, ZipArchive, ZipFileHeaderRecord};
 
 use super::header::Member;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::header;
 use crate::limits::Limits;
-use crate::record::{Codec, Entry, IndexReader, Packed, Waiting, Zipped, not_deflated};
+use crate::record::{
+    Codec, Entry, IndexReader, Packed, Waiting, ZipContents, ZipFile, Zipped, not_deflated, open_zip, place_of,
+    zip_error,
+};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
@@ -40,23 +39,13 @@ impl IndexReader for Reader {
 }
 
 fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Packed> {
-    file.keep_rest(limits.payload)?;
-    let len = file.file_len().expect("the length is known, or the rest is kept");
-    // A record of the directory is no longer than the file.
-    let buffer = usize::try_from(len).unwrap_or(usize::MAX).clamp(1024, MAX_CENTRAL_DIRECTORY_RECORD_SIZE);
-    let mut buffer = vec![0; buffer];
-    let file = File { file: RefCell::new(file), len };
-    let archive = ZipLocator::new().locate_in_reader(file, &mut buffer, len);
-    let archive = archive.map_err(|(_, error)| {
-        let at = error.eocd_offset().unwrap_or(len);
-        read_error(error, at)
-    })?;
+    let (archive, mut buffer) = open_zip(file, limits)?;
     let directory = archive.directory_offset();
     check_members(&archive, &mut buffer)?;
     let mut records = archive.entries(&mut buffer);
     let mut inflater = Inflater::default();
     let (mut tensors, mut ranges, mut last) = (Packed::default(), Ranges::default(), directory);
-    while let Some(record) = records.next_entry().map_err(|error| read_error(error, last))? {
+    while let Some(record) = records.next_entry().map_err(|error| zip_error(error, last))? {
         last = record.central_directory_offset();
         let found = tensors.len() as u64 + 1;
         if found > limits.tensors {
@@ -77,25 +66,15 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Packed> {
 
 /// Reads a member. Returns its tensor and the range of its contents.
 fn read_member<'a>(
-    archive: &ZipArchive<File<'_>>,
+    archive: &ZipArchive<ZipFile<'_>>,
     record: &ZipFileHeaderRecord<'_>,
     member: &'a Member,
     inflater: &mut Inflater,
     limits: &Limits,
 ) -> Result<(Waiting<'a>, Range<u64>)> {
-    let place = || {
-        let entry = archive.get_entry(record.wayfinder());
-        let entry = entry.map_err(|error| read_error(error, record.central_directory_offset()))?;
-        let (start, end) = entry.compressed_data_range();
-        let left = archive.directory_offset().saturating_sub(start);
-        match end - start <= left {
-            true => Ok(start..end),
-            false => Err(Error::new(ErrorKind::Truncated { needed: end - start, left }).at(start)),
-        }
-    };
     let mut tensor = || {
-        let range = place().map_err(|error| error.at(record.central_directory_offset()))?;
-        let contents = Contents::of(record, &range).map_err(|error| error.at(range.start))?;
+        let range = place_of(archive, record).map_err(|error| error.at(record.central_directory_offset()))?;
+        let contents = ZipContents::of(record, &range).map_err(|error| error.at(range.start))?;
         let tensor = match member {
             Member::Array(name) => array(archive.get_ref(), name, &contents, range.clone(), inflater, limits),
             Member::Blob(name) => blob(name, &contents, &range),
@@ -105,48 +84,15 @@ fn read_member<'a>(
     tensor().map_err(|error: Error| error.in_tensor(member.name()))
 }
 
-/// The contents of a member of either kind.
-struct Contents {
-    /// The decoded length in bytes.
-    len: u64,
-    crc32: u32,
-    is_deflated: bool,
-}
-
-impl Contents {
-    fn of(record: &ZipFileHeaderRecord<'_>, range: &Range<u64>) -> Result<Self> {
-        let flags = record.flags();
-        if flags.is_encrypted() || flags.has_strong_encryption() || flags.is_masked() {
-            return Err(malformed("the member is encrypted".to_owned()));
-        }
-        let (len, packed) = (record.uncompressed_size_hint(), range.end - range.start);
-        let is_deflated = match record.compression_method() {
-            CompressionMethod::STORE if len == packed => false,
-            CompressionMethod::STORE => {
-                return Err(malformed(format!("the member is stored in {packed} bytes, but has {len}")));
-            }
-            CompressionMethod::DEFLATE => true,
-            method => {
-                let expected = "0 (stored) or 8 (deflated)".to_owned();
-                let found = method.as_u16().into();
-                return Err(ErrorKind::BadNumber { what: "compression method", found, expected }.into());
-            }
-        };
-        Ok(Self { len, crc32: record.crc32(), is_deflated })
-    }
-}
-
-impl Contents {
-    /// Returns how to read a payload after `head` bytes of the contents.
-    fn codec(&self, big_endian: Option<NonZeroU8>, head: u32) -> Codec {
-        Codec { big_endian, zipped: Some(Zipped { is_deflated: self.is_deflated, head, crc32: self.crc32 }) }
-    }
+/// Returns how to read a payload after `head` bytes of the contents.
+fn codec(contents: &ZipContents, big_endian: Option<NonZeroU8>, head: u32) -> Codec {
+    Codec::Zipped(Zipped { big_endian, is_deflated: contents.is_deflated, head, crc32: contents.crc32 })
 }
 
 fn array<'a>(
-    file: &File<'_>,
+    file: &ZipFile<'_>,
     name: &'a str,
-    contents: &Contents,
+    contents: &ZipContents,
     range: Range<u64>,
     inflater: &mut Inflater,
     limits: &Limits,
@@ -164,7 +110,7 @@ fn array<'a>(
     header.info.set_unknown_bytes(bytes);
     header.info.check_payload(bytes)?;
     let start = if contents.is_deflated { range.start } else { range.start + head };
-    let codec = Some(contents.codec(header.big_endian, header.len));
+    let codec = Some(codec(contents, header.big_endian, header.len));
     Ok(Waiting { codec, ..Waiting::new(name, header.info, &(start..range.end)) })
 }
 
@@ -215,11 +161,11 @@ impl Inflater {
     }
 }
 
-fn blob<'a>(name: &'a str, contents: &Contents, range: &Range<u64>) -> Result<Waiting<'a>> {
+fn blob<'a>(name: &'a str, contents: &ZipContents, range: &Range<u64>) -> Result<Waiting<'a>> {
     let Ok(len) = usize::try_from(contents.len) else {
         return Err(malformed(format!("a blob of {} bytes is more than can be addressed", contents.len)));
     };
-    let codec = Some(contents.codec(None, 0));
+    let codec = Some(codec(contents, None, 0));
     Ok(Waiting { codec, ..Waiting::new(name, TensorInfo::blob(len), range) })
 }
 
@@ -259,45 +205,12 @@ impl Ranges {
     }
 }
 
-/// A file that the zip reader reads.
-struct File<'a> {
-    file: RefCell<&'a mut dyn ReadAt>,
-    len: u64,
-}
-
-impl ReaderAt for File<'_> {
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
-        let now = left.min(bytes.len());
-        self.file.borrow_mut().read_at(offset, &mut bytes[..now])?;
-        Ok(now)
-    }
-}
-
-/// Converts an error of the zip reader. `at` is the offset of what it was reading.
-fn read_error(error: rawzip::Error, at: u64) -> Error {
-    use rawzip::ErrorKind as Kind;
-    let what = match error.into_kind() {
-        Kind::IO(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Error::from(error).at(at),
-        Kind::MissingEndOfCentralDirectory => "the file does not end with the directory of a zip archive".to_owned(),
-        Kind::InvalidEndOfCentralDirectory => {
-            "the zip archive is damaged: the end of its directory contradicts the file".to_owned()
-        }
-        Kind::InvalidSignature { expected, actual } => {
-            format!("the zip archive is damaged: a record begins with {actual:08x}, but expected {expected:08x}")
-        }
-        Kind::IO(_) | Kind::Eof => "the zip archive is damaged: it ends within a record".to_owned(),
-        _ => "the zip archive is damaged: a record contradicts itself".to_owned(),
-    };
-    malformed(what).at(at)
-}
-
 /// Refuses an archive of other things: one that has members, but no array.
-fn check_members(archive: &ZipArchive<File<'_>>, buffer: &mut [u8]) -> Result<()> {
+fn check_members(archive: &ZipArchive<ZipFile<'_>>, buffer: &mut [u8]) -> Result<()> {
     let directory = archive.directory_offset();
     let (mut is_empty, mut looks_like) = (true, None);
     let mut records = archive.entries(buffer);
-    while let Some(record) = records.next_entry().map_err(|error| read_error(error, directory))? {
+    while let Some(record) = records.next_entry().map_err(|error| zip_error(error, directory))? {
         let path = record.file_path();
         let path = path.as_bytes();
         if let Member::Array(_) = Member::of(path) {

@@ -1,0 +1,301 @@
+use hashbrown::HashMap;
+
+use super::collect::{Contents, Storages, collect};
+use super::pickle::{Input, read};
+use super::value::{Heap, Value};
+use crate::error::{Error, ErrorKind, Result, Short};
+use crate::limits::Limits;
+use crate::record::{Cursor, Entry, FileMetadata, IndexReader, ReadAt, ZipContents, open_zip, place_of, zip_error};
+
+/// Reads the pickle of a checkpoint, then returns its tensors in the order of the pickle.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    /// The tensors that are still to come, once the pickle is read.
+    tensors: Option<std::vec::IntoIter<Entry>>,
+    metadata: FileMetadata,
+}
+
+impl IndexReader for Reader {
+    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
+        let tensors = match &mut self.tensors {
+            Some(tensors) => tensors,
+            unread => {
+                let (contents, version) = read_file(file, limits)?;
+                let Contents { tensors, metadata, warnings } = contents;
+                self.metadata = FileMetadata { version, entries: metadata, warnings, ..FileMetadata::default() };
+                unread.insert(tensors.into_iter())
+            }
+        };
+        Ok(tensors.next())
+    }
+
+    fn remaining(&self) -> usize {
+        self.tensors.as_ref().map_or(0, ExactSizeIterator::len)
+    }
+
+    fn metadata(&mut self) -> Option<FileMetadata> {
+        Some(std::mem::take(&mut self.metadata))
+    }
+
+    fn embeds_names(&self) -> bool {
+        false
+    }
+}
+
+/// Reads the metadata and checks the whole pickle.
+pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
+    let mut reader = Reader::default();
+    while reader.next(file, limits)?.is_some() {}
+    Ok(reader.metadata().unwrap_or_default())
+}
+
+/// Returns whether a file is a zip archive with a pickle of PyTorch and no array of numpy.
+pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
+    let mut begin = [0; ZIP.len()];
+    let is_zip = file.file_len().is_some() && file.peek_at(0, &mut begin).is_ok() && begin == *ZIP;
+    is_zip && has_pickle(file).unwrap_or(false)
+}
+
+fn has_pickle(file: &mut dyn ReadAt) -> Result<bool> {
+    let (archive, mut buffer) = open_zip(file, &Limits::default())?;
+    let mut records = archive.entries(&mut buffer);
+    let mut is_found = false;
+    while let Some(record) = records.next_entry().map_err(|error| zip_error(error, 0))? {
+        let path = record.file_path();
+        if path.as_bytes().ends_with(b".npy") {
+            return Ok(false);
+        }
+        is_found |= folder_of_pickle(path.as_bytes()).is_some();
+    }
+    Ok(is_found)
+}
+
+/// The first bytes of a zip archive, and of a pickle.
+const ZIP: &[u8; 4] = b"PK\x03\x04";
+const PICKLE: u8 = 0x80;
+
+/// The name of the pickle in an archive.
+const DATA: &[u8] = b"data.pkl";
+
+/// Returns the folder of a pickle, with the slash at its end.
+fn folder_of_pickle(path: &[u8]) -> Option<&[u8]> {
+    path.strip_suffix(DATA).filter(|folder| folder.is_empty() || folder.ends_with(b"/"))
+}
+
+fn read_file(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Contents, Option<String>)> {
+    let mut begin = [0; ZIP.len()];
+    file.peek_at(0, &mut begin)?;
+    if begin == *ZIP {
+        return read_archive(file, limits);
+    }
+    file.keep_rest(limits.payload)?;
+    let len = file.file_len().expect(KEPT);
+    if begin[0] == PICKLE {
+        return read_legacy(file, len, limits);
+    }
+    if is_tar(file) {
+        let what = "a tar archive, as PyTorch before 0.1.10 wrote them, is not read; load and save it with a newer one";
+        return Err(Error::new(malformed(what)).at(0));
+    }
+    let found = begin.escape_ascii();
+    let what = format!("the file begins with `{found}`, but expected a zip archive (`PK`) or the pickle of a number");
+    Err(Error::new(malformed(what)).at(0))
+}
+
+const KEPT: &str = "the length is known, or the rest is kept";
+
+fn is_tar(file: &mut dyn ReadAt) -> bool {
+    const OFFSET: u64 = 257;
+    let mut magic = [0; 5];
+    file.read_at(OFFSET, &mut magic).is_ok() && magic == *b"ustar"
+}
+
+/// A member of an archive.
+struct Member {
+    name: String,
+    range: std::ops::Range<u64>,
+    is_deflated: bool,
+}
+
+impl Member {
+    /// Refuses a member that is compressed.
+    fn check_stored(&self) -> Result<()> {
+        if self.is_deflated {
+            let what = format!(
+                "the member `{}` is compressed, which PyTorch does not do; unpack the archive and zip it without \
+                 compression (`zip -0`)",
+                Short(&self.name)
+            );
+            return Err(Error::new(malformed(what)).at(self.range.start));
+        }
+        Ok(())
+    }
+
+    /// Returns a member of a few bytes of text.
+    fn text(&self, file: &mut dyn ReadAt) -> Result<String> {
+        const MOST: u64 = 64;
+        self.check_stored()?;
+        let mut text = Vec::new();
+        Cursor::new(file, self.range.start).append((self.range.end - self.range.start).min(MOST), &mut text)?;
+        Ok(String::from_utf8_lossy(&text).trim().to_owned())
+    }
+}
+
+fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Contents, Option<String>)> {
+    let members = read_members(file, limits)?;
+    let len = file.file_len().expect(KEPT);
+    let mut pickles = members.iter().filter(|member| folder_of_pickle(member.name.as_bytes()).is_some());
+    let Some(pickle) = pickles.next() else {
+        return Err(malformed("the archive has no `data.pkl`, so it is not a file of `torch.save`").into());
+    };
+    if let Some(other) = pickles.next() {
+        let what = format!("`{}` and `{}` are both the pickle", Short(&pickle.name), Short(&other.name));
+        return Err(Error::new(malformed(what)).at(other.range.start));
+    }
+    let folder = pickle.name.strip_suffix("data.pkl").unwrap_or_default();
+    let member = |name: &str| members.iter().find(|member| member.name.strip_prefix(folder) == Some(name));
+    if let Some(constants) = member("constants.pkl") {
+        let what = "this is TorchScript, a program with its weights, which has `constants.pkl`; \
+                    save the weights with `torch.save(torch.jit.load(path).state_dict(), …)`";
+        return Err(Error::new(malformed(what)).at(constants.range.start));
+    }
+    pickle.check_stored()?;
+    let is_big_endian = match member("byteorder") {
+        Some(order) => is_big_endian(order, file)?,
+        None => false,
+    };
+    let version = member("version").or_else(|| member(".data/version"));
+    let version = version.map(|version| version.text(file)).transpose()?;
+    let range = pickle.range.clone();
+    let (value, heap) = read(&mut Input::new(file, range.start, range.end), copies(len, limits))?;
+    let data = format!("{folder}data/");
+    let mut ranges = HashMap::new();
+    for member in &members {
+        let Some(key) = member.name.strip_prefix(&data) else { continue };
+        member.check_stored()?;
+        if ranges.insert(key.to_owned(), member.range.clone()).is_some() {
+            let what = format!("two members are named `{}`", Short(&member.name));
+            return Err(Error::new(malformed(what)).at(member.range.start));
+        }
+    }
+    let contents = collect(value, &heap, &Storages { ranges, is_big_endian }, len, limits)?;
+    Ok((contents, version))
+}
+
+fn is_big_endian(order: &Member, file: &mut dyn ReadAt) -> Result<bool> {
+    match &*order.text(file)? {
+        "big" => Ok(true),
+        "little" => Ok(false),
+        other => {
+            let what = format!("`byteorder` is `{}`, but expected `little` or `big`", Short(other));
+            Err(Error::new(malformed(what)).at(order.range.start))
+        }
+    }
+}
+
+fn read_members(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Member>> {
+    let (archive, mut buffer) = open_zip(file, limits)?;
+    let mut records = archive.entries(&mut buffer);
+    let (mut members, mut last) = (Vec::new(), archive.directory_offset());
+    while let Some(record) = records.next_entry().map_err(|error| zip_error(error, last))? {
+        last = record.central_directory_offset();
+        let name = record.file_path();
+        let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+        let member = place_of(&archive, &record).and_then(|range| {
+            let contents = ZipContents::of(&record, &range)?;
+            Ok(Member { name: String::new(), range, is_deflated: contents.is_deflated })
+        });
+        let member = member.map_err(|error: Error| error.in_tensor(&*name).at(last))?;
+        members.push(Member { name, ..member });
+    }
+    Ok(members)
+}
+
+/// Returns the most bytes that the functions of a pickle may copy.
+fn copies(len: u64, limits: &Limits) -> u64 {
+    len.saturating_add(limits.shared)
+}
+
+/// The first pickle of the older form: the bytes of 0x1950a86a20f9469cfc6c.
+pub(super) const MAGIC_NUMBER: [u8; 10] = *b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+
+/// The second pickle.
+const PROTOCOL: i64 = 1001;
+
+fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Contents, Option<String>)> {
+    let mut input = Input::new(file, 0, len);
+    let pickle = |input: &mut Input<'_>| -> Result<(Value, Heap, u64)> {
+        let place = input.offset();
+        let (value, heap) = read(input, copies(len, limits))?;
+        Ok((value, heap, place))
+    };
+    let (value, heap, place) = pickle(&mut input)?;
+    if !matches!(value, Value::Long(span) if *heap.bytes(span) == MAGIC_NUMBER) {
+        let what = "the pickle is not of `torch.save`, whose older form begins with the number 0x1950a86a20f9469cfc6c";
+        return Err(Error::new(malformed(what)).at(place));
+    }
+    let (value, _, place) = pickle(&mut input)?;
+    match value {
+        Value::Int(PROTOCOL) => {}
+        Value::Int(found) => {
+            let (found, expected) = (found.into(), PROTOCOL.to_string());
+            return Err(Error::new(ErrorKind::BadNumber { what: "protocol", found, expected }).at(place));
+        }
+        other => {
+            let what = format!("the protocol is {}, but expected {PROTOCOL}", other.kind());
+            return Err(Error::new(malformed(what)).at(place));
+        }
+    }
+    // Sizes of types, which do not matter, and the byte order of the machine. Storages are little-endian on all.
+    pickle(&mut input)?;
+    let (value, heap, _) = pickle(&mut input)?;
+    let (keys, key_heap, place) = pickle(&mut input)?;
+    let Value::List(keys) = keys else {
+        let what = format!("the list of storages is {}", keys.kind());
+        return Err(Error::new(malformed(what)).at(place));
+    };
+    let sizes: HashMap<&str, u64> =
+        heap.storages.iter().map(|storage| (heap.text(storage.key), storage.tag.bytes)).collect();
+    let mut ranges = HashMap::new();
+    let mut offset = input.offset();
+    for key in key_heap.values(keys) {
+        let Value::Text(key) = key else {
+            let what = format!("the name of a storage is {}, but expected a string", key.kind());
+            return Err(Error::new(malformed(what)).at(place));
+        };
+        let key = key_heap.text(*key);
+        let Some(size) = sizes.get(key) else {
+            let what = format!("the pickle does not have the storage `{}` of the list", Short(key));
+            return Err(Error::new(malformed(what)).at(place));
+        };
+        let range = legacy_storage(file, offset, *size)
+            .map_err(|error| error.in_tensor(format!("storage {}", Short(key))).at(offset))?;
+        offset = range.end;
+        if ranges.insert(key.to_owned(), range).is_some() {
+            let what = format!("the storage `{}` is in the list twice", Short(key));
+            return Err(Error::new(malformed(what)).at(place));
+        }
+    }
+    let mut contents = collect(value, &heap, &Storages { ranges, is_big_endian: false }, len, limits)?;
+    contents.warnings.extend(crate::record::trailing_bytes(offset, Some(len)));
+    Ok((contents, Some(PROTOCOL.to_string())))
+}
+
+/// Reads the length of a storage, and returns the range of its bytes.
+fn legacy_storage(file: &mut dyn ReadAt, offset: u64, size: u64) -> Result<std::ops::Range<u64>> {
+    let mut cursor = Cursor::new(file, offset);
+    let count = cursor.i64()?;
+    let Some(needed) = u64::try_from(count).ok().and_then(|count| count.checked_mul(size)) else {
+        let (what, expected) = ("length of a storage", "one that fits into the file".to_owned());
+        return Err(ErrorKind::BadNumber { what, found: count.into(), expected }.into());
+    };
+    let (start, left) = (cursor.offset(), cursor.left().unwrap_or(0));
+    match needed > left {
+        true => Err(Error::new(ErrorKind::Truncated { needed, left }).at(start)),
+        false => Ok(start..start + needed),
+    }
+}
+
+fn malformed(what: impl Into<String>) -> ErrorKind {
+    ErrorKind::Malformed { what: what.into() }
+}

@@ -1,0 +1,216 @@
+//! Checkpoints of PyTorch (`.pt`, `.pth`): what `torch.save` writes, which is read without PyTorch. They cannot be written.
+//!
+//! ```text
+//! zip archive: name/data.pkl | name/byteorder | name/data/0 … | name/version | name/.data/serialization_id
+//! older form:  pickle of 0x1950a86a20f9469cfc6c | pickle of 1001 | pickle of a dict about the machine
+//!              | pickle of the value | pickle of a list of storages | (count: i64 | elements)*
+//! ```
+//!
+//! A pickle is a program for a machine with a stack, which makes a value. Storages, the bytes of tensors, are not in it:
+//! it refers to them as `("storage", torch.FloatStorage, key, location, count)`, and makes tensors of them with
+//! `torch._utils._rebuild_tensor_v2(storage, offset, size, strides, …)`.
+//!
+//! # Specification
+//!
+//! `torch/serialization.py`, `torch/_utils.py` and `torch/_weights_only_unpickler.py` of PyTorch; `pickletools.py` of
+//! Python for protocols 0 to 5.
+//!
+//! # Safety
+//!
+//! Nothing in a pickle is run. Values are made of the globals that tensors and containers need; a pickle that asks for
+//! any other one, such as `os.system`, is refused, with its name. These are the globals of
+//! `torch.load(weights_only=True)` and builtin types of values. So checkpoints that hold an `argparse.Namespace`, a scalar of numpy or a whole
+//! `torch.nn.Module` are refused too: save what `state_dict()` returns.
+//!
+//! # Names
+//!
+//! Keys of dicts and positions in lists and tuples are joined by dots: `model.layers.0.weight`. Keys that have dots stay as
+//! they are. A tensor that is the whole value has no name.
+//!
+//! # Metadata
+//!
+//! Numbers, strings, `None`, dtypes and lists of these are entries of metadata under such names, as text as Python prints
+//! it. Texts of over 64 KiB are left out with a warning. Attributes of dicts and of parameters are ignored.
+//!
+//! # Memory order
+//!
+//! Tensors can share storages, and their bytes. A tensor whose strides are those of its dims in another order, as with
+//! `channels_last` or after `transpose`, has that order. One with gaps, such as `x[:, ::2]`, or with repeated elements, as
+//! from `expand`, is gathered piece by piece as it is read, in the order of its strides. Elements that overlap in other
+//! ways, as from `unfold`, are an error.
+//!
+//! # Deviations
+//!
+//! - Quantized, sparse and nested tensors and those of the device `meta` are errors. Other dtypes that this crate does not
+//!   have, such as `torch.complex32`, are [unknown](crate::Layout::Unknown).
+//! - Archives that are compressed, which PyTorch reads but does not write, are errors. So are TorchScript archives, and
+//!   the tar archives of PyTorch before 0.1.10.
+//! - Checksums of the archive are not compared: PyTorch can leave them out.
+//! - Big-endian archives are read. Without `byteorder`, files are little-endian.
+//! - A storage alone is a tensor of rank 1.
+//!
+//! # Streams
+//!
+//! The directory of an archive is at its end: a file from a reader is held in memory whole before the first value is made.
+//!
+//! # Limits
+//!
+//! Tensors that share storages can be larger together than the file; [`Limits::shared`] bounds by how much. It also
+//! bounds the memory for names and metadata of containers that a pickle uses several times.
+
+mod collect;
+mod de;
+mod header;
+mod pickle;
+mod strides;
+mod value;
+
+use std::io::Read;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::error::{ErrorKind, Result};
+use crate::limits::Limits;
+use crate::record::{Encode, FileMetadata, Format, Magic, ReadAt, WriteOptions};
+use crate::storage::Slice;
+use crate::tensor::Dtype;
+
+/// The dtypes that can be read.
+pub const DTYPES: &[Dtype] = &header::DTYPES;
+
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
+    extensions: &["pt", "pth"],
+    read_only: true,
+    magics: &[
+        Magic { offset: 0, bytes: b"PK\x03\x04" },
+        // The number of the older form, in the protocols of pickles that write it in these ways.
+        Magic { offset: 0, bytes: b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
+        Magic { offset: 0, bytes: b"\x80\x03\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
+        Magic { offset: 11, bytes: b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
+    ],
+    ..Format::new("pytorch", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_metadata(de::metadata, |_| false)
+        .with_detection(de::looks_like)
+};
+
+fn encode(_: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    let instead = "its files are only read; save as safetensors, ptd or another format".to_owned();
+    Err(ErrorKind::Unsupported { what: format!("write {}", FORMAT.name), instead }.into())
+}
+
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads a checkpoint.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Deserializes a value from a checkpoint in memory.
+///
+/// Views in `T` borrow from `file`, if their elements are next to each other; owned arrays are copied once. The whole
+/// pickle is checked before the first value is made.
+///
+/// ```
+/// use tensorfile::{TensorMap, pytorch};
+///
+/// // What `torch.save({"lr": 0.5}, …)` writes in the older form.
+/// let file = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00.\
+///     \x80\x02}q\x00X\x02\x00\x00\x00lrq\x01G?\xe0\x00\x00\x00\x00\x00\x00s.\x80\x02]q\x00.";
+/// let tensors: TensorMap = pytorch::from_slice(file)?;
+/// assert!(tensors.is_empty());
+/// assert_eq!(pytorch::metadata(file)?.entries["lr"], "0.5");
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Malformed`]: the archive or the pickle is damaged, or has something other than tensors, numbers,
+///   strings and containers of them.
+/// - [`ErrorKind::UnknownDtype`]: a tensor has a dtype that [`Dtype`](crate::Dtype) does not have.
+/// - [`ErrorKind::DuplicateName`]: two tensors have the same name.
+/// - [`ErrorKind::Limit`]: tensors or containers that are shared exceed the default [`Limits`](crate::Limits).
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::new().from_slice(file)
+}
+
+/// Deserializes a value from a reader of a checkpoint.
+///
+/// The whole file is held in memory before the first value is made.
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`] if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::new().from_reader(reader)
+}
+
+/// Reads the metadata of a checkpoint in memory: everything but its tensors, as text.
+///
+/// # Errors
+///
+/// As [`from_slice`].
+pub fn metadata(file: &[u8]) -> Result<FileMetadata> {
+    fn inner(file: &mut dyn ReadAt) -> Result<FileMetadata> {
+        de::metadata(file, &Limits::default()).map_err(|error| error.in_format(FORMAT.name))
+    }
+    inner(&mut Slice::new(file))
+}
+
+/// Options for reading checkpoints.
+///
+/// ```
+/// use tensorfile::{ErrorKind, Limits, TensorMap, pytorch};
+///
+/// let options = pytorch::Options::new().limits(Limits::new().tensors(10));
+/// let error = options.from_slice::<TensorMap>(b"PK..").unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::Malformed { .. }));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    limits: Limits,
+}
+
+impl Options {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        crate::Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a reader. Call [`end`](crate::Deserializer::end) after the value.
+    #[must_use]
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        crate::Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+}

@@ -1,0 +1,753 @@
+//! Reads pickles, without running anything.
+//!
+//! Values are made of data and of the globals of checkpoints alone. All others are refused by name. The memory is
+//! proportional to the length of the pickle: nothing is copied that a pickle can name in a few bytes, except against a
+//! limit.
+
+use hashbrown::HashMap;
+
+use super::header::{Function, Global, global};
+use super::value::{Heap, Span, Storage, Tensor, Value};
+use crate::error::{Error, ErrorKind, Result, Short};
+use crate::storage::ReadAt;
+
+/// Reads the opcodes of pickles from a range of a file.
+pub(super) struct Input<'a> {
+    file: &'a mut dyn ReadAt,
+    window: Vec<u8>,
+    /// The next byte in the window.
+    at: usize,
+    /// The offset of the end of the window in the file, and the end of the range.
+    window_end: u64,
+    end: u64,
+}
+
+impl<'a> Input<'a> {
+    const WINDOW: u64 = 16 << 10;
+
+    pub(super) fn new(file: &'a mut dyn ReadAt, start: u64, end: u64) -> Self {
+        Self { file, window: Vec::new(), at: 0, window_end: start, end }
+    }
+
+    /// Returns the offset of the next byte in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.window_end - (self.window.len() - self.at) as u64
+    }
+
+    fn left(&self) -> u64 {
+        self.end - self.offset()
+    }
+
+    /// Checks that there are so many bytes.
+    fn need(&self, needed: u64) -> Result<()> {
+        match self.left() {
+            left if left < needed => Err(Error::new(ErrorKind::Truncated { needed, left }).at(self.offset())),
+            _ => Ok(()),
+        }
+    }
+
+    fn byte(&mut self) -> Result<u8> {
+        if self.at == self.window.len() {
+            self.need(1)?;
+            let len = (self.end - self.window_end).min(Self::WINDOW);
+            self.window.resize(usize::try_from(len).expect("a window is short"), 0);
+            self.at = 0;
+            self.file.read_at(self.window_end, &mut self.window)?;
+            self.window_end += len;
+        }
+        self.at += 1;
+        Ok(self.window[self.at - 1])
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        self.need(N as u64)?;
+        let mut bytes = [0; N];
+        for byte in &mut bytes {
+            *byte = self.byte()?;
+        }
+        Ok(bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// Appends bytes, which have to be there before memory for them is taken.
+    fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
+        self.need(len)?;
+        let len = usize::try_from(len).map_err(|_| ErrorKind::Truncated { needed: len, left: self.left() })?;
+        let ready = len.min(self.window.len() - self.at);
+        bytes.extend_from_slice(&self.window[self.at..self.at + ready]);
+        self.at += ready;
+        let start = bytes.len();
+        bytes.resize(start + (len - ready), 0);
+        self.file.read_at(self.offset(), &mut bytes[start..])?;
+        if len > ready {
+            self.window.clear();
+            self.at = 0;
+            self.window_end += (len - ready) as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads a line without its end.
+    fn line(&mut self) -> Result<Vec<u8>> {
+        let mut line = Vec::new();
+        loop {
+            match self.byte()? {
+                b'\n' => return Ok(line),
+                byte => line.push(byte),
+            }
+        }
+    }
+}
+
+/// The opcodes.
+#[rustfmt::skip]
+mod op {
+    pub(super) const MARK: u8 = b'(';           pub(super) const STOP: u8 = b'.';
+    pub(super) const POP: u8 = b'0';            pub(super) const POP_MARK: u8 = b'1';
+    pub(super) const DUP: u8 = b'2';            pub(super) const FLOAT: u8 = b'F';
+    pub(super) const INT: u8 = b'I';            pub(super) const BININT: u8 = b'J';
+    pub(super) const BININT1: u8 = b'K';        pub(super) const LONG: u8 = b'L';
+    pub(super) const BININT2: u8 = b'M';        pub(super) const NONE: u8 = b'N';
+    pub(super) const PERSID: u8 = b'P';         pub(super) const BINPERSID: u8 = b'Q';
+    pub(super) const REDUCE: u8 = b'R';         pub(super) const STRING: u8 = b'S';
+    pub(super) const BINSTRING: u8 = b'T';      pub(super) const SHORT_BINSTRING: u8 = b'U';
+    pub(super) const UNICODE: u8 = b'V';        pub(super) const BINUNICODE: u8 = b'X';
+    pub(super) const APPEND: u8 = b'a';         pub(super) const BUILD: u8 = b'b';
+    pub(super) const GLOBAL: u8 = b'c';         pub(super) const DICT: u8 = b'd';
+    pub(super) const EMPTY_DICT: u8 = b'}';     pub(super) const APPENDS: u8 = b'e';
+    pub(super) const GET: u8 = b'g';            pub(super) const BINGET: u8 = b'h';
+    pub(super) const INST: u8 = b'i';           pub(super) const LONG_BINGET: u8 = b'j';
+    pub(super) const LIST: u8 = b'l';           pub(super) const EMPTY_LIST: u8 = b']';
+    pub(super) const OBJ: u8 = b'o';            pub(super) const PUT: u8 = b'p';
+    pub(super) const BINPUT: u8 = b'q';         pub(super) const LONG_BINPUT: u8 = b'r';
+    pub(super) const SETITEM: u8 = b's';        pub(super) const TUPLE: u8 = b't';
+    pub(super) const EMPTY_TUPLE: u8 = b')';    pub(super) const SETITEMS: u8 = b'u';
+    pub(super) const BINFLOAT: u8 = b'G';       pub(super) const PROTO: u8 = 0x80;
+    pub(super) const NEWOBJ: u8 = 0x81;         pub(super) const TUPLE1: u8 = 0x85;
+    pub(super) const TUPLE2: u8 = 0x86;         pub(super) const TUPLE3: u8 = 0x87;
+    pub(super) const NEWTRUE: u8 = 0x88;        pub(super) const NEWFALSE: u8 = 0x89;
+    pub(super) const LONG1: u8 = 0x8a;          pub(super) const LONG4: u8 = 0x8b;
+    pub(super) const BINBYTES: u8 = b'B';       pub(super) const SHORT_BINBYTES: u8 = b'C';
+    pub(super) const SHORT_BINUNICODE: u8 = 0x8c; pub(super) const BINUNICODE8: u8 = 0x8d;
+    pub(super) const BINBYTES8: u8 = 0x8e;      pub(super) const EMPTY_SET: u8 = 0x8f;
+    pub(super) const ADDITEMS: u8 = 0x90;       pub(super) const FROZENSET: u8 = 0x91;
+    pub(super) const STACK_GLOBAL: u8 = 0x93;   pub(super) const MEMOIZE: u8 = 0x94;
+    pub(super) const FRAME: u8 = 0x95;          pub(super) const BYTEARRAY8: u8 = 0x96;
+}
+
+/// Reads one pickle. `limit` bounds the bytes that are copied on request of its functions.
+pub(super) fn read(input: &mut Input<'_>, limit: u64) -> Result<(Value, Heap)> {
+    let mut machine = Machine { limit, ..Machine::default() };
+    loop {
+        let place = input.offset();
+        let opcode = input.byte()?;
+        if opcode == op::STOP {
+            let value = machine.pop().map_err(|error| error.at(place))?;
+            return Ok((value, machine.heap));
+        }
+        machine.place = place;
+        machine.step(opcode, input).map_err(|error| error.at(place))?;
+    }
+}
+
+/// The state of reading a pickle.
+#[derive(Default)]
+struct Machine {
+    heap: Heap,
+    stack: Vec<Value>,
+    /// The lengths of the stack at marks.
+    marks: Vec<usize>,
+    /// Values by their numbers, as far as these count up, and the others.
+    memo: Vec<Value>,
+    sparse_memo: HashMap<usize, Value>,
+    /// The offset of the opcode in the file.
+    place: u64,
+    /// The bytes that functions copied, and the most.
+    copied: u64,
+    limit: u64,
+}
+
+impl Machine {
+    fn step(&mut self, opcode: u8, input: &mut Input<'_>) -> Result<()> {
+        match opcode {
+            op::PROTO => {
+                let [found] = input.array()?;
+                if found > 5 {
+                    let (what, expected) = ("protocol of the pickle", "0 to 5".to_owned());
+                    return Err(ErrorKind::BadNumber { what, found: found.into(), expected }.into());
+                }
+            }
+            op::FRAME => drop(input.array::<8>()?),
+            op::MARK => self.marks.push(self.stack.len()),
+            op::POP => match self.marks.last() == Some(&self.stack.len()) {
+                true => drop(self.marks.pop()),
+                false => drop(self.pop()?),
+            },
+            op::POP_MARK => self.above_mark().map(drop)?,
+            op::DUP => self.push(self.top()?),
+            op::NONE => self.push(Value::None),
+            op::NEWTRUE => self.push(Value::Bool(true)),
+            op::NEWFALSE => self.push(Value::Bool(false)),
+            op::BININT => self.push(Value::Int(i32::from_le_bytes(input.array()?).into())),
+            op::BININT1 => self.push(Value::Int(input.byte()?.into())),
+            op::BININT2 => self.push(Value::Int(u16::from_le_bytes(input.array()?).into())),
+            op::BINFLOAT => self.push(Value::Float(f64::from_be_bytes(input.array()?))),
+            op::INT | op::LONG | op::FLOAT => {
+                let number = number(opcode, &input.line()?)?;
+                self.push(number);
+            }
+            op::LONG1 | op::LONG4 => {
+                let len = if opcode == op::LONG1 { input.byte()?.into() } else { input.u32()? };
+                let span = self.append(len.into(), input)?;
+                let long = self.long(span);
+                self.push(long);
+            }
+            op::SHORT_BINUNICODE | op::BINUNICODE | op::BINUNICODE8 => {
+                let len = length(opcode == op::SHORT_BINUNICODE, opcode == op::BINUNICODE8, input)?;
+                let span = self.append(len, input)?;
+                match str::from_utf8(self.heap.bytes(span)) {
+                    Ok(_) => self.push(Value::Text(span)),
+                    Err(_) => return Err(malformed("a string in the pickle is not UTF-8")),
+                }
+            }
+            op::SHORT_BINBYTES | op::BINBYTES | op::BINBYTES8 | op::BYTEARRAY8 => {
+                let len =
+                    length(opcode == op::SHORT_BINBYTES, matches!(opcode, op::BINBYTES8 | op::BYTEARRAY8), input)?;
+                let span = self.append(len, input)?;
+                self.push(Value::Bytes(span));
+            }
+            op::SHORT_BINSTRING | op::BINSTRING => {
+                let len = length(opcode == op::SHORT_BINSTRING, false, input)?;
+                let span = self.append(len, input)?;
+                let value = self.text_or_bytes(span);
+                self.push(value);
+            }
+            op::STRING | op::UNICODE => {
+                let line = input.line()?;
+                let text = match opcode {
+                    op::UNICODE => unescape(&line, false)?,
+                    _ => {
+                        let quote = line.first().filter(|quote| b"'\"".contains(quote) && line.len() > 1);
+                        let inner = quote.and_then(|quote| line[1..].strip_suffix(&[*quote]));
+                        unescape(inner.ok_or_else(|| malformed("a string in the pickle is not in quotes"))?, true)?
+                    }
+                };
+                let span = self.store(&text)?;
+                let value = self.text_or_bytes(span);
+                self.push(value);
+            }
+            op::EMPTY_TUPLE => self.push_container(Value::Tuple, Vec::new())?,
+            op::EMPTY_LIST => self.push_container(Value::List, Vec::new())?,
+            op::EMPTY_DICT => self.push_container(Value::Dict, Vec::new())?,
+            op::EMPTY_SET => self.push_container(Value::Set, Vec::new())?,
+            op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
+                let values = self.take(usize::from(opcode - op::TUPLE1) + 1)?;
+                self.push_container(Value::Tuple, values)?;
+            }
+            op::TUPLE | op::LIST | op::FROZENSET | op::DICT => {
+                let values = self.above_mark()?;
+                let kind = match opcode {
+                    op::TUPLE => Value::Tuple,
+                    op::LIST => Value::List,
+                    op::FROZENSET => Value::Set,
+                    _ => {
+                        check_pairs(&values)?;
+                        Value::Dict
+                    }
+                };
+                self.push_container(kind, values)?;
+            }
+            op::APPEND => {
+                let values = self.take(1)?;
+                self.extend("a list", values)?;
+            }
+            op::APPENDS => {
+                let values = self.above_mark()?;
+                self.extend("a list", values)?;
+            }
+            op::ADDITEMS => {
+                let values = self.above_mark()?;
+                self.extend("a set", values)?;
+            }
+            op::SETITEM => {
+                let values = self.take(2)?;
+                self.extend("a dict", values)?;
+            }
+            op::SETITEMS => {
+                let values = self.above_mark()?;
+                check_pairs(&values)?;
+                self.extend("a dict", values)?;
+            }
+            op::GET | op::BINGET | op::LONG_BINGET => {
+                let number = memo_number(opcode == op::GET, opcode == op::BINGET, input)?;
+                let value = self.memo.get(number).or_else(|| self.sparse_memo.get(&number)).copied();
+                self.push(value.ok_or_else(|| malformed(format!("the pickle has not memoized a value {number}")))?);
+            }
+            op::PUT | op::BINPUT | op::LONG_BINPUT => {
+                let number = memo_number(opcode == op::PUT, opcode == op::BINPUT, input)?;
+                let value = self.top()?;
+                self.memoize(number, value);
+            }
+            op::MEMOIZE => {
+                let value = self.top()?;
+                self.memoize(self.memo.len() + self.sparse_memo.len(), value);
+            }
+            op::GLOBAL => {
+                let (module, name) = (input.line()?, input.line()?);
+                let value = find(&String::from_utf8_lossy(&module), &String::from_utf8_lossy(&name))?;
+                self.push(value);
+            }
+            op::STACK_GLOBAL => {
+                let names = self.take(2)?;
+                let [Value::Text(module), Value::Text(name)] = names[..] else {
+                    return Err(malformed("the name of a global is not a string"));
+                };
+                let value = find(self.heap.text(module), self.heap.text(name))?;
+                self.push(value);
+            }
+            op::REDUCE | op::NEWOBJ => {
+                let values = self.take(2)?;
+                let [function, Value::Tuple(args)] = values[..] else {
+                    return Err(malformed("the arguments of a call are not a tuple"));
+                };
+                let result = self.call(function, args)?;
+                self.push(result);
+            }
+            op::INST | op::OBJ => {
+                let function = match opcode {
+                    op::INST => {
+                        let (module, name) = (input.line()?, input.line()?);
+                        Some(find(&String::from_utf8_lossy(&module), &String::from_utf8_lossy(&name))?)
+                    }
+                    _ => None,
+                };
+                let mut values = self.above_mark()?;
+                let function = match function {
+                    Some(function) => function,
+                    None if values.is_empty() => return Err(malformed("a call has no function")),
+                    None => values.remove(0),
+                };
+                let args = self.container(values)?;
+                let result = self.call(function, args)?;
+                self.push(result);
+            }
+            op::BUILD => {
+                self.pop()?;
+                // Attributes of dicts and tensors are not data.
+                match self.top()? {
+                    Value::Dict(_) | Value::Tensor(_) | Value::Other(_) => {}
+                    other => return Err(malformed(format!("the pickle sets attributes of {}", other.kind()))),
+                }
+            }
+            op::BINPERSID => {
+                let id = self.pop()?;
+                let storage = self.storage(id)?;
+                self.push(storage);
+            }
+            op::PERSID => {
+                return Err(malformed("the pickle names a storage by a text, but expected a tuple"));
+            }
+            _ => return Err(malformed(format!("opcode {opcode:#04x} is not one that checkpoints have"))),
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, value: Value) {
+        self.stack.push(value);
+    }
+
+    /// Returns the start of the part of the stack that is above the last mark.
+    fn floor(&self) -> usize {
+        self.marks.last().copied().unwrap_or(0)
+    }
+
+    fn top(&self) -> Result<Value> {
+        self.stack[self.floor()..].last().copied().ok_or_else(too_few)
+    }
+
+    fn pop(&mut self) -> Result<Value> {
+        let value = self.top()?;
+        self.stack.pop();
+        Ok(value)
+    }
+
+    /// Takes the last values.
+    fn take(&mut self, count: usize) -> Result<Vec<Value>> {
+        let start = self.stack.len().checked_sub(count).filter(|start| *start >= self.floor());
+        let start = start.ok_or_else(too_few)?;
+        let values = self.stack[start..].to_vec();
+        self.stack.truncate(start);
+        Ok(values)
+    }
+
+    /// Takes the values above the last mark.
+    fn above_mark(&mut self) -> Result<Vec<Value>> {
+        let start = self.marks.pop().ok_or_else(|| malformed("the pickle has no mark"))?;
+        let values = self.stack[start..].to_vec();
+        self.stack.truncate(start);
+        Ok(values)
+    }
+
+    fn container(&mut self, values: Vec<Value>) -> Result<u32> {
+        let at = u32::try_from(self.heap.containers.len()).map_err(|_| too_long(self.heap.containers.len()))?;
+        self.heap.containers.push(values);
+        Ok(at)
+    }
+
+    fn push_container(&mut self, kind: fn(u32) -> Value, values: Vec<Value>) -> Result<()> {
+        let at = self.container(values)?;
+        self.push(kind(at));
+        Ok(())
+    }
+
+    /// Adds values to the container at the top, which is `expected`.
+    fn extend(&mut self, expected: &str, values: Vec<Value>) -> Result<()> {
+        let target = self.top()?;
+        match target.container().filter(|_| target.kind() == expected) {
+            Some(at) => self.heap.containers[at as usize].extend(values),
+            None => {
+                return Err(malformed(format!("the pickle adds items to {}, but expected {expected}", target.kind())));
+            }
+        }
+        Ok(())
+    }
+
+    fn memoize(&mut self, number: usize, value: Value) {
+        if number == self.memo.len() {
+            self.memo.push(value);
+        } else if let Some(known) = self.memo.get_mut(number) {
+            *known = value;
+        } else {
+            self.sparse_memo.insert(number, value);
+        }
+    }
+
+    /// Appends bytes of the file to the heap.
+    fn append(&mut self, len: u64, input: &mut Input<'_>) -> Result<Span> {
+        let start = self.heap.bytes.len();
+        let span = span(start, len)?;
+        input.append(len, &mut self.heap.bytes)?;
+        Ok(span)
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Result<Span> {
+        let span = span(self.heap.bytes.len(), bytes.len() as u64)?;
+        self.heap.bytes.extend_from_slice(bytes);
+        Ok(span)
+    }
+
+    /// Returns a string of Python 2, which may be text or bytes.
+    fn text_or_bytes(&self, span: Span) -> Value {
+        match str::from_utf8(self.heap.bytes(span)) {
+            Ok(_) => Value::Text(span),
+            Err(_) => Value::Bytes(span),
+        }
+    }
+
+    fn long(&mut self, span: Span) -> Value {
+        let bytes = self.heap.bytes(span);
+        if bytes.len() > size_of::<i64>() {
+            return Value::Long(span);
+        }
+        let is_negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
+        let mut number = [if is_negative { 0xff } else { 0 }; size_of::<i64>()];
+        number[..bytes.len()].copy_from_slice(bytes);
+        Value::Int(i64::from_le_bytes(number))
+    }
+
+    /// Counts bytes that a function copies, of which a pickle can make any number with a few bytes.
+    fn copy(&mut self, bytes: usize) -> Result<()> {
+        self.copied = self.copied.saturating_add(bytes as u64);
+        match self.copied > self.limit {
+            true => {
+                let (what, found) = ("memory for values of the pickle in bytes", self.copied);
+                Err(ErrorKind::Limit { what, found, limit: self.limit }.into())
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Returns what a function makes.
+    fn call(&mut self, function: Value, args: u32) -> Result<Value> {
+        let values = self.heap.values(args);
+        let first = values.first().copied();
+        match function {
+            Value::Function(Function::FromType) => match *values {
+                [inner @ Value::Function(Function::Tensor | Function::Parameter | Function::Other(_)), _, args, ..] => {
+                    match args {
+                        Value::Tuple(args) => self.call(inner, args),
+                        _ => Err(malformed("the arguments of a call are not a tuple")),
+                    }
+                }
+                _ => Err(malformed("the pickle makes a tensor without a function for it")),
+            },
+            Value::Function(Function::Tensor) => self.tensor(args),
+            Value::Function(Function::Parameter) => match first {
+                Some(tensor @ (Value::Tensor(_) | Value::Other(_))) => Ok(tensor),
+                other => Err(malformed(format!("the pickle makes a parameter of {}", kind_of(other)))),
+            },
+            Value::Function(Function::Other(what)) => Ok(Value::Other(what)),
+            Value::Function(Function::Dict) => self.dict(first),
+            Value::Function(kind @ (Function::Tuple | Function::List | Function::Set)) => {
+                let at = match first {
+                    None => args,
+                    Some(Value::Tuple(at) | Value::List(at) | Value::Set(at)) => at,
+                    other => return Err(malformed(format!("the pickle makes a container of {}", kind_of(other)))),
+                };
+                Ok(match kind {
+                    Function::Tuple => Value::Tuple(at),
+                    Function::List => Value::List(at),
+                    _ => Value::Set(at),
+                })
+            }
+            Value::Function(Function::Bytes) => match first {
+                None => self.store(&[]).map(Value::Bytes),
+                Some(Value::Bytes(span)) => Ok(Value::Bytes(span)),
+                Some(Value::Text(span)) => self.latin_1(span),
+                other => Err(malformed(format!("the pickle makes bytes of {}", kind_of(other)))),
+            },
+            // A device can have a number besides its name, and a complex number has two parts.
+            Value::Function(Function::Scalar) if values.len() == 1 && first.and_then(Value::container).is_none() => {
+                Ok(first.unwrap_or(Value::None))
+            }
+            Value::Function(Function::Scalar) => Ok(Value::Tuple(args)),
+            other => Err(malformed(format!("the pickle calls {}, which cannot be called", other.kind()))),
+        }
+    }
+
+    fn dict(&mut self, from: Option<Value>) -> Result<Value> {
+        let pairs = match from {
+            None => Vec::new(),
+            Some(dict @ Value::Dict(_)) => return Ok(dict),
+            Some(Value::List(at) | Value::Tuple(at)) => {
+                let len = self.heap.values(at).len();
+                self.copy(len.saturating_mul(2 * size_of::<Value>()))?;
+                let mut pairs = Vec::with_capacity(2 * len);
+                for item in self.heap.values(at) {
+                    match item.container().map(|at| self.heap.values(at)) {
+                        Some(&[key, value]) => pairs.extend([key, value]),
+                        _ => return Err(malformed("the pickle makes a dict of items that are not pairs")),
+                    }
+                }
+                pairs
+            }
+            other => return Err(malformed(format!("the pickle makes a dict of {}", kind_of(other)))),
+        };
+        self.container(pairs).map(Value::Dict)
+    }
+
+    fn latin_1(&mut self, span: Span) -> Result<Value> {
+        self.copy(span.len as usize)?;
+        let bytes = self.heap.text(span).chars().map(|c| u8::try_from(u32::from(c))).collect::<Result<Vec<u8>, _>>();
+        let bytes = bytes.map_err(|_| malformed("the pickle makes bytes of a string that is not Latin-1"))?;
+        self.store(&bytes).map(Value::Bytes)
+    }
+
+    /// Returns a storage: `("storage", type, key, location, length)`, and in the old form a view of it, which is `None`.
+    fn storage(&mut self, id: Value) -> Result<Value> {
+        let values = id.container().map(|at| self.heap.values(at));
+        let storage = match values {
+            Some(
+                &[Value::Text(what), Value::StorageType(tag), Value::Text(key), _, Value::Int(len), ref rest @ ..],
+            ) if self.heap.text(what) == "storage" => {
+                if !matches!(rest, [] | [Value::None]) {
+                    let what = "the pickle has a view of a storage, as PyTorch before 0.4 wrote them; \
+                                load and save the file with a newer one";
+                    return Err(malformed(what));
+                }
+                let len = u64::try_from(len).map_err(|_| {
+                    let (what, expected) = ("length of a storage", "0 or more".to_owned());
+                    ErrorKind::BadNumber { what, found: len.into(), expected }
+                })?;
+                Storage { key, tag, len, place: self.place }
+            }
+            _ => return Err(malformed("the pickle refers to something that is not a storage")),
+        };
+        let at = u32::try_from(self.heap.storages.len()).map_err(|_| too_long(self.heap.storages.len()))?;
+        self.heap.storages.push(storage);
+        Ok(Value::Storage(at))
+    }
+
+    /// Returns a tensor: `(storage, offset, size, strides)`, and a dtype if the storage has none.
+    fn tensor(&mut self, args: u32) -> Result<Value> {
+        let values = self.heap.values(args);
+        let (storage, start, shape, strides) = match *values {
+            [Value::Storage(storage), Value::Int(start), Value::Tuple(shape), Value::Tuple(strides), ..] => {
+                (storage, start, shape, strides)
+            }
+            _ => {
+                let kinds: Vec<&str> = values.iter().take(4).map(|value| value.kind()).collect();
+                let found = kinds.join(", ");
+                let expected = "a storage, an integer, a tuple, a tuple";
+                return Err(malformed(format!("the pickle makes a tensor of {found}, but expected {expected}")));
+            }
+        };
+        let start = u64::try_from(start).map_err(|_| {
+            let (what, expected) = ("offset in the storage", "0 or more".to_owned());
+            ErrorKind::BadNumber { what, found: start.into(), expected }
+        })?;
+        let tag = match values.get(6) {
+            Some(Value::Dtype(tag)) => tag,
+            _ => self.heap.storages[storage as usize].tag,
+        };
+        let at = u32::try_from(self.heap.tensors.len()).map_err(|_| too_long(self.heap.tensors.len()))?;
+        self.heap.tensors.push(Tensor { storage, tag, start, shape, strides, place: self.place });
+        Ok(Value::Tensor(at))
+    }
+}
+
+/// Returns a global, or refuses it by name.
+fn find(module: &str, name: &str) -> Result<Value> {
+    match global(module, name) {
+        Some(Global::Dtype(tag)) => Ok(Value::Dtype(tag)),
+        Some(Global::Storage(tag)) => Ok(Value::StorageType(tag)),
+        Some(Global::Function(function)) => Ok(Value::Function(function)),
+        Some(Global::Constant) => Ok(Value::Constant),
+        None => {
+            let full = format!("{module}.{name}");
+            Err(malformed(format!(
+                "the pickle asks for `{}`, which is not part of a checkpoint; nothing but tensors, numbers, strings and \
+                 containers of them is read, as in `model.state_dict()`",
+                Short(&full)
+            )))
+        }
+    }
+}
+
+/// Reads a length of 1, 8 or 4 bytes.
+fn length(is_short: bool, is_long: bool, input: &mut Input<'_>) -> Result<u64> {
+    match (is_short, is_long) {
+        (true, _) => input.byte().map(u64::from),
+        (_, true) => input.array().map(u64::from_le_bytes),
+        _ => input.u32().map(u64::from),
+    }
+}
+
+/// Reads the number of a memoized value: as text, or in 1 or 4 bytes.
+fn memo_number(is_text: bool, is_short: bool, input: &mut Input<'_>) -> Result<usize> {
+    let number = match (is_text, is_short) {
+        (true, _) => match number(op::INT, &input.line()?)? {
+            Value::Int(number) => u32::try_from(number).ok(),
+            _ => None,
+        },
+        (_, true) => Some(input.byte()?.into()),
+        _ => Some(input.u32()?),
+    };
+    let number = number.and_then(|number| usize::try_from(number).ok());
+    number.ok_or_else(|| malformed("the number of a memoized value is not one"))
+}
+
+/// Parses a number of protocol 0.
+fn number(opcode: u8, line: &[u8]) -> Result<Value> {
+    let text = str::from_utf8(line).unwrap_or_default();
+    let number = match opcode {
+        op::INT if text == "00" => Some(Value::Bool(false)),
+        op::INT if text == "01" => Some(Value::Bool(true)),
+        op::FLOAT => text.parse().ok().map(Value::Float),
+        _ => text.trim_end_matches('L').parse().ok().map(Value::Int),
+    };
+    number.ok_or_else(|| malformed(format!("a number in the pickle is `{}`", Short(&line.escape_ascii().to_string()))))
+}
+
+/// Returns a string of protocol 0: UTF-8 of `raw-unicode-escape`, or the bytes of a string of Python 2.
+fn unescape(line: &[u8], is_repr: bool) -> Result<Vec<u8>> {
+    let wrong = || malformed("a string in the pickle has an escape that is not known");
+    let mut text = Vec::with_capacity(line.len());
+    let mut put = |c: u32| match char::from_u32(c) {
+        Some(c) => text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => text.extend_from_slice("\u{fffd}".as_bytes()),
+    };
+    let mut rest = line;
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        if *byte != b'\\' {
+            put((*byte).into());
+            continue;
+        }
+        let [kind, after @ ..] = rest else {
+            put(b'\\'.into());
+            break;
+        };
+        let digits = match kind {
+            b'u' if !is_repr => 4,
+            b'U' if !is_repr => 8,
+            b'x' if is_repr => 2,
+            _ if !is_repr => {
+                put(b'\\'.into());
+                continue;
+            }
+            _ => 0,
+        };
+        rest = after;
+        if digits == 0 {
+            put(match kind {
+                b'n' => b'\n',
+                b't' => b'\t',
+                b'r' => b'\r',
+                b'\\' | b'\'' | b'"' => *kind,
+                _ => return Err(wrong()),
+            }
+            .into());
+            continue;
+        }
+        let hex = rest.get(..digits).and_then(|hex| str::from_utf8(hex).ok());
+        put(hex.and_then(|hex| u32::from_str_radix(hex, 16).ok()).ok_or_else(wrong)?);
+        rest = &rest[digits..];
+    }
+    Ok(text)
+}
+
+fn check_pairs(values: &[Value]) -> Result<()> {
+    match values.len().is_multiple_of(2) {
+        true => Ok(()),
+        false => Err(malformed("a key of a dict in the pickle has no value")),
+    }
+}
+
+fn span(start: usize, len: u64) -> Result<Span> {
+    let end = (start as u64).saturating_add(len);
+    match (u32::try_from(start), u32::try_from(len), u32::try_from(end)) {
+        (Ok(start), Ok(len), Ok(_)) => Ok(Span { start, len }),
+        _ => {
+            Err(ErrorKind::Limit { what: "length of the strings in bytes", found: end, limit: u32::MAX.into() }.into())
+        }
+    }
+}
+
+fn kind_of(value: Option<Value>) -> &'static str {
+    value.map_or("nothing", Value::kind)
+}
+
+fn too_few() -> Error {
+    malformed("an opcode of the pickle needs more values than there are")
+}
+
+fn too_long(found: usize) -> Error {
+    let found = found as u64;
+    ErrorKind::Limit { what: "number of values in the pickle", found, limit: u32::MAX.into() }.into()
+}
+
+fn malformed(what: impl Into<String>) -> Error {
+    ErrorKind::Malformed { what: what.into() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_strings_of_protocol_0() {
+        let texts = [
+            (&b"a\\u00e4\\U0001f600\\n"[..], false, "a\u{e4}\u{1f600}\\n"),
+            (b"\xe4\\", false, "\u{e4}\\"),
+            (b"a\\n\\'\\x41", true, "a\n'A"),
+        ];
+        for (line, is_repr, expected) in texts {
+            assert_eq!(unescape(line, is_repr).unwrap(), expected.as_bytes());
+        }
+        assert!(unescape(b"\\u00g", false).is_err() && unescape(b"\\q", true).is_err());
+    }
+}

@@ -1,0 +1,110 @@
+//! The members of zip archives.
+
+use std::cell::RefCell;
+use std::io;
+use std::ops::Range;
+
+use rawzip::{
+    CompressionMethod, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, ReaderAt, ZipArchive, ZipFileHeaderRecord, ZipLocator,
+};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits::Limits;
+use crate::storage::ReadAt;
+
+/// Finds the directory of an archive. Returns the archive, and a buffer for its records.
+pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<(ZipArchive<ZipFile<'a>>, Vec<u8>)> {
+    file.keep_rest(limits.payload)?;
+    let len = file.file_len().expect("the length is known, or the rest is kept");
+    // A record of the directory is no longer than the file.
+    let buffer = usize::try_from(len).unwrap_or(usize::MAX).clamp(1024, MAX_CENTRAL_DIRECTORY_RECORD_SIZE);
+    let mut buffer = vec![0; buffer];
+    let file = ZipFile { file: RefCell::new(file), len };
+    let archive = ZipLocator::new().locate_in_reader(file, &mut buffer, len);
+    let archive = archive.map_err(|(_, error)| {
+        let at = error.eocd_offset().unwrap_or(len);
+        zip_error(error, at)
+    })?;
+    Ok((archive, buffer))
+}
+
+/// Returns the range of the contents of a member.
+pub(crate) fn place_of(archive: &ZipArchive<ZipFile<'_>>, record: &ZipFileHeaderRecord<'_>) -> Result<Range<u64>> {
+    let entry = archive.get_entry(record.wayfinder());
+    let entry = entry.map_err(|error| zip_error(error, record.central_directory_offset()))?;
+    let (start, end) = entry.compressed_data_range();
+    let left = archive.directory_offset().saturating_sub(start);
+    match end - start <= left {
+        true => Ok(start..end),
+        false => Err(Error::new(ErrorKind::Truncated { needed: end - start, left }).at(start)),
+    }
+}
+
+/// The contents of a member.
+pub(crate) struct ZipContents {
+    /// The decoded length in bytes.
+    pub(crate) len: u64,
+    pub(crate) crc32: u32,
+    pub(crate) is_deflated: bool,
+}
+
+impl ZipContents {
+    /// Reads what the directory says of a member. Refuses encrypted ones, and those that cannot be decoded.
+    pub(crate) fn of(record: &ZipFileHeaderRecord<'_>, range: &Range<u64>) -> Result<Self> {
+        let flags = record.flags();
+        if flags.is_encrypted() || flags.has_strong_encryption() || flags.is_masked() {
+            return Err(malformed("the member is encrypted".to_owned()));
+        }
+        let (len, packed) = (record.uncompressed_size_hint(), range.end - range.start);
+        let is_deflated = match record.compression_method() {
+            CompressionMethod::STORE if len == packed => false,
+            CompressionMethod::STORE => {
+                return Err(malformed(format!("the member is stored in {packed} bytes, but has {len}")));
+            }
+            CompressionMethod::DEFLATE => true,
+            method => {
+                let expected = "0 (stored) or 8 (deflated)".to_owned();
+                let found = method.as_u16().into();
+                return Err(ErrorKind::BadNumber { what: "compression method", found, expected }.into());
+            }
+        };
+        Ok(Self { len, crc32: record.crc32(), is_deflated })
+    }
+}
+
+/// A file that the zip reader reads.
+pub(crate) struct ZipFile<'a> {
+    file: RefCell<&'a mut dyn ReadAt>,
+    len: u64,
+}
+
+impl ReaderAt for ZipFile<'_> {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let now = left.min(bytes.len());
+        self.file.borrow_mut().read_at(offset, &mut bytes[..now])?;
+        Ok(now)
+    }
+}
+
+/// Converts an error of the zip reader. `at` is the offset of what it was reading.
+pub(crate) fn zip_error(error: rawzip::Error, at: u64) -> Error {
+    use rawzip::ErrorKind as Kind;
+    let what = match error.into_kind() {
+        Kind::IO(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Error::from(error).at(at),
+        Kind::MissingEndOfCentralDirectory => "the file does not end with the directory of a zip archive".to_owned(),
+        Kind::InvalidEndOfCentralDirectory => {
+            "the zip archive is damaged: the end of its directory contradicts the file".to_owned()
+        }
+        Kind::InvalidSignature { expected, actual } => {
+            format!("the zip archive is damaged: a record begins with {actual:08x}, but expected {expected:08x}")
+        }
+        Kind::IO(_) | Kind::Eof => "the zip archive is damaged: it ends within a record".to_owned(),
+        _ => "the zip archive is damaged: a record contradicts itself".to_owned(),
+    };
+    malformed(what).at(at)
+}
+
+fn malformed(what: String) -> Error {
+    ErrorKind::Malformed { what }.into()
+}

@@ -1,0 +1,590 @@
+//! Checkpoints of PyTorch. `tests/fixtures/pytorch/write.py` made the files, and says what PyTorch reads from them.
+
+use std::fs;
+
+use ndarray::{Array1, Array2, Ix1, array};
+use tensorfile::{
+    Backend, Category, Dtype, ErrorKind, FORMATS, File, Layout, Limits, OpenOptions, Tensor, TensorFile, TensorInfo,
+    TensorMap, WriteOptions, pytorch,
+};
+
+use crate::support::memory::peak;
+use crate::support::{Dribble, message, root};
+
+fn fixture(name: &str) -> Vec<u8> {
+    fs::read(root().join("tests/fixtures/pytorch").join(name)).unwrap()
+}
+
+/// Returns the files that PyTorch reads, each with its tensors, in row-major order.
+fn expected() -> Vec<(String, TensorMap)> {
+    let text = String::from_utf8(fixture("expected.txt")).unwrap();
+    let mut files: Vec<(String, TensorMap)> = Vec::new();
+    for line in text.lines() {
+        let (file, rest) = line.split_once(' ').unwrap();
+        // Names can have blanks.
+        let columns: Vec<&str> = rest.rsplitn(4, ' ').collect();
+        let [elements, shape, dtype, name] = columns[..] else { panic!("{line}") };
+        let shape: Vec<usize> = shape.split('x').filter_map(|dim| dim.parse().ok()).collect();
+        let elements = crate::support::hex(elements.trim_matches('-'));
+        let tensor = Tensor::new(TensorInfo::new(dtype.parse::<Dtype>().unwrap(), shape), &elements).unwrap();
+        if files.last().is_none_or(|(last, _)| last != file) {
+            files.push((file.to_owned(), TensorMap::new()));
+        }
+        files.last_mut().unwrap().1.insert(name, tensor);
+    }
+    files
+}
+
+/// Returns a tensor in row-major order.
+fn row_major(tensor: &Tensor) -> Tensor {
+    let info = TensorInfo::new(tensor.dtype(), tensor.shape().dims());
+    let Layout::DimOrder(order) = &tensor.info().layout else { return tensor.clone() };
+    let (size, dims) = (tensor.dtype().block_bytes(), tensor.shape().dims());
+    let mut strides = vec![0; dims.len()];
+    let mut stride = size;
+    for &dim in order.as_slice().iter().rev() {
+        strides[usize::from(dim)] = stride;
+        stride *= dims[usize::from(dim)];
+    }
+    let mut bytes = Vec::new();
+    for mut at in 0..dims.iter().product() {
+        let mut offset = 0;
+        for (dim, stride) in dims.iter().zip(&strides).rev() {
+            offset += at % dim * stride;
+            at /= dim;
+        }
+        bytes.extend_from_slice(&tensor.as_bytes()[offset..offset + size]);
+    }
+    Tensor::new(info, &bytes).unwrap()
+}
+
+fn all_row_major(map: &TensorMap) -> TensorMap {
+    map.iter().map(|(name, tensor)| (name, row_major(tensor))).collect()
+}
+
+/// Returns the second half of each dim of a row-major tensor.
+fn halves(tensor: &Tensor) -> Tensor {
+    let dims = tensor.shape().dims();
+    let size = tensor.dtype().block_bytes();
+    let part: Vec<usize> = dims.iter().map(|dim| dim - dim / 2).collect();
+    let mut bytes = Vec::new();
+    for mut at in 0..part.iter().product() {
+        let (mut offset, mut stride) = (0, size);
+        for (dim, part) in dims.iter().zip(&part).rev() {
+            offset += (dim / 2 + at % part) * stride;
+            at /= part;
+            stride *= dim;
+        }
+        bytes.extend_from_slice(&tensor.as_bytes()[offset..offset + size]);
+    }
+    Tensor::new(TensorInfo::new(tensor.dtype(), part), &bytes).unwrap()
+}
+
+#[test]
+fn files_have_the_tensors_that_pytorch_reads() {
+    for (name, tensors) in expected() {
+        let file = fixture(&name);
+        let slice = pytorch::from_slice::<TensorMap>(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(all_row_major(&slice), tensors, "{name}");
+        assert_eq!(pytorch::from_reader::<TensorMap>(Dribble::new(&file)).unwrap(), slice, "{name}");
+        let path = root().join("tests/fixtures/pytorch").join(&name);
+        for backend in [Backend::Mapped, Backend::Positioned] {
+            let file = OpenOptions::new().backend(backend).open(&path).unwrap();
+            assert_eq!(file.format().name, "pytorch", "{name}");
+            assert_eq!(file.load::<TensorMap>().unwrap(), slice, "{name}");
+            for tensor in file.tensors() {
+                let whole = &slice[tensor.name()];
+                assert_eq!(tensor.read().unwrap(), *whole, "{name}: {tensor:?}");
+                let ranges: Vec<_> = tensor.shape().iter().map(|dim| dim / 2..*dim).collect();
+                let part = tensor.slice(&ranges).unwrap();
+                assert_eq!(part, halves(&tensors[tensor.name()]), "{name}: {tensor:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dtype_that_is_not_known_costs_its_tensor() {
+    let file = File::from_bytes(fixture("complex_half.pt")).unwrap();
+    let infos: Vec<String> = file.tensors().map(|tensor| tensor.info().to_string()).collect();
+    assert_eq!(infos, ["torch.complex32[2] of unknown dtype", "f32[2]"]);
+    assert_eq!(file.array::<f32, Ix1>("y").unwrap(), array![1.0, 1.0]);
+    let error = message(file.tensor("x"));
+    assert!(error.contains("tensor `x`") && error.contains("torch.complex32"), "{error}");
+}
+
+/// Returns a message without the offset.
+fn without_offset(message: &str) -> &str {
+    message.split(" (at byte ").next().unwrap()
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_by_name() {
+    let asks = "which is not part of a checkpoint; nothing but tensors, numbers, strings and containers of them is read, \
+                as in `model.state_dict()`";
+    for (name, expected) in [
+        ("sparse.pt", "tensor `x`: it is a sparse tensor, which cannot be read; save it dense".to_owned()),
+        ("sparse_csr.pt", "tensor `x`: it is a sparse tensor, which cannot be read; save it dense".to_owned()),
+        ("quantized.pt", "tensor `x`: it is a quantized tensor, which cannot be read; save it dense".to_owned()),
+        (
+            "meta.pt",
+            "tensor `x`: it is a tensor without elements, on the device `meta`, which cannot be read; save it dense"
+                .to_owned(),
+        ),
+        (
+            "overlapping.pt",
+            "tensor `x`: its elements overlap: the strides [1, 1] of the shape [3, 2]; clone it to save it (at byte 204)"
+                .to_owned(),
+        ),
+        ("namespace.pt", format!("the pickle asks for `argparse.Namespace`, {asks} (at byte 83)")),
+        ("numpy_scalar.pt", format!("the pickle asks for `numpy._core.multiarray.scalar`, {asks} (at byte 83)")),
+        ("module.pt", format!("the pickle asks for `torch.nn.modules.linear.Linear`, {asks} (at byte 66)")),
+        (
+            "compressed.pt",
+            "the member `list/data.pkl` is compressed, which PyTorch does not do; unpack the archive and zip it without \
+             compression (`zip -0`) (at byte 43)"
+                .to_owned(),
+        ),
+        (
+            "script.pt",
+            "this is TorchScript, a program with its weights, which has `constants.pkl`; save the weights with \
+             `torch.save(torch.jit.load(path).state_dict(), …)` (at byte 1344)"
+                .to_owned(),
+        ),
+    ] {
+        let file = fixture(name);
+        let error = pytorch::from_slice::<TensorMap>(&file).unwrap_err();
+        let (message, expected) = (error.to_string(), without_offset(&expected));
+        assert_eq!(without_offset(&message), format!("pytorch: {expected}"), "{name}");
+        assert_eq!(error.category(), Category::File, "{name}");
+        if let Some(offset) = error.offset().filter(|_| message.contains("asks for")) {
+            let opcode = &file[usize::try_from(offset).unwrap()..];
+            let global = message.split('`').nth(1).unwrap().rsplit_once('.').unwrap();
+            assert!(opcode.starts_with(format!("c{}\n{}\n", global.0, global.1).as_bytes()), "{name}: {message}");
+        }
+    }
+}
+
+#[derive(TensorFile, Debug)]
+struct Linear {
+    weight: Array2<f32>,
+    bias: Option<Array1<f32>>,
+}
+
+#[derive(TensorFile, Debug)]
+struct Embedding {
+    weight: Array2<f32>,
+}
+
+#[derive(TensorFile, Debug)]
+struct Conv {
+    weight: ndarray::Array4<f32>,
+    bias: Array1<f32>,
+}
+
+/// The model of `write.py`.
+#[derive(TensorFile, Debug)]
+struct Model {
+    steps: ndarray::Array0<i64>,
+    embed: Embedding,
+    layers: Vec<Linear>,
+    conv: Conv,
+    head: Embedding,
+}
+
+#[test]
+fn state_dicts_are_loaded_into_structs() {
+    for name in ["state_dict.pt", "legacy.pth"] {
+        let path = root().join("tests/fixtures/pytorch").join(name);
+        let model: Model = tensorfile::load(&path).unwrap();
+        assert_eq!(model.layers.len(), 2);
+        assert!(model.layers[0].bias.is_some() && model.layers[1].bias.is_none());
+        assert_eq!(model.steps[()], 7);
+        assert_eq!(model.embed.weight, model.head.weight);
+        // The memory of the convolution is channels last, and so are the strides of the array.
+        assert_eq!(model.conv.weight.strides(), [12, 1, 6, 2]);
+        assert_eq!(model.conv.bias.len(), 2);
+        let report = File::open(&path).unwrap().report::<Linear>();
+        assert_eq!(report.missing[0].name, "weight");
+    }
+}
+
+#[test]
+fn stored_tensors_are_borrowed_from_the_file() {
+    let file = File::open(root().join("tests/fixtures/pytorch/state_dict.pt")).unwrap();
+    for tensor in file.tensors() {
+        assert_eq!(tensor.range().start % 64, 0, "{tensor:?}");
+        if cfg!(feature = "mmap") {
+            assert_eq!(tensor.view().unwrap().as_bytes(), tensor.read().unwrap().as_bytes());
+        }
+    }
+    assert_eq!(file.get("embed.weight").unwrap().range(), file.get("head.weight").unwrap().range(), "tied");
+    let file = File::open(root().join("tests/fixtures/pytorch/views.pt")).unwrap();
+    assert_eq!(file.get("base").unwrap().range().start, file.get("transposed").unwrap().range().start);
+    assert_eq!(
+        file.get("columns").unwrap().view().unwrap_err().to_string(),
+        "pytorch: tensor `columns`: cannot borrow from a tensor that is packed; read the tensor"
+    );
+}
+
+#[test]
+fn what_is_not_a_tensor_is_metadata() {
+    let metadata = pytorch::metadata(&fixture("checkpoint.pt")).unwrap();
+    assert_eq!(metadata.version.as_deref(), Some("3"));
+    assert_eq!(metadata.warnings, [""; 0]);
+    let file = File::open(root().join("tests/fixtures/pytorch/checkpoint.pt")).unwrap();
+    assert_eq!(file.metadata().unwrap(), metadata);
+    let entries: Vec<String> = metadata.entries.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    let expected = [
+        "epoch: 3",
+        "lr: 0.01",
+        "name: run \u{e4}",
+        "best: None",
+        "done: False",
+        "seed: 9223372036854775813",
+        "huge: 0x100000000000000000000000000000000000000000000000000",
+        "negative: -1099511627776",
+    ];
+    assert_eq!(entries[..expected.len()], expected);
+    for entry in [
+        "optimizer.param_groups.0.lr: 0.01",
+        "optimizer.param_groups.0.betas: (0.9, 0.999)",
+        "optimizer.param_groups.0.amsgrad: False",
+        "size: (2, 3)",
+        "dtype: torch.float16",
+        "device: cpu",
+        "bytes: b'a\\xff'",
+        "set: {1}",
+        "tuple: (1, 2.5, 'x')",
+        "0: zero",
+        "counts.a: 1",
+    ] {
+        assert!(entries.iter().any(|found| found == entry), "{entry} is not in {entries:#?}");
+    }
+    let legacy = pytorch::metadata(&fixture("legacy.pth")).unwrap();
+    assert_eq!((legacy.version.as_deref(), legacy.entries.len()), (Some("1001"), 0));
+    let old = pytorch::metadata(&fixture("protocol_1.pt")).unwrap();
+    assert_eq!(old.entries["k"], "[1, True, None, 'x\ny']");
+}
+
+#[test]
+fn files_are_recognized_by_their_contents() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        File::open(&path).map(|file| file.format().name)
+    };
+    for fixture_name in ["state_dict.pt", "legacy.pth", "legacy_protocol_4.pt"] {
+        for name in ["pytorch_model.bin", "model", "model.npz", "model.pth"] {
+            assert_eq!(open(name, &fixture(fixture_name)).unwrap(), "pytorch", "{fixture_name} as {name}");
+        }
+    }
+    let npz = tensorfile::npz::to_vec(&expected()[0].1).unwrap();
+    for name in ["arrays.npz", "arrays", "arrays.bin", "arrays.pt"] {
+        assert_eq!(open(name, &npz).unwrap(), "npz", "{name}");
+    }
+    let script = open("model.bin", &fixture("script.pt")).unwrap_err().to_string();
+    assert!(script.starts_with("pytorch: this is TorchScript"), "{script}");
+    let error = open("a.pt", b"what is this?").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "pytorch: the file begins with `what`, but expected a zip archive (`PK`) or the pickle of a number (at byte 0)"
+    );
+    let mut tar = vec![0; 512];
+    tar[..8].copy_from_slice(b"sys_info");
+    tar[257..262].copy_from_slice(b"ustar");
+    assert_eq!(
+        open("a.pth", &tar).unwrap_err().to_string(),
+        "pytorch: a tar archive, as PyTorch before 0.1.10 wrote them, is not read; load and save it with a newer one (at byte 0)"
+    );
+    let empty = b"PK\x05\x06".iter().copied().chain([0; 18]).collect::<Vec<u8>>();
+    assert!(open("empty.pt", &empty).is_err() || open("empty.pt", &empty).unwrap() == "npz");
+}
+
+#[test]
+fn files_cannot_be_written() {
+    let map = &expected()[0].1;
+    let message = "cannot write pytorch; its files are only read; save as safetensors, ptd or another format";
+    let folder = tempfile::tempdir().unwrap();
+    for error in [
+        pytorch::FORMAT.to_vec(map, &WriteOptions::new()).unwrap_err(),
+        tensorfile::save(folder.path().join("model.pt"), map).unwrap_err(),
+    ] {
+        assert_eq!((error.category(), error.to_string().trim_start_matches("pytorch: ")), (Category::Call, message));
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let report = tensorfile::view::SaveReport::new(map, &pytorch::FORMAT).unwrap();
+    assert_eq!(report.problems(), [message]);
+    assert_eq!(FORMATS.iter().filter(|format| format.read_only).count(), 1);
+}
+
+#[test]
+fn other_formats_take_the_tensors() {
+    for (name, tensors) in expected() {
+        let file = OpenOptions::new().format(&pytorch::FORMAT).from_bytes(fixture(&name)).unwrap();
+        let ptd = tensorfile::ptd::FORMAT.to_vec(&file, &WriteOptions::new()).unwrap();
+        assert_eq!(all_row_major(&tensorfile::ptd::from_slice(&ptd).unwrap()), tensors, "{name}");
+    }
+}
+
+/// A file in the older form, of a pickle without its `STOP`, and storages of `f32` with their names and bytes.
+fn legacy(pickle: &[u8], storages: &[(&str, u64, usize)]) -> Vec<u8> {
+    let mut file = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}.".to_vec();
+    file.extend_from_slice(pickle);
+    file.extend_from_slice(b".\x80\x02](");
+    storages.iter().for_each(|(key, ..)| file.extend(text(key)));
+    file.extend_from_slice(b"e.");
+    for (_, count, bytes) in storages {
+        file.extend(count.to_le_bytes());
+        file.extend(vec![0; *bytes]);
+    }
+    file
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [b"X", &u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+fn int(number: i64) -> Vec<u8> {
+    [b"\x8a\x08", &number.to_le_bytes()[..]].concat()
+}
+
+fn tuple(numbers: &[i64]) -> Vec<u8> {
+    [b"(".to_vec(), numbers.iter().flat_map(|number| int(*number)).collect(), b"t".to_vec()].concat()
+}
+
+/// A pickle of a dict with the tensor `x` of a part of a storage of `f32`.
+fn tensor(key: &str, count: i64, start: i64, shape: &[i64], strides: &[i64]) -> Vec<u8> {
+    let id = [b"(".to_vec(), text("storage"), b"ctorch\nFloatStorage\n".to_vec(), text(key), text("cpu"), int(count)];
+    let args = [int(start), tuple(shape), tuple(strides), b"\x89}tR".to_vec()].concat();
+    [
+        b"}".to_vec(),
+        text("x"),
+        b"ctorch._utils\n_rebuild_tensor_v2\n(".to_vec(),
+        id.concat(),
+        b"tQ".to_vec(),
+        args,
+        b"s".to_vec(),
+    ]
+    .concat()
+}
+
+#[track_caller]
+fn refused(file: &[u8]) -> String {
+    let (error, used) = peak(|| pytorch::from_slice::<TensorMap>(file).unwrap_err());
+    assert!(matches!(error.category(), Category::File | Category::Limit), "{error:?}");
+    assert!(used < 200 * file.len() + (3 << 20), "{} bytes took {used}: {error}", file.len());
+    let message = error.to_string();
+    message.strip_prefix("pytorch: ").unwrap().to_owned()
+}
+
+#[test]
+fn nothing_in_a_pickle_is_run() {
+    let asks = "which is not part of a checkpoint; nothing but tensors, numbers, strings and containers of them is read, \
+                as in `model.state_dict()` (at byte";
+    for (pickle, name) in [
+        (&b"cos\nsystem\n(X\x02\x00\x00\x00lstR"[..], "os.system"),
+        (b"cposix\nsystem\n)R", "posix.system"),
+        (b"cbuiltins\neval\n(X\x01\x00\x00\x001tR", "builtins.eval"),
+        (b"c__builtin__\ngetattr\n)R", "__builtin__.getattr"),
+        (b"(X\x02\x00\x00\x00lsios\nsystem\n", "os.system"),
+        (b"\x8c\x02os\x8c\x06system\x93", "os.system"),
+        (b"ctorch\nload\n)R", "torch.load"),
+        (b"ctorch._utils\n_rebuild_tensor_v2.__globals__\n)R", "torch._utils._rebuild_tensor_v2.__globals__"),
+        (b"ctorch\n\xff\n", "torch.\u{fffd}"),
+    ] {
+        let message = refused(&legacy(pickle, &[]));
+        assert!(message.starts_with(&format!("the pickle asks for `{name}`, {asks}")), "{message}");
+    }
+}
+
+#[test]
+fn calls_of_anything_else_are_refused() {
+    for (pickle, expected) in [
+        (&b"X\x01\x00\x00\x00a)R"[..], "the pickle calls a string, which cannot be called (at byte 30)"),
+        (b"ctorch\nFloatStorage\n)R", "the pickle calls a function, which cannot be called (at byte 45)"),
+        (b"ctorch\nTensor\n)\x81", "the pickle calls a function, which cannot be called (at byte 39)"),
+        (b"ctorch\nSize\nNR", "the arguments of a call are not a tuple (at byte 37)"),
+        (b"ctorch\nSize\n(K\x01tR", "the pickle makes a container of an integer (at byte 40)"),
+        (b"]Nb", "the pickle sets attributes of a list (at byte 26)"),
+        (b"NNs", "an opcode of the pickle needs more values than there are (at byte 26)"),
+        (b"NNNs", "the pickle adds items to None, but expected a dict (at byte 27)"),
+        (b"](Ne", ""),
+        (b"}(Nu", "a key of a dict in the pickle has no value (at byte 27)"),
+        (b"0", "an opcode of the pickle needs more values than there are (at byte 24)"),
+        (b"1", "the pickle has no mark (at byte 24)"),
+        (b"h\x01", "the pickle has not memoized a value 1 (at byte 24)"),
+        (b"Px\n", "the pickle names a storage by a text, but expected a tuple (at byte 24)"),
+        (b"NQ", "the pickle refers to something that is not a storage (at byte 25)"),
+        (b"\x82\x01", "opcode 0x82 is not one that checkpoints have (at byte 24)"),
+        (b"\x80\x06N", "protocol of the pickle is 6, but expected 0 to 5 (at byte 24)"),
+        (b"X\xff\xff\xff\xffa", "needs 4294967295 more bytes, but the file has 8 left (at byte 29)"),
+        (b"\x8b\xff\xff\xff\x7f", "needs 2147483647 more bytes, but the file has 7 left (at byte 29)"),
+        (b"X\x01\x00\x00\x00\xff", "a string in the pickle is not UTF-8 (at byte 24)"),
+        (b"I1x\n", "a number in the pickle is `1x` (at byte 24)"),
+    ] {
+        if expected.is_empty() {
+            assert!(pytorch::from_slice::<TensorMap>(&legacy(pickle, &[])).unwrap().is_empty());
+            continue;
+        }
+        let message = refused(&legacy(pickle, &[]));
+        assert_eq!(without_offset(&message), without_offset(expected), "{}", pickle.escape_ascii());
+    }
+}
+
+#[test]
+fn tensors_outside_of_their_storages_are_refused() {
+    let x = |count, start, shape: &[i64], strides: &[i64]| {
+        refused(&legacy(&tensor("0", count, start, shape, strides), &[("0", 4, 16)]))
+    };
+    for (found, expected) in [
+        (x(4, 0, &[5], &[1]), "tensor `x`: its last element is 4 of its storage, which has 4"),
+        (x(4, 4, &[], &[]), "tensor `x`: its last element is 4 of its storage, which has 4"),
+        (x(4, 0, &[2, 2], &[3, 1]), "tensor `x`: its last element is 4 of its storage, which has 4"),
+        (
+            x(4, 0, &[i64::MAX, i64::MAX], &[i64::MAX, 1]),
+            "tensor `x`: its last element is one that is out of range of its storage, which has 4",
+        ),
+        (x(4, i64::MAX, &[2], &[1]), "tensor `x`: its last element is 9223372036854775808 of its storage, which has 4"),
+        (x(4, 0, &[i64::MAX], &[0]), "tensor `x`: f32[9223372036854775807] takes more bytes than can be addressed"),
+        (x(4, 0, &[1 << 40], &[0]), "tensor `x`: sum of payloads"),
+        (x(4, -1, &[2], &[1]), "offset in the storage is -1, but expected 0 or more"),
+        (x(4, 0, &[-2], &[1]), "tensor `x`: dim is -2, but expected 0 or more"),
+        (x(4, 3, &[2], &[-1]), "tensor `x`: stride is -1, but expected 0 or more"),
+        (
+            x(4, 0, &[2, 2], &[1, 1]),
+            "tensor `x`: its elements overlap: the strides [1, 1] of the shape [2, 2]; clone it to save it",
+        ),
+        (x(4, 0, &[2], &[1, 1]), "tensor `x`: it has 1 dims, but 2 strides"),
+        (x(3, 0, &[2], &[1]), "tensor `x`: storage `0` is 16 bytes, but the pickle says 3 elements of 4 bytes"),
+        (x(5, 0, &[2], &[1]), "tensor `x`: storage `0` is 16 bytes, but the pickle says 5 elements of 4 bytes"),
+        (
+            x(i64::MAX, 0, &[2], &[1]),
+            "tensor `x`: storage `0` is 16 bytes, but the pickle says 9223372036854775807 elements of 4 bytes",
+        ),
+        (x(-1, 0, &[2], &[1]), "length of a storage is -1, but expected 0 or more"),
+        (x(4, 0, &[1; 256], &[1; 256]), "tensor `x`: rank is 256, but the limit is 255"),
+    ] {
+        assert!(found.starts_with(expected), "{found}\n{expected}");
+    }
+    let x = tensor("0", 4, 0, &[4], &[1]);
+    for (storages, expected) in [
+        (&[][..], "tensor `x`: the file does not have the storage `0`"),
+        (&[("1", 4, 16)], "the pickle does not have the storage `1` of the list"),
+        (&[("0", 4, 16), ("0", 4, 16)], "the storage `0` is in the list twice"),
+        (&[("0", 4, 15)], "tensor `storage 0`: needs 16 more bytes, but the file has 15 left"),
+        (
+            &[("0", u64::MAX, 16)],
+            "tensor `storage 0`: length of a storage is -1, but expected one that fits into the file",
+        ),
+        (
+            &[("0", 1 << 62, 16)],
+            "tensor `storage 0`: length of a storage is 4611686018427387904, but expected one that fits",
+        ),
+        (&[("0", 1 << 60, 16)], "tensor `storage 0`: needs 4611686018427387904 more bytes, but the file has 16 left"),
+    ] {
+        let found = refused(&legacy(&x, storages));
+        assert!(found.starts_with(expected), "{found}\n{expected}");
+    }
+    let strings =
+        [b"}".to_vec(), text("x"), b"ctorch._utils\n_rebuild_tensor_v2\n(".to_vec(), text("0"), b"tRs".to_vec()]
+            .concat();
+    assert_eq!(
+        refused(&legacy(&strings, &[])),
+        "the pickle makes a tensor of a string, but expected a storage, an integer, a tuple, a tuple (at byte 73)"
+    );
+}
+
+#[test]
+fn shared_containers_do_not_blow_up() {
+    // Each list has the one before it twice.
+    for leaf in [&b"]"[..], b"](NNNNNNNNe", &[&b"]"[..], &text(&"x".repeat(100)), b"a"].concat()] {
+        let mut pickle = [leaf, b"q\x00"].concat();
+        for level in 0..60_u8 {
+            pickle.extend([b']', b'(', b'h', level, b'h', level, b'e', b'q', level + 1]);
+        }
+        let message = refused(&legacy(&pickle, &[]));
+        assert!(message.contains("so many values") || message.contains("limit"), "{message}");
+    }
+    // A list that has itself, and one that has it in a list.
+    assert_eq!(refused(&legacy(b"]q\x00h\x00a", &[])), "`0` contains itself");
+    assert_eq!(refused(&legacy(b"]q\x00](h\x00h\x00ea", &[])), "`0.0` contains itself");
+    // Lists in one another.
+    for depth in [102, 100_000] {
+        let pickle = [b"]".repeat(depth), b"a".repeat(depth - 1)].concat();
+        assert_eq!(refused(&legacy(&pickle, &[])), "number of containers in one another is 101, but the limit is 100");
+    }
+    let pickle = [b"]".repeat(101), b"a".repeat(100)].concat();
+    assert!(pytorch::from_slice::<TensorMap>(&legacy(&pickle, &[])).unwrap().is_empty());
+    // Tuples whose calls copy: a long list of pairs, made a dict many times.
+    let limits = Limits::new().shared(1 << 16);
+    let mut pickle = b"ccollections\nOrderedDict\nq\x00](".to_vec();
+    pickle.extend(b"NN\x86".repeat(1000));
+    pickle.extend(b"e\x85q\x01]");
+    pickle.extend(b"h\x00h\x01Ra".repeat(1000));
+    let error = pytorch::Options::new().limits(limits).from_slice::<TensorMap>(&legacy(&pickle, &[])).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error}");
+}
+
+#[test]
+fn memory_is_in_proportion_to_the_pickle() {
+    const COUNT: usize = 20_000;
+    let limits = |len: usize| Limits::new().shared(8 * len as u64);
+    for (what, pickle) in [
+        ("nothing", [b"N".repeat(COUNT), b"]".to_vec()].concat()),
+        ("lists", [b"]".repeat(COUNT), b"]".to_vec()].concat()),
+        ("lists of one", [b"]Na".repeat(COUNT), b"]".to_vec()].concat()),
+        ("tuples", [b"(t".repeat(COUNT), b"]".to_vec()].concat()),
+        ("marks", [b"(".repeat(COUNT), b"]".to_vec()].concat()),
+        ("memo", [b"N".to_vec(), b"\x94".repeat(COUNT), b"]".to_vec()].concat()),
+        (
+            "sparse memo",
+            (0..COUNT as u32).flat_map(|at| [&b"Nr"[..], &(at * 7919).to_le_bytes()].concat()).chain(*b"]").collect(),
+        ),
+        ("a list", [b"](".to_vec(), b"N".repeat(COUNT), b"e".to_vec()].concat()),
+        (
+            "many entries",
+            [
+                b"}(".to_vec(),
+                (0..COUNT).flat_map(|at| [text(&at.to_string()), b"N".to_vec()].concat()).collect(),
+                b"u".to_vec(),
+            ]
+            .concat(),
+        ),
+    ] {
+        let file = legacy(&pickle, &[]);
+        let options = pytorch::Options::new().limits(limits(file.len()));
+        let (_, used) = peak(|| options.from_slice::<TensorMap>(&file));
+        assert!(used < 160 * file.len() + (64 << 10), "{what}: {} bytes took {used}", file.len());
+    }
+}
+
+#[test]
+fn long_texts_are_left_out_with_a_warning() {
+    let pickle =
+        [b"}".to_vec(), text("a"), text(&"x".repeat(70_000)), b"s".to_vec(), text("b"), b"K\x05s".to_vec()].concat();
+    let metadata = pytorch::metadata(&legacy(&pickle, &[])).unwrap();
+    assert_eq!(metadata.warnings, ["`a` is left out, as its text has over 65536 bytes"]);
+    assert_eq!(metadata.entries.len(), 1);
+    let name = [b"}".to_vec(), text(&"x".repeat(70_000)), b"Ns".to_vec()].concat();
+    assert_eq!(refused(&legacy(&name, &[])), "length of a name in bytes is 70001, but the limit is 65535");
+}
+
+#[test]
+fn names_are_not_given_twice() {
+    let pair = |key: &str| [text(key), b"h\x00".to_vec()].concat();
+    let storage = [
+        b"(".to_vec(),
+        text("storage"),
+        b"ctorch\nFloatStorage\n".to_vec(),
+        text("0"),
+        text("cpu"),
+        int(1),
+        b"tQq\x00".to_vec(),
+    ]
+    .concat();
+    // `a.b` is a key, and `b` one in `a`.
+    let pickle = [storage, b"0}(".to_vec(), pair("a.b"), text("a"), b"}(".to_vec(), pair("b"), b"uu".to_vec()].concat();
+    assert_eq!(without_offset(&refused(&legacy(&pickle, &[("0", 1, 4)]))), "two tensors are named `a.b`");
+}
