@@ -221,10 +221,9 @@ fn stored_tensors_are_borrowed_from_the_file() {
     assert_eq!(file.get("embed.weight").unwrap().range(), file.get("head.weight").unwrap().range(), "tied");
     let file = File::open(root().join("tests/fixtures/pytorch/views.pt")).unwrap();
     assert_eq!(file.get("base").unwrap().range().start, file.get("transposed").unwrap().range().start);
-    assert_eq!(
-        file.get("columns").unwrap().view().unwrap_err().to_string(),
-        "pytorch: tensor `columns`: cannot borrow from a tensor that is packed; read the tensor"
-    );
+    let error = file.get("columns").unwrap().view().unwrap_err().to_string();
+    let expected = "pytorch: tensor `columns`: cannot borrow from a tensor that is packed; read the tensor";
+    assert!(error.ends_with(expected), "{error}");
 }
 
 #[test]
@@ -285,19 +284,17 @@ fn files_are_recognized_by_their_contents() {
         assert_eq!(open(name, &npz).unwrap(), "npz", "{name}");
     }
     let script = open("model.bin", &fixture("script.pt")).unwrap_err().to_string();
-    assert!(script.starts_with("pytorch: this is TorchScript"), "{script}");
+    assert!(script.contains("pytorch: this is TorchScript"), "{script}");
     let error = open("a.pt", b"what is this?").unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "pytorch: the file begins with `what`, but expected a zip archive (`PK`) or the pickle of a number (at byte 0)"
-    );
+    let expected =
+        "the file begins with `what`, but expected a zip archive (`PK`) or the pickle of a number (at byte 0)";
+    assert!(error.ends_with(expected), "{error}");
     let mut tar = vec![0; 512];
     tar[..8].copy_from_slice(b"sys_info");
     tar[257..262].copy_from_slice(b"ustar");
-    assert_eq!(
-        open("a.pth", &tar).unwrap_err().to_string(),
-        "pytorch: a tar archive, as PyTorch before 0.1.10 wrote them, is not read; load and save it with a newer one (at byte 0)"
-    );
+    let error = open("a.pth", &tar).unwrap_err().to_string();
+    let expected = "a tar archive, as PyTorch before 0.1.10 wrote them, is not read; load and save it with a newer one";
+    assert!(error.contains(expected), "{error}");
     let empty = b"PK\x05\x06".iter().copied().chain([0; 18]).collect::<Vec<u8>>();
     assert!(open("empty.pt", &empty).is_err() || open("empty.pt", &empty).unwrap() == "npz");
 }
