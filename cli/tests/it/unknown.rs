@@ -45,7 +45,7 @@ fn tensors_of_unknown_dtypes_are_listed_and_can_be_left_out() {
         let (code, _, err) = run(&["convert", "new.safetensors", target]);
         assert!(code == Some(2) && err.contains("tensor `a`: cannot store F99[2, 2] of unknown dtype"), "{err}");
         assert!(!session.path(target).exists());
-        let (code, _, err) = run(&["convert", "--exclude", "a", "new.safetensors", target]);
+        let (code, _, err) = run(&["convert", "--filter", "!a", "new.safetensors", target]);
         assert_eq!(code, Some(0), "{err}");
         assert_eq!(run(&["ls", "--diffable", target]).1, "b u8[1] 1\n");
     }

@@ -320,8 +320,11 @@ fn files_cannot_be_written() {
 fn other_formats_take_the_tensors() {
     for (name, tensors) in expected() {
         let file = OpenOptions::new().format(&pytorch::FORMAT).from_bytes(fixture(&name)).unwrap();
-        let ptd = tensorfile::ptd::FORMAT.to_vec(&file, &WriteOptions::new()).unwrap();
-        assert_eq!(all_row_major(&tensorfile::ptd::from_slice(&ptd).unwrap()), tensors, "{name}");
+        // ExecuTorch has no complex numbers, and numpy not all floats.
+        let is_complex = tensors.iter().any(|(_, tensor)| tensor.dtype().is_complex());
+        let other = if is_complex { &tensorfile::npz::FORMAT } else { &tensorfile::ptd::FORMAT };
+        let written = other.to_vec(&file, &WriteOptions::new()).unwrap();
+        assert_eq!(all_row_major(&other.from_slice(&written).unwrap()), tensors, "{name}");
     }
 }
 

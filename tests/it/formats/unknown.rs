@@ -3,10 +3,10 @@
 use ndarray::ArrayD;
 use tensorfile::view::Subset;
 use tensorfile::{
-    Category, Error, ErrorKind, FORMATS, File, Format, Layout, OpenOptions, Tensor, TensorFile, TensorMap, WriteOptions,
+    Category, Error, ErrorKind, File, Format, Layout, OpenOptions, Tensor, TensorFile, TensorMap, WriteOptions,
 };
 
-use crate::support::{Dribble, format, message};
+use crate::support::{Dribble, format, message, written_formats};
 
 /// Checks a file in which `name` has an unknown dtype: `info` is how it is listed, `range` its bytes.
 #[track_caller]
@@ -45,7 +45,7 @@ pub fn check(format: &'static Format, bytes: &[u8], name: &str, info: &str, rang
     let others = file.tensors().filter(|tensor| tensor.info().unknown_dtype().is_none());
     let others: TensorMap = others.map(|tensor| (tensor.name(), tensor.read().unwrap())).collect();
     let known = Subset::new(&file, |name| others.get(name).is_some());
-    for other in FORMATS.iter().filter(|format| format.max_tensors.is_none()) {
+    for other in written_formats().filter(|format| format.max_tensors.is_none()) {
         let holds_others = |tensor: &Tensor| *tensor.layout() != Layout::Blob && other.dtypes.contains(&tensor.dtype());
         let written = other.to_vec(&file, &WriteOptions::new().embed_names(true));
         if !others.iter().all(|(_, tensor)| holds_others(tensor)) {
