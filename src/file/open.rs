@@ -5,7 +5,9 @@ use std::path::Path;
 #[cfg(feature = "shards")]
 use super::shards;
 use super::{File, Shards};
-use crate::error::{Error, Result};
+#[cfg(feature = "shards")]
+use crate::error::Error;
+use crate::error::Result;
 use crate::format::detect;
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};

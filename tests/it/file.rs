@@ -12,7 +12,7 @@ use tensorfile::{
     TensorRecord, TensorSink, Tensors, WriteOptions,
 };
 
-use crate::support::{format, message, multi_tensor_formats, without_path, written_formats};
+use crate::support::{format, multi_tensor_formats, without_path};
 
 fn map() -> TensorMap {
     let weight: Vec<f32> = (0_u8..24).map(f32::from).collect();
@@ -182,7 +182,7 @@ fn borrows_from_a_mapping_only() {
 fn bools_are_not_borrowed_from_a_mapping() {
     let map: TensorMap = [("0", Tensor::from_slice(&[true, false], [2]).unwrap())].into_iter().collect();
     let folder = tempfile::tempdir().unwrap();
-    for format in written_formats().filter(|format| format.dtypes.contains(&tensorfile::Dtype::Bool)) {
+    for format in crate::support::written_formats().filter(|format| format.dtypes.contains(&tensorfile::Dtype::Bool)) {
         let path = folder.path().join(format!("bools.{}", format.extensions[0]));
         let bytes = format.to_vec(&map, &WriteOptions::new()).unwrap();
         fs::write(&path, &bytes).unwrap();
@@ -193,7 +193,7 @@ fn bools_are_not_borrowed_from_a_mapping() {
             format.name,
             if tensor.has_name() { "0" } else { "#0" },
         );
-        assert_eq!(message(tensor.view()), expected);
+        assert_eq!(crate::support::message(tensor.view()), expected);
         assert!(tensor.as_bytes().is_none());
         let error = tensor.load::<ArrayView1<'_, bool>>().unwrap_err().to_string();
         assert!(error.contains("cannot borrow bools from a stream or from a mapped file"), "{error}");

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tensorfile::{
-    Backend, FORMATS, File, Format, OpenOptions, SaveOptions, Tensor, TensorInfo, TensorMap, WriteOptions,
-};
+use tensorfile::{Backend, File, Format, OpenOptions, SaveOptions, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use crate::support::child::{Child, ready};
 use crate::support::{folder, written_formats};
@@ -205,7 +203,7 @@ fn a_save_as_one_file_removes_what_one_in_shards_left() {
     let (mut rounds, mut left) = (0, 0);
     while left < 20 && rounds < 500 {
         let folder = folder(true);
-        let format = FORMATS[0];
+        let format = tensorfile::FORMATS[0];
         let target = Target { format, folder: folder.path(), in_shards: true };
         target.save(1).unwrap();
         let child = target.start(1);

@@ -1,10 +1,7 @@
 //! Tensors of dtypes that we do not know: they are listed, and all other tensors of the file are read.
 
-use ndarray::ArrayD;
 use tensorfile::view::Subset;
-use tensorfile::{
-    Category, Error, ErrorKind, File, Format, Layout, OpenOptions, Tensor, TensorFile, TensorMap, WriteOptions,
-};
+use tensorfile::{Category, Error, ErrorKind, Format, Layout, OpenOptions, Tensor, TensorMap, WriteOptions};
 
 use crate::support::{Dribble, format, message, written_formats};
 
@@ -152,16 +149,16 @@ fn in_safetensors_the_header_has_offsets() {
 #[cfg(feature = "safetensors")]
 #[test]
 fn types_that_do_not_need_it_are_loaded() {
-    #[derive(TensorFile)]
+    #[derive(tensorfile::TensorFile)]
     #[tensor(allow_unknown)]
     struct B {
-        b: ArrayD<i16>,
+        b: ndarray::ArrayD<i16>,
     }
 
-    #[derive(TensorFile, Debug)]
+    #[derive(tensorfile::TensorFile, Debug)]
     struct Both {
-        a: ArrayD<u8>,
-        b: ArrayD<i16>,
+        a: ndarray::ArrayD<u8>,
+        b: ndarray::ArrayD<i16>,
     }
 
     let bytes = changed(format("safetensors"), b"F32", b"F99");
@@ -188,7 +185,7 @@ fn of_numpy(name: &str) -> Vec<u8> {
 fn in_npz_numbers_next_to_other_arrays_are_read() {
     for name in ["mixed.npz", "mixed_deflated.npz"] {
         let bytes = of_numpy(name);
-        let file: File = OpenOptions::new().from_bytes(bytes.clone()).unwrap();
+        let file = OpenOptions::new().from_bytes(bytes.clone()).unwrap();
         let listed: Vec<String> = file.tensors().map(|tensor| format!("{} {}", tensor.name(), tensor.info())).collect();
         let expected = [
             "x f32[2, 3]",
