@@ -89,6 +89,32 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// Tests the examples of the guide. `tests/it/guide.rs` checks that no chapter is left out.
+#[cfg(all(
+    doctest,
+    feature = "derive",
+    feature = "npz",
+    feature = "ptd",
+    feature = "safetensors",
+    feature = "tensorbuffers"
+))]
+mod guide {
+    #[doc = include_str!("../docs/src/getting_started.md")]
+    struct GettingStarted;
+    #[doc = include_str!("../docs/src/formats.md")]
+    struct Formats;
+    #[doc = include_str!("../docs/src/typed.md")]
+    struct Typed;
+    #[doc = include_str!("../docs/src/untyped.md")]
+    struct Untyped;
+    #[doc = include_str!("../docs/src/migrating.md")]
+    struct Migrating;
+    #[doc = include_str!("../docs/src/untrusted_files.md")]
+    struct UntrustedFiles;
+    #[doc = include_str!("../docs/src/errors.md")]
+    struct Errors;
+}
+
 // The derive's `::tensorfile` also means this crate in its own tests.
 extern crate self as tensorfile;
 

@@ -23,6 +23,8 @@ mod documentation;
 mod every_format;
 mod file;
 mod formats;
+#[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+mod guide;
 #[cfg(target_os = "linux")]
 mod huge;
 mod interop;

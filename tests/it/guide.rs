@@ -1,0 +1,217 @@
+//! Checks that the guide in `docs/` has every chapter, every kind of error with its message, and the facts of `FORMATS`.
+//!
+//! The examples of the guide are doctests of the crate.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+
+use tensorfile::{Dtype, ErrorKind, FORMATS, Format, InvalidTensor, TensorFile, TensorInfo};
+
+use crate::support::root;
+
+const FORMATS_CHAPTER: &str = include_str!("../../docs/src/formats.md");
+const ERRORS_CHAPTER: &str = include_str!("../../docs/src/errors.md");
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// Returns the targets of the links of a page that are files, without what is after `#`.
+fn links(page: &str) -> Vec<&str> {
+    let targets = page.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+    let targets = targets.map(|(target, _)| target.split_once('#').map_or(target, |(file, _)| file));
+    targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
+}
+
+#[test]
+fn the_summary_lists_every_chapter() {
+    let summary = read("docs/src/SUMMARY.md");
+    let listed: BTreeSet<String> = links(&summary).into_iter().map(str::to_owned).collect();
+    let files = fs::read_dir(root().join("docs/src")).unwrap();
+    let mut files: BTreeSet<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(files.remove("SUMMARY.md"));
+    assert_eq!(listed, files);
+}
+
+#[test]
+fn the_links_of_the_guide_lead_somewhere() {
+    for file in fs::read_dir(root().join("docs/src")).unwrap() {
+        let file = file.unwrap().path();
+        let page = fs::read_to_string(&file).unwrap();
+        let included = page.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}\n"));
+        for target in links(&page).into_iter().chain(included) {
+            assert!(file.with_file_name(target).is_file(), "{} links to {target}", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_examples_of_the_guide_are_tested() {
+    let library = read("src/lib.rs");
+    for file in fs::read_dir(root().join("docs/src")).unwrap() {
+        let file = file.unwrap().path();
+        let page = fs::read_to_string(&file).unwrap();
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let opening = page.lines().filter_map(|line| line.strip_prefix("```")).step_by(2);
+        let languages: BTreeSet<&str> = opening.collect();
+        let known = BTreeSet::from(["rust", "text", "sh", "console"]);
+        assert!(languages.is_subset(&known), "{name}: {languages:?}");
+        let is_tested = library.contains(&format!("#[doc = include_str!(\"../docs/src/{name}\")]"));
+        assert_eq!(is_tested, languages.contains("rust"), "{name}");
+    }
+}
+
+/// Returns the cells of a row of the table of formats by the name of the format.
+fn row(first: &str) -> Vec<(&'static str, &'static str)> {
+    let cells = |first: &str| {
+        let begin = format!("| {first} |");
+        let line = FORMATS_CHAPTER.lines().find(|line| line.starts_with(&begin)).unwrap();
+        line.trim_matches('|').split('|').skip(1).map(str::trim).collect::<Vec<_>>()
+    };
+    let names = FORMATS_CHAPTER.lines().find(|line| line.starts_with("| | ")).unwrap();
+    let names = names.trim_matches('|').split('|').skip(1).map(|name| name.trim().trim_matches('`'));
+    names.zip(cells(first)).collect()
+}
+
+#[test]
+fn the_table_of_formats_agrees_with_the_formats() {
+    let yes = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let expect = |first: &str, cell: &dyn Fn(&Format) -> String| {
+        let row = row(first);
+        assert_eq!(row.len(), FORMATS.len());
+        for (name, found) in row {
+            assert_eq!(found, cell(Format::named(name).unwrap()), "{first} of {name}");
+        }
+    };
+    expect("names", &|format| match format.max_name {
+        Some(0) => "none".to_owned(),
+        Some(bytes) => format!("up to {bytes} bytes"),
+        None => "any".to_owned(),
+    });
+    expect("rank", &|format| format.max_rank.map_or("any".to_owned(), |rank| format!("up to {rank}")));
+    expect("sparse (COO)", &|format| yes(format.sparse));
+    expect("`bool`", &|format| yes(format.dtypes.contains(&Dtype::Bool)));
+
+    // Rows of `npz` refer to `npy`.
+    for (name, floats) in row("floats").into_iter().filter(|(name, _)| *name != "npz") {
+        let dtypes = Format::named(name).unwrap().dtypes;
+        let all = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
+        let stored = all.iter().filter(|dtype| dtypes.contains(dtype)).map(|dtype| dtype.name());
+        let stored = stored.collect::<Vec<_>>().join(" ");
+        let small = if dtypes.contains(&Dtype::F8E5M2) { ", 8-bit" } else { "" };
+        assert_eq!(floats, format!("{stored}{small}"), "{name}");
+    }
+}
+
+/// Returns the names of the variants in the source of `ErrorKind`.
+fn kinds() -> Vec<String> {
+    let source = read("src/error/kind.rs");
+    let (_, kinds) = source.split_once("pub enum ErrorKind {\n").unwrap();
+    let (kinds, _) = kinds.split_once("\n}\n").unwrap();
+    let indented = kinds.lines().filter_map(|line| line.strip_prefix("    "));
+    let names = indented.filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
+    names.map(|line| line.chars().take_while(char::is_ascii_alphanumeric).collect()).collect()
+}
+
+/// Returns the sections of the chapter: the name of the kind and the text.
+fn sections() -> Vec<(&'static str, &'static str)> {
+    let sections = ERRORS_CHAPTER.split("\n### `").skip(1);
+    sections.map(|section| section.split_once("`\n").unwrap()).collect()
+}
+
+#[test]
+fn the_chapter_on_errors_has_every_kind_once() {
+    let mut kinds = kinds();
+    assert!(kinds.len() > 30, "{kinds:?}");
+    let mut found: Vec<&str> = sections().into_iter().map(|(name, _)| name).collect();
+    kinds.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, kinds);
+}
+
+#[test]
+fn the_chapter_on_errors_sorts_kinds_by_category() {
+    for error in examples() {
+        let name = name(&error);
+        let (before, _) = ERRORS_CHAPTER.split_once(&format!("\n### `{name}`\n")).unwrap();
+        let (_, category) = before.rsplit_once("\nCategory `").unwrap();
+        let (category, _) = category.split_once('`').unwrap();
+        assert_eq!(category, format!("{:?}", error.category()), "{name}");
+    }
+}
+
+#[test]
+fn the_messages_in_the_chapter_on_errors_are_those_of_the_kinds() {
+    let examples = examples();
+    assert_eq!(examples.len(), kinds().len());
+    for error in examples {
+        let name = name(&error);
+        let (_, section) = sections().into_iter().find(|(section, _)| *section == name).unwrap();
+        let (_, message) = section.split_once("```text\n").unwrap();
+        let (message, _) = message.split_once("\n```").unwrap();
+        assert_eq!(message, error.to_string(), "{name}");
+    }
+}
+
+fn name(kind: &ErrorKind) -> String {
+    format!("{kind:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
+}
+
+#[derive(TensorFile)]
+struct Linear {
+    weight: ndarray::Array2<f32>,
+    bias: ndarray::Array1<f32>,
+}
+
+/// An error of each kind, with the fields of the chapter's messages.
+fn examples() -> Vec<ErrorKind> {
+    let f32_2_3 = || TensorInfo::new(Dtype::F32, [2, 3]);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let sparse = tensorfile::CooTensor::from_dense(&ndarray::Array2::<f32>::from_shape_fn((3, 4), |(row, column)| {
+        if row == column { 1.0 } else { 0.0 }
+    }));
+    let report = tensorfile::LoadReport::of(&Linear::schema(), [(Some("weight"), &f32_2_3())]);
+    let cast = tensorfile::InvalidCast { element: 3, value: "300".to_owned(), to: Dtype::U8 };
+    let btf = Format::named("btf").unwrap().dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ");
+    vec![
+        ErrorKind::Truncated { needed: 8, left: 2 },
+        ErrorKind::UnknownFormat { found: b"<html>".to_vec(), formats: vec!["btf", "ten"] },
+        ErrorKind::AmbiguousFormat { formats: vec!["btf", "safetensors"] },
+        ErrorKind::BadMagic { found: b"~tenbin~".to_vec(), expected: b"~TenBin~" },
+        ErrorKind::UnknownDtype { tag: "'<c8'".to_owned() },
+        ErrorKind::UnknownLayout { tag: 3 },
+        ErrorKind::BadNumber { what: "dim", found: -1, expected: "0 or more".to_owned() },
+        ErrorKind::Overlap { other: "weight".to_owned(), range: 64..128 },
+        ErrorKind::InvalidTensor(InvalidTensor::Length { found: 8, info: Box::new(f32_2_3()) }),
+        ErrorKind::DuplicateName { name: "weight".to_owned() },
+        ErrorKind::Malformed { what: "the zip archive is damaged: it ends within a record".to_owned() },
+        ErrorKind::Load(Box::new(report)),
+        ErrorKind::Missing { name: "weight".to_owned(), found: names(&["weigth"]), complete: true },
+        ErrorKind::Unexpected { name: "step".to_owned(), expected: names(&["weight", "bias"]), complete: true },
+        ErrorKind::WrongDtype { found: TensorInfo::new(Dtype::F16, [2, 3]), expected: Dtype::F32 },
+        ErrorKind::WrongShape { found: TensorInfo::new(Dtype::F32, [3]), expected: "rank 2".to_owned() },
+        ErrorKind::WrongLayout {
+            found: sparse.to_tensor().info().clone(),
+            expected: "a dense tensor (`CooTensor` reads this one)",
+        },
+        ErrorKind::WrongCount { found: 3, expected: "2".to_owned() },
+        ErrorKind::WrongSlot { found: Some(TensorInfo::new(Dtype::F64, [2])), expected: names(&["`bias`: f32[_]"]) },
+        ErrorKind::Ambiguous,
+        ErrorKind::AmbiguousName { name: "obs".to_owned() },
+        ErrorKind::RepeatedField { name: "weight".to_owned() },
+        ErrorKind::Misaligned { dtype: Dtype::F32, alignment: 4 },
+        ErrorKind::Cast(cast),
+        ErrorKind::Unsupported { what: "store bf16".to_owned(), instead: format!("btf stores {btf}") },
+        ErrorKind::FeatureOff { format: "safetensors", feature: "safetensors" },
+        ErrorKind::RepeatedName { name: "weight".to_owned() },
+        ErrorKind::NotATensor {
+            found: "a string",
+            instead: "expected a tensor, a number, or a struct, map, list or tuple of them",
+        },
+        ErrorKind::Changed { what: "`0` did not come again".to_owned() },
+        ErrorKind::Message("invalid value: a negative step".to_owned()),
+        ErrorKind::Limit { what: "number of tensors", found: 2000, limit: 1000 },
+        ErrorKind::Io(io::Error::new(io::ErrorKind::NotFound, "No such file or directory (os error 2)")),
+    ]
+}
