@@ -2,6 +2,16 @@
 ///
 /// Sizes in a file are checked against the size of the file. Those that this does not bound are checked against these
 /// limits.
+///
+/// ```
+/// use tensorfile::{Category, Limits, OpenOptions, TensorMap, ten};
+///
+/// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]))?;
+/// let limits = Limits::new().tensors(1).rank(4).payload(1 << 30).shared(1 << 20);
+/// let error = OpenOptions::new().limits(limits).from_bytes(file).unwrap_err();
+/// assert_eq!(error.category(), Category::Limit);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -30,6 +40,16 @@ impl Limits {
     }
 
     /// Sets the most tensors in a file.
+    ///
+    /// ```
+    /// use tensorfile::{Limits, TensorMap, ten};
+    ///
+    /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]))?;
+    /// let one = ten::Options::new().limits(Limits::new().tensors(1));
+    /// let error = one.from_slice::<TensorMap>(&file).unwrap_err();
+    /// assert!(error.to_string().contains("number of tensors is 2, but the limit is 1"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn tensors(mut self, tensors: u64) -> Self {
         self.tensors = tensors;
@@ -37,6 +57,16 @@ impl Limits {
     }
 
     /// Sets the most dims of a tensor.
+    ///
+    /// ```
+    /// use tensorfile::{Limits, TensorMap, ten};
+    ///
+    /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![[1.0_f32]])]))?;
+    /// let vectors = ten::Options::new().limits(Limits::new().rank(1));
+    /// let error = vectors.from_slice::<TensorMap>(&file).unwrap_err();
+    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn rank(mut self, rank: u64) -> Self {
         self.rank = rank;
@@ -44,6 +74,18 @@ impl Limits {
     }
 
     /// Sets the most bytes by which the tensors of a file may be larger than the file.
+    ///
+    /// ```
+    /// use tensorfile::{Limits, TensorMap, npz};
+    ///
+    /// // A thousand zeros take a few bytes in a compressed file.
+    /// let zeros = TensorMap::from_iter([("zeros", ndarray::Array1::<f32>::zeros(1000))]);
+    /// let file = npz::Options::new().compress(true).to_vec(&zeros)?;
+    /// let strict = npz::Options::new().limits(Limits::new().shared(100));
+    /// assert!(strict.from_slice::<TensorMap>(&file).is_err());
+    /// assert!(npz::from_slice::<TensorMap>(&file).is_ok());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn shared(mut self, shared: u64) -> Self {
         self.shared = shared;
@@ -51,6 +93,16 @@ impl Limits {
     }
 
     /// Sets the most bytes of a tensor that is read from a stream.
+    ///
+    /// ```
+    /// use tensorfile::{Limits, TensorMap, ten};
+    ///
+    /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::Array1::<f32>::zeros(1000))]))?;
+    /// let small = ten::Options::new().limits(Limits::new().payload(1000));
+    /// let error = small.from_reader::<TensorMap>(&file[..]).unwrap_err();
+    /// assert!(error.to_string().contains("payload in bytes is 4000, but the limit is 1000"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn payload(mut self, payload: u64) -> Self {
         self.payload = payload;

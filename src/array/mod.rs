@@ -79,6 +79,17 @@ impl<'a> TensorView<'a> {
 
     /// The elements as an array of its own: copies them, from any address.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorView;
+    ///
+    /// // The bytes need not be aligned for the elements.
+    /// let bytes = [7, 1, 0, 2, 0];
+    /// let view = TensorView::new(tensorfile::TensorInfo::new(tensorfile::Dtype::U16, [2]), &bytes[1..])?;
+    /// assert_eq!(view.to_array::<u16>()?, array![1, 2].into_dyn());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
@@ -89,6 +100,14 @@ impl<'a> TensorView<'a> {
     }
 
     /// The stored elements of a sparse tensor. Copies them.
+    ///
+    /// ```
+    /// use tensorfile::CooTensor;
+    ///
+    /// let tensor = CooTensor::new([3], vec![2], vec![1.5_f32])?.to_tensor();
+    /// assert_eq!(tensor.as_view().coo::<f32>()?.coordinates(), [2]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -106,6 +125,16 @@ impl<'a> TensorView<'a> {
 
 impl Tensor {
     /// A tensor of an array's elements in row-major order. Copies them.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::Tensor;
+    ///
+    /// let matrix = array![[1.0_f32, 2.0], [3.0, 4.0]];
+    /// let transposed = Tensor::from_array(&matrix.t());
+    /// assert_eq!(transposed, Tensor::from_slice(&[1.0_f32, 3.0, 2.0, 4.0], [2, 2])?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn from_array<A, S, D>(array: &ndarray::ArrayBase<S, D>) -> Self
     where
@@ -120,6 +149,16 @@ impl Tensor {
 
     /// The elements as an array of its own. Copies them.
     ///
+    /// ```
+    /// use ndarray::{Ix2, array};
+    /// use tensorfile::Tensor;
+    ///
+    /// let tensor = Tensor::from_slice(&[1_i32, 2], [1, 2])?;
+    /// let matrix = tensor.to_array::<i32>()?.into_dimensionality::<Ix2>()?;
+    /// assert_eq!(matrix, array![[1, 2]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
@@ -128,6 +167,16 @@ impl Tensor {
     }
 
     /// The elements as an array that borrows them.
+    ///
+    /// ```
+    /// use tensorfile::Tensor;
+    ///
+    /// let tensor = Tensor::from_slice(&[1.0_f32, 2.0], [2])?;
+    /// assert_eq!(tensor.array::<f32>()?.sum(), 3.0);
+    /// let error = tensor.array::<f64>().unwrap_err();
+    /// assert_eq!(error.to_string(), "the file has f32[2], but expected f64");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -174,6 +223,14 @@ impl TensorMap {
 
 impl<A: Element> CooTensor<A> {
     /// The elements of a dense array that are not zero, in row-major order.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::CooTensor;
+    ///
+    /// let sparse = CooTensor::from_dense(&array![[0_i32, 5], [0, 0]]);
+    /// assert_eq!((sparse.coordinates(), sparse.values()), (&[0, 1][..], &[5][..]));
+    /// ```
     pub fn from_dense<S, D>(array: &ndarray::ArrayBase<S, D>) -> Self
     where
         A: num_traits::Zero,
@@ -191,6 +248,15 @@ impl<A: Element> CooTensor<A> {
     }
 
     /// A dense array with zero wherever no element is stored.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::CooTensor;
+    ///
+    /// let sparse = CooTensor::new([2, 2], vec![0, 1], vec![5_i32])?;
+    /// assert_eq!(sparse.to_dense()?, array![[0, 5], [0, 0]].into_dyn());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -3,6 +3,23 @@ use std::fmt;
 use crate::tensor::Dtype;
 
 /// The error for a number that the dtype it is cast to cannot hold.
+///
+/// ```
+/// use ndarray::{Array1, array};
+/// use tensorfile::{ErrorKind, TensorFile, TensorMap, ten};
+///
+/// #[derive(TensorFile, Debug)]
+/// struct Labels {
+///     #[tensor(cast)]
+///     labels: Array1<u8>,
+/// }
+///
+/// let file = ten::to_vec(&TensorMap::from_iter([("labels", array![1_i64, 300])]))?;
+/// let error = ten::from_slice::<Labels>(&file).unwrap_err();
+/// let ErrorKind::Cast(cast) = error.kind() else { panic!("{error}") };
+/// assert_eq!((cast.element, cast.value.as_str()), (1, "300"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidCast {
     /// The index of the element.

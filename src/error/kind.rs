@@ -6,6 +6,15 @@ use crate::sorted;
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
 /// The cause of an error, in broad classes.
+///
+/// ```
+/// use tensorfile::{Category, Error};
+///
+/// /// Returns whether it helps to try again.
+/// fn may_pass(error: &Error) -> bool {
+///     error.category() == Category::Io
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Category {
@@ -22,6 +31,15 @@ pub enum Category {
 }
 
 /// The kinds of errors.
+///
+/// ```
+/// use tensorfile::{ErrorKind, TensorMap, ten};
+///
+/// let error = ten::from_slice::<Vec<TensorMap>>(b"~TenBin~").unwrap_err();
+/// if let ErrorKind::Truncated { needed, left } = error.kind() {
+///     eprintln!("the file is at least {} bytes too short", needed - left);
+/// }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {

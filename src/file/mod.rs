@@ -101,6 +101,17 @@ impl File {
     /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
     /// their tensors and no others.
     ///
+    /// ```
+    /// use tensorfile::{File, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// tensorfile::save(&path, &TensorMap::from_iter([("weight", ndarray::array![1.0_f32])]))?;
+    /// let file = File::open(&path)?;
+    /// assert_eq!((file.format().name, file.len()), ("ten", 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// By [`category`](Error::category): `File` if it has no known format or is malformed, `Limit` if it exceeds the
@@ -157,18 +168,48 @@ impl File {
     }
 
     /// Returns the paths of the shards; empty if a single file was opened.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert!(file.shards().is_empty());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn shards(&self) -> &[PathBuf] {
         &self.shards.paths
     }
 
     /// Returns the path that was opened; `None` for bytes in memory.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// tensorfile::save(&path, &TensorMap::new())?;
+    /// assert_eq!(File::open(&path)?.path(), Some(path.as_path()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     /// Returns the format.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.format().name, "ten");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn format(&self) -> &'static Format {
         self.format
@@ -194,6 +235,15 @@ impl File {
     }
 
     /// Returns the length of the file in bytes, or of all shards.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let bytes = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let len = bytes.len() as u64;
+    /// assert_eq!(File::from_bytes(bytes)?.file_bytes(), len);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.storage.len()
@@ -204,6 +254,17 @@ impl File {
     ///
     /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
     /// shard. The entry `total_size` of the index is left out.
+    ///
+    /// ```
+    /// use tensorfile::{File, SaveOptions, TensorMap, WriteOptions};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// let options = WriteOptions::new().metadata([("format".to_owned(), "pt".to_owned())].into());
+    /// SaveOptions::new().write(options).save(&path, &TensorMap::new())?;
+    /// assert_eq!(File::open(&path)?.metadata()?.entries["format"], "pt");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -237,11 +298,33 @@ impl File {
     }
 
     /// Returns the tensors in the order of the file. No payload is read.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let bytes: u64 = file.tensors().map(|tensor| tensor.payload_bytes()).sum();
+    /// assert_eq!(bytes, 12);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = FileTensor<'_>> + Clone {
         (0..self.len()).map(|at| FileTensor::new(self, at))
     }
 
     /// Returns the tensor at a position in the file, from 0. No payload is read.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.nth(1).map(|tensor| tensor.name()), Some("b"));
+    /// assert!(file.nth(2).is_none());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn nth(&self, position: usize) -> Option<FileTensor<'_>> {
         (position < self.len()).then(|| FileTensor::new(self, position))
@@ -249,12 +332,35 @@ impl File {
 
     /// Returns the position of the tensor with a name. The name of a tensor without one is its position, such as `3`. If
     /// several have the name, as in `.ten`, it is the position of the first.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!((file.position("b"), file.position("c")), (Some(1), None));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn position(&self, name: &str) -> Option<usize> {
         self.index.position(name)
     }
 
     /// Returns the tensor with a name, or at a position: `#3`, and `3` for tensors without names.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.get("b")?.info().to_string(), "f32[1]");
+    /// assert_eq!(file.get("#1")?.name(), "b");
+    /// let error = file.get("c").unwrap_err();
+    /// assert_eq!(error.to_string(), "ten: missing tensor `c`; the file has `a`, `b`");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -268,6 +374,16 @@ impl File {
 
     /// Reads a tensor.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.tensor("a")?, map["a"]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`get`](Self::get) and [`FileTensor::read`].
@@ -276,6 +392,19 @@ impl File {
     }
 
     /// Borrows a tensor from the mapped file.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// tensorfile::save(&path, &TensorMap::from_iter([("a", array![1.0_f32, 2.0])]))?;
+    /// let file = File::open(&path)?;
+    /// let a = file.view("a")?;
+    /// assert_eq!(a.array::<f32>()?.sum(), 3.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -286,6 +415,18 @@ impl File {
 
     /// Reads a tensor into an array of its element type and rank.
     ///
+    /// ```
+    /// use ndarray::{Ix1, array};
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.array::<f32, Ix1>("a")?, array![1.0, 2.0]);
+    /// let error = file.array::<f64, Ix1>("a").unwrap_err();
+    /// assert!(error.to_string().contains("the file has f32[2], but expected f64"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`get`](Self::get) and [`FileTensor::load`].
@@ -294,6 +435,17 @@ impl File {
     }
 
     /// Reads a part of a tensor, which has a range for each of its dims; see [`FileTensor::slice`].
+    ///
+    /// ```
+    /// use ndarray::{Array2, array};
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let table = Array2::from_shape_fn((100, 4), |(row, column)| (10 * row + column) as f32);
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("table", table)]))?)?;
+    /// let part = file.slice("table", &[7..9, 0..2])?;
+    /// assert_eq!(part.array::<f32>()?, array![[70.0, 71.0], [80.0, 81.0]].into_dyn());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -305,6 +457,18 @@ impl File {
     /// Loads the file into a type. `T` may borrow from a mapped file.
     ///
     /// The index is compared with `T` before any payload is read.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let arrays: BTreeMap<String, Array1<f32>> = file.load()?;
+    /// assert_eq!(arrays["b"], array![3.0]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -342,6 +506,23 @@ impl File {
 
     /// Returns the tensors that a type does not take, in the order of the file. Loading `T` skips them if it allows unknown
     /// tensors.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::{File, TensorFile, TensorMap, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// #[tensor(allow_unknown)]
+    /// struct Model {
+    ///     a: Array1<f32>,
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32]), ("b", array![2.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let rest: Vec<&str> = file.rest::<Model>().iter().map(|tensor| tensor.name()).collect();
+    /// assert_eq!(rest, ["b"]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn rest<T: TensorFile>(&self) -> Vec<FileTensor<'_>> {
         let taken = self.compare::<T>().taken;
@@ -350,6 +531,21 @@ impl File {
 
     /// Deserializes a value of any serde type. For types that derive [`TensorFile`](trait@crate::TensorFile), use
     /// [`load`](Self::load): it compares before it reads, and compiles faster.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// #[derive(Deserialize)]
+    /// struct Settings {
+    ///     rates: Vec<f32>,
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("rates", ndarray::array![0.1_f32, 0.2])]);
+    /// let settings: Settings = File::from_bytes(ten::to_vec(&map)?)?.deserialize()?;
+    /// assert_eq!(settings.rates, [0.1, 0.2]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -372,6 +568,22 @@ impl File {
 
     /// Returns the byte ranges that loading `T` reads, in the order of reading. Offsets are from the start of the file; of
     /// shards, from the start of the first one.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::{File, TensorFile, TensorMap, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// #[tensor(allow_unknown)]
+    /// struct Model {
+    ///     b: Array1<f32>,
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32]), ("b", array![2.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.ranges::<Model>(), [file.get("b")?.range()]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn ranges<T: TensorFile>(&self) -> Vec<Range<u64>> {
         self.compare::<T>().payloads

@@ -17,6 +17,17 @@ use crate::storage::Version;
 use crate::storage::{FileReader, FileStorage};
 
 /// A way to access the bytes of an open file.
+///
+/// ```
+/// use tensorfile::{Backend, OpenOptions, TensorMap};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.ten");
+/// tensorfile::save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+/// let file = OpenOptions::new().backend(Backend::Positioned).open(&path)?;
+/// assert!(file.tensor("a").is_ok() && file.view("a").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backend {
@@ -68,6 +79,16 @@ impl OpenOptions {
 
     /// Sets the format. By default it is detected: by the first bytes of the file, for BTF and safetensors by a look at its
     /// index, and by the extension of its path if the content decides nothing.
+    ///
+    /// ```
+    /// use tensorfile::{Format, OpenOptions, TensorMap, npz};
+    ///
+    /// // Bytes have no extension, but a format can be named.
+    /// let file = npz::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let npz = Format::named("npz").expect("the feature is on");
+    /// assert_eq!(OpenOptions::new().format(npz).from_bytes(file)?.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn format(mut self, format: &'static Format) -> Self {
         self.format = Some(format);
@@ -75,6 +96,15 @@ impl OpenOptions {
     }
 
     /// Sets the limits for reading.
+    ///
+    /// ```
+    /// use tensorfile::{Category, Limits, OpenOptions, TensorMap, ten};
+    ///
+    /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let none = OpenOptions::new().limits(Limits::new().tensors(0));
+    /// assert_eq!(none.from_bytes(file).unwrap_err().category(), Category::Limit);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -83,6 +113,15 @@ impl OpenOptions {
 
     /// Calls a function while a file is loaded whole, after each tensor. Bytes are those of the payloads, as they are stored;
     /// borrowed ones count as read.
+    ///
+    /// ```
+    /// use tensorfile::{OpenOptions, TensorMap, ten};
+    ///
+    /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let options = OpenOptions::new().progress(|progress| eprintln!("{} of {}", progress.bytes, progress.total));
+    /// let map: TensorMap = options.from_bytes(file)?.load()?;
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Listener::new(listener));
@@ -90,6 +129,17 @@ impl OpenOptions {
     }
 
     /// Opens a file. A pipe, or anything else that cannot be read at positions, is read into memory.
+    ///
+    /// ```
+    /// use tensorfile::{Backend, OpenOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// tensorfile::save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let file = OpenOptions::new().backend(Backend::Positioned).open(&path)?;
+    /// assert_eq!(file.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -112,6 +162,15 @@ impl OpenOptions {
 
     /// Opens a file that is in memory, as [`File::from_bytes`] does.
     ///
+    /// ```
+    /// use tensorfile::{Limits, OpenOptions, TensorMap, ten};
+    ///
+    /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let file = OpenOptions::new().limits(Limits::new().tensors(10)).from_bytes(file)?;
+    /// assert_eq!(file.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`File::open`].
@@ -120,6 +179,16 @@ impl OpenOptions {
     }
 
     /// Opens a file that a reader gives, as [`File::from_reader`] does.
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    /// use tensorfile::{Limits, OpenOptions, TensorMap, ten};
+    ///
+    /// let file = Cursor::new(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?);
+    /// let file = OpenOptions::new().limits(Limits::new().tensors(10)).from_reader(file)?;
+    /// assert_eq!(file.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

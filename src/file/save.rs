@@ -77,6 +77,17 @@ impl SaveOptions {
     }
 
     /// Sets the format. By default the extension of the path decides.
+    ///
+    /// ```
+    /// use tensorfile::{File, Format, SaveOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("weights.bin");
+    /// let ten = Format::named("ten").expect("it is always there");
+    /// SaveOptions::new().format(ten).save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// assert_eq!(File::open(&path)?.format().name, "ten");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn format(mut self, format: &'static Format) -> Self {
         self.format = Some(format);
@@ -84,6 +95,17 @@ impl SaveOptions {
     }
 
     /// Sets the options of the format.
+    ///
+    /// ```
+    /// use tensorfile::{File, SaveOptions, TensorMap, WriteOptions};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// let map = TensorMap::from_iter([("encoder.weight", ndarray::array![1.0_f32])]);
+    /// SaveOptions::new().write(WriteOptions::new().embed_names(true)).save(&path, &map)?;
+    /// assert!(File::open(&path)?.get("encoder.weight").is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn write(mut self, options: WriteOptions) -> Self {
         self.write = options;
@@ -92,6 +114,16 @@ impl SaveOptions {
 
     /// Calls a function while files are written: at least for every 8 MiB, and when all is written. What is left then is to
     /// flush the files to disk and to rename them. A compressed file may end before its `total`.
+    ///
+    /// ```
+    /// use tensorfile::{SaveOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// let options = SaveOptions::new().progress(|progress| eprintln!("{} of {}", progress.bytes, progress.total));
+    /// options.save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
         self.progress = Some(Listener::new(listener));
@@ -167,6 +199,17 @@ impl SaveOptions {
     }
 
     /// As [`save`](super::save()).
+    ///
+    /// ```
+    /// use tensorfile::{SaveOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// let options = SaveOptions::new();
+    /// options.save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// assert!(path.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -17,6 +17,20 @@ use crate::tensor::{
 };
 
 /// A tensor of an open [`File`]: its entry in the index, and access to its bytes.
+///
+/// ```
+/// use ndarray::{Array1, array};
+/// use tensorfile::{File, TensorMap, ten};
+///
+/// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+/// let file = File::from_bytes(ten::to_vec(&map)?)?;
+/// for tensor in file.tensors() {
+///     println!("{} {} at {:?}", tensor.name(), tensor.info(), tensor.range());
+/// }
+/// let a: Array1<f32> = file.get("a")?.load()?;
+/// assert_eq!(a, array![1.0, 2.0]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct FileTensor<'f> {
     file: &'f File,
@@ -35,18 +49,47 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Returns whether the file has a name for the tensor.
+    ///
+    /// ```
+    /// use tensorfile::{File, btf};
+    ///
+    /// let file = File::from_bytes(btf::to_vec(&[tensorfile::Tensor::from_slice(&[1.0_f32], [1])?])?)?;
+    /// let tensor = file.nth(0).expect("there is one");
+    /// assert_eq!((tensor.name(), tensor.has_name()), ("0", false));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn has_name(&self) -> bool {
         self.file.index.has_name(self.at)
     }
 
     /// Returns the position in the file, from 0.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.get("b")?.position(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
     /// Returns dtype, shape and layout.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.get("a")?.info().to_string(), "f32[2]");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn info(&self) -> &'f TensorInfo {
         self.entry().info()
@@ -72,6 +115,17 @@ impl<'f> FileTensor<'f> {
 
     /// Returns the byte range of the payload in its file, which may be a shard. In an archive the payload may be compressed
     /// there.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let bytes = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let file = File::from_bytes(bytes.clone())?;
+    /// let range = file.get("a")?.range();
+    /// let (start, end) = (usize::try_from(range.start)?, usize::try_from(range.end)?);
+    /// assert_eq!(bytes[start..end], 1.0_f32.to_le_bytes());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         let range = self.span();
@@ -86,12 +140,32 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Returns the length of the payload in bytes, decoded.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.get("a")?.payload_bytes(), 8);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn payload_bytes(&self) -> u64 {
         self.entry().payload_bytes()
     }
 
     /// Reads the tensor into memory: one copy.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.get("a")?.read()?, map["a"]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -133,6 +207,17 @@ impl<'f> FileTensor<'f> {
 
     /// Borrows the tensor from the mapped file, without reading it. A checksum, as npz has, is not compared.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let a = file.get("a")?.view()?;
+    /// assert_eq!(a.array::<f32>()?.sum(), 3.0);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, or if the elements are `bool`
@@ -160,6 +245,16 @@ impl<'f> FileTensor<'f> {
 
     /// Reads the tensor into an array of its element type and rank: one copy.
     ///
+    /// ```
+    /// use ndarray::{Ix1, array};
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.get("a")?.array::<f32, Ix1>()?, array![1.0, 2.0]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`load`](Self::load).
@@ -168,6 +263,18 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Reads the tensor into a type for one tensor, such as an array, a view of the mapped file or a sparse tensor.
+    ///
+    /// ```
+    /// use ndarray::{ArrayView1, array};
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let a: ArrayView1<f32> = file.get("a")?.load()?;            // borrows from `file`
+    /// let numbers: Vec<f32> = file.get("a")?.load()?;
+    /// assert_eq!(a.to_vec(), numbers);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -224,6 +331,17 @@ impl<'f> FileTensor<'f> {
     /// A compressed tensor is decoded up to the last byte of the part; its checksum, which is of all of it, is compared
     /// only if the part is the whole tensor.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let last = file.get("a")?.slice(&[1..2])?;
+    /// assert_eq!(last.array::<f32>()?, array![2.0].into_dyn());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape or the tensor is
@@ -236,6 +354,21 @@ impl<'f> FileTensor<'f> {
     /// they are stored.
     ///
     /// A tensor in another order that is not in memory is read whole.
+    ///
+    /// ```
+    /// use ndarray::{Array2, ShapeBuilder};
+    /// use tensorfile::{File, Layout, npy};
+    ///
+    /// let columns = Array2::from_shape_vec((2, 2).f(), vec![1_u8, 3, 2, 4])?;
+    /// let file = npy::Options::new().keep_dim_order(true).to_vec(&tensorfile::Arrays(&columns))?;
+    /// let file = File::from_bytes(file)?;
+    /// let tensor = file.get("#0")?;
+    /// assert_ne!(*tensor.layout(), Layout::RowMajor);
+    /// let mut elements = Vec::new();
+    /// tensor.write_row_major_to(&mut elements)?;
+    /// assert_eq!(elements, [1, 2, 3, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -71,6 +71,20 @@ fn visit<'de>(node: Node, adapt: &Adapt, source: &mut (dyn Source<'de> + '_)) ->
 
 impl LoadReport {
     /// Compares a type with tensors in file order. A tensor has no name if its file has none.
+    ///
+    /// ```
+    /// use ndarray::Array1;
+    /// use tensorfile::{Dtype, LoadReport, TensorFile, TensorInfo};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Norm {
+    ///     scale: Array1<f32>,
+    /// }
+    ///
+    /// // From names and shapes alone, such as those of a model that is not downloaded yet.
+    /// let info = TensorInfo::new(Dtype::F32, [64]);
+    /// assert!(LoadReport::of(&Norm::schema(), [(Some("scale"), &info)]).is_ok());
+    /// ```
     #[must_use]
     pub fn of<'a>(schema: &Schema, tensors: impl IntoIterator<Item = (Option<&'a str>, &'a TensorInfo)>) -> Self {
         let mut index = Index::default();

@@ -4,6 +4,19 @@ use super::{Buffer, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, T
 ///
 /// Every coordinate is inside the shape. Entries keep their order. If several have the same coordinate, the last one
 /// counts, as in TensorFlow Runtime.
+///
+/// ```
+/// use ndarray::array;
+/// use tensorfile::{CooTensor, btf};
+///
+/// let sparse = CooTensor::from_dense(&array![[0.0_f32, 2.0], [3.0, 0.0]]);
+/// assert_eq!((sparse.coordinates(), sparse.values()), (&[0, 1, 1, 0][..], &[2.0, 3.0][..]));
+///
+/// // Of the formats of this crate, BTF stores sparse tensors.
+/// let [read]: [CooTensor<f32>; 1] = btf::from_slice(&btf::to_vec(&[&sparse])?)?;
+/// assert_eq!(read, sparse);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct CooTensor<A> {
     shape: Shape,
@@ -57,18 +70,49 @@ impl<A: Element> CooTensor<A> {
     }
 
     /// Iterates over the stored elements, each with its coordinate.
+    ///
+    /// ```
+    /// use tensorfile::CooTensor;
+    ///
+    /// let diagonal = CooTensor::new([2, 2], vec![0, 0, 1, 1], vec![1.0_f32, 2.0])?;
+    /// let trace: f32 = diagonal.iter().filter(|(at, _)| at[0] == at[1]).map(|(_, value)| value).sum();
+    /// assert_eq!(trace, 3.0);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&[u64], &A)> {
         let rank = self.shape.rank();
         self.values.iter().enumerate().map(move |(row, value)| (&self.coordinates[row * rank..][..rank], value))
     }
 
     /// Returns the shape, the coordinates and the values.
+    ///
+    /// ```
+    /// use tensorfile::CooTensor;
+    ///
+    /// let diagonal = CooTensor::new([2, 2], vec![0, 0, 1, 1], vec![1.0_f32, 2.0])?;
+    /// let (shape, coordinates, values) = diagonal.into_parts();
+    /// let halved = CooTensor::new(shape, coordinates, values.into_iter().map(|value| value / 2.0).collect())?;
+    /// assert_eq!(halved.values(), [0.5, 1.0]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn into_parts(self) -> (Shape, Vec<u64>, Vec<A>) {
         (self.shape, self.coordinates, self.values)
     }
 
     /// Returns the same tensor with a dtype known at run time. Copies the elements.
+    ///
+    /// ```
+    /// use tensorfile::{CooTensor, TensorMap, btf};
+    ///
+    /// // A map holds sparse tensors next to dense ones.
+    /// let mut map = TensorMap::new();
+    /// map.insert("sparse", CooTensor::new([2, 2], vec![1, 1], vec![2.0_f32])?.to_tensor());
+    /// map.insert("dense", ndarray::array![1.0_f32]);
+    /// let file = btf::Options::new().embed_names(true).to_vec(&map)?;
+    /// assert_eq!(btf::from_slice::<TensorMap>(&file)?["sparse"].as_view().coo::<f32>()?.values(), [2.0]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn to_tensor(&self) -> Tensor {
         let (info, parts) = (self.info(), self.parts());

@@ -75,6 +75,14 @@ macro_rules! dtypes {
         /// The element type of a tensor.
         ///
         /// Sizes are those of a block: most dtypes have one element in a block, the packed ones several.
+        ///
+        /// ```
+        /// use tensorfile::{Dtype, Element};
+        ///
+        /// assert_eq!(f32::DTYPE, Dtype::F32);
+        /// assert_eq!("bf16".parse(), Ok(Dtype::Bf16));
+        /// assert_eq!(Dtype::F8E4M3Fn.to_string(), "f8_e4m3fn");
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Dtype {
@@ -89,6 +97,12 @@ macro_rules! dtypes {
             pub(crate) const NAMES: &'static [&'static str] = &[$($name,)*];
 
             /// Returns the name in lower case, such as `f32`.
+            ///
+            /// ```
+            /// use tensorfile::Dtype;
+            ///
+            /// assert_eq!(Dtype::F32.name(), "f32");
+            /// ```
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Dtype::$variant => $name,)* }
@@ -179,6 +193,13 @@ impl Dtype {
     }
 
     /// Returns the number of bytes that `elements` elements take, a last partial block counted whole. `None` on overflow.
+    ///
+    /// ```
+    /// use tensorfile::Dtype;
+    ///
+    /// assert_eq!(Dtype::F32.bytes_for(3), Some(12));
+    /// assert_eq!(Dtype::F32.bytes_for(usize::MAX), None);
+    /// ```
     #[inline]
     #[must_use]
     pub fn bytes_for(self, elements: usize) -> Option<usize> {
@@ -189,12 +210,26 @@ impl Dtype {
     }
 
     /// Returns `true` for floating-point dtypes of any width.
+    ///
+    /// ```
+    /// use tensorfile::Dtype;
+    ///
+    /// let floats: Vec<&str> = Dtype::ALL.iter().filter(|dtype| dtype.is_float()).map(|dtype| dtype.name()).collect();
+    /// assert_eq!(floats[..4], ["f16", "bf16", "f32", "f64"]);
+    /// ```
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self.row().3, Class::Float | Class::Float8)
     }
 
     /// Returns `true` for signed and unsigned integer dtypes, but not for `bool`.
+    ///
+    /// ```
+    /// use tensorfile::Dtype;
+    ///
+    /// assert!(Dtype::U8.is_integer());
+    /// assert!(!Dtype::Bool.is_integer() && !Dtype::QUint8.is_integer());
+    /// ```
     #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(self.row().3, Class::Signed | Class::Unsigned)
@@ -207,6 +242,13 @@ impl Dtype {
     }
 
     /// Returns `true` for dtypes without arithmetic: quantised, packed and uninterpreted ones.
+    ///
+    /// ```
+    /// use tensorfile::Dtype;
+    ///
+    /// assert!(Dtype::QInt8.is_opaque());
+    /// assert!(!Dtype::I8.is_opaque());
+    /// ```
     #[must_use]
     pub const fn is_opaque(self) -> bool {
         matches!(self.row().3, Class::Quantised | Class::Opaque | Class::Block)
@@ -228,6 +270,12 @@ impl fmt::Display for Dtype {
 }
 
 /// The error for a name that is not the name of a dtype.
+///
+/// ```
+/// use tensorfile::{Dtype, UnknownDtypeName};
+///
+/// assert_eq!("float".parse::<Dtype>(), Err(UnknownDtypeName));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownDtypeName;
 

@@ -12,6 +12,18 @@ use super::{Buffer, Dtype, InvalidTensor};
 ///
 /// This trait is sealed: there is one scalar for each dtype, except for those whose blocks have several elements, such as
 /// [`Dtype::F4`].
+///
+/// ```
+/// use ndarray::Array1;
+/// use tensorfile::{Dtype, Element, File, Result};
+///
+/// /// Reads a vector of any element type.
+/// fn vector<A: Element>(file: &File, name: &str) -> Result<Array1<A>> {
+///     file.array(name)
+/// }
+///
+/// assert_eq!(<half::f16 as Element>::DTYPE, Dtype::F16);
+/// ```
 pub trait Element: sealed::Sealed + Copy + PartialEq + Debug + Send + Sync + 'static {
     /// The dtype of this scalar.
     const DTYPE: Dtype;

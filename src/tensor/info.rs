@@ -5,6 +5,14 @@ use std::fmt;
 use super::{Dtype, Shape};
 
 /// Dtype, shape and layout of a tensor: everything but its elements.
+///
+/// ```
+/// use tensorfile::{Dtype, TensorInfo};
+///
+/// let info = TensorInfo::new(Dtype::F16, [1000, 64]);
+/// assert_eq!(info.to_string(), "f16[1000, 64]");
+/// assert_eq!(info.payload_bytes(), Some(128_000));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorInfo {
     /// The element type.
@@ -23,6 +31,14 @@ impl TensorInfo {
     }
 
     /// Describes a blob of `bytes` bytes.
+    ///
+    /// ```
+    /// use tensorfile::{Layout, TensorInfo};
+    ///
+    /// let info = TensorInfo::blob(100);
+    /// assert_eq!(info.layout, Layout::Blob);
+    /// assert_eq!(info.to_string(), "a blob of 100 bytes");
+    /// ```
     #[must_use]
     pub fn blob(bytes: usize) -> Self {
         Self { dtype: Dtype::U8, shape: [bytes].into(), layout: Layout::Blob }
@@ -51,6 +67,13 @@ impl TensorInfo {
     }
 
     /// Returns the size of the payload in bytes, without padding. `None` on overflow.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, TensorInfo};
+    ///
+    /// assert_eq!(TensorInfo::new(Dtype::F32, [2, 3]).payload_bytes(), Some(24));
+    /// assert_eq!(TensorInfo::new(Dtype::F32, [usize::MAX]).payload_bytes(), None);
+    /// ```
     #[inline]
     #[must_use]
     pub fn payload_bytes(&self) -> Option<usize> {
@@ -127,6 +150,15 @@ impl fmt::Display for TensorInfo {
 }
 
 /// The order of a tensor's elements in memory.
+///
+/// ```
+/// use tensorfile::{DimOrder, Dtype, Layout, TensorInfo};
+///
+/// let layout = Layout::DimOrder(DimOrder::new(&[0, 2, 3, 1])?);
+/// let info = TensorInfo { layout, ..TensorInfo::new(Dtype::U8, [1, 3, 8, 8]) };
+/// assert_eq!(info.to_string(), "u8[1, 3, 8, 8] in dim order [0, 2, 3, 1]");
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Layout {
@@ -182,6 +214,14 @@ impl UnknownDtype {
 impl Layout {
     /// Returns the layout for a dim order: `RowMajor` if the order is 0, 1, 2, ….
     ///
+    /// ```
+    /// use tensorfile::{DimOrder, Layout};
+    ///
+    /// assert_eq!(Layout::from_dim_order(&[0, 1])?, Layout::RowMajor);
+    /// assert_eq!(Layout::from_dim_order(&[1, 0])?, Layout::DimOrder(DimOrder::new(&[1, 0])?));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`InvalidTensor::DimOrder`]: `order` is not a permutation of its indices.
@@ -205,11 +245,31 @@ fn is_row_major(order: &[u8]) -> bool {
 /// The dims from outermost to innermost in memory: a permutation of `0..rank`.
 ///
 /// `[0, 2, 3, 1]` is an NCHW tensor in NHWC memory.
+///
+/// ```
+/// use tensorfile::{DimOrder, Dtype, Layout, Tensor, TensorInfo};
+///
+/// // A matrix of two rows, stored column by column.
+/// let layout = Layout::DimOrder(DimOrder::new(&[1, 0])?);
+/// let info = TensorInfo { layout, ..TensorInfo::new(Dtype::U8, [2, 3]) };
+/// let tensor = Tensor::new(info, &[1, 4, 2, 5, 3, 6])?;
+/// assert_eq!(tensor.array::<u8>()?, ndarray::array![[1, 2, 3], [4, 5, 6]].into_dyn());
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DimOrder(Box<[u8]>);
 
 impl DimOrder {
     /// Creates a dim order from a permutation.
+    ///
+    /// ```
+    /// use tensorfile::DimOrder;
+    ///
+    /// assert_eq!(DimOrder::new(&[0, 2, 1])?.as_slice(), [0, 2, 1]);
+    /// let error = DimOrder::new(&[0, 2]).unwrap_err();
+    /// assert_eq!(error.to_string(), "dim order [0, 2] is not a permutation of 0..2");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -231,6 +291,14 @@ impl DimOrder {
     }
 
     /// Returns `true` if the order is 0, 1, 2, ….
+    ///
+    /// ```
+    /// use tensorfile::DimOrder;
+    ///
+    /// assert!(DimOrder::new(&[0, 1, 2])?.is_row_major());
+    /// assert!(!DimOrder::new(&[0, 2, 1])?.is_row_major());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         is_row_major(&self.0)
@@ -243,6 +311,14 @@ impl DimOrder {
 }
 
 /// The error for a dtype, shape, layout and payload that do not fit each other.
+///
+/// ```
+/// use tensorfile::{InvalidTensor, Tensor};
+///
+/// let error = Tensor::from_slice(&[1.0_f32, 2.0], [3]).unwrap_err();
+/// assert!(matches!(error, InvalidTensor::Elements { found: 2, .. }));
+/// assert_eq!(error.to_string(), "2 elements, but the shape [3] takes 3");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidTensor {

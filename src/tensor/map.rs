@@ -42,33 +42,92 @@ impl TensorMap {
     }
 
     /// Returns the tensor with that name.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorMap;
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![1.0_f32])]);
+    /// assert_eq!(map.get("weight").map(|tensor| tensor.info().to_string()).as_deref(), Some("f32[1]"));
+    /// assert!(map.get("bias").is_none());
+    /// ```
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.0.get(name)
     }
 
     /// Returns the tensor with that name, mutably.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorMap;
+    ///
+    /// let mut map = TensorMap::from_iter([("weight", array![1.0_f32, 2.0])]);
+    /// if let Some(weight) = map.get_mut("weight") {
+    ///     *weight = (weight.to_array::<f32>()? * 0.5).into();
+    /// }
+    /// assert_eq!(map["weight"].array::<f32>()?, array![0.5, 1.0].into_dyn());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Tensor> {
         self.0.get_mut(name)
     }
 
     /// Returns `true` if the map has a tensor with that name.
+    ///
+    /// ```
+    /// use tensorfile::TensorMap;
+    ///
+    /// let map = TensorMap::from_iter([("lm_head.weight", ndarray::array![1.0_f32])]);
+    /// assert!(map.contains("lm_head.weight") && !map.contains("lm_head.bias"));
+    /// ```
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
     /// Adds a tensor or an array at the end, or replaces the one with that name in place and returns the replaced one.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorMap;
+    ///
+    /// let mut map = TensorMap::new();
+    /// assert!(map.insert("weight", array![[1.0_f32]]).is_none());
+    /// let old = map.insert("weight", array![2_i64]).expect("it was there");
+    /// assert_eq!((old.info().to_string(), map["weight"].info().to_string()), ("f32[1, 1]".into(), "i64[1]".into()));
+    /// ```
     pub fn insert(&mut self, name: impl Into<String>, tensor: impl Into<Tensor>) -> Option<Tensor> {
         self.0.insert(name.into(), tensor.into())
     }
 
     /// Removes and returns the tensor with that name. The others keep their order.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorMap;
+    ///
+    /// // Renames a tensor.
+    /// let mut map = TensorMap::from_iter([("gamma", array![1.0_f32])]);
+    /// if let Some(tensor) = map.remove("gamma") {
+    ///     map.insert("weight", tensor);
+    /// }
+    /// assert!(map.contains("weight"));
+    /// ```
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
         self.0.shift_remove(name)
     }
 
     /// Iterates over names and tensors in order.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorMap;
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+    /// let bytes: usize = map.iter().map(|(_, tensor)| tensor.as_bytes().len()).sum();
+    /// assert_eq!(bytes, 12);
+    /// ```
     pub fn iter(&self) -> indexmap::map::Iter<'_, String, Tensor> {
         self.0.iter()
     }
@@ -79,11 +138,30 @@ impl TensorMap {
     }
 
     /// Iterates over the names in order.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorMap;
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![1.0_f32]), ("bias", array![2.0])]);
+    /// assert_eq!(map.names().collect::<Vec<_>>(), ["weight", "bias"]);
+    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
     /// Iterates over names with dtype, shape and layout, in order.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::TensorMap;
+    ///
+    /// let mut map = TensorMap::new();
+    /// map.insert("weight", array![[1.0_f32, 2.0]]);
+    /// map.insert("step", array![9_u64]);
+    /// let lines: Vec<String> = map.infos().map(|(name, info)| format!("{name} {info}")).collect();
+    /// assert_eq!(lines, ["weight f32[1, 2]", "step u64[1]"]);
+    /// ```
     pub fn infos(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         self.0.iter().map(|(name, tensor)| (name.as_str(), tensor.info()))
     }

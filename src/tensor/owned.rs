@@ -6,6 +6,17 @@ use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, Te
 ///
 /// Clones share the bytes. So do tensors of a [`TensorMap`](super::TensorMap) that shared them in the file they were read
 /// from, if that was in memory.
+///
+/// ```
+/// use ndarray::array;
+/// use tensorfile::{Dtype, Tensor};
+///
+/// let tensor = Tensor::from(array![[1.0_f32, 2.0]]);
+/// assert_eq!((tensor.dtype(), tensor.shape().dims()), (Dtype::F32, &[1, 2][..]));
+/// assert_eq!(tensor.array::<f32>()?, array![[1.0, 2.0]].into_dyn());
+/// assert!(tensor.array::<f64>().is_err());
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
     info: TensorInfo,
@@ -15,6 +26,14 @@ pub struct Tensor {
 impl Tensor {
     /// Creates a tensor from little-endian bytes in the layout of `info`. Copies them.
     ///
+    /// ```
+    /// use tensorfile::{Dtype, Tensor, TensorInfo};
+    ///
+    /// let zeros = Tensor::new(TensorInfo::new(Dtype::Bf16, [2, 2]), &[0; 8])?;
+    /// assert_eq!(zeros.info().to_string(), "bf16[2, 2]");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The same as for [`TensorView::new`].
@@ -23,6 +42,15 @@ impl Tensor {
     }
 
     /// Creates a row-major tensor of the given elements. Copies them.
+    ///
+    /// ```
+    /// use tensorfile::Tensor;
+    ///
+    /// let tensor = Tensor::from_slice(&[1_i64, 2, 3, 4], [2, 2])?;
+    /// assert_eq!(tensor.info().to_string(), "i64[2, 2]");
+    /// assert!(Tensor::from_slice(&[1_i64, 2, 3], [2, 2]).is_err());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -44,6 +72,16 @@ impl Tensor {
     }
 
     /// Borrows the tensor.
+    ///
+    /// ```
+    /// use tensorfile::Tensor;
+    /// use tensorfile::view::PrintOptions;
+    ///
+    /// // Some functions take views, which a file can give without a copy.
+    /// let tensor = Tensor::from_slice(&[1_u8, 2], [2])?;
+    /// assert_eq!(PrintOptions::new().print(&tensor.as_view()).as_deref(), Some("[1 2]"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn as_view(&self) -> TensorView<'_> {
         TensorView::of_checked(self.info.clone(), &self.bytes)
@@ -68,12 +106,27 @@ impl Tensor {
     }
 
     /// Returns the order of the elements in memory.
+    ///
+    /// ```
+    /// use tensorfile::{CooTensor, Layout};
+    ///
+    /// let diagonal = CooTensor::new([2, 2], vec![0, 0, 1, 1], vec![1.0_f32, 2.0])?;
+    /// assert_eq!(*diagonal.to_tensor().layout(), Layout::Coo { entries: 2 });
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.info.layout
     }
 
     /// Returns the little-endian bytes, in the tensor's layout and without padding.
+    ///
+    /// ```
+    /// use tensorfile::Tensor;
+    ///
+    /// assert_eq!(Tensor::from_slice(&[1_u16, 2], [2])?.as_bytes(), [1, 0, 2, 0]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -82,6 +135,16 @@ impl Tensor {
 
 impl TensorView<'_> {
     /// Copies the tensor.
+    ///
+    /// ```
+    /// use tensorfile::{File, Tensor, TensorMap, ten};
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+    /// let a: Tensor = file.view("a")?.to_tensor();
+    /// drop(file);
+    /// assert_eq!(a.info().to_string(), "f32[1]");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn to_tensor(&self) -> Tensor {
         let bytes = Buffer::from_slice(self.info().unit_bytes(), self.as_bytes());

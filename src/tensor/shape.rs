@@ -5,6 +5,15 @@ use std::ops::Deref;
 /// The dims of a tensor, outermost first. A scalar has none.
 ///
 /// Up to four dims are stored without an allocation.
+///
+/// ```
+/// use tensorfile::Shape;
+///
+/// let shape = Shape::from([2, 3]);
+/// assert_eq!(shape[1], 3);                // a shape is a slice
+/// assert_eq!(shape, [2, 3]);
+/// assert_eq!(shape.to_string(), "[2, 3]");
+/// ```
 #[derive(Clone)]
 pub struct Shape(Dims);
 
@@ -53,6 +62,13 @@ impl Shape {
     }
 
     /// Returns the number of dims.
+    ///
+    /// ```
+    /// use tensorfile::Shape;
+    ///
+    /// assert_eq!(Shape::from([2, 3]).rank(), 2);
+    /// assert_eq!(Shape::default().rank(), 0);
+    /// ```
     #[inline]
     #[must_use]
     pub fn rank(&self) -> usize {
@@ -65,6 +81,13 @@ impl Shape {
     /// Returns the number of elements: 1 for rank 0. `None` on overflow.
     ///
     /// With a dim of 0 there are 0 elements, so `[2^40, 2^40, 0]` does not overflow.
+    ///
+    /// ```
+    /// use tensorfile::Shape;
+    ///
+    /// assert_eq!(Shape::from([2, 3]).elements(), Some(6));
+    /// assert_eq!(Shape::from([usize::MAX, 2]).elements(), None);
+    /// ```
     #[inline]
     #[must_use]
     pub fn elements(&self) -> Option<usize> {

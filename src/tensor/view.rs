@@ -1,6 +1,15 @@
 use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// A tensor that borrows its bytes, such as those of a file in memory.
+///
+/// ```
+/// use tensorfile::{Dtype, TensorInfo, TensorView};
+///
+/// let bytes = [0x00, 0x00, 0x80, 0x3f, 0x00, 0x00, 0x00, 0x40];
+/// let view = TensorView::new(TensorInfo::new(Dtype::F32, [2]), &bytes)?;
+/// assert_eq!(view.to_array::<f32>()?, ndarray::array![1.0, 2.0].into_dyn());
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorView<'a> {
     info: TensorInfo,
@@ -9,6 +18,15 @@ pub struct TensorView<'a> {
 
 impl<'a> TensorView<'a> {
     /// Creates a tensor from little-endian bytes in the layout of `info`.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, TensorInfo, TensorView};
+    ///
+    /// let info = TensorInfo::new(Dtype::U16, [2]);
+    /// assert!(TensorView::new(info.clone(), &[1, 0, 2, 0]).is_ok());
+    /// let error = TensorView::new(info, &[1, 0, 2]).unwrap_err();
+    /// assert_eq!(error.to_string(), "payload is 3 bytes, but u16[2] takes 4");
+    /// ```
     ///
     /// # Errors
     ///
@@ -78,6 +96,14 @@ impl<'a> TensorView<'a> {
     }
 
     /// Returns the little-endian bytes, in the tensor's layout and without padding.
+    ///
+    /// ```
+    /// use tensorfile::TensorView;
+    ///
+    /// let view = TensorView::from_slice(&[1_u16, 2], [2])?;
+    /// assert_eq!(view.as_bytes(), [1, 0, 2, 0]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes

@@ -64,6 +64,22 @@ pub struct LoadReport {
 }
 
 /// A tensor of a type that a file does not have.
+///
+/// ```
+/// use ndarray::{Array1, array};
+/// use tensorfile::{File, TensorFile, TensorMap, ten};
+///
+/// #[derive(TensorFile)]
+/// struct Norm {
+///     scale: Array1<f32>,
+/// }
+///
+/// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("scales", array![1.0_f32])]))?)?;
+/// let missing = &file.report::<Norm>().missing[0];
+/// assert_eq!((missing.name.as_str(), missing.expected.as_str()), ("scale", "f32[_]"));
+/// assert_eq!(missing.near, ["scales"]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MissingTensor {
@@ -76,6 +92,21 @@ pub struct MissingTensor {
 }
 
 /// A tensor in a file that a type does not have.
+///
+/// ```
+/// use ndarray::{Array1, array};
+/// use tensorfile::{File, TensorFile, TensorMap, ten};
+///
+/// #[derive(TensorFile)]
+/// struct Norm {
+///     scale: Array1<f32>,
+/// }
+///
+/// let map = TensorMap::from_iter([("scale", array![1.0_f32]), ("step", array![2.0])]);
+/// let report = File::from_bytes(ten::to_vec(&map)?)?.report::<Norm>();
+/// assert_eq!((report.unexpected[0].name.as_str(), report.unexpected[0].info.to_string()), ("step", "f32[1]".into()));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct UnexpectedTensor {
@@ -88,6 +119,21 @@ pub struct UnexpectedTensor {
 }
 
 /// A tensor in a file that does not match the type.
+///
+/// ```
+/// use ndarray::{Array1, array};
+/// use tensorfile::{File, TensorFile, TensorMap, ten};
+///
+/// #[derive(TensorFile)]
+/// struct Norm {
+///     scale: Array1<f32>,
+/// }
+///
+/// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("scale", array![1.0_f64])]))?)?;
+/// let misfit = &file.report::<Norm>().wrong_dtype[0];
+/// assert_eq!((misfit.found.to_string(), misfit.expected.as_str()), ("f64[1]".into(), "f32"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Misfit {
@@ -100,6 +146,21 @@ pub struct Misfit {
 }
 
 /// Missing items of a list that has later items.
+///
+/// ```
+/// use ndarray::{Array1, array};
+/// use tensorfile::{File, TensorFile, TensorMap, ten};
+///
+/// #[derive(TensorFile)]
+/// struct Model {
+///     h: Vec<Array1<f32>>,
+/// }
+///
+/// let map = TensorMap::from_iter([("h.0", array![1.0_f32]), ("h.3", array![2.0])]);
+/// let report = File::from_bytes(ten::to_vec(&map)?)?.report::<Model>();
+/// assert_eq!((report.gaps[0].list.as_str(), report.gaps[0].missing.clone()), ("h", 1..3));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gap {
@@ -111,12 +172,40 @@ pub struct Gap {
 
 impl LoadReport {
     /// Returns `true` if the type can be read from the file.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::{File, TensorFile, TensorMap, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Norm {
+    ///     scale: Array1<f32>,
+    /// }
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("scale", array![1.0_f32])]))?)?;
+    /// assert!(file.report::<Norm>().is_ok());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.count() == 0
     }
 
     /// Returns the number of findings. Each one keeps the type from being read.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::{File, TensorFile, TensorMap, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Norm {
+    ///     scale: Array1<f32>,
+    /// }
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("shift", array![1.0_f32])]))?)?;
+    /// assert_eq!(file.report::<Norm>().count(), 2);       // `scale` is missing, `shift` unexpected
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn count(&self) -> usize {
         let misfits = self.wrong_dtype.len() + self.wrong_shape.len() + self.wrong_layout.len();
