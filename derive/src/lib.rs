@@ -52,6 +52,8 @@ use model::Model;
 /// | `shape = [64, _]` | Sets the dims of the array: numbers, constants, or `_` for any size. As many as the rank of its type. |
 /// | `transpose` | The file holds the array with its dims reversed. |
 /// | `tied = "embed.weight"` | The field equals the tensor of that name, which is the full name in the file. Formats that can share bytes, such as `ptd`, store them once. Writing a field that differs is an error. |
+///
+#[doc = include_str!("examples.md")]
 // `serde` is registered so that its attributes get here and can be refused with advice.
 #[proc_macro_derive(TensorFile, attributes(tensor, serde))]
 pub fn derive_tensor_file(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
