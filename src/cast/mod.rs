@@ -58,6 +58,14 @@ pub struct Caster {
 impl Caster {
     /// Creates a caster between two floating-point dtypes or between two integer dtypes.
     ///
+    /// ```
+    /// use tensorfile::{Caster, Dtype};
+    ///
+    /// assert!(Caster::new(Dtype::F32, Dtype::Bf16).is_ok());
+    /// let error = Caster::new(Dtype::F32, Dtype::I8).unwrap_err();
+    /// assert!(error.to_string().starts_with("cannot cast f32 to i8"));
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`]: one of the dtypes is neither, or one is a float and the other an integer.
@@ -71,6 +79,15 @@ impl Caster {
     }
 
     /// Creates a caster between any two integer or floating-point dtypes.
+    ///
+    /// ```
+    /// use tensorfile::{Caster, Dtype};
+    ///
+    /// let mut out = Vec::new();
+    /// Caster::between_kinds(Dtype::F32, Dtype::I8)?.cast(&(-3.7_f32).to_le_bytes(), &mut out);
+    /// assert_eq!(out, (-4_i8).to_le_bytes());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -86,6 +103,17 @@ impl Caster {
     /// Casts the next bytes, and appends the results to `out`.
     ///
     /// The piece may begin and end inside of an element; that element is cast when its last byte arrives.
+    ///
+    /// ```
+    /// use tensorfile::{Caster, Dtype};
+    ///
+    /// let mut caster = Caster::new(Dtype::U16, Dtype::U8)?;
+    /// let mut out = Vec::new();
+    /// caster.cast(&[7], &mut out);            // the first half of an element
+    /// caster.cast(&[0, 8, 0], &mut out);
+    /// assert_eq!(out, [7, 8]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn cast(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let Self { from, to, kernel, elements, report } = self;
         out.reserve(piece.len() / from.block_bytes() * to.block_bytes());
@@ -122,6 +150,15 @@ impl Caster {
     }
 
     /// Returns the counts of the elements that were cast so far, and of those that changed.
+    ///
+    /// ```
+    /// use tensorfile::{Caster, Dtype};
+    ///
+    /// let mut caster = Caster::new(Dtype::U16, Dtype::U8)?;
+    /// caster.cast(&300_u16.to_le_bytes(), &mut Vec::new());
+    /// assert_eq!((caster.report().elements, caster.report().overflowed), (1, 1));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn report(&self) -> &CastReport {
         &self.report

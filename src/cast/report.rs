@@ -6,6 +6,16 @@ use super::kernels::{Changes, Kernel};
 /// Counts of the elements that a [`Caster`](super::Caster) changed.
 ///
 /// No element is counted as more than one kind of change.
+///
+/// ```
+/// use tensorfile::{Caster, Dtype, Tensor};
+///
+/// let mut caster = Caster::new(Dtype::F64, Dtype::F32)?;
+/// caster.cast(Tensor::from_slice(&[0.1, 1.0, 1e300], [3])?.as_bytes(), &mut Vec::new());
+/// let report = caster.report();
+/// assert_eq!((report.elements, report.rounded, report.overflowed), (3, 1, 1));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CastReport {
@@ -26,12 +36,32 @@ pub struct CastReport {
 
 impl CastReport {
     /// Returns `true` if no element changed.
+    ///
+    /// ```
+    /// use tensorfile::{Caster, Dtype};
+    ///
+    /// let mut caster = Caster::new(Dtype::F64, Dtype::F32)?;
+    /// caster.cast(&0.5_f64.to_le_bytes(), &mut Vec::new());
+    /// assert!(caster.report().is_exact());
+    /// caster.cast(&0.1_f64.to_le_bytes(), &mut Vec::new());
+    /// assert!(!caster.report().is_exact());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.rounded == 0 && self.losses() == 0
     }
 
     /// Returns the number of elements that overflowed, underflowed, or were NaN and became 0.
+    ///
+    /// ```
+    /// use tensorfile::{Caster, Dtype};
+    ///
+    /// let mut caster = Caster::new(Dtype::I32, Dtype::I8)?;
+    /// caster.cast(&1000_i32.to_le_bytes(), &mut Vec::new());
+    /// assert_eq!(caster.report().losses(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.overflowed + self.underflowed + self.nan_to_zero
@@ -52,6 +82,16 @@ impl CastReport {
 }
 
 /// An element whose number was lost in a cast.
+///
+/// ```
+/// use tensorfile::{Caster, Dtype};
+///
+/// let mut caster = Caster::new(Dtype::I32, Dtype::I8)?;
+/// caster.cast(&1000_i32.to_le_bytes(), &mut Vec::new());
+/// let loss = caster.report().first_loss.clone().expect("1000 does not fit");
+/// assert_eq!((loss.element, loss.from.as_str(), loss.to.as_str()), (0, "1000", "127"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CastLoss {

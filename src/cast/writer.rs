@@ -13,6 +13,17 @@ const PART: usize = 256 << 10;
 /// A writer that casts the elements written to it; see [`Caster::writer`].
 ///
 /// The last bytes of an element that is cut by the end of a write stay in the [`Caster`], until the rest arrives.
+///
+/// ```
+/// use std::io::Write;
+/// use tensorfile::{Caster, Dtype};
+///
+/// let mut caster = Caster::new(Dtype::F32, Dtype::F64)?;
+/// let mut out = Vec::new();
+/// caster.writer(&mut out).write_all(&1.5_f32.to_le_bytes())?;
+/// assert_eq!(out, 1.5_f64.to_le_bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CastWriter<'a, W> {
     caster: &'a mut Caster,

@@ -26,6 +26,15 @@ impl CollectionDigester {
     }
 
     /// Adds the digest of a tensor, with its name, or its position if it has none.
+    ///
+    /// ```
+    /// use tensorfile::digest::{CollectionDigester, Digest};
+    ///
+    /// let mut digester = CollectionDigester::new();
+    /// digester.add("weight", Digest([1; 32]));
+    /// digester.add("bias", Digest([2; 32]));
+    /// println!("{}", digester.finish());
+    /// ```
     pub fn add(&mut self, name: impl Into<String>, digest: Digest) {
         self.0.push((name.into(), digest));
     }

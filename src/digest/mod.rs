@@ -83,6 +83,12 @@ impl fmt::Debug for Digest {
 }
 
 /// The error for a text that is not a digest.
+///
+/// ```
+/// use tensorfile::digest::{Digest, InvalidDigest};
+///
+/// assert_eq!("5269e7".parse::<Digest>(), Err(InvalidDigest));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidDigest;
 

@@ -7,6 +7,17 @@ use crate::tensor::{DimOrder, InvalidTensor, Layout, TensorInfo, TensorView, coo
 impl Digest {
     /// Computes the digest of a tensor in memory: of large ones with several threads, see
     /// [`set_max_threads`](crate::set_max_threads).
+    ///
+    /// ```
+    /// use tensorfile::digest::Digest;
+    /// use tensorfile::{File, TensorMap, btf, ten};
+    ///
+    /// // The same tensor has the same digest in every format.
+    /// let map = TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]);
+    /// let (one, other) = (File::from_bytes(ten::to_vec(&map)?)?, File::from_bytes(btf::to_vec(&map)?)?);
+    /// assert_eq!(Digest::of(&one.view("#0")?), Digest::of(&other.view("#0")?));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn of(tensor: &TensorView<'_>) -> Self {
         let info = tensor.info();
@@ -85,6 +96,15 @@ impl TensorDigester {
     }
 
     /// Returns the digest.
+    ///
+    /// ```
+    /// use tensorfile::digest::TensorDigester;
+    /// use tensorfile::{Dtype, TensorInfo};
+    ///
+    /// let mut digester = TensorDigester::new(&TensorInfo::new(Dtype::U8, [3]));
+    /// digester.update(&[1, 2]);
+    /// assert_eq!(digester.finish().unwrap_err().to_string(), "payload is 2 bytes, but u8[3] takes 3");
+    /// ```
     ///
     /// # Errors
     ///

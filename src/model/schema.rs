@@ -6,12 +6,41 @@ use super::{Adapt, Node, TensorSpec};
 /// The tensors that a type maps to: names, dtypes and shapes as far as the type determines them, without an instance.
 ///
 /// A `*` in a name stands for a part that depends on the value: an index of a `Vec`, a key of a map.
+///
+/// ```
+/// use ndarray::{Array1, Array2};
+/// use tensorfile::TensorFile;
+///
+/// #[derive(TensorFile)]
+/// struct Linear {
+///     weight: Array2<f32>,
+///     bias: Option<Array1<f32>>,
+/// }
+///
+/// assert_eq!(<[Linear; 1]>::schema().to_string(), "0.weight: f32[_, _]\n0.bias: f32[_]?\n");
+/// ```
 #[derive(Debug, Clone)]
 pub struct Schema {
     node: Node,
 }
 
 /// A tensor of a [`Schema`].
+///
+/// ```
+/// use ndarray::Array1;
+/// use tensorfile::{Dtype, TensorFile};
+///
+/// #[derive(TensorFile)]
+/// struct Norm {
+///     #[tensor(alias = "gamma")]
+///     scale: Array1<f32>,
+///     shift: Option<Array1<f32>>,
+/// }
+///
+/// let [scale, shift] = &Norm::schema().entries()[..] else { panic!("there are two") };
+/// assert_eq!((scale.aliases.as_slice(), scale.spec.dtype()), (&["gamma".to_owned()][..], Some(Dtype::F32)));
+/// assert!(shift.optional);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchemaEntry {
@@ -35,6 +64,21 @@ impl Schema {
     }
 
     /// Returns the tensors in the order in which they are written.
+    ///
+    /// ```
+    /// use ndarray::Array1;
+    /// use tensorfile::TensorFile;
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Norm {
+    ///     #[tensor(alias = "gamma")]
+    ///     scale: Array1<f32>,
+    ///     shift: Option<Array1<f32>>,
+    /// }
+    ///
+    /// let names: Vec<String> = Norm::schema().entries().into_iter().map(|entry| entry.name).collect();
+    /// assert_eq!(names, ["scale", "shift"]);
+    /// ```
     #[must_use]
     pub fn entries(&self) -> Vec<SchemaEntry> {
         let mut collector = Collector { structs: Vec::new(), entries: Vec::new() };

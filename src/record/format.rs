@@ -14,6 +14,18 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// The formats of this crate are in [`FORMATS`](crate::FORMATS). A format of your own is a `static` made with
 /// [`Format::new`], to be passed to [`OpenOptions::format`](crate::OpenOptions::format) and
 /// [`SaveOptions::format`](crate::SaveOptions::format); `examples/own_format.rs` is one.
+///
+/// ```
+/// use tensorfile::{Dtype, FORMATS, Format, TensorMap, WriteOptions};
+///
+/// let sparse: Vec<&str> = FORMATS.iter().filter(|format| format.sparse).map(|format| format.name).collect();
+/// assert_eq!(sparse, ["btf"]);
+///
+/// let ten = Format::named("ten").expect("it is always there");
+/// assert!(ten.dtypes.contains(&Dtype::F16) && ten.stores_name("weight") && !ten.stores_name("encoder.weight"));
+/// let file = ten.to_vec(&TensorMap::from_iter([("weight", ndarray::array![1.0_f32])]), &WriteOptions::new())?;
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub struct Format {
     /// The name. For formats of this crate it is that of the module.
     pub name: &'static str,
@@ -48,6 +60,13 @@ pub struct Format {
 }
 
 /// Bytes that identify a format.
+///
+/// ```
+/// use tensorfile::Format;
+///
+/// let ten = Format::named("ten").expect("it is always there");
+/// assert_eq!((ten.magics[0].offset, ten.magics[0].bytes), (0, &b"~TenBin~"[..]));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Magic {
     /// The offset in the file.
@@ -124,12 +143,27 @@ impl Format {
     }
 
     /// Returns whether a file can store a metadata entry of that key; see [`FileMetadata`].
+    ///
+    /// ```
+    /// use tensorfile::{safetensors, ten};
+    ///
+    /// assert!(safetensors::FORMAT.keeps_metadata("format"));
+    /// assert!(!ten::FORMAT.keeps_metadata("format"));
+    /// ```
     #[must_use]
     pub fn keeps_metadata(&self, key: &str) -> bool {
         (self.keeps_metadata)(key)
     }
 
     /// Returns whether a tensor's name can be stored, if it is not just a position.
+    ///
+    /// ```
+    /// use tensorfile::Format;
+    ///
+    /// let ten = Format::named("ten").expect("it is always there");
+    /// assert!(ten.stores_name("weight"));
+    /// assert!(!ten.stores_name("encoder.weight"));
+    /// ```
     #[must_use]
     pub fn stores_name(&self, name: &str) -> bool {
         self.max_name.is_none_or(|most| name.len() <= most && !name.is_empty()) && (self.check_name)(name).is_ok()
@@ -247,6 +281,15 @@ impl WriteOptions {
 
     /// Sets whether to write all names into one more tensor. It is the last one: a ten file that is cut right before it reads
     /// as one without names.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, WriteOptions, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", ndarray::array![1.0_f32])]);
+    /// let file = btf::FORMAT.to_vec(&map, &WriteOptions::new().embed_names(true))?;
+    /// assert!(btf::from_slice::<TensorMap>(&file)?.contains("weight"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         self.embed_names = embed;
@@ -268,6 +311,17 @@ impl WriteOptions {
     }
 
     /// Sets the alignment of payloads in the file, in bytes.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, WriteOptions, ptd, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", ndarray::array![1.0_f32])]);
+    /// let options = WriteOptions::new().alignment(4096);
+    /// let file = File::from_bytes(ptd::FORMAT.to_vec(&map, &options)?)?;
+    /// assert_eq!(file.get("weight")?.range().start % 4096, 0);
+    /// assert!(ten::FORMAT.to_vec(&map, &options).is_err());       // the format has its own
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn alignment(mut self, bytes: u64) -> Self {
         self.alignment = Some(bytes);
@@ -275,6 +329,18 @@ impl WriteOptions {
     }
 
     /// Sets the metadata to write.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, WriteOptions, safetensors};
+    ///
+    /// // Keeps the metadata of a file that is written again.
+    /// let old = safetensors::Options::new().metadata("format", "pt").to_vec(&TensorMap::new())?;
+    /// let old = File::from_bytes(old)?;
+    /// let options = WriteOptions::new().metadata(old.metadata()?.entries);
+    /// let new = safetensors::FORMAT.to_vec(&old, &options)?;
+    /// assert_eq!(safetensors::metadata(&new)?["format"], "pt");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn metadata(mut self, entries: IndexMap<String, String>) -> Self {
         self.metadata = entries;

@@ -40,6 +40,15 @@ const WORTH_A_SLICE: usize = 512;
 
 impl IoSlices<'_> {
     /// Returns the length of the file in bytes.
+    ///
+    /// ```
+    /// use tensorfile::{TensorView, btf};
+    ///
+    /// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
+    /// let file = btf::to_io_slices(&tensor)?;
+    /// assert_eq!(file.file_bytes(), 4040);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.bytes
@@ -52,6 +61,16 @@ impl IoSlices<'_> {
     }
 
     /// Returns the slices, in the order of the file. None is empty.
+    ///
+    /// ```
+    /// use tensorfile::{TensorView, btf};
+    ///
+    /// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
+    /// let file = btf::to_io_slices(&tensor)?;
+    /// let bytes: usize = file.as_slices().iter().map(|slice| slice.len()).sum();
+    /// assert_eq!(bytes as u64, file.file_bytes());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn as_slices(&self) -> Vec<IoSlice<'_>> {
         let pieces = self.pieces.iter().map(|piece| match piece {

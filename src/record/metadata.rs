@@ -1,6 +1,18 @@
 use indexmap::IndexMap;
 
 /// Information in a file besides its tensors, in any format.
+///
+/// ```
+/// use tensorfile::{File, TensorMap, tensorbuffers};
+///
+/// let file = tensorbuffers::Options::new().model("MiniLM").to_vec(&TensorMap::new())?;
+/// let metadata = File::from_bytes(file)?.metadata()?;
+/// for (key, value) in &metadata.entries {
+///     println!("{key} = {value}");
+/// }
+/// assert_eq!(metadata.entries["model"], "MiniLM");
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct FileMetadata {

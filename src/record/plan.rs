@@ -15,6 +15,16 @@ use crate::tensor::{Dtype, TensorInfo};
 ///
 /// Tensors are sent twice. The first time makes the plan, without a look at any payload. The second time writes by it, and
 /// tensors that are not the same then are an error.
+///
+/// ```
+/// use tensorfile::{TensorMap, ten};
+///
+/// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
+/// let plan = ten::plan(&map)?;
+/// println!("{} tensors in {} bytes", plan.len(), plan.file_bytes());
+/// assert_eq!((plan.name(1), plan.payload_bytes(1)), ("b", 4));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub struct Plan {
     pub(super) encode: Arc<dyn Encode>,
     /// All names, one after the other.
@@ -81,6 +91,15 @@ impl Plan {
     }
 
     /// Returns the length of the file in bytes.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
+    /// let plan = ten::plan(&map)?;
+    /// assert_eq!(plan.file_bytes(), ten::to_vec(&map)?.len() as u64);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.layout.end_offset + self.layout.end.len() as u64
@@ -100,6 +119,15 @@ impl Plan {
 
     /// Returns the name of the tensor at a position.
     ///
+    /// ```
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
+    /// let plan = ten::plan(&map)?;
+    /// assert_eq!(plan.name(0), "a");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// If `at` is not below [`len`](Self::len). This holds for all methods that take a position.
@@ -116,6 +144,15 @@ impl Plan {
     }
 
     /// Returns dtype, shape and layout of the tensor at a position.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
+    /// let plan = ten::plan(&map)?;
+    /// assert_eq!(plan.info(0).to_string(), "f32[2]");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn info(&self, at: usize) -> &TensorInfo {
         &self.planned(at).info
@@ -128,6 +165,17 @@ impl Plan {
     }
 
     /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor itself.
+    ///
+    /// ```
+    /// use ndarray::Array1;
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let zeros = Array1::<f32>::zeros(8);
+    /// let map = TensorMap::from_iter([("a", zeros.clone()), ("b", zeros)]);
+    /// let plan = ptd::Options::new().dedup(true).plan(&map)?;
+    /// assert_eq!((plan.owner(0), plan.owner(1)), (0, 0));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn owner(&self, at: usize) -> usize {
         self.shared.owner(at)

@@ -7,6 +7,21 @@ use crate::pipeline::in_order;
 
 /// A histogram of the finite elements of a tensor, with bins of equal width; see
 /// [`Stats::histogram`](super::Stats::histogram).
+///
+/// ```
+/// use tensorfile::{Stats, Tensor};
+///
+/// let tensor = Tensor::from_slice(&[0.0_f32, 1.0, 1.5, 2.0], [4])?;
+/// let mut stats = Stats::of_tensor(tensor.info()).expect("f32 is numeric");
+/// stats.update(tensor.as_bytes());
+/// let mut histogram = stats.histogram(2).expect("there are elements");
+/// histogram.update(tensor.as_bytes());
+/// for (count, edges) in histogram.counts().iter().zip(histogram.edges().windows(2)) {
+///     println!("{} to {}: {count}", edges[0], edges[1]);
+/// }
+/// assert_eq!(histogram.counts(), [1, 3]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Histogram {
     elements: Elements,

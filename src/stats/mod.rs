@@ -54,6 +54,13 @@ impl Stats {
     pub const PARTS: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
     /// Creates statistics of elements of this dtype. `None` if they are not numbers, but packed or uninterpreted bits.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats};
+    ///
+    /// assert!(Stats::of(Dtype::Bf16).is_some());
+    /// assert!(Stats::of(Dtype::Bits16).is_none());
+    /// ```
     #[must_use]
     pub fn of(dtype: Dtype) -> Option<Self> {
         Self::after(dtype, 0)
@@ -62,6 +69,16 @@ impl Stats {
     /// Creates statistics of this tensor. `None` for blobs, and if the elements are not numbers.
     ///
     /// The payload is in the layout of the tensor. Of sparse tensors, the stored elements count.
+    ///
+    /// ```
+    /// use tensorfile::{CooTensor, Stats};
+    ///
+    /// let sparse = CooTensor::new([1000], vec![3, 7], vec![1.0_f32, 2.0])?.to_tensor();
+    /// let mut stats = Stats::of_tensor(sparse.info()).expect("f32 is numeric");
+    /// stats.update(sparse.as_bytes());
+    /// assert_eq!(stats.count(), 2);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn of_tensor(info: &TensorInfo) -> Option<Self> {
         match info.layout {
@@ -79,12 +96,30 @@ impl Stats {
     }
 
     /// Leaves out quantiles, which take most of the time and memory.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric").without_quantiles();
+    /// stats.update(Tensor::from_slice(&[1.0_f32, 3.0], [2])?.as_bytes());
+    /// assert_eq!((stats.mean(), stats.quantiles(&[0.5])), (Some(2.0), None));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn without_quantiles(self) -> Self {
         Self { quantiles: None, ..self }
     }
 
     /// Adds the next bytes of the payload. A piece may begin and end inside of an element.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats};
+    ///
+    /// let mut stats = Stats::of(Dtype::U16).expect("u16 is numeric");
+    /// stats.update(&[1]);                     // the first half of an element
+    /// stats.update(&[0, 3, 0]);
+    /// assert_eq!((stats.count(), stats.mean()), (2, Some(2.0)));
+    /// ```
     pub fn update(&mut self, piece: &[u8]) {
         let Self { elements, whole, moments, quantiles, exact_range, .. } = self;
         whole.add(piece, |mut bytes| {
@@ -126,6 +161,20 @@ impl Stats {
 
     /// Merges other statistics of the same dtype, such as those of another part of the tensor.
     ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let part = |elements: &[f32]| {
+    ///     let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    ///     stats.update(Tensor::from_slice(elements, [elements.len()])?.as_bytes());
+    ///     Ok::<_, tensorfile::Error>(stats)
+    /// };
+    /// let mut all = part(&[1.0, 2.0])?;
+    /// all.merge(&part(&[6.0])?);
+    /// assert_eq!((all.count(), all.mean()), (3, Some(3.0)));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the dtypes differ.
@@ -146,18 +195,45 @@ impl Stats {
     }
 
     /// Returns the number of elements.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
+    /// assert_eq!(stats.count(), 5);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn count(&self) -> u64 {
         self.moments.finite + self.moments.nans + self.moments.positive_infinities + self.moments.negative_infinities
     }
 
     /// Returns the number of elements that are NaN.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
+    /// assert_eq!(stats.nans(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn nans(&self) -> u64 {
         self.moments.nans
     }
 
     /// Returns the number of elements that are positive infinity.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
+    /// assert_eq!((stats.positive_infinities(), stats.negative_infinities()), (1, 0));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn positive_infinities(&self) -> u64 {
         self.moments.positive_infinities
@@ -170,18 +246,44 @@ impl Stats {
     }
 
     /// Returns the number of elements that are zero, of either sign, or `false`.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
+    /// assert_eq!(stats.zeros(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn zeros(&self) -> u64 {
         self.moments.zeros
     }
 
     /// Returns the smallest finite element, exactly. `None` if there is none.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
+    /// assert_eq!(stats.min().map(|min| min.to_string()).as_deref(), Some("0"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn min(&self) -> Option<Number> {
         self.limit(self.moments.min, self.exact_range.map(|(smallest, _)| smallest))
     }
 
     /// Returns the largest finite element, exactly. `None` if there is none.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Number, Stats};
+    ///
+    /// let mut stats = Stats::of(Dtype::U64).expect("u64 is numeric");
+    /// stats.update(&u64::MAX.to_le_bytes());
+    /// assert_eq!(stats.max(), Some(Number::Integer(u64::MAX.into())));    // exactly, which no f64 is
+    /// ```
     #[must_use]
     pub fn max(&self) -> Option<Number> {
         self.limit(self.moments.max, self.exact_range.map(|(_, largest)| largest))
@@ -197,12 +299,30 @@ impl Stats {
     }
 
     /// Returns the mean of the finite elements. `None` if there is none, or the mean overflows `f64`.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
+    /// assert_eq!(stats.mean(), Some(2.0));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.moments.finite > 0).then_some(self.moments.mean).filter(|mean| mean.is_finite())
     }
 
     /// Returns the population standard deviation of the finite elements. `None` if there is none, or it overflows `f64`.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[1.0_f32, 3.0], [2])?.as_bytes());
+    /// assert_eq!(stats.std(), Some(1.0));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn std(&self) -> Option<f64> {
         let variance = self.moments.squares / self.moments.finite as f64;
@@ -215,6 +335,15 @@ impl Stats {
     /// Between two elements, quantiles are interpolated. They are exact for up to 2^20 elements, and for any number of floats
     /// of up to 16 bits and integers of up to 8 bits. Otherwise, each of the two elements has a relative error below 0.2 %; if
     /// most elements are near each other and far from zero, that is relative to the distance from their median.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
+    /// assert_eq!(stats.quantiles(&[0.0, 0.5, 1.0]), Some(vec![0.0, 1.0, 5.0]));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn quantiles(&self, parts: &[f64]) -> Option<Vec<f64>> {
         let Moments { finite, min, max, .. } = self.moments;

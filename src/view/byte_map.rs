@@ -42,6 +42,17 @@ impl ByteMap {
     /// Counts the bytes of an open file. Nothing is read.
     ///
     /// In a checkpoint with several shards, bytes after the last payload of a shard count as [`after`](Self::after).
+    ///
+    /// ```
+    /// use tensorfile::view::ByteMap;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+    /// let map = ByteMap::of_file(&file);
+    /// assert_eq!(map.payload, 4);
+    /// assert_eq!(map.payload + map.before + map.between + map.after, file.file_bytes());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn of_file(file: &File) -> Self {
         if file.shards().is_empty() {
@@ -114,6 +125,15 @@ impl ByteMap {
 ///
 /// If it does not, arrays cannot borrow it from a mapped file. Empty, sparse and compressed tensors and blobs, which arrays
 /// never borrow, count as aligned.
+///
+/// ```
+/// use tensorfile::view::is_aligned;
+/// use tensorfile::{File, TensorMap, ten};
+///
+/// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+/// assert!(file.tensors().all(|tensor| is_aligned(&tensor)));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[must_use]
 pub fn is_aligned(tensor: &FileTensor<'_>) -> bool {
     let range = tensor.range();

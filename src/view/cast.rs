@@ -44,6 +44,18 @@ pub struct CastView<'t> {
 type Target<'t> = dyn Fn(&str, &TensorInfo) -> Dtype + 't;
 
 /// A tensor that a [`CastView`] casts.
+///
+/// ```
+/// use tensorfile::view::CastView;
+/// use tensorfile::{Dtype, TensorMap, ten};
+///
+/// let map = TensorMap::from_iter([("weight", ndarray::array![0.1_f32, 1e9])]);
+/// let halves = CastView::new(&map, |_, _| Dtype::F16);
+/// ten::FORMAT.to_vec(&halves, &tensorfile::WriteOptions::new())?;
+/// let cast = &halves.casts()[0];
+/// assert_eq!((cast.name.as_str(), cast.report.rounded, cast.report.overflowed), ("weight", 1, 1));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TensorCast {
@@ -69,6 +81,21 @@ impl<'t> CastView<'t> {
     ///
     /// A tensor for which `target` returns the dtype that it has is passed on unchanged, and so are blobs and unknown dtypes. Dtypes that
     /// cannot be cast to each other, see [`Caster::between_kinds`], are an error when the view is written.
+    ///
+    /// ```
+    /// use tensorfile::view::CastView;
+    /// use tensorfile::{Dtype, File, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("half.safetensors");
+    /// let mut map = TensorMap::from_iter([("weight", ndarray::array![0.5_f32])]);
+    /// map.insert("step", ndarray::array![9_u64]);
+    /// // Casts floats and leaves integers as they are.
+    /// let halves = CastView::new(&map, |_, info| if info.dtype.is_float() { Dtype::F16 } else { info.dtype });
+    /// tensorfile::save(&path, &halves)?;
+    /// assert_eq!(File::open(&path)?.get("weight")?.dtype(), Dtype::F16);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(tensors: &'t dyn Tensors, target: impl Fn(&str, &TensorInfo) -> Dtype + 't) -> Self {
         Self { tensors, target: Box::new(target), state: Mutex::default() }
     }

@@ -41,6 +41,16 @@ impl PrintOptions {
     }
 
     /// Sets the number of elements above which a tensor is summarized: 1000 by default.
+    ///
+    /// ```
+    /// use tensorfile::Tensor;
+    /// use tensorfile::view::PrintOptions;
+    ///
+    /// let tensor = Tensor::from_slice(&[1_u8, 2, 3, 4, 5, 6, 7, 8], [8])?;
+    /// let printed = PrintOptions::new().threshold(7).print(&tensor.as_view());
+    /// assert_eq!(printed.as_deref(), Some("[1 2 3 ... 6 7 8]"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn threshold(mut self, elements: usize) -> Self {
         self.threshold = elements;
@@ -48,6 +58,16 @@ impl PrintOptions {
     }
 
     /// Sets the number of indices that a summary keeps at each end of a dim: 3 by default.
+    ///
+    /// ```
+    /// use tensorfile::Tensor;
+    /// use tensorfile::view::PrintOptions;
+    ///
+    /// let tensor = Tensor::from_slice(&[1_u8, 2, 3, 4, 5, 6, 7, 8], [8])?;
+    /// let printed = PrintOptions::new().threshold(7).edge_items(1).print(&tensor.as_view());
+    /// assert_eq!(printed.as_deref(), Some("[1 ... 8]"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn edge_items(mut self, items: usize) -> Self {
         self.edge_items = items;
@@ -55,6 +75,15 @@ impl PrintOptions {
     }
 
     /// Sets the maximum number of digits after the point: 8 by default.
+    ///
+    /// ```
+    /// use tensorfile::Tensor;
+    /// use tensorfile::view::PrintOptions;
+    ///
+    /// let tensor = Tensor::from_slice(&[0.123456_f32], [1])?;
+    /// assert_eq!(PrintOptions::new().precision(2).print(&tensor.as_view()).as_deref(), Some("[0.12]"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn precision(mut self, digits: usize) -> Self {
         self.precision = digits;
@@ -82,6 +111,15 @@ impl PrintOptions {
 
     /// Prints a dense tensor, without a newline at the end; returns `None` for a sparse one, and for dtypes that are
     /// unknown or have several elements in a block.
+    ///
+    /// ```
+    /// use tensorfile::Tensor;
+    /// use tensorfile::view::PrintOptions;
+    ///
+    /// let tensor = Tensor::from_slice(&[true, false], [1, 2])?;
+    /// assert_eq!(PrintOptions::new().print(&tensor.as_view()).as_deref(), Some("[[ True False]]"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn print(&self, tensor: &TensorView<'_>) -> Option<String> {
         if !tensor.dtype().has_elements() {
@@ -127,6 +165,14 @@ impl PrintOptions {
 }
 
 /// The indices that are printed of a tensor: all of them, or those at both ends of each dim.
+///
+/// ```
+/// use tensorfile::view::PrintOptions;
+///
+/// let summary = PrintOptions::new().edge_items(1).summary(&[1000, 1000]);
+/// let dims: Vec<_> = summary.ranges().collect();
+/// assert_eq!(dims, [[0..1, 999..1000], [0..1, 999..1000]]);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
     dims: Vec<SummaryDim>,

@@ -7,6 +7,19 @@ use crate::model::{TensorRecord, TensorSink, Tensors};
 /// The tensors of another collection under other names.
 ///
 /// Two tensors that get the same name are an error when the view is written.
+///
+/// ```
+/// use tensorfile::view::Renamed;
+/// use tensorfile::{File, TensorMap};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// let map = TensorMap::from_iter([("model.weight", ndarray::array![1.0_f32])]);
+/// let renamed = Renamed::new(&map, |name| name.strip_prefix("model.").map(str::to_owned));
+/// tensorfile::save(&path, &renamed)?;
+/// assert!(File::open(&path)?.get("weight").is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Renamed<'t> {
     tensors: &'t dyn Tensors,
     names: Names<'t>,
@@ -29,6 +42,17 @@ impl<'t> Renamed<'t> {
     /// Returns the tensors without their names: each is named by its position, from 0.
     ///
     /// Formats that store no names, such as BTF, take tensors so.
+    ///
+    /// ```
+    /// use tensorfile::view::{Renamed, SaveReport};
+    /// use tensorfile::{Format, TensorMap};
+    ///
+    /// let map = TensorMap::from_iter([("encoder.weight", ndarray::array![1.0_f32])]);
+    /// let ten = Format::named("ten").expect("it is always there");
+    /// assert_eq!(SaveReport::new(&map, ten)?.unstored_names, 1);
+    /// assert_eq!(SaveReport::new(&Renamed::by_position(&map), ten)?.unstored_names, 0);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn by_position(tensors: &'t dyn Tensors) -> Self {
         Self { tensors, names: Names::Positions }
     }

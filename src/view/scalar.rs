@@ -29,6 +29,14 @@ pub enum Scalar {
 }
 
 /// A floating-point number of any dtype.
+///
+/// ```
+/// use tensorfile::Dtype;
+/// use tensorfile::view::{Scalar, scalars};
+///
+/// let Some(Scalar::Float(float)) = scalars(Dtype::F16, &[0x00, 0x3e]).next() else { panic!("it is a float") };
+/// assert_eq!(float.value(), 1.5);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Float {
     pub(super) value: f64,
@@ -57,6 +65,16 @@ const F8E4FNUZ: Precision = Precision { min_exponent: -7, ..F8E4 };
 const F8E8: Precision = Precision { mantissa: 0, min_exponent: -127, digits: 3 };
 
 /// Returns the elements in little-endian bytes. Of a dtype with several elements in a block, one for each block.
+///
+/// ```
+/// use tensorfile::view::scalars;
+/// use tensorfile::{Dtype, Tensor};
+///
+/// let tensor = Tensor::from_slice(&[1.0_f32, 0.1], [2])?;
+/// let texts: Vec<String> = scalars(tensor.dtype(), tensor.as_bytes()).map(|scalar| scalar.to_string()).collect();
+/// assert_eq!(texts, ["1.0", "0.1"]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub fn scalars(dtype: Dtype, bytes: &[u8]) -> impl Iterator<Item = Scalar> + Clone {
     bytes.chunks_exact(dtype.block_bytes()).map(move |bytes| Scalar::from_le_bytes(dtype, bytes))
 }

@@ -7,6 +7,18 @@ use crate::model::{TensorRecord, TensorSink, Tensors};
 /// Some of the tensors of another collection, chosen by name.
 ///
 /// The order stays. A tensor that is tied to one outside the subset is sent without the tie.
+///
+/// ```
+/// use tensorfile::view::Subset;
+/// use tensorfile::{File, TensorMap};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("encoder.safetensors");
+/// let map = TensorMap::from_iter([("encoder.w", ndarray::array![1.0_f32]), ("head.w", ndarray::array![2.0])]);
+/// tensorfile::save(&path, &Subset::new(&map, |name| name.starts_with("encoder.")))?;
+/// assert_eq!(File::open(&path)?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Subset<'t> {
     tensors: &'t dyn Tensors,
     keeps: Box<dyn Fn(&str) -> bool + 't>,
@@ -21,6 +33,18 @@ impl<'t> Subset<'t> {
     /// Returns the tensors with these names.
     ///
     /// Names without a tensor are ignored.
+    ///
+    /// ```
+    /// use tensorfile::view::Subset;
+    /// use tensorfile::{File, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("a.safetensors");
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]);
+    /// tensorfile::save(&path, &Subset::of_names(&map, ["a"]))?;
+    /// assert!(File::open(&path)?.get("b").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn of_names(tensors: &'t dyn Tensors, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: HashSet<String> = names.into_iter().map(Into::into).collect();
         Self::new(tensors, move |name| names.contains(name))

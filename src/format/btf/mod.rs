@@ -274,6 +274,18 @@ impl Options {
     }
 
     /// Sets the limits for reading.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = btf::to_vec(&map)?;
+    /// let options = btf::Options::new().limits(Limits::new().rank(1));
+    /// let error = options.from_slice::<TensorMap>(&file).unwrap_err();
+    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -284,6 +296,16 @@ impl Options {
     ///
     /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in the order of the tensors, each followed by
     /// a NUL.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("encoder.weight", array![1.0_f32])]);
+    /// let file = btf::Options::new().embed_names(true).to_vec(&map)?;
+    /// assert!(btf::from_slice::<TensorMap>(&file)?.contains("encoder.weight"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         Arc::make_mut(&mut self.encode).embed_names = embed;
@@ -291,6 +313,15 @@ impl Options {
     }
 
     /// Writes sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2.
+    ///
+    /// ```
+    /// use tensorfile::{CooTensor, btf};
+    ///
+    /// let sparse = CooTensor::new([2], vec![1], vec![1.0_f32])?;
+    /// let file = btf::Options::new().tfrt_coo(true).to_vec(&sparse)?;
+    /// assert_eq!(file[16 + 9], 1);            // the layout number of the first record
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn tfrt_coo(mut self, tfrt: bool) -> Self {
         Arc::make_mut(&mut self.encode).tfrt_coo = tfrt;
@@ -298,6 +329,16 @@ impl Options {
     }
 
     /// As [`plan`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = btf::Options::new().embed_names(true);
+    /// assert_eq!(options.plan(&map)?.file_bytes(), options.to_vec(&map)?.len() as u64);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -308,6 +349,16 @@ impl Options {
 
     /// As [`to_vec`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = btf::Options::new().embed_names(true).to_vec(&map)?;
+    /// assert_eq!(btf::from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -316,6 +367,18 @@ impl Options {
     }
 
     /// As [`to_writer`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = btf::Options::new().embed_names(true);
+    /// let mut file = Vec::new();
+    /// options.to_writer(&mut file, &map)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -326,6 +389,20 @@ impl Options {
 
     /// As [`to_vec_into`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = btf::Options::new().embed_names(true);
+    /// let mut file = Vec::new();
+    /// for _ in 0..3 {
+    ///     options.to_vec_into(&mut file, &map)?;      // the memory is reused
+    /// }
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -334,6 +411,18 @@ impl Options {
     }
 
     /// As [`to_io_slices`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = btf::Options::new().embed_names(true);
+    /// let mut file = Vec::new();
+    /// options.to_io_slices(&map)?.write_to(&mut file)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -344,6 +433,17 @@ impl Options {
 
     /// As [`from_slice`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = btf::Options::new().embed_names(true).to_vec(&map)?;
+    /// let options = btf::Options::new().limits(Limits::new().tensors(10));
+    /// assert_eq!(options.from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`from_slice`].
@@ -352,6 +452,17 @@ impl Options {
     }
 
     /// As [`from_reader`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = btf::Options::new().embed_names(true).to_vec(&map)?;
+    /// let options = btf::Options::new().limits(Limits::new().payload(1 << 20));
+    /// assert_eq!(options.from_reader::<TensorMap>(&file[..])?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -380,6 +491,20 @@ impl Options {
     }
 
     /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use serde::Deserialize;
+    /// use tensorfile::{TensorMap, btf};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = btf::Options::new().embed_names(true).to_vec(&map)?;
+    /// let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
+    /// let read = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(read, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
         Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
     }

@@ -18,6 +18,13 @@ pub enum Version {
 }
 
 /// The model that a file belongs to, in the RFC's version 2.
+///
+/// ```
+/// use tensorfile::ptd::Compatibility;
+///
+/// let llama = Compatibility { model_name: "llama".to_owned(), version: "3.2".to_owned(), ..Compatibility::default() };
+/// assert_eq!(llama.quantization_scheme, "");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Compatibility {
     /// The model, such as `llama`.
@@ -38,6 +45,14 @@ impl Compatibility {
 }
 
 /// Information in a file besides its tensors.
+///
+/// ```
+/// use tensorfile::{TensorMap, ptd};
+///
+/// let metadata = ptd::metadata(&ptd::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+/// assert_eq!((metadata.version, metadata.segments), (ptd::Version::Ft01, 1));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {

@@ -342,6 +342,18 @@ impl Options {
     }
 
     /// Sets the limits for reading.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ptd::to_vec(&map)?;
+    /// let options = ptd::Options::new().limits(Limits::new().rank(1));
+    /// let error = options.from_slice::<TensorMap>(&file).unwrap_err();
+    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -349,6 +361,15 @@ impl Options {
     }
 
     /// Sets the generation to write.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
+    /// let file = ptd::Options::new().version(ptd::Version::Dt01V1).to_vec(&map)?;
+    /// assert_eq!(file[4..8], *b"DT01");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
         Arc::make_mut(&mut self.encode).version = version;
@@ -357,6 +378,15 @@ impl Options {
 
     /// Aligns segments, and tensors within them, to a number of bytes from the start of the file: a power of two.
     /// Default: 128.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]);
+    /// let file = File::from_bytes(ptd::Options::new().alignment(4096).to_vec(&map)?)?;
+    /// assert!(file.tensors().all(|tensor| tensor.range().start % 4096 == 0));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn alignment(mut self, alignment: u32) -> Self {
         Arc::make_mut(&mut self.encode).alignment = alignment;
@@ -364,6 +394,15 @@ impl Options {
     }
 
     /// Sets which tensors of a `DT01` file share a segment.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]);
+    /// let options = ptd::Options::new().version(ptd::Version::Dt01V1).segments(ptd::Segments::One);
+    /// assert_eq!(ptd::metadata(&options.to_vec(&map)?)?.segments, 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn segments(mut self, segments: Segments) -> Self {
         Arc::make_mut(&mut self.encode).segments = segments;
@@ -371,6 +410,19 @@ impl Options {
     }
 
     /// Writes tensors in the order of their memory, if that is an order of their dims, instead of in row-major order.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use ndarray::Array4;
+    /// use tensorfile::{Arrays, ptd};
+    ///
+    /// // An image in NHWC memory, with the axes of NCHW.
+    /// let image = Array4::<u8>::zeros((1, 2, 2, 3)).permuted_axes([0, 3, 1, 2]);
+    /// let file = ptd::Options::new().keep_dim_order(true).to_vec(&Arrays(BTreeMap::from([("image", &image)])))?;
+    /// let Arrays(read): Arrays<BTreeMap<String, Array4<u8>>> = ptd::from_slice(&file)?;
+    /// assert_eq!(read["image"].strides(), image.strides());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
         Arc::make_mut(&mut self.encode).keep_dim_order = keep;
@@ -378,6 +430,16 @@ impl Options {
     }
 
     /// Stores equal bytes once, wherever they are in memory. Tensors of equal length are read once more for it.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let zeros = ndarray::Array1::<f32>::zeros(1000);
+    /// let map = TensorMap::from_iter([("a", zeros.clone()), ("b", zeros)]);
+    /// let file = ptd::Options::new().dedup(true).to_vec(&map)?;
+    /// assert_eq!(ptd::metadata(&file)?.segments, 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn dedup(mut self, dedup: bool) -> Self {
         Arc::make_mut(&mut self.encode).dedup = dedup;
@@ -385,6 +447,16 @@ impl Options {
     }
 
     /// Describes the model, in [`Version::Dt01V2`].
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let llama = ptd::Compatibility { model_name: "llama".to_owned(), ..ptd::Compatibility::default() };
+    /// let options = ptd::Options::new().version(ptd::Version::Dt01V2).compatibility(llama.clone());
+    /// let file = options.to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// assert_eq!(ptd::metadata(&file)?.compatibility, Some(llama));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn compatibility(mut self, compatibility: Compatibility) -> Self {
         Arc::make_mut(&mut self.encode).compatibility = Some(compatibility);
@@ -392,6 +464,16 @@ impl Options {
     }
 
     /// As [`plan`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = ptd::Options::new().dedup(true);
+    /// assert_eq!(options.plan(&map)?.file_bytes(), options.to_vec(&map)?.len() as u64);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -402,6 +484,16 @@ impl Options {
 
     /// As [`to_vec`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ptd::Options::new().dedup(true).to_vec(&map)?;
+    /// assert_eq!(ptd::from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -410,6 +502,18 @@ impl Options {
     }
 
     /// As [`to_writer`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = ptd::Options::new().dedup(true);
+    /// let mut file = Vec::new();
+    /// options.to_writer(&mut file, &map)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -420,6 +524,20 @@ impl Options {
 
     /// As [`to_vec_into`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = ptd::Options::new().dedup(true);
+    /// let mut file = Vec::new();
+    /// for _ in 0..3 {
+    ///     options.to_vec_into(&mut file, &map)?;      // the memory is reused
+    /// }
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -428,6 +546,18 @@ impl Options {
     }
 
     /// As [`to_io_slices`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = ptd::Options::new().dedup(true);
+    /// let mut file = Vec::new();
+    /// options.to_io_slices(&map)?.write_to(&mut file)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -438,6 +568,17 @@ impl Options {
 
     /// As [`from_slice`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ptd::to_vec(&map)?;
+    /// let options = ptd::Options::new().limits(Limits::new().tensors(10));
+    /// assert_eq!(options.from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`from_slice`].
@@ -446,6 +587,17 @@ impl Options {
     }
 
     /// As [`from_reader`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ptd::to_vec(&map)?;
+    /// let options = ptd::Options::new().limits(Limits::new().payload(1 << 20));
+    /// assert_eq!(options.from_reader::<TensorMap>(&file[..])?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -475,6 +627,20 @@ impl Options {
     }
 
     /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use serde::Deserialize;
+    /// use tensorfile::{TensorMap, ptd};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ptd::to_vec(&map)?;
+    /// let mut deserializer = ptd::Options::new().stream_deserializer(&file[..]);
+    /// let read = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(read, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
         Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
     }

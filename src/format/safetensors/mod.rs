@@ -302,6 +302,18 @@ impl Options {
     }
 
     /// Sets the limits for reading.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = safetensors::to_vec(&map)?;
+    /// let options = safetensors::Options::new().limits(Limits::new().rank(1));
+    /// let error = options.from_slice::<TensorMap>(&file).unwrap_err();
+    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -311,6 +323,15 @@ impl Options {
     /// Adds an entry to the metadata, or replaces the one of that key.
     ///
     /// Python's libraries put `pt`, `tf`, `np`, … under `format`, and some of them refuse files without it.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, safetensors};
+    ///
+    /// let options = safetensors::Options::new().metadata("format", "pt").metadata("step", "1000");
+    /// let file = options.to_vec(&TensorMap::new())?;
+    /// assert_eq!(safetensors::metadata(&file)?["step"], "1000");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.encode).metadata.insert(key.into(), value.into());
@@ -318,6 +339,16 @@ impl Options {
     }
 
     /// As [`plan`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = safetensors::Options::new().metadata("format", "pt");
+    /// assert_eq!(options.plan(&map)?.file_bytes(), options.to_vec(&map)?.len() as u64);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -328,6 +359,16 @@ impl Options {
 
     /// As [`to_vec`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = safetensors::Options::new().metadata("format", "pt").to_vec(&map)?;
+    /// assert_eq!(safetensors::from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -336,6 +377,18 @@ impl Options {
     }
 
     /// As [`to_writer`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = safetensors::Options::new().metadata("format", "pt");
+    /// let mut file = Vec::new();
+    /// options.to_writer(&mut file, &map)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -346,6 +399,20 @@ impl Options {
 
     /// As [`to_vec_into`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = safetensors::Options::new().metadata("format", "pt");
+    /// let mut file = Vec::new();
+    /// for _ in 0..3 {
+    ///     options.to_vec_into(&mut file, &map)?;      // the memory is reused
+    /// }
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -354,6 +421,18 @@ impl Options {
     }
 
     /// As [`to_io_slices`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = safetensors::Options::new().metadata("format", "pt");
+    /// let mut file = Vec::new();
+    /// options.to_io_slices(&map)?.write_to(&mut file)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -364,6 +443,17 @@ impl Options {
 
     /// As [`from_slice`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = safetensors::to_vec(&map)?;
+    /// let options = safetensors::Options::new().limits(Limits::new().tensors(10));
+    /// assert_eq!(options.from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`from_slice`].
@@ -372,6 +462,17 @@ impl Options {
     }
 
     /// As [`from_reader`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = safetensors::to_vec(&map)?;
+    /// let options = safetensors::Options::new().limits(Limits::new().payload(1 << 20));
+    /// assert_eq!(options.from_reader::<TensorMap>(&file[..])?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -401,6 +502,20 @@ impl Options {
     }
 
     /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use serde::Deserialize;
+    /// use tensorfile::{TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = safetensors::to_vec(&map)?;
+    /// let mut deserializer = safetensors::Options::new().stream_deserializer(&file[..]);
+    /// let read = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(read, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
         Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
     }

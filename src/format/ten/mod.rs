@@ -280,6 +280,18 @@ impl Options {
     }
 
     /// Sets the limits for reading.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ten::to_vec(&map)?;
+    /// let options = ten::Options::new().limits(Limits::new().rank(1));
+    /// let error = options.from_slice::<TensorMap>(&file).unwrap_err();
+    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -291,6 +303,16 @@ impl Options {
     /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in the order of the tensors, each followed by
     /// a NUL. As a stream does not say how many tensors it has, one that is cut right before the names is a valid stream
     /// without names.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("encoder.weight", array![1.0_f32])]);
+    /// let file = ten::Options::new().embed_names(true).to_vec(&map)?;
+    /// assert!(ten::from_slice::<TensorMap>(&file)?.contains("encoder.weight"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
         Arc::make_mut(&mut self.encode).embed_names = embed;
@@ -298,6 +320,16 @@ impl Options {
     }
 
     /// As [`plan`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = ten::Options::new().embed_names(true);
+    /// assert_eq!(options.plan(&map)?.file_bytes(), options.to_vec(&map)?.len() as u64);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -308,6 +340,16 @@ impl Options {
 
     /// As [`to_vec`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ten::Options::new().embed_names(true).to_vec(&map)?;
+    /// assert_eq!(ten::from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -316,6 +358,18 @@ impl Options {
     }
 
     /// As [`to_writer`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = ten::Options::new().embed_names(true);
+    /// let mut file = Vec::new();
+    /// options.to_writer(&mut file, &map)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -326,6 +380,20 @@ impl Options {
 
     /// As [`to_vec_into`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = ten::Options::new().embed_names(true);
+    /// let mut file = Vec::new();
+    /// for _ in 0..3 {
+    ///     options.to_vec_into(&mut file, &map)?;      // the memory is reused
+    /// }
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -334,6 +402,18 @@ impl Options {
     }
 
     /// As [`to_io_slices`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = ten::Options::new().embed_names(true);
+    /// let mut file = Vec::new();
+    /// options.to_io_slices(&map)?.write_to(&mut file)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -344,6 +424,17 @@ impl Options {
 
     /// As [`from_slice`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ten::to_vec(&map)?;
+    /// let options = ten::Options::new().limits(Limits::new().tensors(10));
+    /// assert_eq!(options.from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`from_slice`].
@@ -352,6 +443,17 @@ impl Options {
     }
 
     /// As [`from_reader`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ten::to_vec(&map)?;
+    /// let options = ten::Options::new().limits(Limits::new().payload(1 << 20));
+    /// assert_eq!(options.from_reader::<TensorMap>(&file[..])?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -380,6 +482,20 @@ impl Options {
     }
 
     /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use serde::Deserialize;
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = ten::to_vec(&map)?;
+    /// let mut deserializer = ten::Options::new().stream_deserializer(&file[..]);
+    /// let read = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(read, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
         Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
     }

@@ -37,6 +37,18 @@ pub struct Encoder<W> {
 
 impl<W: Write> Encoder<W> {
     /// An encoder over `writer`. Wrap a file or a socket in a [`BufWriter`](std::io::BufWriter) if tensors are small.
+    ///
+    /// ```
+    /// use std::io::BufWriter;
+    /// use tensorfile::ten;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("episodes.ten");
+    /// let mut encoder = ten::Encoder::new(BufWriter::new(std::fs::File::create(&path)?));
+    /// encoder.encode("reward", &0.5_f32)?;
+    /// encoder.flush()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(writer: W) -> Self {
         Self { writer, buffer: Vec::new() }
     }
@@ -70,6 +82,17 @@ impl<W: Write> Encoder<W> {
 
     /// Flushes the writer.
     ///
+    /// ```
+    /// use std::io::BufWriter;
+    /// use tensorfile::ten;
+    ///
+    /// let mut encoder = ten::Encoder::new(BufWriter::new(Vec::new()));
+    /// encoder.encode("reward", &0.5_f32)?;
+    /// encoder.flush()?;
+    /// assert!(!encoder.get_ref().get_ref().is_empty());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`]: writing failed.
@@ -88,6 +111,15 @@ impl<W: Write> Encoder<W> {
     }
 
     /// Returns the writer.
+    ///
+    /// ```
+    /// use tensorfile::ten;
+    ///
+    /// let mut encoder = ten::Encoder::new(Vec::new());
+    /// encoder.encode("reward", &0.5_f32)?;
+    /// assert_eq!(encoder.into_inner()[..8], *b"~TenBin~");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn into_inner(self) -> W {
         self.writer
     }
@@ -250,11 +282,30 @@ pub struct Decoder<'r> {
 
 impl<'r> Decoder<'r> {
     /// A decoder over `reader`, which is read in pieces of up to 256 KiB.
+    ///
+    /// ```
+    /// use tensorfile::{Tensor, ten};
+    ///
+    /// let stream = ten::to_vec(&[Tensor::from_slice(&[1.0_f32, 2.0], [2])?])?;
+    /// let mut decoder = ten::Decoder::new(&stream[..]);
+    /// assert_eq!(decoder.decode::<Vec<f32>>()?, Some((String::new(), vec![1.0, 2.0])));
+    /// assert_eq!(decoder.decode::<Vec<f32>>()?, None);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn new(reader: impl Read + 'r) -> Self {
         Self::with_limits(reader, Limits::default())
     }
 
     /// A decoder that refuses tensors beyond `limits`. Their number is not limited.
+    ///
+    /// ```
+    /// use tensorfile::{Limits, Tensor, ten};
+    ///
+    /// let stream = ten::to_vec(&[Tensor::from_slice(&[1.0_f32; 100], [100])?])?;
+    /// let mut decoder = ten::Decoder::with_limits(&stream[..], Limits::new().payload(100));
+    /// assert!(decoder.decode::<Tensor>().is_err());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
         let storage = Box::new(Stream::new(reader));
         let reader = record::Reader::new(storage, Box::new(de::Reader::default()), limits.tensors(u64::MAX));
@@ -262,6 +313,28 @@ impl<'r> Decoder<'r> {
     }
 
     /// Returns the name, dtype and shape of the next tensor; `None` at the end of the stream.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::ten;
+    ///
+    /// let mut encoder = ten::Encoder::new(Vec::new());
+    /// encoder.encode("obs", &array![1.0_f32, 2.0])?;
+    /// encoder.encode("reward", &0.5_f32)?;
+    /// let stream = encoder.into_inner();
+    ///
+    /// let mut decoder = ten::Decoder::new(&stream[..]);
+    /// while let Some((name, info)) = decoder.peek()? {
+    ///     println!("{name} {info}");
+    ///     if name == "obs" {
+    ///         let (_, obs) = decoder.decode::<Array1<f32>>()?.expect("it was there");
+    ///         assert_eq!(obs.len(), 2);
+    ///     } else {
+    ///         decoder.skip_tensor()?;
+    ///     }
+    /// }
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -279,6 +352,23 @@ impl<'r> Decoder<'r> {
     ///
     /// A tensor that does not fit `T` is skipped by the error. The next call reads the one after it.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::ten;
+    ///
+    /// let mut encoder = ten::Encoder::new(Vec::new());
+    /// encoder.encode("obs", &array![1.0_f32, 2.0])?;
+    /// encoder.encode("reward", &0.5_f32)?;
+    /// let stream = encoder.into_inner();
+    ///
+    /// let mut decoder = ten::Decoder::new(&stream[..]);
+    /// let Some((name, obs)) = decoder.decode::<Vec<f32>>()? else { return Ok(()) };
+    /// assert_eq!((name.as_str(), obs), ("obs", vec![1.0, 2.0]));
+    /// let Some((_, reward)) = decoder.decode::<f32>()? else { return Ok(()) };
+    /// assert_eq!(reward, 0.5);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// By [`category`](crate::Error::category): `File` if the stream is malformed, `Mismatch` if the tensor does not fit
@@ -292,6 +382,22 @@ impl<'r> Decoder<'r> {
     }
 
     /// Skips the next tensor. Returns whether there was one.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::ten;
+    ///
+    /// let mut encoder = ten::Encoder::new(Vec::new());
+    /// encoder.encode("obs", &array![1.0_f32, 2.0])?;
+    /// encoder.encode("reward", &0.5_f32)?;
+    /// let stream = encoder.into_inner();
+    ///
+    /// let mut decoder = ten::Decoder::new(&stream[..]);
+    /// assert!(decoder.skip_tensor()?);
+    /// assert_eq!(decoder.decode::<f32>()?.map(|(name, _)| name).as_deref(), Some("reward"));
+    /// assert!(!decoder.skip_tensor()?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -273,6 +273,18 @@ impl Options {
     }
 
     /// Sets the limits for reading.
+    ///
+    /// ```
+    /// use ndarray::{Array2, array};
+    /// use tensorfile::{Arrays, Limits, npy};
+    ///
+    /// let array = Arrays(array![[1.0_f32, 2.0]]);
+    /// let file = npy::to_vec(&array)?;
+    /// let options = npy::Options::new().limits(Limits::new().rank(1));
+    /// let error = options.from_slice::<Arrays<Array2<f32>>>(&file).unwrap_err();
+    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -282,6 +294,16 @@ impl Options {
     /// Writes an array in Fortran order, if that is its order in memory, instead of in row-major order.
     ///
     /// Arrays in any other order of their dims are then refused.
+    ///
+    /// ```
+    /// use ndarray::{Array2, ShapeBuilder};
+    /// use tensorfile::{Arrays, npy};
+    ///
+    /// let columns = Arrays(Array2::<f32>::zeros((2, 3).f()));
+    /// let file = npy::Options::new().keep_dim_order(true).to_vec(&columns)?;
+    /// assert!(String::from_utf8_lossy(&file).contains("'fortran_order': True"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
         Arc::make_mut(&mut self.encode).keep_dim_order = keep;
@@ -289,6 +311,16 @@ impl Options {
     }
 
     /// As [`plan`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Arrays, npy};
+    ///
+    /// let array = Arrays(array![[1.0_f32, 2.0]]);
+    /// let options = npy::Options::new().keep_dim_order(true);
+    /// assert_eq!(options.plan(&array)?.file_bytes(), options.to_vec(&array)?.len() as u64);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -299,6 +331,16 @@ impl Options {
 
     /// As [`to_vec`], with these options.
     ///
+    /// ```
+    /// use ndarray::{Array2, array};
+    /// use tensorfile::{Arrays, npy};
+    ///
+    /// let array = Arrays(array![[1.0_f32, 2.0]]);
+    /// let file = npy::Options::new().keep_dim_order(true).to_vec(&array)?;
+    /// assert_eq!(npy::from_slice::<Arrays<Array2<f32>>>(&file)?, array);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -307,6 +349,18 @@ impl Options {
     }
 
     /// As [`to_writer`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Arrays, npy};
+    ///
+    /// let array = Arrays(array![[1.0_f32, 2.0]]);
+    /// let options = npy::Options::new().keep_dim_order(true);
+    /// let mut file = Vec::new();
+    /// options.to_writer(&mut file, &array)?;
+    /// assert_eq!(file, options.to_vec(&array)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -317,6 +371,20 @@ impl Options {
 
     /// As [`to_vec_into`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Arrays, npy};
+    ///
+    /// let array = Arrays(array![[1.0_f32, 2.0]]);
+    /// let options = npy::Options::new().keep_dim_order(true);
+    /// let mut file = Vec::new();
+    /// for _ in 0..3 {
+    ///     options.to_vec_into(&mut file, &array)?;      // the memory is reused
+    /// }
+    /// assert_eq!(file, options.to_vec(&array)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -325,6 +393,18 @@ impl Options {
     }
 
     /// As [`to_io_slices`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Arrays, npy};
+    ///
+    /// let array = array![[1.0_f32, 2.0]];
+    /// let options = npy::Options::new().keep_dim_order(true);
+    /// let mut file = Vec::new();
+    /// options.to_io_slices(&array)?.write_to(&mut file)?;
+    /// assert_eq!(file, options.to_vec(&Arrays(&array))?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -335,6 +415,17 @@ impl Options {
 
     /// As [`from_slice`], with these options.
     ///
+    /// ```
+    /// use ndarray::{Array2, array};
+    /// use tensorfile::{Arrays, Limits, npy};
+    ///
+    /// let array = Arrays(array![[1.0_f32, 2.0]]);
+    /// let file = npy::to_vec(&array)?;
+    /// let options = npy::Options::new().limits(Limits::new().tensors(10));
+    /// assert_eq!(options.from_slice::<Arrays<Array2<f32>>>(&file)?, array);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`from_slice`].
@@ -343,6 +434,17 @@ impl Options {
     }
 
     /// As [`from_reader`], with these options.
+    ///
+    /// ```
+    /// use ndarray::{Array2, array};
+    /// use tensorfile::{Arrays, Limits, npy};
+    ///
+    /// let array = Arrays(array![[1.0_f32, 2.0]]);
+    /// let file = npy::to_vec(&array)?;
+    /// let options = npy::Options::new().limits(Limits::new().payload(1 << 20));
+    /// assert_eq!(options.from_reader::<Arrays<Array2<f32>>>(&file[..])?, array);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -371,6 +473,20 @@ impl Options {
     }
 
     /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use ndarray::{Array2, array};
+    /// use serde::Deserialize;
+    /// use tensorfile::{Arrays, npy};
+    ///
+    /// let array = Arrays(array![[1.0_f32, 2.0]]);
+    /// let file = npy::to_vec(&array)?;
+    /// let mut deserializer = npy::Options::new().stream_deserializer(&file[..]);
+    /// let read = Arrays::<Array2<f32>>::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(read, array);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
         Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
     }

@@ -295,6 +295,18 @@ impl Options {
     }
 
     /// Sets the limits for reading.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = npz::to_vec(&map)?;
+    /// let options = npz::Options::new().limits(Limits::new().rank(1));
+    /// let error = options.from_slice::<TensorMap>(&file).unwrap_err();
+    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -303,6 +315,16 @@ impl Options {
 
     /// Compresses the members with deflate. The length of the file is then not known in advance: a [`Plan`] has the
     /// length without compression.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, npz};
+    ///
+    /// let zeros = TensorMap::from_iter([("zeros", ndarray::Array1::<f32>::zeros(1000))]);
+    /// let file = npz::Options::new().compress(true).to_vec(&zeros)?;
+    /// assert!(file.len() < 1000);
+    /// assert_eq!(npz::from_slice::<TensorMap>(&file)?, zeros);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn compress(mut self, compress: bool) -> Self {
         Arc::make_mut(&mut self.encode).compress = compress;
@@ -312,6 +334,18 @@ impl Options {
     /// Writes an array in Fortran order, if that is its order in memory, instead of in row-major order.
     ///
     /// Arrays in any other order of their dims are then refused.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use ndarray::{Array2, ShapeBuilder};
+    /// use tensorfile::{Arrays, npz};
+    ///
+    /// let columns = Arrays(BTreeMap::from([("a", Array2::<f32>::zeros((2, 3).f()))]));
+    /// let file = npz::Options::new().keep_dim_order(true).to_vec(&columns)?;
+    /// let Arrays(read): Arrays<BTreeMap<String, Array2<f32>>> = npz::from_slice(&file)?;
+    /// assert_eq!(read["a"].strides(), [1, 2]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
         Arc::make_mut(&mut self.encode).keep_dim_order = keep;
@@ -319,6 +353,16 @@ impl Options {
     }
 
     /// As [`plan`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let plan = npz::Options::new().plan(&map)?;
+    /// assert_eq!(plan.file_bytes(), npz::to_vec(&map)?.len() as u64);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -329,6 +373,16 @@ impl Options {
 
     /// As [`to_vec`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = npz::Options::new().compress(true).to_vec(&map)?;
+    /// assert_eq!(npz::from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -337,6 +391,18 @@ impl Options {
     }
 
     /// As [`to_writer`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = npz::Options::new().compress(true);
+    /// let mut file = Vec::new();
+    /// options.to_writer(&mut file, &map)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -347,6 +413,20 @@ impl Options {
 
     /// As [`to_vec_into`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = npz::Options::new().compress(true);
+    /// let mut file = Vec::new();
+    /// for _ in 0..3 {
+    ///     options.to_vec_into(&mut file, &map)?;      // the memory is reused
+    /// }
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`to_vec`].
@@ -355,6 +435,18 @@ impl Options {
     }
 
     /// As [`to_io_slices`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let options = npz::Options::new().compress(true);
+    /// let mut file = Vec::new();
+    /// options.to_io_slices(&map)?.write_to(&mut file)?;
+    /// assert_eq!(file, options.to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -365,6 +457,17 @@ impl Options {
 
     /// As [`from_slice`], with these options.
     ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = npz::to_vec(&map)?;
+    /// let options = npz::Options::new().limits(Limits::new().tensors(10));
+    /// assert_eq!(options.from_slice::<TensorMap>(&file)?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`from_slice`].
@@ -373,6 +476,17 @@ impl Options {
     }
 
     /// As [`from_reader`], with these options.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Limits, TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = npz::to_vec(&map)?;
+    /// let options = npz::Options::new().limits(Limits::new().payload(1 << 20));
+    /// assert_eq!(options.from_reader::<TensorMap>(&file[..])?, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -402,6 +516,20 @@ impl Options {
     }
 
     /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use serde::Deserialize;
+    /// use tensorfile::{TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
+    /// let file = npz::to_vec(&map)?;
+    /// let mut deserializer = npz::Options::new().stream_deserializer(&file[..]);
+    /// let read = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(read, map);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
         Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
     }
