@@ -42,12 +42,26 @@ macro_rules! encodings {
             const ENCODING: $type = $type $encoding;
 
             /// Returns the number, exactly.
+            ///
+            /// ```
+            #[doc = concat!("use tensorfile::", stringify!($scalar), ";")]
+            ///
+            #[doc = concat!("assert_eq!(", stringify!($scalar), "::from_f32(1.5).map(", stringify!($scalar), "::to_f32), Some(1.5));")]
+            /// ```
             #[must_use]
             pub fn to_f32(self) -> f32 {
                 Self::ENCODING.decode(self.0)
             }
 
             /// Returns the nearest element, ties to even. `None` if the number is beyond the largest one.
+            ///
+            /// ```
+            #[doc = concat!("use tensorfile::", stringify!($scalar), ";")]
+            ///
+            #[doc = concat!("let rounded = ", stringify!($scalar), "::from_f32(1.01).map(", stringify!($scalar), "::to_f32);")]
+            /// assert_eq!(rounded, Some(1.0));
+            #[doc = concat!("assert_eq!(", stringify!($scalar), "::from_f32(1e9), None);")]
+            /// ```
             #[must_use]
             pub fn from_f32(number: f32) -> Option<Self> {
                 Self::ENCODING.encode(number.into()).map(Self)

@@ -8,6 +8,31 @@ use crate::sorted;
 /// [`Store::store`](super::Store::store) lends a payload for the length of a call only, as it may have been made for the call. A value adds here
 /// what stays where it is. A writer finds it by its address, so neither order nor completeness matters: payloads that are
 /// not here are copied.
+///
+/// ```
+/// use tensorfile::{Adapt, Lent, Node, Result, Sink, Store, TensorFile, ten};
+///
+/// /// Bytes that are stored as a vector.
+/// struct Bytes(Vec<u8>);
+///
+/// impl TensorFile for Bytes {
+///     const NODE: Node = Vec::<u8>::NODE;
+/// }
+///
+/// impl Store for Bytes {
+///     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+///         self.0.store(sink, adapt)
+///     }
+///
+///     fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+///         lent.bytes(self.0.as_slice().into());
+///     }
+/// }
+///
+/// let bytes = Bytes(vec![1; 100_000]);
+/// assert!(ten::to_io_slices(&bytes)?.copied_bytes() < 1000);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Default)]
 pub struct Lent<'a> {
     /// Sorted by address by [`Self::sort`].

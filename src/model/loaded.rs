@@ -5,6 +5,19 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Buffer, Dtype, Element, TensorInfo};
 
 /// A tensor on its way from a [`Source`](super::Source) into a value. Its header has been checked.
+///
+/// ```
+/// use std::num::NonZeroU32;
+/// use tensorfile::{Dtype, ErrorKind, Result, Source, TensorSpec};
+///
+/// /// Reads a number that is not zero.
+/// fn load(source: &mut dyn Source<'_>) -> Result<NonZeroU32> {
+///     let loaded = source.tensor(&TensorSpec::dense(Dtype::U32, Some(&[])))?;
+///     let numbers = loaded.into_vec::<u32>()?;
+///     NonZeroU32::new(numbers[0]).ok_or_else(|| ErrorKind::Message("found 0".to_owned()).into())
+/// }
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub struct Loaded<'de> {
     info: TensorInfo,
     payload: Payload<'de>,

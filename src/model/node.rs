@@ -7,6 +7,22 @@ use super::{Adapt, TensorSpec};
 ///
 /// Nothing is allocated, and functions lead from one node to the next. So a type that contains itself needs no special
 /// case.
+///
+/// ```
+/// use ndarray::Array1;
+/// use tensorfile::{Node, TensorFile};
+///
+/// #[derive(TensorFile)]
+/// struct Norm {
+///     #[tensor(alias = "gamma")]
+///     scale: Array1<f32>,
+///     shift: Option<Array1<f32>>,
+/// }
+///
+/// let Node::Struct(def) = Norm::NODE else { panic!("it is a struct") };
+/// assert_eq!(def.fields.len(), 2);
+/// assert!(matches!((def.fields[1].node)(), Node::Option(_)));
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub enum Node {
     /// One tensor.
@@ -28,6 +44,22 @@ pub enum Node {
 }
 
 /// A struct with named parts.
+///
+/// ```
+/// use ndarray::Array1;
+/// use tensorfile::{Node, TensorFile};
+///
+/// #[derive(TensorFile)]
+/// struct Norm {
+///     #[tensor(alias = "gamma")]
+///     scale: Array1<f32>,
+///     shift: Option<Array1<f32>>,
+/// }
+///
+/// let Node::Struct(def) = Norm::NODE else { panic!("it is a struct") };
+/// assert_eq!(def.name, "Norm");
+/// assert!(!def.allow_unknown);
+/// ```
 #[derive(Debug)]
 pub struct StructDef {
     /// Returns the identity of the type. The address of a constant is not the same everywhere.
@@ -43,6 +75,21 @@ pub struct StructDef {
 }
 
 /// A part of a [`StructDef`].
+///
+/// ```
+/// use ndarray::Array1;
+/// use tensorfile::{Node, TensorFile};
+///
+/// #[derive(TensorFile)]
+/// struct Norm {
+///     #[tensor(alias = "gamma")]
+///     scale: Array1<f32>,
+///     shift: Option<Array1<f32>>,
+/// }
+///
+/// let Node::Struct(def) = Norm::NODE else { panic!("it is a struct") };
+/// assert_eq!((def.fields[0].name, def.fields[0].aliases), ("scale", &["gamma"][..]));
+/// ```
 #[derive(Debug)]
 pub struct FieldDef {
     /// The name.

@@ -7,6 +7,33 @@ use crate::tensor::TensorInfo;
 /// The bytes of one tensor, for a writer to ask for.
 ///
 /// Bytes are little-endian, in the layout of the tensor's [`TensorInfo`].
+///
+/// ```
+/// use std::io::{self, Write};
+/// use tensorfile::{Dtype, Result, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors, ten};
+///
+/// /// Zeros that are never in memory all at once.
+/// struct Zeros(usize);
+///
+/// impl TensorData for Zeros {
+///     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+///         io::copy(&mut io::Read::take(io::repeat(0), self.0 as u64), out).map(drop)
+///     }
+/// }
+///
+/// struct Model;
+///
+/// impl Tensors for Model {
+///     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+///         let info = TensorInfo::new(Dtype::F32, [1000]);
+///         sink.tensor(&TensorRecord { name: "zeros", info: &info, data: &Zeros(4000), tied: None })
+///     }
+/// }
+///
+/// let file = ten::FORMAT.to_vec(&Model, &tensorfile::WriteOptions::new())?;
+/// assert_eq!(ten::from_slice::<tensorfile::TensorMap>(&file)?["zeros"].shape().dims(), [1000]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub trait TensorData {
     /// Returns the bytes if they are in memory in one run.
     fn as_bytes(&self) -> Option<&[u8]> {
@@ -49,6 +76,26 @@ impl TensorData for Cow<'_, [u8]> {
 }
 
 /// A named tensor on its way to a [`TensorSink`].
+///
+/// ```
+/// use tensorfile::{Result, TensorMap, TensorRecord, TensorSink, Tensors};
+///
+/// /// Adds up the bytes of tensors.
+/// struct Count(u64);
+///
+/// impl TensorSink for Count {
+///     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+///         self.0 += tensor.info.payload_bytes().map_or(0, |bytes| bytes as u64);
+///         Ok(())
+///     }
+/// }
+///
+/// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
+/// let mut count = Count(0);
+/// map.send(&mut count)?;
+/// assert_eq!(count.0, 12);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct TensorRecord<'a> {
     /// The name; the position in decimal if the tensor has none.

@@ -5,6 +5,15 @@ use crate::error::ErrorKind;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// Field attributes that change how an array is read or written: `cast`, `transpose`, `shape` and `tied`.
+///
+/// ```
+/// use tensorfile::{Adapt, Dtype, TensorSpec};
+///
+/// // What `#[tensor(transpose, shape = [3, _])]` asks for.
+/// let adapt = Adapt { transpose: true, shape: Some(&[Some(3), None]), ..Adapt::NONE };
+/// let spec = TensorSpec::of_rank(Dtype::F32, Some(2)).adapted(&adapt);
+/// assert_eq!(spec.to_string(), "f32[_, 3]");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adapt {
     /// Read other numeric dtypes by casting their elements.

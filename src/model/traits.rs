@@ -6,6 +6,35 @@ use crate::tensor::TensorInfo;
 ///
 /// The trait has no generic methods, so a value is compiled once and written through `&dyn Store`, whatever the format.
 /// Derived structs, arrays, numbers and containers implement it.
+///
+/// ```
+/// use tensorfile::{Adapt, Node, Result, Sink, Store, TensorFile, TensorMap, ten};
+///
+/// /// An angle, stored as an `f32` in degrees.
+/// struct Angle {
+///     radians: f32,
+/// }
+///
+/// impl TensorFile for Angle {
+///     const NODE: Node = f32::NODE;
+/// }
+///
+/// impl Store for Angle {
+///     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+///         self.radians.to_degrees().store(sink, adapt)
+///     }
+/// }
+///
+/// #[derive(TensorFile)]
+/// #[tensor(write_only)]
+/// struct Pose {
+///     yaw: Angle,
+/// }
+///
+/// let file = ten::to_vec(&Pose { yaw: Angle { radians: 0.0 } })?;
+/// assert!(ten::from_slice::<TensorMap>(&file)?.contains("yaw"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub trait Store {
     /// Calls exactly one method of `sink`, once.
     ///
@@ -117,6 +146,36 @@ pub fn node_of<T: TensorFile + ?Sized>() -> Node {
 }
 
 /// A [`TensorFile`] that can be read. It may borrow from the file.
+///
+/// ```
+/// use tensorfile::{Adapt, File, FromTensors, Node, Result, Sink, Source, Store, TensorFile, TensorMap, ten};
+///
+/// /// A probability, which is checked when it is read.
+/// struct Probability(f32);
+///
+/// impl TensorFile for Probability {
+///     const NODE: Node = f32::NODE;
+/// }
+///
+/// impl Store for Probability {
+///     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+///         self.0.store(sink, adapt)
+///     }
+/// }
+///
+/// impl<'de> FromTensors<'de> for Probability {
+///     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+///         match f32::load(source, adapt)? {
+///             number @ 0.0..=1.0 => Ok(Self(number)),
+///             number => Err(tensorfile::ErrorKind::Message(format!("{number} is not a probability")).into()),
+///         }
+///     }
+/// }
+///
+/// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("p", ndarray::arr0(0.25_f32))]))?)?;
+/// assert_eq!(file.get("p")?.load::<Probability>()?.0, 0.25);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor that can be read",
     label = "not a tensor that can be read",
@@ -172,6 +231,15 @@ pub(crate) type LoadFrom<'x, 'de> = &'x mut (dyn FnMut(&mut (dyn Source<'de> + '
 /// Receives a value that is being written: a tensor, or parts under names.
 ///
 /// [`Serializer`](crate::Serializer) is the sink of tensor files. Any serde format is one too.
+///
+/// ```
+/// use tensorfile::{Adapt, Result, Sink, Store};
+///
+/// /// Stores the sum of two arrays.
+/// fn store_sum(one: &ndarray::Array1<f32>, other: &ndarray::Array1<f32>, sink: &mut dyn Sink) -> Result<()> {
+///     (one + other).store(sink, &Adapt::NONE)
+/// }
+/// ```
 pub trait Sink {
     /// Returns whether arrays may come in the order of their memory, with that dim order as their layout. Otherwise they
     /// come in row-major order.

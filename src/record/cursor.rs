@@ -5,6 +5,20 @@ use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, TensorInfo};
 
 /// Reads numbers of a file one after the other. Errors carry the offset.
+///
+/// ```
+/// use tensorfile::record::{Cursor, ReadAt};
+/// use tensorfile::{Dtype, Result, Shape, TensorInfo};
+///
+/// /// Reads a header: a rank, and as many dims.
+/// fn header(file: &mut dyn ReadAt, offset: u64) -> Result<TensorInfo> {
+///     let mut cursor = Cursor::new(file, offset);
+///     let rank = cursor.u64()?;
+///     let dims = cursor.u64s(rank)?.into_iter().map(|dim| usize::try_from(dim).unwrap_or(usize::MAX));
+///     Ok(TensorInfo::new(Dtype::F32, dims.collect::<Shape>()))
+/// }
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub struct Cursor<'a> {
     file: &'a mut dyn ReadAt,
     offset: u64,

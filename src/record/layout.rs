@@ -2,6 +2,24 @@
 ///
 /// The file is written from start to end, so the payloads are in the order of the tensors, each after its header. A tensor
 /// that shares the bytes of an earlier one has the same offset. Another layout is an error when the file is planned.
+///
+/// ```
+/// use tensorfile::record::{FileLayout, Plan};
+/// use tensorfile::{Result, TensorMap, ten};
+///
+/// /// A magic, then each tensor after its length.
+/// fn lay_out(plan: &Plan) -> Result<FileLayout> {
+///     let layout = plan.stack(8, 8, &mut |at, header| {
+///         header.extend((plan.payload_bytes(at) as u64).to_le_bytes());
+///     })?;
+///     Ok(FileLayout { begin: b"LENGTHS1".to_vec(), ..layout })
+/// }
+///
+/// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f64]), ("b", ndarray::array![2.0])]);
+/// let layout = lay_out(&ten::plan(&map)?)?;
+/// assert_eq!((layout.payloads, layout.end_offset), (vec![16, 32], 40));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct FileLayout {
     /// The bytes at the start.

@@ -120,6 +120,19 @@ impl Plan {
 
 /// Writes the file that a [`Plan`] describes: a sink for the tensors that were planned. Call [`finish`](Self::finish)
 /// after the last one.
+///
+/// ```
+/// use tensorfile::{TensorMap, Tensors, ten};
+///
+/// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
+/// let plan = ten::plan(&map)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// map.send(&mut writer)?;
+/// writer.finish()?;
+/// assert_eq!(file, ten::to_vec(&map)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub struct PlanWriter<'w> {
     plan: &'w Plan,
     file: AnyWriter<'w>,
@@ -286,6 +299,25 @@ pub trait FileWriter<'w> {
 }
 
 /// The destination of a file: memory, or a writer whose small writes are gathered.
+///
+/// ```
+/// use tensorfile::record::{FileWriter, Output};
+/// use tensorfile::{Result, TensorData};
+///
+/// /// Writes payloads one after the other.
+/// struct Packed<'w>(Output<'w>);
+///
+/// impl<'w> FileWriter<'w> for Packed<'w> {
+///     fn tensor(&mut self, _: usize, data: &dyn TensorData) -> Result<()> {
+///         Ok(data.write_to(&mut self.0)?)
+///     }
+///
+///     fn finish(self: Box<Self>) -> Result<Output<'w>> {
+///         Ok(self.0)
+///     }
+/// }
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 pub struct Output<'w> {
     /// The file in memory, or bytes that were not passed on yet.
     buffer: Vec<u8>,

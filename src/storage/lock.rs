@@ -102,6 +102,22 @@ fn id(metadata: &fs::Metadata) -> (u64, u64) {
 /// It is advisory: only those wait who ask for it too, as `tensorbuffers::append` and the
 /// program `tensorfile append` do. The lock is released when this is dropped, and when the process ends. Only Unix has it,
 /// and not on every file system; elsewhere this does nothing.
+///
+/// ```
+/// use tensorfile::atomic::FileLock;
+/// use tensorfile::{TensorMap, load, save};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("counts.ten");
+/// # save(&path, &TensorMap::new())?;
+/// // Two processes that do this at the same time both add their tensor.
+/// let lock = FileLock::acquire(&path)?;
+/// let mut map: TensorMap = load(&path)?;
+/// map.insert("a", ndarray::array![1.0_f32]);
+/// save(&path, &map)?;
+/// drop(lock);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct FileLock {
     _file: Option<File>,

@@ -145,6 +145,14 @@ macro_rules! scalar {
     (Block $variant:ident, $bits:ty) => {};
     ($class:ident $variant:ident, $bits:ty) => {
         #[doc = concat!("An element of [`Dtype::", stringify!($variant), "`], as its bits.")]
+        ///
+        /// ```
+        #[doc = concat!("use tensorfile::{Dtype, Tensor, ", stringify!($variant), "};")]
+        ///
+        #[doc = concat!("let tensor = Tensor::from_slice(&[", stringify!($variant), "(1), ", stringify!($variant), "(2)], [2])?;")]
+        #[doc = concat!("assert_eq!(tensor.dtype(), Dtype::", stringify!($variant), ");")]
+        /// # Ok::<(), tensorfile::Error>(())
+        /// ```
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Pod, Zeroable)]
         #[repr(transparent)]
         pub struct $variant(

@@ -3,6 +3,15 @@
 pub(super) const KEYS: [&str; 4] =
     ["ptd.model_name", "ptd.version", "ptd.quantization_scheme", "ptd.custom_description"];
 /// The generations of the format.
+///
+/// ```
+/// use tensorfile::{TensorMap, ptd};
+///
+/// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
+/// let file = ptd::Options::new().version(ptd::Version::Dt01V2).to_vec(&map)?;
+/// assert_eq!(ptd::metadata(&file)?.version, ptd::Version::Dt01V2);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Version {

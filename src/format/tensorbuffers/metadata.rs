@@ -67,6 +67,16 @@ pub struct Metadata {
 }
 
 /// An operation of the graph that a file may hold. It is kept, not run.
+///
+/// ```
+/// use tensorfile::TensorMap;
+/// use tensorfile::tensorbuffers::{Operation, Options, id, metadata};
+///
+/// let multiply = Operation { id: 1, operation: 15, output: id("y"), inputs: vec![] };
+/// let file = Options::new().operations([multiply.clone()]).to_vec(&TensorMap::new())?;
+/// assert_eq!(metadata(&file)?.operations, [multiply]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Operation {
     /// The number by which other operations refer to this one.

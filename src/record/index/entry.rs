@@ -8,6 +8,14 @@ use crate::record::Zipped;
 use crate::tensor::TensorInfo;
 
 /// A tensor of a file: its header, and the range of its payload.
+///
+/// ```
+/// use tensorfile::record::Entry;
+/// use tensorfile::{Dtype, TensorInfo};
+///
+/// let entry = Entry::new(Some("weight".to_owned()), TensorInfo::new(Dtype::F32, [2]), 64..72);
+/// assert_eq!((entry.info().to_string(), entry.range()), ("f32[2]".to_owned(), 64..72));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub(super) name: Option<Box<str>>,
