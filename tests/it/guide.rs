@@ -91,6 +91,7 @@ fn the_table_of_formats_agrees_with_the_formats() {
     });
     expect("rank", &|format| format.max_rank.map_or("any".to_owned(), |rank| format!("up to {rank}")));
     expect("sparse (COO)", &|format| yes(format.sparse));
+    expect("blobs", &|format| yes(format.blobs));
     expect("`bool`", &|format| yes(format.dtypes.contains(&Dtype::Bool)));
 
     // Rows of `npz` refer to `npy`.
