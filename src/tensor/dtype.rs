@@ -64,6 +64,33 @@ macro_rules! for_each_dtype {
             F6E3M2     "f6_e3m2"     4/3 Block     () as u8,                        "6-bit floats, 3 exponent bits, four to three bytes; opaque.";
             C64        "c64"         1/8 Complex   num_complex::Complex<f32> as u32, "Complex number of two `f32`, the real part first.";
             C128       "c128"        1/16 Complex  num_complex::Complex<f64> as u64, "Complex number of two `f64`, the real part first.";
+            Q4_0       "q4_0"        32/18 Block () as u8, "ggml's `q4_0`: 32 weights in 18 bytes; opaque.";
+            Q4_1       "q4_1"        32/20 Block () as u8, "ggml's `q4_1`: 32 weights in 20 bytes; opaque.";
+            Q5_0       "q5_0"        32/22 Block () as u8, "ggml's `q5_0`: 32 weights in 22 bytes; opaque.";
+            Q5_1       "q5_1"        32/24 Block () as u8, "ggml's `q5_1`: 32 weights in 24 bytes; opaque.";
+            Q8_0       "q8_0"        32/34 Block () as u8, "ggml's `q8_0`: 32 weights in 34 bytes; opaque.";
+            Q8_1       "q8_1"        32/36 Block () as u8, "ggml's `q8_1`: 32 weights in 36 bytes; opaque.";
+            Q2K        "q2_k"        256/84 Block () as u8, "ggml's `q2_k`: 256 weights in 84 bytes; opaque.";
+            Q3K        "q3_k"        256/110 Block () as u8, "ggml's `q3_k`: 256 weights in 110 bytes; opaque.";
+            Q4K        "q4_k"        256/144 Block () as u8, "ggml's `q4_k`: 256 weights in 144 bytes; opaque.";
+            Q5K        "q5_k"        256/176 Block () as u8, "ggml's `q5_k`: 256 weights in 176 bytes; opaque.";
+            Q6K        "q6_k"        256/210 Block () as u8, "ggml's `q6_k`: 256 weights in 210 bytes; opaque.";
+            Q8K        "q8_k"        256/292 Block () as u8, "ggml's `q8_k`: 256 weights in 292 bytes; opaque.";
+            Iq2Xxs     "iq2_xxs"     256/66 Block () as u8, "ggml's `iq2_xxs`: 256 weights in 66 bytes; opaque.";
+            Iq2Xs      "iq2_xs"      256/74 Block () as u8, "ggml's `iq2_xs`: 256 weights in 74 bytes; opaque.";
+            Iq3Xxs     "iq3_xxs"     256/98 Block () as u8, "ggml's `iq3_xxs`: 256 weights in 98 bytes; opaque.";
+            Iq1S       "iq1_s"       256/50 Block () as u8, "ggml's `iq1_s`: 256 weights in 50 bytes; opaque.";
+            Iq4Nl      "iq4_nl"      32/18 Block () as u8, "ggml's `iq4_nl`: 32 weights in 18 bytes; opaque.";
+            Iq3S       "iq3_s"       256/110 Block () as u8, "ggml's `iq3_s`: 256 weights in 110 bytes; opaque.";
+            Iq2S       "iq2_s"       256/82 Block () as u8, "ggml's `iq2_s`: 256 weights in 82 bytes; opaque.";
+            Iq4Xs      "iq4_xs"      256/136 Block () as u8, "ggml's `iq4_xs`: 256 weights in 136 bytes; opaque.";
+            Iq1M       "iq1_m"       256/56 Block () as u8, "ggml's `iq1_m`: 256 weights in 56 bytes; opaque.";
+            Tq1_0      "tq1_0"       256/54 Block () as u8, "ggml's `tq1_0`: 256 weights in 54 bytes; opaque.";
+            Tq2_0      "tq2_0"       256/66 Block () as u8, "ggml's `tq2_0`: 256 weights in 66 bytes; opaque.";
+            Mxfp4      "mxfp4"       32/17 Block () as u8, "ggml's `mxfp4`: 32 weights in 17 bytes; opaque.";
+            Nvfp4      "nvfp4"       64/36 Block () as u8, "ggml's `nvfp4`: 64 weights in 36 bytes; opaque.";
+            Q1_0       "q1_0"        128/18 Block () as u8, "ggml's `q1_0`: 128 weights in 18 bytes; opaque.";
+            Q2_0       "q2_0"        64/18 Block () as u8, "ggml's `q2_0`: 64 weights in 18 bytes; opaque.";
         }
     };
 }

@@ -562,6 +562,33 @@ mod other_formats {
             "f6_e3m2",
             "c64",
             "c128",
+            "q4_0",
+            "q4_1",
+            "q5_0",
+            "q5_1",
+            "q8_0",
+            "q8_1",
+            "q2_k",
+            "q3_k",
+            "q4_k",
+            "q5_k",
+            "q6_k",
+            "q8_k",
+            "iq2_xxs",
+            "iq2_xs",
+            "iq3_xxs",
+            "iq1_s",
+            "iq4_nl",
+            "iq3_s",
+            "iq2_s",
+            "iq4_xs",
+            "iq1_m",
+            "tq1_0",
+            "tq2_0",
+            "mxfp4",
+            "nvfp4",
+            "q1_0",
+            "q2_0",
         ];
         assert_eq!(dtypes.len(), Dtype::ALL.len());
         for (number, name) in (0_u8..).zip(dtypes) {
@@ -623,7 +650,10 @@ mod other_formats {
                 r#"{"dtype":"i9","shape":[1],"layout":"row_major","data":[1]}"#,
                 "unknown variant `i9`, expected one of `bool`, `i8`, `i16`, `i32`, `i64`, `u8`, `u16`, `u32`, `u64`, `f16`, `bf16`, \
                  `f32`, `f64`, `f8_e5m2`, `f8_e4m3fn`, `f8_e5m2fnuz`, `f8_e4m3fnuz`, `qint8`, `quint8`, `qint32`, `quint4x2`, \
-                 `quint2x4`, `bits16`, `f8_e8m0`, `f4`, `f6_e2m3`, `f6_e3m2`, `c64`, `c128`",
+                 `quint2x4`, `bits16`, `f8_e8m0`, `f4`, `f6_e2m3`, `f6_e3m2`, `c64`, `c128`, \
+                 `q4_0`, `q4_1`, `q5_0`, `q5_1`, `q8_0`, `q8_1`, `q2_k`, `q3_k`, `q4_k`, `q5_k`, `q6_k`, \
+                 `q8_k`, `iq2_xxs`, `iq2_xs`, `iq3_xxs`, `iq1_s`, `iq4_nl`, `iq3_s`, `iq2_s`, `iq4_xs`, `iq1_m`, `tq1_0`, \
+                 `tq2_0`, `mxfp4`, `nvfp4`, `q1_0`, `q2_0`",
             ),
             (r#"{"dtype":"u8","shape":[2],"layout":"row_major","data":[1]}"#, "payload is 1 bytes, but u8[2] takes 2"),
             (

@@ -693,7 +693,7 @@ fn streams_check_sparse_tensors_that_nobody_reads() {
 fn cannot_store_other_dtypes_and_layouts() {
     let stores = "btf stores i8, i16, i32, i64, f32, f64, u8, u16, u32, u64";
     for &dtype in Dtype::ALL {
-        let info = TensorInfo::new(dtype, [4]);
+        let info = TensorInfo::new(dtype, [4 * dtype.block_elements()]);
         let bytes = vec![0; info.payload_bytes().unwrap()];
         let map: TensorMap = [("layer.bias", Tensor::new(info, &bytes).unwrap())].into_iter().collect();
         let mut file = Vec::new();

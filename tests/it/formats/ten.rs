@@ -534,7 +534,7 @@ fn names_may_repeat_where_nothing_is_looked_up_by_them() {
 fn cannot_store_other_dtypes_and_layouts() {
     let stores = "ten stores f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64";
     for &dtype in Dtype::ALL {
-        let info = TensorInfo::new(dtype, [4]);
+        let info = TensorInfo::new(dtype, [4 * dtype.block_elements()]);
         let bytes = vec![0; info.payload_bytes().unwrap()];
         let map: TensorMap = [("bias", Tensor::new(info, &bytes).unwrap())].into_iter().collect();
         let mut file = Vec::new();
