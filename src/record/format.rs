@@ -166,7 +166,7 @@ impl Format {
     /// ```
     #[must_use]
     pub fn stores_name(&self, name: &str) -> bool {
-        self.max_name.is_none_or(|most| name.len() <= most && !name.is_empty()) && (self.check_name)(name).is_ok()
+        self.max_name.is_none_or(|most| most > 0 && name.len() <= most) && (self.check_name)(name).is_ok()
     }
 
     /// Refuses a tensor that the format cannot store.
@@ -211,8 +211,9 @@ impl Format {
             && names == Names::Stored
             && name_bytes > most
         {
-            let instead = "`#[tensor(rename)]` shortens a name, `Options::embed_names` keeps it";
-            let instead = format!("{format} stores up to {most}; {instead}");
+            // The list of embedded names is a tensor of `u8`.
+            let embed = if self.dtypes.contains(&Dtype::U8) { ", `Options::embed_names` keeps it" } else { "" };
+            let instead = format!("{format} stores up to {most}; `#[tensor(rename)]` shortens a name{embed}");
             return Err(cannot_store(format!("a name of {name_bytes} bytes"), instead));
         }
         if names == Names::Stored { (self.check_name)(name) } else { Ok(()) }

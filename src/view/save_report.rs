@@ -3,6 +3,7 @@ use std::fmt;
 use crate::error::{Error, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
 use crate::record::{Format, WriteOptions};
+use crate::tensor::Dtype;
 
 /// Reports everything that keeps tensors from being saved in a format, before anything is written.
 ///
@@ -109,7 +110,7 @@ impl SaveReport {
     /// Returns whether the format has room for one more tensor, which holds the names that it cannot store.
     #[must_use]
     pub fn can_embed_names(&self) -> bool {
-        self.format.max_tensors.is_none()
+        self.format.max_tensors.is_none() && self.format.dtypes.contains(&Dtype::U8)
     }
 }
 
@@ -129,7 +130,10 @@ impl TensorSink for ReportSink {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let format = self.report.format;
         let is_position = tensor.name == self.count.to_string();
-        let has_room = format.max_name.is_none_or(|longest| (1..=longest).contains(&tensor.name.len()));
+        let has_room = format.max_name.is_none_or(|longest| match tensor.name.len() {
+            0 => format.stores_name(""),
+            len => len <= longest,
+        });
         self.report.unstored_names += usize::from(!is_position && !has_room);
         self.count += 1;
         // An only tensor without a name is called 0.

@@ -164,7 +164,7 @@ fn tensors_in_another_memory_order() {
         for order in [&[1_u8, 0][..], &[0, 2, 1], &[2, 1, 0], &[0, 2, 3, 1]] {
             let shape: Vec<usize> = (2..2 + order.len()).collect();
             let layout = Layout::from_dim_order(order).unwrap();
-            let info = TensorInfo { layout, ..TensorInfo::new(Dtype::U8, shape) };
+            let info = TensorInfo { layout, ..TensorInfo::new(Dtype::I8, shape) };
             let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| at as u8).collect();
             let map: TensorMap = [("0", Tensor::new(info, &bytes).unwrap())].into_iter().collect();
             for keep in [false, true] {
@@ -182,8 +182,8 @@ fn tensors_in_another_memory_order() {
                 };
                 for read in [format.from_slice(&file).unwrap(), format.from_reader(&file[..]).unwrap()] {
                     // The memory may be in another order, but each element is where it was.
-                    let (read, written) = (&read["0"], map["0"].array::<u8>().unwrap());
-                    assert_eq!(read.array::<u8>().unwrap(), written, "{what}");
+                    let (read, written) = (&read["0"], map["0"].array::<i8>().unwrap());
+                    assert_eq!(read.array::<i8>().unwrap(), written, "{what}");
                     assert!(keep || *read.layout() == Layout::RowMajor, "{what}");
                     assert!(!keep || format.name != "ptd" || read.layout() == map["0"].layout(), "{what}");
                 }
