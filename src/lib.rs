@@ -37,7 +37,7 @@
 //! | Work with tensors of any dtype | [`TensorMap`], [`Tensor`], [`TensorView`], [`CooTensor`], [`Blob`] |
 //! | Open a file, read single tensors or slices | [`File`], [`FileTensor`], [`OpenOptions`] |
 //! | Compare a file with a type | [`File::report`], [`LoadReport`], [`Schema`] |
-//! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz`, `pytorch` (read only) |
+//! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz`, `gguf`, `pytorch` (read only) |
 //! | Choose a format at run time | [`FORMATS`], [`Format`], [`WriteOptions`] |
 //! | Copy tensors from file to file | [`Tensors`], [`TensorSink`]; a [`File`] is `Tensors` |
 //! | Rename, filter, cast, check and print them on the way | [`view`] |
@@ -60,6 +60,7 @@
 //! | `npy` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 c64 c128 |
 //! | `npz` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 c64 c128 |
 //! | `pytorch` | bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8_e5m2 f8_e4m3fn f8_e5m2fnuz f8_e4m3fnuz f8_e8m0 c64 c128 |
+//! | `gguf` | f32 f16 q4_0 q4_1 q5_0 q5_1 q8_0 q8_1 q2_k q3_k q4_k q5_k q6_k q8_k iq2_xxs iq2_xs iq3_xxs iq1_s iq4_nl iq3_s iq2_s iq4_xs i8 i16 i32 i64 f64 iq1_m bf16 tq1_0 tq2_0 mxfp4 nvfp4 q1_0 q2_0 |
 //!
 //! Each module describes the bytes of its format, and the cases in which its specification and other software disagree.
 //! [`Format`] has the names, ranks and layouts that a format can store. Tensors that it cannot store are an error before
@@ -81,8 +82,8 @@
 //!
 //! # Features
 //!
-//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `pytorch` and
-//! `shards` are not. [`btf`] and [`ten`] need no feature.
+//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`, `pytorch`
+//! and `shards` are not. [`btf`] and [`ten`] need no feature.
 
 /// Tests the examples of the README.
 #[cfg(all(doctest, feature = "derive"))]
@@ -160,6 +161,8 @@ pub use error::{
 };
 pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, atomic, load, save};
 pub use find::Deserializer;
+#[cfg(feature = "gguf")]
+pub use format::gguf;
 #[cfg(feature = "npy")]
 pub use format::npy;
 #[cfg(feature = "npz")]

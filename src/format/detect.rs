@@ -149,6 +149,7 @@ const OPTIONAL: &[Optional] = &[
             Magic { offset: 11, bytes: b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
         ],
     },
+    Optional { name: "gguf", extensions: &["gguf"], magics: &[Magic { offset: 0, bytes: b"GGUF" }] },
 ];
 
 impl Optional {
@@ -239,6 +240,7 @@ mod tests {
             ("tensorbuffers", b"TBS1"),
             ("npy", b"\x93NUMPY"),
             ("npz", b"PK\x03\x04"),
+            ("gguf", b"GGUF"),
             ("safetensors", &json),
         ] {
             let mut file = begin.to_vec();

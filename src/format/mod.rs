@@ -3,6 +3,8 @@
 mod detect;
 
 pub mod btf;
+#[cfg(feature = "gguf")]
+pub mod gguf;
 #[cfg(feature = "npy")]
 mod numpy;
 #[cfg(feature = "ptd")]
@@ -58,6 +60,8 @@ pub const FORMATS: &[&Format] = &[
     &npz::FORMAT,
     #[cfg(feature = "pytorch")]
     &pytorch::FORMAT,
+    #[cfg(feature = "gguf")]
+    &gguf::FORMAT,
 ];
 
 impl Format {

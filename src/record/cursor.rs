@@ -78,6 +78,28 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Leaves out any number of bytes, which must be there.
+    #[cfg(feature = "gguf")]
+    pub(crate) fn pass(&mut self, len: u64) -> Result<()> {
+        let Some(before) = len.checked_sub(1) else { return Ok(()) };
+        let truncated = |left| Error::new(ErrorKind::Truncated { needed: len, left }).at(self.offset);
+        match (self.left(), self.offset.checked_add(before)) {
+            (Some(left), _) if left < len => Err(truncated(left)),
+            (left, None) => Err(truncated(left.unwrap_or(0))),
+            (_, Some(last)) => {
+                // A stream finds out whether it has them when it reads the last one.
+                self.offset = last;
+                self.array::<1>().map(|_| ())
+            }
+        }
+    }
+
+    /// Reads a little-endian number.
+    #[cfg(feature = "gguf")]
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
     /// Reads a little-endian number.
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)

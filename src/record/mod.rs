@@ -15,7 +15,7 @@ mod layout;
 mod metadata;
 pub(crate) mod names;
 mod order;
-#[cfg(any(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(any(feature = "gguf", feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 #[cfg_attr(
     not(all(feature = "ptd", feature = "safetensors")),
     allow(dead_code, reason = "not every format needs all of it")
@@ -61,7 +61,13 @@ pub(crate) use flatbuffer::{Fields, FlatbufferReader, FlatbufferWriter, Origin, 
 pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Located, Unread};
 pub(crate) use io_slices::to_io_slices;
-#[cfg(any(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(any(
+    feature = "gguf",
+    feature = "npz",
+    feature = "ptd",
+    feature = "safetensors",
+    feature = "tensorbuffers"
+))]
 pub(crate) use packed::{Packed, Waiting};
 pub(crate) use payload::check_sum;
 #[cfg(feature = "ptd")]

@@ -1,7 +1,7 @@
 //! The row of `FORMATS` that an input is about.
 
 use tensorfile::{
-    Deserializer, FORMATS, Format, OpenOptions, btf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers,
+    Deserializer, FORMATS, Format, OpenOptions, btf, gguf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers,
 };
 
 use crate::budget::limits;
@@ -26,7 +26,7 @@ pub fn open(format: &'static Format, len: usize) -> OpenOptions {
 /// Evaluates `$body` with the module of a format.
 macro_rules! with_module {
     ($format:expr, $module:ident => $body:expr) => {
-        with_module!($format, $module, $body, btf ten ptd tensorbuffers safetensors npy npz pytorch)
+        with_module!($format, $module, $body, btf ten ptd tensorbuffers safetensors npy npz pytorch gguf)
     };
     ($format:expr, $module:ident, $body:expr, $($name:ident)*) => {
         match $format.name {

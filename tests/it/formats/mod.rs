@@ -8,6 +8,8 @@ mod changed;
 mod errors;
 #[cfg(all(feature = "ptd", feature = "tensorbuffers"))]
 mod flatbuffer;
+#[cfg(feature = "gguf")]
+mod gguf;
 mod hostile;
 mod layouts;
 #[cfg(feature = "npy")]

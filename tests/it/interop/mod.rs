@@ -3,6 +3,8 @@
 
 #[cfg(feature = "digest")]
 mod digest;
+#[cfg(feature = "gguf")]
+mod gguf;
 #[cfg(feature = "npz")]
 mod npy;
 #[cfg(feature = "ptd")]

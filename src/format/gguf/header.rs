@@ -1,0 +1,167 @@
+use super::metadata;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{Cursor, Plan, cannot_store, dtypes};
+use crate::tensor::{Dtype, TensorInfo};
+
+/// The numbers of the types that the format can store.
+const TAGS: &[(u32, Dtype)] = &[
+    (0, Dtype::F32),
+    (1, Dtype::F16),
+    (2, Dtype::Q4_0),
+    (3, Dtype::Q4_1),
+    (6, Dtype::Q5_0),
+    (7, Dtype::Q5_1),
+    (8, Dtype::Q8_0),
+    (9, Dtype::Q8_1),
+    (10, Dtype::Q2K),
+    (11, Dtype::Q3K),
+    (12, Dtype::Q4K),
+    (13, Dtype::Q5K),
+    (14, Dtype::Q6K),
+    (15, Dtype::Q8K),
+    (16, Dtype::Iq2Xxs),
+    (17, Dtype::Iq2Xs),
+    (18, Dtype::Iq3Xxs),
+    (19, Dtype::Iq1S),
+    (20, Dtype::Iq4Nl),
+    (21, Dtype::Iq3S),
+    (22, Dtype::Iq2S),
+    (23, Dtype::Iq4Xs),
+    (24, Dtype::I8),
+    (25, Dtype::I16),
+    (26, Dtype::I32),
+    (27, Dtype::I64),
+    (28, Dtype::F64),
+    (29, Dtype::Iq1M),
+    (30, Dtype::Bf16),
+    (34, Dtype::Tq1_0),
+    (35, Dtype::Tq2_0),
+    (39, Dtype::Mxfp4),
+    (40, Dtype::Nvfp4),
+    (41, Dtype::Q1_0),
+    (42, Dtype::Q2_0),
+];
+
+/// The dtypes that the format can store.
+pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
+
+/// The first bytes of a file.
+pub(super) const MAGIC: [u8; 4] = *b"GGUF";
+
+/// The version that is written. Version 2 has the same bytes, and version 1 shorter counts.
+const VERSION: u32 = 3;
+
+/// The longest name that ggml reads, in bytes: the specification says 64, but one of them is the NUL at its end.
+pub(super) const MAX_NAME: usize = 63;
+
+/// The highest rank that ggml reads.
+pub(super) const MAX_RANK: usize = 4;
+
+/// The largest dim that ggml reads: it is signed.
+pub(super) const MAX_DIM: u64 = i64::MAX as u64;
+
+/// Returns the dtype of a number.
+pub(super) fn dtype(tag: u32) -> Option<Dtype> {
+    TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype)
+}
+
+/// Refuses a name that ggml reads as another one.
+pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
+    match name.contains('\0') {
+        true => Err(cannot_store("a name with NUL", "in ggml a name ends there")),
+        false => Ok(()),
+    }
+}
+
+/// Returns the number of elements of a tensor's innermost dim, which is 1 at rank 0.
+fn row(info: &TensorInfo) -> usize {
+    info.shape.last().copied().unwrap_or(1)
+}
+
+/// Returns whether each row of a tensor is whole blocks.
+pub(super) fn has_whole_rows(info: &TensorInfo) -> bool {
+    row(info).is_multiple_of(info.dtype.block_elements())
+}
+
+/// The numbers at the start of a file.
+#[derive(Debug)]
+pub(super) struct Beginning {
+    pub(super) version: u32,
+    pub(super) tensors: u64,
+    pub(super) entries: u64,
+}
+
+/// Reads the numbers at the start of a file, up to the metadata.
+pub(super) fn read_beginning(cursor: &mut Cursor<'_>) -> Result<Beginning> {
+    let magic = cursor.array()?;
+    if magic != MAGIC {
+        return Err(Error::new(ErrorKind::BadMagic { found: magic.to_vec(), expected: &MAGIC }).at(0));
+    }
+    let offset = cursor.offset();
+    let version = cursor.u32()?;
+    check_version(version).map_err(|kind| Error::new(kind).at(offset))?;
+    Ok(Beginning { version, tensors: cursor.u64()?, entries: cursor.u64()? })
+}
+
+fn check_version(version: u32) -> Result<(), ErrorKind> {
+    let unsupported = |what: &str, instead: &str| {
+        Err(ErrorKind::Unsupported { what: format!("read {what} of gguf"), instead: instead.to_owned() })
+    };
+    match version {
+        2 | VERSION => Ok(()),
+        1 => unsupported("version 1", "llama.cpp cannot either; convert the model again"),
+        _ if (1..=VERSION).contains(&version.swap_bytes()) => {
+            unsupported("a big-endian file", "`gguf_convert_endian.py` of llama.cpp makes it little-endian")
+        }
+        found => Err(ErrorKind::BadNumber { what: "version", found: found.into(), expected: "2 or 3".to_owned() }),
+    }
+}
+
+/// Returns all bytes before the data. Offsets of payloads count from their end.
+pub(super) fn write(plan: &Plan, entries: &metadata::Writing<'_>, payloads: &[u64]) -> Vec<u8> {
+    // Of short names.
+    const TENSOR: usize = 80;
+    let mut out = Vec::with_capacity(64 + TENSOR * plan.len());
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&(plan.len() as u64).to_le_bytes());
+    entries.write(&mut out);
+    for (at, offset) in payloads.iter().enumerate() {
+        put_tensor(plan.name(at), plan.info(at), *offset, &mut out);
+    }
+    let padded = (out.len() as u64).next_multiple_of(entries.alignment);
+    out.resize(usize::try_from(padded).expect("an alignment has 32 bits, and this much memory is there"), 0);
+    out
+}
+
+fn put_tensor(name: &str, info: &TensorInfo, offset: u64, out: &mut Vec<u8>) {
+    let (tag, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
+    metadata::put_string(name, out);
+    out.extend_from_slice(&u32::try_from(info.shape.rank()).expect("the plan was checked").to_le_bytes());
+    for dim in info.shape.iter().rev() {
+        out.extend_from_slice(&(*dim as u64).to_le_bytes());
+    }
+    out.extend_from_slice(&tag.to_le_bytes());
+    out.extend_from_slice(&offset.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_cannot_be_read_are_told_apart() {
+        assert!(check_version(2).is_ok() && check_version(3).is_ok());
+        for (version, expected) in [
+            (0, "version is 0, but expected 2 or 3"),
+            (1, "cannot read version 1 of gguf; llama.cpp cannot either; convert the model again"),
+            (4, "version is 4, but expected 2 or 3"),
+            (
+                3 << 24,
+                "cannot read a big-endian file of gguf; `gguf_convert_endian.py` of llama.cpp makes it little-endian",
+            ),
+        ] {
+            assert_eq!(check_version(version).unwrap_err().to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! The entries before the tensors, as text.
+
+use std::fmt::Write;
+
+use indexmap::IndexMap;
+
+use crate::error::{Error, ErrorKind, Result, Short};
+use crate::limits::Limits;
+use crate::record::Cursor;
+
+/// The alignment of files that do not state one, in bytes.
+const ALIGNMENT: u64 = 32;
+
+/// The key of the alignment, the only entry that matters for reading tensors.
+pub(super) const ALIGNMENT_KEY: &str = "general.alignment";
+
+/// The longest key, in bytes. Names of tensors have the same limit when they are read.
+const MAX_KEY: usize = u16::MAX as usize;
+
+/// The longest string that ggml reads, in bytes.
+const MAX_STRING: u64 = 1 << 30;
+
+/// Arrays of up to this many items are kept in full.
+const SHORT: u64 = 16;
+
+/// The number of items that are kept of longer ones.
+const FIRST: u64 = 8;
+
+/// Arrays in arrays are read up to this depth. ggml does not read them at all.
+const MAX_DEPTH: u32 = 4;
+
+// The types of values.
+const U8: u32 = 0;
+const I8: u32 = 1;
+const U16: u32 = 2;
+const I16: u32 = 3;
+const U32: u32 = 4;
+const I32: u32 = 5;
+const F32: u32 = 6;
+const BOOL: u32 = 7;
+const STRING: u32 = 8;
+const ARRAY: u32 = 9;
+const U64: u32 = 10;
+const I64: u32 = 11;
+const F64: u32 = 12;
+
+/// Returns whether an entry of that key can be written.
+pub(super) fn keeps(key: &str) -> bool {
+    (1..=MAX_KEY).contains(&key.len()) && key.is_ascii()
+}
+
+/// Reads strings and values. The memory for them is limited.
+pub(super) struct Reader<'a, 'f> {
+    pub(super) cursor: &'a mut Cursor<'f>,
+    /// The bytes of strings that may still be kept.
+    room: u64,
+    limit: u64,
+}
+
+/// The metadata of a file.
+#[derive(Debug)]
+pub(super) struct Metadata {
+    pub(super) entries: IndexMap<String, String>,
+    pub(super) alignment: u64,
+}
+
+impl<'a, 'f> Reader<'a, 'f> {
+    pub(super) fn new(cursor: &'a mut Cursor<'f>, limits: &Limits) -> Self {
+        // In a file of known length, strings are no longer than the file.
+        let limit = cursor.left().unwrap_or(0).saturating_add(limits.shared);
+        Self { cursor, room: limit, limit }
+    }
+
+    /// Reads `count` entries.
+    pub(super) fn entries(&mut self, count: u64, limits: &Limits) -> Result<Metadata> {
+        /// The length of the shortest entry: a key of one byte, the type and a value of one byte.
+        const SHORTEST: u64 = 8 + 1 + 4 + 1;
+        let offset = self.cursor.offset();
+        check_limit("number of entries of metadata", count, limits.tensors).map_err(|error| error.at(offset))?;
+        self.check_fits(count, SHORTEST)?;
+        let mut metadata = Metadata { entries: IndexMap::new(), alignment: ALIGNMENT };
+        for _ in 0..count {
+            let offset = self.cursor.offset();
+            let key = self.name("length of a key")?;
+            if key.is_empty() {
+                return Err(malformed("an entry of the metadata has an empty key".to_owned()).at(offset));
+            }
+            let value = match &*key {
+                ALIGNMENT_KEY => {
+                    metadata.alignment = self.alignment()?;
+                    metadata.alignment.to_string()
+                }
+                _ => self.typed_value()?,
+            };
+            let key = match metadata.entries.entry(key) {
+                indexmap::map::Entry::Vacant(vacant) => {
+                    vacant.insert(value);
+                    continue;
+                }
+                indexmap::map::Entry::Occupied(occupied) => occupied.key().clone(),
+            };
+            let what = format!("two entries of the metadata have the key `{}`", Short(&key));
+            return Err(malformed(what).at(offset));
+        }
+        Ok(metadata)
+    }
+
+    /// Checks that the file has room for `count` items of at least `size` bytes.
+    pub(super) fn check_fits(&self, count: u64, size: u64) -> Result<()> {
+        let needed = count.saturating_mul(size);
+        match self.cursor.left().filter(|left| *left < needed) {
+            Some(left) => Err(Error::new(ErrorKind::Truncated { needed, left }).at(self.cursor.offset())),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a key, or the name of a tensor.
+    pub(super) fn name(&mut self, what: &'static str) -> Result<String> {
+        let bytes = self.string(what, MAX_KEY as u64)?;
+        let start = self.cursor.offset() - bytes.len() as u64;
+        String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to() as u64;
+            malformed("a name is not UTF-8".to_owned()).at(start + valid)
+        })
+    }
+
+    fn string(&mut self, what: &'static str, most: u64) -> Result<Vec<u8>> {
+        let len = self.length(what, most)?;
+        match self.room.checked_sub(len) {
+            Some(room) => self.room = room,
+            None => {
+                let found = (self.limit - self.room).saturating_add(len);
+                let kind = ErrorKind::Limit { what: "strings of the header in bytes", found, limit: self.limit };
+                return Err(Error::new(kind).at(self.cursor.offset()));
+            }
+        }
+        self.check_fits(len, 1)?;
+        let mut bytes = Vec::new();
+        self.cursor.append(len, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn length(&mut self, what: &'static str, most: u64) -> Result<u64> {
+        let offset = self.cursor.offset();
+        match self.cursor.u64()? {
+            len if len <= most => Ok(len),
+            len => Err(bad_number(what, len, format!("at most {most}")).at(offset)),
+        }
+    }
+
+    fn alignment(&mut self) -> Result<u64> {
+        let offset = self.cursor.offset();
+        let kind = self.cursor.u32()?;
+        if kind != U32 {
+            return Err(bad_number("type of the alignment", kind.into(), format!("{U32}, an integer")).at(offset));
+        }
+        let offset = self.cursor.offset();
+        match self.cursor.u32()? {
+            alignment if alignment.is_power_of_two() => Ok(alignment.into()),
+            other => Err(bad_number("alignment", other.into(), "a power of two".to_owned()).at(offset)),
+        }
+    }
+
+    fn typed_value(&mut self) -> Result<String> {
+        match self.kind()? {
+            STRING => Ok(String::from_utf8_lossy(&self.string("length of a string", MAX_STRING)?).into_owned()),
+            kind => self.value(kind, 0),
+        }
+    }
+
+    /// Reads the type of a value.
+    fn kind(&mut self) -> Result<u32> {
+        let offset = self.cursor.offset();
+        match self.cursor.u32()? {
+            kind if kind <= F64 => Ok(kind),
+            kind => Err(bad_number("type of metadata", kind.into(), format!("{U8} to {F64}")).at(offset)),
+        }
+    }
+
+    /// Reads a value in an array of that depth, where strings are in quotes.
+    fn value(&mut self, kind: u32, depth: u32) -> Result<String> {
+        let cursor = &mut *self.cursor;
+        Ok(match kind {
+            U8 => u8::from_le_bytes(cursor.array()?).to_string(),
+            I8 => i8::from_le_bytes(cursor.array()?).to_string(),
+            U16 => u16::from_le_bytes(cursor.array()?).to_string(),
+            I16 => i16::from_le_bytes(cursor.array()?).to_string(),
+            U32 => u32::from_le_bytes(cursor.array()?).to_string(),
+            I32 => i32::from_le_bytes(cursor.array()?).to_string(),
+            U64 => u64::from_le_bytes(cursor.array()?).to_string(),
+            I64 => i64::from_le_bytes(cursor.array()?).to_string(),
+            // In short: `Display` has all zeros of 1e300.
+            F32 => format!("{:?}", f32::from_le_bytes(cursor.array()?)),
+            F64 => format!("{:?}", f64::from_le_bytes(cursor.array()?)),
+            BOOL => {
+                let offset = cursor.offset();
+                match cursor.array()? {
+                    [0] => "false".to_owned(),
+                    [1] => "true".to_owned(),
+                    [other] => return Err(bad_number("bool", other.into(), "0 or 1".to_owned()).at(offset)),
+                }
+            }
+            STRING => {
+                let bytes = self.string("length of a string", MAX_STRING)?;
+                format!("{:?}", String::from_utf8_lossy(&bytes))
+            }
+            _ => self.array(depth)?,
+        })
+    }
+
+    fn array(&mut self, depth: u32) -> Result<String> {
+        let (kind, count) = self.array_header(depth)?;
+        let shown = if count <= SHORT { count } else { FIRST };
+        let mut text = if count > shown { format!("{count} items: [") } else { "[".to_owned() };
+        for at in 0..shown {
+            let comma = if at > 0 { ", " } else { "" };
+            let item = self.value(kind, depth + 1)?;
+            write!(text, "{comma}{item}").expect("a string takes all text");
+        }
+        self.skip(kind, count - shown, depth + 1)?;
+        text.push_str(if count > shown { ", …]" } else { "]" });
+        Ok(text)
+    }
+
+    /// Reads the type and the number of items.
+    fn array_header(&mut self, depth: u32) -> Result<(u32, u64)> {
+        if depth == MAX_DEPTH {
+            let limit = u64::from(MAX_DEPTH);
+            let kind = ErrorKind::Limit { what: "depth of arrays", found: limit + 1, limit };
+            return Err(Error::new(kind).at(self.cursor.offset()));
+        }
+        let (kind, count) = (self.kind()?, self.cursor.u64()?);
+        self.check_fits(count, least_size(kind))?;
+        Ok((kind, count))
+    }
+
+    /// Skips values in an array of that depth.
+    fn skip(&mut self, kind: u32, count: u64, depth: u32) -> Result<()> {
+        match kind {
+            STRING => (0..count).try_for_each(|_| {
+                let len = self.length("length of a string", MAX_STRING)?;
+                self.cursor.pass(len)
+            }),
+            ARRAY => (0..count).try_for_each(|_| {
+                let (kind, count) = self.array_header(depth)?;
+                self.skip(kind, count, depth + 1)
+            }),
+            _ => self.cursor.pass(count.saturating_mul(least_size(kind))),
+        }
+    }
+}
+
+/// Returns the size of a value in bytes, the least if they differ.
+fn least_size(kind: u32) -> u64 {
+    match kind {
+        U8 | I8 | BOOL => 1,
+        U16 | I16 => 2,
+        U32 | I32 | F32 => 4,
+        ARRAY => 12,
+        _ => 8,
+    }
+}
+
+pub(super) fn check_limit(what: &'static str, found: u64, limit: u64) -> Result<()> {
+    if found > limit { Err(ErrorKind::Limit { what, found, limit }.into()) } else { Ok(()) }
+}
+
+fn malformed(what: String) -> Error {
+    ErrorKind::Malformed { what }.into()
+}
+
+pub(super) fn bad_number(what: &'static str, found: u64, expected: String) -> Error {
+    ErrorKind::BadNumber { what, found: found.into(), expected }.into()
+}
+
+/// Metadata to write.
+#[derive(Debug)]
+pub(super) struct Writing<'a> {
+    entries: &'a IndexMap<String, String>,
+    pub(super) alignment: u64,
+}
+
+impl<'a> Writing<'a> {
+    /// Checks the keys and the alignment: `None` is that of the entries, or else the default.
+    pub(super) fn new(entries: &'a IndexMap<String, String>, alignment: Option<u64>) -> Result<Self> {
+        if let Some(key) = entries.keys().find(|key| !keeps(key)) {
+            let what = format!("write metadata of the key `{}`", Short(key));
+            let instead = format!("a key is 1 to {MAX_KEY} bytes of ASCII");
+            return Err(ErrorKind::Unsupported { what, instead }.into());
+        }
+        let alignment = match (alignment, entries.get(ALIGNMENT_KEY)) {
+            (Some(alignment), _) => Ok(alignment),
+            (None, Some(text)) => text.parse().map_err(|_| text.clone()),
+            (None, None) => Ok(ALIGNMENT),
+        };
+        let checked = alignment.and_then(|bytes| match u32::try_from(bytes) {
+            Ok(number) if number.is_power_of_two() => Ok(bytes),
+            _ => Err(bytes.to_string()),
+        });
+        let alignment = checked.map_err(|found| ErrorKind::Unsupported {
+            what: format!("align tensors to {} bytes", Short(&found)),
+            instead: "an alignment is a power of two below 2^32".to_owned(),
+        })?;
+        Ok(Self { entries, alignment })
+    }
+
+    /// Appends the number of the entries, and the entries.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let states_alignment = self.alignment != ALIGNMENT;
+        let others = || self.entries.iter().filter(|(key, _)| *key != ALIGNMENT_KEY);
+        let count = others().count() as u64 + u64::from(states_alignment);
+        out.extend_from_slice(&count.to_le_bytes());
+        if states_alignment {
+            put_string(ALIGNMENT_KEY, out);
+            out.extend_from_slice(&U32.to_le_bytes());
+            out.extend_from_slice(&u32::try_from(self.alignment).expect("it was checked").to_le_bytes());
+        }
+        for (key, value) in others() {
+            put_string(key, out);
+            out.extend_from_slice(&STRING.to_le_bytes());
+            put_string(value, out);
+        }
+    }
+}
+
+pub(super) fn put_string(string: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(string.len() as u64).to_le_bytes());
+    out.extend_from_slice(string.as_bytes());
+}

@@ -1,0 +1,447 @@
+//! GGUF (`.gguf`): named tensors after typed metadata, as llama.cpp stores models.
+//!
+//! ```text
+//! "GGUF" | version: u32 | tensors: u64 | entries: u64 | entry* | tensor* | 0 up to the alignment | data
+//! entry  = key: string | type: u32 | value
+//! tensor = name: string | rank: u32 | dim: u64 × rank | type: u32 | offset: u64
+//! string = length: u64 | UTF-8
+//! array  = type: u32 | count: u64 | value × count
+//! ```
+//!
+//! All numbers are little-endian. Dims are innermost first in the file; shapes here are row-major, with the innermost
+//! dim last. Offsets count from the start of the data, and are multiples of the alignment: the entry `general.alignment`,
+//! or 32.
+//!
+//! # Specification
+//!
+//! [`docs/gguf.md`](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) of ggml, and its `src/gguf.cpp`. Versions
+//! 2 and 3, which have the same bytes, are read, and version 3 is written.
+//!
+//! # Dtypes
+//!
+//! Quantised types such as [`Q4_0`](crate::Dtype::Q4_0) are opaque: blocks of bytes, each with the weights of a part of a
+//! row and their scales. Such tensors are read, listed and written whole, but not computed. The innermost dim is a multiple
+//! of the block. Types that this version does not know are [listed as unknown](crate::Layout::Unknown), up to the start
+//! of the next tensor, with the padding before it.
+//!
+//! # Metadata
+//!
+//! [`metadata`] returns every entry as text: strings as they are, numbers in decimal, arrays in brackets with strings in
+//! quotes. Of an array of more than 16 items, the number of items and the first 8 are kept.
+//!
+//! Entries are written as strings, whatever they were in the file that they come from. Programs that expect a number
+//! there, as llama.cpp does for most keys, refuse such a file. `general.alignment` is the exception: it sets
+//! the alignment.
+//!
+//! # Names
+//!
+//! Names have up to 63 bytes when they are written, as ggml needs a NUL after them, and any length when they are read.
+//! They cannot be embedded, as the format has no `u8`.
+//!
+//! # Deviations
+//!
+//! - The specification lets names have 64 bytes; ggml reads 63.
+//! - ggml requires tensors in the order of their data, without gaps but for padding. Any order and gaps are read, and
+//!   tensors come in the order of their data. The padding after the last one may be missing.
+//! - ggml refuses a file with a type that it does not know. Here only that tensor cannot be read. In a stream, whose end
+//!   is not known, it must not be the last one.
+//! - ggml takes any `bool` but 0 for true. The specification calls others than 0 and 1 invalid, and they are errors here.
+//! - The specification wants an alignment that is a multiple of 8, and keys of lower-case words. As in ggml, an alignment
+//!   is any power of two, and a key anything but empty. Keys are written if they are ASCII.
+//! - The specification has arrays in arrays, and ggml does not read them. They are read here up to a depth of 4.
+//! - Strings that are not UTF-8, as some tokenizers have, are read with replacement characters.
+//! - `q8_1` has blocks of 36 bytes in ggml, and of 40 in the Python package `gguf`. Files do not hold it. It is ggml's here.
+//! - Big-endian files cannot be read.
+//!
+//! # Limits
+//!
+//! Ranks up to 4 are written, and any are read. Tensors cannot share bytes: tied ones are stored once for each name.
+//! Sparse tensors and blobs cannot be stored, nor `bool`, unsigned integers and floats of 8 bits.
+
+mod de;
+mod header;
+mod metadata;
+mod ser;
+
+use std::io::{Read, Write};
+use std::sync::{Arc, LazyLock};
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+pub use self::header::DTYPES;
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::model::Store;
+use crate::record::{Encode, Format, Magic, WriteOptions};
+pub use crate::record::{IoSlices, Plan};
+use crate::storage::Slice;
+
+/// The format: what it can store, and how it is recognized.
+pub static FORMAT: Format = Format {
+    extensions: &["gguf"],
+    max_rank: Some(header::MAX_RANK),
+    max_dim: Some(header::MAX_DIM),
+    max_name: Some(header::MAX_NAME),
+    magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
+    ..Format::new("gguf", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_metadata(de::metadata, metadata::keeps)
+        .with_name_check(header::check_name)
+};
+
+fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.only_metadata(&FORMAT)?;
+    Ok(Arc::new(ser::Encode { metadata: options.metadata.clone(), alignment: options.alignment }))
+}
+
+/// The serializer of all formats. A [`Plan`] makes it write a GGUF file; [`plan`] has an example.
+pub type Serializer<'s> = crate::Serializer<'s>;
+
+/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
+/// reads a GGUF file.
+pub type Deserializer<'de> = crate::Deserializer<'de>;
+
+/// Serializes a value into a GGUF file in memory.
+///
+/// The file is allocated once, at its length, and each element is copied into it once.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, gguf};
+///
+/// let file = gguf::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// assert!(file.starts_with(b"GGUF\x03\0\0\0\x01\0\0\0"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
+/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
+/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
+///   time.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    Options::defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as a GGUF file.
+///
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the header are held in
+/// memory, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, gguf};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let mut file = Vec::new();
+/// gguf::to_writer(&mut file, value)?;
+/// assert_eq!(file, gguf::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
+/// fails.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    Options::defaults().to_writer(writer, value)
+}
+
+/// Serializes a value into a GGUF file in memory that is reused, so that nothing is allocated if it is large enough.
+///
+/// `file` is replaced by the file. After an error it is empty.
+///
+/// ```
+/// use tensorfile::{TensorView, gguf};
+///
+/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
+/// let mut file = Vec::new();
+/// gguf::to_vec_into(&mut file, value)?;
+/// gguf::to_vec_into(&mut file, value)?;
+/// assert_eq!(file, gguf::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Result<()> {
+    Options::defaults().to_vec_into(file, value)
+}
+
+/// Serializes a value into a GGUF file in slices, for a socket or another writer that takes several at once.
+///
+/// Payloads are borrowed from the value, and all other bytes are in one buffer. So are payloads of fewer than 512 bytes,
+/// and those that are not in memory as they are stored: arrays with gaps or in another order, and all numbers on big-endian
+/// hosts. serde passes no payload on for longer than a call, so the value is one that implements [`Store`], such as a
+/// derived struct, an array, or a container of them.
+///
+/// ```
+/// use tensorfile::{TensorView, gguf};
+///
+/// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
+/// let file = gguf::to_io_slices(&tensor)?;
+/// assert!(file.file_bytes() > 4000 && file.copied_bytes() < 1000);
+/// let bytes: Vec<u8> = file.as_slices().iter().flat_map(|slice| slice.to_vec()).collect();
+/// assert_eq!(bytes, gguf::to_vec(&tensor)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
+    Options::defaults().to_io_slices(value)
+}
+
+/// Deserializes a value from a GGUF file in memory.
+///
+/// Views in `T` borrow from `file`; owned arrays are copied once. The whole index is checked before the first value is
+/// made.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, gguf};
+///
+/// let file = gguf::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: BTreeMap<String, TensorView> = gguf::from_slice(&file)?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or a tensor.
+/// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin with `GGUF`.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a version, a type, a dim or an offset is not one of the
+///   format, or an offset is not aligned.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): a name is not UTF-8, or two entries of the metadata have the
+///   same key.
+/// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the file is big-endian or of version 1.
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
+    Options::defaults().from_slice(file)
+}
+
+/// Deserializes a value from a reader of a GGUF file.
+///
+/// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
+/// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorMap, TensorView, gguf};
+///
+/// let file = gguf::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+/// let tensors: TensorMap = gguf::from_reader(&file[..])?;
+/// assert_eq!(*tensors["bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
+    Options::defaults().from_reader(reader)
+}
+
+/// Plans a GGUF file: its length, and the offset of everything in it.
+///
+/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+///
+/// ```
+/// use serde::Serialize;
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, gguf};
+///
+/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
+/// let plan = gguf::plan(value)?;
+/// let mut file = Vec::new();
+/// let mut writer = plan.writer(&mut file);
+/// let mut serializer = gguf::Serializer::new(&mut writer);
+/// value.serialize(&mut serializer)?;
+/// serializer.end()?;
+/// writer.finish()?;
+/// assert_eq!(file, gguf::to_vec(value)?);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`to_vec`].
+pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
+    Options::defaults().plan(value)
+}
+
+/// Reads the metadata of a file in memory as text, in the order of the file. The whole header is checked.
+///
+/// The [module](self#metadata) tells how arrays and numbers read.
+///
+/// ```
+/// use tensorfile::{TensorMap, gguf};
+///
+/// let file = gguf::Options::new().metadata("general.architecture", "llama").to_vec(&TensorMap::new())?;
+/// assert_eq!(gguf::metadata(&file)?["general.architecture"], "llama");
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`from_slice`], if the file is malformed.
+pub fn metadata(file: &[u8]) -> Result<IndexMap<String, String>> {
+    let metadata = de::metadata(&mut Slice::new(file), &Limits::default());
+    metadata.map(|metadata| metadata.entries).map_err(|error| error.in_format(FORMAT.name))
+}
+
+/// Options for reading and writing GGUF files.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, gguf};
+///
+/// let bias = TensorView::from_slice(&[0.5_f32], [1])?;
+/// let options = gguf::Options::new().metadata("general.name", "tiny").alignment(64);
+/// let file = options.to_vec(&BTreeMap::from([("bias", bias)]))?;
+/// assert_eq!(gguf::metadata(&file)?["general.name"], "tiny");
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    encode: Arc<ser::Encode>,
+    limits: Limits,
+}
+
+impl Options {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    // Borrowed by the functions of this module, so that the crates of users do not compile how options are dropped.
+    fn defaults() -> &'static Self {
+        static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
+        &DEFAULTS
+    }
+
+    /// Sets the limits for reading.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Adds a string to the metadata, or replaces the entry of that key.
+    ///
+    /// A key has 1 to 65535 bytes of ASCII. `general.alignment` is not written as a string, but sets the alignment.
+    #[must_use]
+    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets the alignment of payloads in the file, in bytes: a power of two below 2³². Default: 32.
+    #[must_use]
+    pub fn alignment(mut self, bytes: u64) -> Self {
+        Arc::make_mut(&mut self.encode).alignment = Some(bytes);
+        self
+    }
+
+    /// As [`plan`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
+        crate::serde::plan(value, self.encode())
+    }
+
+    /// As [`to_vec`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        crate::serde::to_vec(value, self.encode())
+    }
+
+    /// As [`to_writer`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`].
+    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
+        crate::serde::to_writer(writer, value, self.encode())
+    }
+
+    /// As [`to_vec_into`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
+        crate::serde::to_vec_into(file, value, self.encode())
+    }
+
+    /// As [`to_io_slices`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_vec`].
+    pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T) -> Result<IoSlices<'a>> {
+        crate::record::to_io_slices(value, self.encode())
+    }
+
+    /// As [`from_slice`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slice`].
+    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
+        crate::serde::from_slice(&FORMAT, file, &self.limits)
+    }
+
+    /// As [`from_reader`], with these options.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_reader`].
+    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
+        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+    }
+
+    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
+    ///
+    /// ```
+    /// use serde::Deserialize;
+    /// use std::collections::BTreeMap;
+    /// use tensorfile::{Limits, TensorMap, TensorView, gguf};
+    ///
+    /// let file = gguf::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
+    /// let options = gguf::Options::new().limits(Limits::new().tensors(10));
+    /// let mut deserializer = options.slice_deserializer(&file);
+    /// let map = TensorMap::deserialize(&mut deserializer)?;
+    /// deserializer.end()?;
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
+        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+    }
+
+    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
+    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
+        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+    }
+
+    fn encode(&self) -> Arc<dyn Encode> {
+        self.encode.clone()
+    }
+}

@@ -1,0 +1,46 @@
+use indexmap::IndexMap;
+
+use super::header;
+use super::metadata::Writing;
+use crate::error::{ErrorKind, Result};
+use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
+use crate::tensor::TensorInfo;
+
+/// Writes the header, then the tensors, each padded to the alignment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Encode {
+    pub(super) metadata: IndexMap<String, String>,
+    pub(super) alignment: Option<u64>,
+}
+
+impl record::Encode for Encode {
+    fn format(&self) -> &'static Format {
+        &super::FORMAT
+    }
+
+    fn names(&self) -> Names {
+        Names::Stored
+    }
+
+    fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+        match header::has_whole_rows(info) {
+            true => Ok(()),
+            false => {
+                let (dtype, block) = (info.dtype, info.dtype.block_elements());
+                Err(cannot_store(info.to_string(), format!("in gguf, rows of {dtype} are multiples of {block}")))
+            }
+        }
+    }
+
+    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+        let entries = Writing::new(&self.metadata, self.alignment)?;
+        let mut layout = plan.stack(0, entries.alignment, &mut |_, _| ())?;
+        layout.begin = header::write(plan, &entries, &layout.payloads);
+        // Offsets in the header count from its end, which is known only now.
+        let begin = layout.begin.len() as u64;
+        let end = layout.end_offset.checked_add(begin);
+        layout.end_offset = end.ok_or_else(|| cannot_store("this much data", "a file has less than 2^64 bytes"))?;
+        layout.payloads.iter_mut().for_each(|payload| *payload += begin);
+        Ok(layout)
+    }
+}

@@ -1,0 +1,43 @@
+"""GGUF files to and from the Python package of llama.cpp.
+
+    gguf_tensors.py read FILE              prints what is in a file as JSON
+    gguf_tensors.py copy SOURCE TARGET     writes the tensors of a file to another one
+"""
+
+import json
+import sys
+
+from gguf import GGUFReader, GGUFWriter
+
+
+def describe(reader):
+    tensors = [
+        {
+            "name": tensor.name,
+            "dtype": tensor.tensor_type.name.lower(),
+            "shape": [int(dim) for dim in reversed(tensor.shape)],
+            "offset": int(tensor.data_offset),
+            "data": tensor.data.tobytes().hex(),
+        }
+        for tensor in reader.tensors
+    ]
+    entries = {key: str(field.contents()) for key, field in reader.fields.items() if not key.startswith("GGUF.")}
+    return {"metadata": entries, "tensors": tensors}
+
+
+def copy(reader, target):
+    writer = GGUFWriter(target, "copy")
+    for tensor in reader.tensors:
+        # Of plain types the dims, of blocks those of their bytes.
+        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+command, source, *target = sys.argv[1:]
+if command == "read":
+    json.dump(describe(GGUFReader(source)), sys.stdout)
+else:
+    copy(GGUFReader(source), *target)

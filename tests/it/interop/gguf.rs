@@ -1,0 +1,80 @@
+//! GGUF to and from the Python package of llama.cpp.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use tensorfile::{Dtype, File, Tensor, TensorMap, gguf};
+
+use crate::support::interop::{Python, run};
+use crate::support::tensor;
+
+/// A file as the script describes it.
+#[derive(Deserialize)]
+struct Described {
+    metadata: BTreeMap<String, String>,
+    tensors: Vec<DescribedTensor>,
+}
+
+#[derive(Deserialize, Debug, PartialEq)]
+struct DescribedTensor {
+    name: String,
+    dtype: String,
+    shape: Vec<usize>,
+    offset: u64,
+    data: String,
+}
+
+/// Types that the package does not have, or of another size.
+const NOT_THEIRS: [Dtype; 2] = [Dtype::Q2_0, Dtype::Q8_1];
+
+fn tensors() -> TensorMap {
+    let mut map = TensorMap::new();
+    for &dtype in gguf::DTYPES.iter().filter(|dtype| !NOT_THEIRS.contains(dtype)) {
+        map.insert(format!("dtype.{dtype}"), tensor(dtype, &[2, 3]));
+    }
+    for rank in 1..=4 {
+        map.insert(format!("rank.{rank}"), tensor(Dtype::F32, &[2, 3, 1, 2][..rank]));
+    }
+    for name in ["größe", "0", "", &"x".repeat(63)] {
+        map.insert(name, tensor(Dtype::I8, &[5]));
+    }
+    map
+}
+
+fn described(file: &File, map: &TensorMap) -> Vec<DescribedTensor> {
+    let hex = |tensor: &Tensor| tensor.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let describe = |(name, tensor): (&String, &Tensor)| DescribedTensor {
+        name: name.clone(),
+        dtype: tensor.dtype().to_string(),
+        shape: tensor.shape().to_vec(),
+        offset: file.get(name).unwrap().range().start,
+        data: hex(tensor),
+    };
+    map.iter().map(describe).collect()
+}
+
+#[test]
+fn python_reads_and_copies_our_files() {
+    let Some(python) = Python::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("in.gguf"), folder.path().join("out.gguf"));
+    for alignment in [8, 32, 128] {
+        let options = gguf::Options::new().alignment(alignment).metadata("general.name", "größe\n").metadata("a.b", "");
+        let map = tensors();
+        std::fs::write(&source, options.to_vec(&map).unwrap()).unwrap();
+        let found: Described =
+            serde_json::from_str(&run(python.script("gguf_tensors.py").arg("read").arg(&source))).unwrap();
+        let expected = described(&File::open(&source).unwrap(), &map);
+        assert_eq!(found.tensors, expected);
+        assert_eq!((&*found.metadata["general.name"], &*found.metadata["a.b"]), ("größe\n", ""));
+        assert_eq!(
+            found.metadata.get("general.alignment").map(String::as_str),
+            (alignment != 32).then_some(&*alignment.to_string())
+        );
+
+        run(python.script("gguf_tensors.py").arg("copy").args([&source, &target]));
+        let copied = std::fs::read(&target).unwrap();
+        assert_eq!(gguf::from_slice::<TensorMap>(&copied).unwrap(), map);
+        assert_eq!(gguf::metadata(&copied).unwrap()["general.architecture"], "copy");
+    }
+}
