@@ -331,8 +331,13 @@ fn of_name(at: usize, text: &str) -> (String, Tensor) {
     (name.to_owned(), tensor(Dtype::F32, &dims, at))
 }
 
-/// Returns a tensor whose bytes count up from `first`, all of them valid for its dtype.
+/// Returns a tensor whose bytes count up from `first`, all of them valid for its dtype, with blocks for the innermost
+/// elements if it has them.
 fn tensor(dtype: Dtype, shape: &[usize], first: usize) -> Tensor {
+    let mut shape = shape.to_vec();
+    if let Some(last) = shape.last_mut() {
+        *last *= dtype.block_elements();
+    }
     let info = TensorInfo::new(dtype, shape);
     let last = if dtype == Dtype::Bool { 2 } else { 120 };
     let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| ((at + first) % last) as u8).collect();
