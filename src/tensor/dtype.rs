@@ -135,9 +135,13 @@ macro_rules! dtypes {
                 match self { $(Dtype::$variant => $name,)* }
             }
 
+            const ROWS: &[Row] = &[
+                $(Row { elements: $elements, bytes: $bytes, unit: size_of::<$bits>(), class: Class::$class },)*
+            ];
+
             #[inline]
-            const fn row(self) -> (usize, usize, usize, Class) {
-                match self { $(Dtype::$variant => ($elements, $bytes, size_of::<$bits>(), Class::$class),)* }
+            const fn row(self) -> &'static Row {
+                &Self::ROWS[self as usize]
             }
         }
 
@@ -191,6 +195,14 @@ macro_rules! scalar {
 
 for_each_dtype!(scalars);
 
+/// What the list says of a dtype; see [`for_each_dtype`].
+struct Row {
+    elements: usize,
+    bytes: usize,
+    unit: usize,
+    class: Class,
+}
+
 /// The classes of dtypes; see [`for_each_dtype`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
@@ -210,21 +222,21 @@ impl Dtype {
     #[inline]
     #[must_use]
     pub const fn block_elements(self) -> usize {
-        self.row().0
+        self.row().elements
     }
 
     /// Returns the number of bytes in one block.
     #[inline]
     #[must_use]
     pub const fn block_bytes(self) -> usize {
-        self.row().1
+        self.row().bytes
     }
 
     /// Returns the number of bytes that change places between little- and big-endian, to which elements are aligned in
     /// memory: those of an element, of a part of a complex number, and 1 for packed dtypes.
     #[inline]
     pub(crate) const fn unit_bytes(self) -> usize {
-        self.row().2
+        self.row().unit
     }
 
     /// Returns the number of bytes that `elements` elements take, a last partial block counted whole. `None` on overflow.
@@ -254,7 +266,7 @@ impl Dtype {
     /// ```
     #[must_use]
     pub const fn is_float(self) -> bool {
-        matches!(self.row().3, Class::Float | Class::Float8)
+        matches!(self.row().class, Class::Float | Class::Float8)
     }
 
     /// Returns `true` for signed and unsigned integer dtypes, but not for `bool`.
@@ -267,13 +279,13 @@ impl Dtype {
     /// ```
     #[must_use]
     pub const fn is_integer(self) -> bool {
-        matches!(self.row().3, Class::Signed | Class::Unsigned)
+        matches!(self.row().class, Class::Signed | Class::Unsigned)
     }
 
     /// Returns `true` for complex dtypes. They are neither cast nor counted by statistics.
     #[must_use]
     pub const fn is_complex(self) -> bool {
-        matches!(self.row().3, Class::Complex)
+        matches!(self.row().class, Class::Complex)
     }
 
     /// Returns `true` for dtypes without arithmetic: quantised, packed and uninterpreted ones.
@@ -286,7 +298,7 @@ impl Dtype {
     /// ```
     #[must_use]
     pub const fn is_opaque(self) -> bool {
-        matches!(self.row().3, Class::Quantised | Class::Opaque | Class::Block)
+        matches!(self.row().class, Class::Quantised | Class::Opaque | Class::Block)
     }
 
     /// Returns `true` if an element takes bytes of its own, and `false` for dtypes with several elements in a block.

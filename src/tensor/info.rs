@@ -59,6 +59,7 @@ impl TensorInfo {
 
     /// Returns what the file calls the dtype, if this crate does not know it.
     #[must_use]
+    #[inline]
     pub fn unknown_dtype(&self) -> Option<&str> {
         match &self.layout {
             Layout::Unknown(unknown) => Some(unknown.tag()),
@@ -98,11 +99,15 @@ impl TensorInfo {
     }
 
     /// Checks that a dtype with several elements in a block has whole blocks, in row-major order.
+    #[inline]
     pub(crate) fn check_blocks(&self) -> Result<(), InvalidTensor> {
-        let block = self.dtype.block_elements();
-        if block == 1 {
-            return Ok(());
+        match self.dtype.block_elements() {
+            1 => Ok(()),
+            block => self.check_blocks_of(block),
         }
+    }
+
+    fn check_blocks_of(&self, block: usize) -> Result<(), InvalidTensor> {
         // Too many elements are whole blocks, as their number is not known.
         let is_whole = self.shape.elements().is_none_or(|elements| elements.is_multiple_of(block));
         match is_whole && self.layout == Layout::RowMajor {

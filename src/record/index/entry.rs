@@ -86,6 +86,7 @@ pub(crate) struct Located {
 
 impl Located {
     /// Refuses to read elements of an unknown dtype.
+    #[inline]
     pub(crate) fn check_known(&self) -> Result<(), ErrorKind> {
         match self.info.unknown_dtype() {
             None => Ok(()),
