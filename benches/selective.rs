@@ -49,7 +49,7 @@ const WANTED: usize = 1 << 20;
 
 fn one_of_many(tensors: usize) -> Result<Table> {
     // Tensors of the same memory would be stored once by some formats, so each begins somewhere else.
-    let memory = vec![1_u8; LARGE + 64 * tensors];
+    let memory = vec![1_i8; LARGE + 64 * tensors];
     let wanted = format!("t{:07}", tensors / 2);
     let map: BTreeMap<String, TensorView> = (0..tensors)
         .map(|at| {
@@ -82,7 +82,7 @@ fn one_of_many(tensors: usize) -> Result<Table> {
 /// The files of 64 tensors are as large as a model's.
 fn open(shrink: usize) -> Result<Table> {
     let len = ((1 << 30) / 64 / shrink).next_multiple_of(64);
-    let memory = vec![1_u8; len + 64 * 64];
+    let memory = vec![1_i8; len + 64 * 64];
     let tensor = |at: usize| Ok((format!("t{at:07}"), TensorView::from_slice(&memory[64 * at..64 * at + len], [len])?));
     let map: BTreeMap<String, TensorView> = (0..64).map(tensor).collect::<Result<_>>()?;
     let mut rows: Vec<(String, [Measured; 2])> = Vec::new();
