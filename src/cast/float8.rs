@@ -46,7 +46,7 @@ macro_rules! encodings {
             /// ```
             #[doc = concat!("use tensorfile::", stringify!($scalar), ";")]
             ///
-            #[doc = concat!("assert_eq!(", stringify!($scalar), "::from_f32(1.5).map(", stringify!($scalar), "::to_f32), Some(1.5));")]
+            #[doc = concat!("assert_eq!(", stringify!($scalar), "::from_f32(2.0).map(", stringify!($scalar), "::to_f32), Some(2.0));")]
             /// ```
             #[must_use]
             pub fn to_f32(self) -> f32 {
@@ -60,7 +60,7 @@ macro_rules! encodings {
             ///
             #[doc = concat!("let rounded = ", stringify!($scalar), "::from_f32(1.01).map(", stringify!($scalar), "::to_f32);")]
             /// assert_eq!(rounded, Some(1.0));
-            #[doc = concat!("assert_eq!(", stringify!($scalar), "::from_f32(1e9), None);")]
+            #[doc = concat!("assert_eq!(", stringify!($scalar), "::from_f32(f32::MAX), None);")]
             /// ```
             #[must_use]
             pub fn from_f32(number: f32) -> Option<Self> {

@@ -60,7 +60,7 @@ fn writing_sparse_and_dynamic_tensors_does_not_copy_them() {
     let ((), bytes) = peak(|| btf::to_writer(io::sink(), &sparse).unwrap());
     assert!(bytes < MIB / 4, "{bytes} bytes");
 
-    let map = TensorMap::from_iter([("0", Tensor::from_array(&Array1::<u8>::ones(8 * MIB)))]);
+    let map = TensorMap::from_iter([("0", Tensor::from_array(&Array1::<i8>::ones(8 * MIB)))]);
     for format in written_formats() {
         let ((), bytes) = peak(|| format.to_writer(io::sink(), &map, &WriteOptions::new()).unwrap());
         assert!(bytes < MIB / 4, "{}: {bytes} bytes", format.name);
@@ -69,7 +69,7 @@ fn writing_sparse_and_dynamic_tensors_does_not_copy_them() {
 
 #[test]
 fn writing_to_memory_takes_the_file_and_little_more() {
-    let map = TensorMap::from_iter([("0", Tensor::from_array(&Array1::<u8>::ones(8 * MIB)))]);
+    let map = TensorMap::from_iter([("0", Tensor::from_array(&Array1::<i8>::ones(8 * MIB)))]);
     for format in written_formats() {
         let (file, bytes) = peak(|| format.to_vec(&map, &WriteOptions::new()).unwrap());
         assert_eq!(file.capacity(), file.len(), "{}", format.name);

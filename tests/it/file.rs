@@ -539,7 +539,7 @@ fn progress_is_told_while_files_are_saved_and_loaded() {
     }
 
     let folder = tempfile::tempdir().unwrap();
-    let large = Tensor::from_slice(&vec![1_u8; 20 << 20], [20 << 20]).unwrap();
+    let large = Tensor::from_slice(&vec![1_i8; 20 << 20], [20 << 20]).unwrap();
     let map: TensorMap =
         [("large", large), ("small", Tensor::from_slice(&[1.0_f32], [1]).unwrap())].into_iter().collect();
     for format in multi_tensor_formats() {

@@ -171,7 +171,7 @@ fn tensors_without_names_cannot_be_in_shards() {
 #[test]
 fn lists_keep_their_order() {
     let folder = tempfile::tempdir().unwrap();
-    let list: Vec<Tensor> = (0_u8..12).map(|at| Tensor::from_slice(&[at], [1]).unwrap()).collect();
+    let list: Vec<Tensor> = (0_i8..12).map(|at| Tensor::from_slice(&[at], [1]).unwrap()).collect();
     for format in multi_tensor_formats() {
         let path = folder.path().join("list").with_extension(format.extensions[0]);
         options().max_shard_bytes(5).save(&path, &list).unwrap();
