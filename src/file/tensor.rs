@@ -227,8 +227,19 @@ impl<'f> FileTensor<'f> {
     /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, or if the elements are `bool`
     /// and the file is mapped: another process could change them to bytes that are not a `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
-        self.check_known()?;
         match self.bytes() {
+            Some(Ok(bytes)) if self.info().takes_any(bytes.len()) => {
+                Ok(TensorView::of_checked(self.info().clone(), bytes))
+            }
+            bytes => self.check_view(bytes),
+        }
+    }
+
+    /// Borrows a tensor whose payload could be invalid, or says why it cannot be borrowed.
+    #[cold]
+    fn check_view(&self, bytes: Option<Result<&'f [u8]>>) -> Result<TensorView<'f>> {
+        self.check_known()?;
+        match bytes {
             Some(_) if self.may_become_invalid() => {
                 Err(self
                     .cannot_borrow("bools of a mapped file, which another process could change", "use an owned array"))
@@ -387,6 +398,7 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Returns the payload, if the file is in memory.
+    #[inline]
     pub(super) fn bytes(&self) -> Option<Result<&'f [u8]>> {
         if self.entry().has_codec() {
             return None;
@@ -396,10 +408,12 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Returns the range of the payload in the storage.
+    #[inline]
     pub(super) fn span(&self) -> Range<u64> {
         self.entry().range()
     }
 
+    #[inline]
     pub(super) fn entry(&self) -> &'f Located {
         self.file.index.entry(self.at)
     }
@@ -461,6 +475,7 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Adds the tensor, its place in the file and the format to an error.
+    #[cold]
     fn blame(&self, error: impl Into<Error>) -> Error {
         let label = self.file.index.label(self.at);
         let error = error.into().in_tensor(label);

@@ -98,6 +98,15 @@ impl TensorInfo {
         }
     }
 
+    /// Returns whether any `bytes` bytes are a payload of this tensor: it is dense and in row-major order, of that size, and
+    /// all bits of an element have a meaning. Others may be valid too, but have to be checked.
+    #[inline]
+    pub(crate) fn takes_any(&self, bytes: usize) -> bool {
+        let is_simple = matches!(self.layout, Layout::RowMajor) && self.dtype != Dtype::Bool;
+        let takes = || self.shape.elements()?.checked_mul(self.dtype.block_bytes());
+        is_simple && self.dtype.block_elements() == 1 && takes() == Some(bytes)
+    }
+
     /// Checks that a dtype with several elements in a block has whole blocks, in row-major order.
     #[inline]
     pub(crate) fn check_blocks(&self) -> Result<(), InvalidTensor> {
@@ -164,7 +173,7 @@ impl fmt::Display for TensorInfo {
 /// assert_eq!(info.to_string(), "u8[1, 3, 8, 8] in dim order [0, 2, 3, 1]");
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Layout {
     /// Dense; the last dim is innermost.
@@ -185,6 +194,17 @@ pub enum Layout {
     /// A tensor of a dtype that this crate does not know. [`TensorInfo::dtype`] is `u8` and means nothing; the shape is that
     /// in the file. The elements cannot be read, but the bytes can be copied.
     Unknown(Box<UnknownDtype>),
+}
+
+impl Clone for Layout {
+    // The commonest layouts are cloned in place: every view of a tensor has its own.
+    #[inline]
+    fn clone(&self) -> Self {
+        match self {
+            Self::RowMajor => Self::RowMajor,
+            other => other.clone_other(),
+        }
+    }
 }
 
 /// A dtype in a file that this crate does not know.
@@ -217,6 +237,17 @@ impl UnknownDtype {
 }
 
 impl Layout {
+    #[cold]
+    fn clone_other(&self) -> Self {
+        match self {
+            Self::RowMajor => Self::RowMajor,
+            Self::DimOrder(order) => Self::DimOrder(order.clone()),
+            Self::Coo { entries } => Self::Coo { entries: *entries },
+            Self::Blob => Self::Blob,
+            Self::Unknown(unknown) => Self::Unknown(unknown.clone()),
+        }
+    }
+
     /// Returns the layout for a dim order: `RowMajor` if the order is 0, 1, 2, ….
     ///
     /// ```
