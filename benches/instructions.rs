@@ -2,7 +2,7 @@
 //!
 //! ```sh
 //! export CARGO_PROFILE_RELEASE_LTO=off   # as in `.ci/run`
-//! bench="cargo bench -p tensorfile-benches --bench instructions --features safetensors"
+//! bench="cargo bench -p tensorfile-benches --bench instructions"
 //! $bench                # everything: takes ten seconds
 //! $bench -- one         # only the cases whose names begin so
 //! $bench -- --check     # fails where a count is more than 5 % above the one in instructions.csv
@@ -156,8 +156,8 @@ fn environment() -> io::Result<String> {
 
 /// Compares counts with the accepted ones.
 fn check(cases: &[Case]) -> std::result::Result<ExitCode, Failure> {
-    const WRITE: &str = "CARGO_PROFILE_RELEASE_LTO=off cargo bench -p tensorfile-benches --bench instructions --features \
-                         safetensors -- --write";
+    const WRITE: &str =
+        "CARGO_PROFILE_RELEASE_LTO=off cargo bench -p tensorfile-benches --bench instructions -- --write";
 
     let (file, environment) = (fs::read_to_string(Path::new(ACCEPTED))?, environment()?);
     let mut lines = file.lines();

@@ -59,7 +59,6 @@ fn one_of_many(tensors: usize) -> Result<Table> {
         .collect::<Result<_>>()?;
 
     let mut rows: Vec<(String, [Measured; 2])> = Vec::new();
-    #[cfg(feature = "safetensors")]
     {
         let (_folder, path) = saved("safetensors", &map)?;
         rows.push(("the safetensors crate".to_owned(), measure(&path, &mut || read_by_reference(&path, &wanted))));
@@ -86,7 +85,6 @@ fn open(shrink: usize) -> Result<Table> {
     let tensor = |at: usize| Ok((format!("t{at:07}"), TensorView::from_slice(&memory[64 * at..64 * at + len], [len])?));
     let map: BTreeMap<String, TensorView> = (0..64).map(tensor).collect::<Result<_>>()?;
     let mut rows: Vec<(String, [Measured; 2])> = Vec::new();
-    #[cfg(feature = "safetensors")]
     {
         let (_folder, path) = saved("safetensors", &map)?;
         rows.push((
@@ -117,7 +115,6 @@ fn saved(format: &str, map: &BTreeMap<String, TensorView>) -> Result<(tempfile::
     Ok((folder, path))
 }
 
-#[cfg(feature = "safetensors")]
 fn map_file(path: &Path) -> memmap2::Mmap {
     let file = fs::File::open(path).expect("it was just saved");
     #[expect(unsafe_code, reason = "the crate has no other way to map a file")]
@@ -126,7 +123,6 @@ fn map_file(path: &Path) -> memmap2::Mmap {
     mapping.expect("files can be mapped")
 }
 
-#[cfg(feature = "safetensors")]
 fn read_by_reference(path: &Path, wanted: &str) {
     let mapping = map_file(path);
     let file = safetensors::SafeTensors::deserialize(&mapping).expect("it was just saved");

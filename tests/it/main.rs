@@ -15,7 +15,6 @@ mod containers;
 mod derive;
 mod derive_by_position;
 pub mod derive_pass;
-mod derive_ui;
 #[cfg(feature = "digest")]
 mod digest;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]

@@ -1,11 +1,11 @@
 //! The derive's messages about mistakes, of the current stable compiler.
 //!
-//! `TRYBUILD=overwrite cargo test -p tensorfile-tests derive_ui` writes them anew.
+//! `TRYBUILD=overwrite cargo test -p tensorfile-ui-tests` writes them anew.
 
 #[test]
 fn derive_ui() {
     let tests = trybuild::TestCases::new();
     for concern in ["attributes", "generics", "names", "shapes", "types"] {
-        tests.compile_fail(format!("ui/{concern}/*.rs"));
+        tests.compile_fail(format!("{concern}/*.rs"));
     }
 }
