@@ -1,5 +1,5 @@
-# Prints the table of one profile from the lines that `run` writes: profile, name, seconds, KiB of memory, bytes of code, lines of
-# LLVM IR; `-` for what is not known.
+# Prints the table of one profile from the lines that `run` writes: profile, name, seconds, KiB of memory of rustc, and of it and
+# the linker, bytes of code, lines of LLVM IR; `-` for what is not known.
 
 BEGIN {
     # The most that a program may take, as a multiple of what the one that it is compared with takes.
@@ -13,17 +13,21 @@ BEGIN {
     # The most KiB of code in addition to a program that loads and saves without a struct.
     code_goal["release", "load_save"] = 250
 
-    row = "%-13s %8s %6s %8s %6s %10s %10s %13s %10s  %s\n"
-    printf "\n" row, profile, "CPU s", "ratio", "peak MiB", "ratio", "code KiB", "over link", "over library", "LLVM lines", "goals"
+    row = "%-13s %8s %6s %9s %6s %7s %10s %10s %13s %10s  %s\n"
+    printf "\n" row, profile, "CPU s", "ratio", "rustc MiB", "ratio", "linked", "code KiB", "over link", "over library", "LLVM lines", "goals"
 }
 
 $1 == profile {
     names[++count] = $2
-    seconds[$2] = $3; memory[$2] = $4; code[$2] = $5; lines[$2] = $6
+    seconds[$2] = $3; memory[$2] = $4; linked[$2] = $5; code[$2] = $6; lines[$2] = $7
 }
 
 function ratio(value, other) {
     return value == "" || value + 0 == 0 || other + 0 == 0 ? "-" : sprintf("%.2f", value / other)
+}
+
+function mib(kib) {
+    return kib + 0 ? sprintf("%.0f", kib / 1024) : "-"
 }
 
 function over(name, other) {
@@ -61,7 +65,7 @@ END {
         sub(/; $/, "", goals)
 
         printf row, name, (stopped ? "> " : "") sprintf("%.2f", seconds[name]), cpu,
-            memory[name] + 0 ? sprintf("%.0f", memory[name] / 1024) : "-", peak,
+            mib(memory[name]), peak, mib(linked[name]),
             stopped ? "-" : sprintf("%.0f", code[name] / 1024), over_link, over_library, lines[name], goals
     }
 }
