@@ -1,10 +1,10 @@
-//! How far a save or a load is.
+//! The progress of a save or a load.
 
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-/// How much of a file has been written or read.
+/// The part of a file that has been written or read.
 ///
 /// ```
 /// use tensorfile::{SaveOptions, TensorMap};

@@ -4,7 +4,7 @@ use super::number::{Number, Numeric, round_to_odd_f32};
 use super::small_float::SmallFloat;
 use crate::tensor::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 
-/// How an 8-bit float stands for numbers.
+/// Conversion of an 8-bit float to numbers and back.
 trait Encode: Copy {
     /// Returns the number that the bits stand for.
     fn decode(self, bits: u8) -> f32;

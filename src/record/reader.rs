@@ -77,9 +77,9 @@ pub(crate) struct Reader<'de> {
     payload_bytes: u64,
     /// The memory for the headers of all tensors so far, in bytes.
     header_bytes: u64,
-    /// What has read the index to its end. It may have the metadata.
+    /// The reader of the index after its end. It may have the metadata.
     ended: Option<Box<dyn IndexReader + 'de>>,
-    /// The bytes of payloads that were read, if somebody wants to know.
+    /// The bytes of payloads that were read, if a listener counts them.
     count: Option<ProgressCount<'de>>,
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use hashbrown::HashMap;
 
-/// Which tensors are stored once for several names.
+/// The tensors that are stored once for several names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// None.

@@ -79,7 +79,7 @@ pub trait ReadSeek: Read + Seek {}
 
 impl<R: Read + Seek> ReadSeek for R {}
 
-/// What is read at positions.
+/// A file or reader, as it is read at positions.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     File(&'a File),

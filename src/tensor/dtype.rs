@@ -195,7 +195,7 @@ macro_rules! scalar {
 
 for_each_dtype!(scalars);
 
-/// What the list says of a dtype; see [`for_each_dtype`].
+/// The line of a dtype in [`for_each_dtype`].
 struct Row {
     elements: usize,
     bytes: usize,

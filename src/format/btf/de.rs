@@ -45,7 +45,7 @@ impl IndexReader for Reader {
             }
             return Ok(None);
         };
-        // Where records are not in order, the one that comes next would have to be searched.
+        // If records are not in order, the next one would have to be searched.
         let end = match (&self.unordered, offsets.get(at + 1)) {
             (Some(_), _) => None,
             (None, Some(next)) => Some(*next),

@@ -22,7 +22,7 @@ pub(super) struct Storages {
     pub(super) is_big_endian: bool,
 }
 
-/// What a checkpoint holds.
+/// The contents of a checkpoint.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// In the order of the pickle.

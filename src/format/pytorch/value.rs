@@ -23,7 +23,7 @@ pub(super) enum Value {
     Constant,
     Storage(u32),
     Tensor(u32),
-    /// What a tensor is that cannot be read.
+    /// The kind of a tensor that cannot be read.
     Other(&'static &'static str),
 }
 

@@ -27,7 +27,7 @@ const GOLDEN: &str = "
     00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10 11
     00 00 00 00 00 00 00 00 00 00 00 00 00 00";
 
-// Where things are in it.
+// Offsets in it.
 const VERSION: usize = 4;
 const TENSORS: usize = 8;
 const ENTRIES: usize = 16;

@@ -144,7 +144,7 @@ impl Show {
 
     /// Writes a tensor as an item of `--json`.
     fn show_row(&self, path: &Path, tensor: FileTensor<'_>, out: &mut dyn Write) -> Outcome<()> {
-        // What cannot be shown is found before anything is written.
+        // Errors come before anything is written.
         let sparse = match tensor.layout() {
             Layout::Coo { .. } => Some(self.read_sparse(path, tensor)?),
             _ => None,
