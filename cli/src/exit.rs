@@ -138,7 +138,7 @@ impl Failure {
             Category::Call => Self::USAGE,
             _ => Self::IO,
         };
-        Self { code, file: Some(file.to_string()), message: Some(without_path(error)), is_listed: false }
+        Self { code, file: Some(file.to_string()), message: Some(error.without_path().to_string()), is_listed: false }
     }
 }
 
@@ -160,13 +160,6 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::from_io("standard output", &error)
     }
-}
-
-/// Returns the message of an error without the path that it begins with if the file was opened by its path.
-pub fn without_path(error: &Error) -> String {
-    let message = error.to_string();
-    let path = error.path().map(|path| format!("{}: ", path.display()));
-    path.and_then(|path| message.strip_prefix(&path).map(str::to_owned)).unwrap_or(message)
 }
 
 /// Names the file that an error is about.

@@ -144,6 +144,17 @@ impl Error {
         self.0.path.as_deref()
     }
 
+    /// Returns the message without the path, for programs that print the path in a way of their own.
+    ///
+    /// ```
+    /// let error = tensorfile::File::open("no/such.btf").unwrap_err();
+    /// assert!(error.to_string().starts_with("no/such.btf: "));
+    /// assert_eq!(format!("no/such.btf: {}", error.without_path()), error.to_string());
+    /// ```
+    pub fn without_path(&self) -> impl fmt::Display {
+        WithoutPath(&self.0)
+    }
+
     /// Returns the format that was read or written, such as `btf`.
     ///
     /// ```
@@ -291,15 +302,24 @@ impl fmt::Display for Error {
         if let Some(path) = &self.0.path {
             write!(f, "{}: ", path.display())?;
         }
-        if let Some(format) = self.0.format {
+        WithoutPath(&self.0).fmt(f)
+    }
+}
+
+struct WithoutPath<'a>(&'a Inner);
+
+impl fmt::Display for WithoutPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(error) = self;
+        if let Some(format) = error.format {
             write!(f, "{format}: ")?;
         }
-        if let Some(tensor) = &self.0.tensor {
+        if let Some(tensor) = &error.tensor {
             write!(f, "tensor `{}`: ", Short(tensor))?;
         }
-        self.kind().fmt(f)?;
-        let shard = self.0.shard.as_ref().map(|shard| shard.display());
-        match (self.0.offset, shard) {
+        error.kind.get().fmt(f)?;
+        let shard = error.shard.as_ref().map(|shard| shard.display());
+        match (error.offset, shard) {
             (Some(offset), Some(shard)) => write!(f, " (at byte {offset} of {shard})"),
             (Some(offset), None) => write!(f, " (at byte {offset})"),
             (None, Some(shard)) => write!(f, " (in {shard})"),

@@ -12,7 +12,7 @@ use tensorfile::{
     TensorRecord, TensorSink, Tensors, WriteOptions,
 };
 
-use crate::support::{format, multi_tensor_formats, without_path};
+use crate::support::{format, multi_tensor_formats};
 
 fn map() -> TensorMap {
     let weight: Vec<f32> = (0_u8..24).map(f32::from).collect();
@@ -327,7 +327,7 @@ fn detects_by_content_then_extension() {
     let error = open("what", b"what is this?").unwrap_err();
     let formats: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
     assert_eq!(
-        without_path(&error),
+        error.without_path().to_string(),
         format!(
             "the file's format was not recognized: it begins with `what is `; the formats are {} (at byte 0)",
             formats.join(", ")
@@ -337,10 +337,10 @@ fn detects_by_content_then_extension() {
     if cfg!(all(feature = "npz", feature = "ptd")) {
         let both = b"PK\x03\x04FT01";
         let error = open("both", both).unwrap_err();
-        assert_eq!(without_path(&error), "the file could be ptd or npz; name its format");
+        assert_eq!(error.without_path().to_string(), "the file could be ptd or npz; name its format");
         assert_eq!(open("both.ptd", both).unwrap_err().format(), Some("ptd"), "here the extension says it");
     }
-    assert_eq!(without_path(&open("nothing", b"").unwrap_err()), "the file is empty (at byte 0)");
+    assert_eq!(open("nothing", b"").unwrap_err().without_path().to_string(), "the file is empty (at byte 0)");
 }
 
 #[test]

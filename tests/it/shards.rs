@@ -12,7 +12,7 @@ use tensorfile::{
 };
 
 use crate::support::memory::peak;
-use crate::support::{format, multi_tensor_formats, without_path};
+use crate::support::{format, multi_tensor_formats};
 
 /// Tensors of 16, 8, 40, 0 and 8 bytes.
 fn map() -> TensorMap {
@@ -194,7 +194,7 @@ fn errors_name_the_shard() {
         shard.display()
     );
     for error in [file.tensor("a.weight").unwrap_err(), file.load::<TensorMap>().unwrap_err()] {
-        assert_eq!(without_path(&error), message);
+        assert_eq!(error.without_path().to_string(), message);
         assert_eq!((error.shard(), error.offset()), (Some(&*shard), Some(start)));
     }
     let error = File::open(&index).unwrap_err();
@@ -331,7 +331,7 @@ fn an_index_that_does_not_fit_its_shards_is_refused() {
             let map = json["weight_map"].as_object_mut().unwrap();
             if value.is_null() { drop(map.remove(key)) } else { drop(map.insert(key.to_owned(), value)) }
         });
-        assert_eq!((without_path(&error), error.category()), (message.to_owned(), Category::File));
+        assert_eq!((error.without_path().to_string(), error.category()), (message.to_owned(), Category::File));
     }
     let error = refused(|json| json["weight_map"]["new"] = json!("missing.ten"));
     assert_eq!(error.category(), Category::Io);
@@ -345,7 +345,7 @@ fn an_index_cannot_lead_out_of_its_folder() {
         let error = refused(|json| json["weight_map"]["new"] = json!(shard));
         let shard = shard.escape_debug();
         let message = format!("`new` is said to be in `{shard}`, which is not the name of a file next to the index");
-        assert_eq!((without_path(&error), error.category()), (message, Category::File));
+        assert_eq!((error.without_path().to_string(), error.category()), (message, Category::File));
     }
 }
 
@@ -367,11 +367,11 @@ fn malformed_indexes_are_refused() {
     ] {
         fs::write(&path, json).unwrap();
         let error = File::open(&path).unwrap_err();
-        assert_eq!(without_path(&error), format!("the index of shards is malformed: {message}"));
+        assert_eq!(error.without_path().to_string(), format!("the index of shards is malformed: {message}"));
         assert_eq!(error.category(), Category::File);
     }
     fs::write(&path, r#"{"weight_map": {}}"#).unwrap();
-    assert_eq!(without_path(&File::open(&path).unwrap_err()), "the index of shards lists no tensors");
+    assert_eq!(File::open(&path).unwrap_err().without_path().to_string(), "the index of shards lists no tensors");
 
     let long = fs::File::create(&path).unwrap();
     long.set_len(1 << 40).unwrap();
@@ -427,5 +427,8 @@ fn shards_are_of_one_format() {
     fs::write(&renamed, other).unwrap();
     let json = fs::read_to_string(&index).unwrap().replace("00003-of-00003.ten", "00003-of-00003.btf");
     fs::write(&index, json).unwrap();
-    assert_eq!(without_path(&File::open(&index).unwrap_err()), "the shards are of two formats, ten and btf");
+    assert_eq!(
+        File::open(&index).unwrap_err().without_path().to_string(),
+        "the shards are of two formats, ten and btf"
+    );
 }

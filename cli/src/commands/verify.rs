@@ -9,7 +9,7 @@ use tensorfile::{Category, Dtype, Error, File, FileTensor, Format, InvalidTensor
 
 use crate::args::{display_name, expand, format_names, open, written_format_names};
 use crate::digests::{Digester, Manifest};
-use crate::exit::{At, Failure, Outcome, Verdict, for_each, without_path};
+use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
 use crate::output::{Progress, Stdout, escape};
@@ -144,7 +144,7 @@ impl Verify {
                     Ok(()) => {}
                     Err(error) if error.category() == Category::File => {
                         report.malformed = true;
-                        report.problems.push(without_path(&error));
+                        report.problems.push(error.without_path().to_string());
                     }
                     Err(error) => return Err(error).at(path),
                 }

@@ -149,23 +149,16 @@ fn files(format: &'static Format, bytes: &[u8]) {
     }
 }
 
-/// The message of an error without the path of the file, which differs between the ways to open it.
-fn without_path(error: &Error) -> String {
-    let message = error.to_string();
-    let path = error.path().map(|path| format!("{}: ", path.display()));
-    path.and_then(|path| message.strip_prefix(&path).map(str::to_owned)).unwrap_or(message)
-}
-
 /// The index and the tensors of a file, or the message of an error instead of each.
 fn contents(file: &Result<File>, len: usize) -> Vec<String> {
     let file = match file {
         Ok(file) => file,
-        Err(error) => return vec![without_path(error)],
+        Err(error) => return vec![error.without_path().to_string()],
     };
     let read = |tensor: FileTensor<'_>| {
         let read = bounded("reading a tensor", len, || tensor.read());
         read.iter().for_each(check_tensor);
-        let read = read.map(|tensor| tensor.as_bytes().to_vec()).map_err(|error| without_path(&error));
+        let read = read.map(|tensor| tensor.as_bytes().to_vec()).map_err(|error| error.without_path().to_string());
         format!("{tensor:?} {read:?}")
     };
     file.tensors().take(FEW).map(read).collect()

@@ -3,8 +3,8 @@
 use tensorfile::{Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, Result, TensorMap, WriteOptions};
 
 use super::packed_samples;
+use crate::support::Dribble;
 use crate::support::memory::peak;
-use crate::support::{Dribble, without_path};
 
 /// Memory that reading may take besides: the buffer of a stream, and the first piece of a payload.
 const BUFFERS: usize = (256 << 10) + (1 << 20) + (64 << 10);
@@ -122,7 +122,7 @@ fn every_number_replaced() {
 /// The index and all tensors of a file, or the message of the first error.
 fn contents(file: Result<File>) -> Result<Vec<String>, String> {
     let read = |file: File| file.tensors().map(|tensor| Ok(format!("{tensor:?} {:?}", tensor.read()?))).collect();
-    file.and_then(read).map_err(|error: tensorfile::Error| without_path(&error))
+    file.and_then(read).map_err(|error: tensorfile::Error| error.without_path().to_string())
 }
 
 #[test]

@@ -102,16 +102,7 @@ pub fn contents<T: Serialize + ?Sized>(value: &T) -> Vec<String> {
 pub fn message<T>(result: tensorfile::Result<T>) -> String {
     match result {
         Ok(_) => panic!("no error"),
-        Err(error) => without_path(&error),
-    }
-}
-
-/// Returns the message of an error without the path of the file that it begins with, if the file was opened by its path.
-pub fn without_path(error: &tensorfile::Error) -> String {
-    let message = error.to_string();
-    match error.path() {
-        Some(path) => message.strip_prefix(&format!("{}: ", path.display())).expect("the path comes first").to_owned(),
-        None => message,
+        Err(error) => error.without_path().to_string(),
     }
 }
 
