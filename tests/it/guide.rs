@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 
 use tensorfile::{Dtype, ErrorKind, FORMATS, Format, InvalidTensor, TensorFile, TensorInfo};
 
@@ -15,6 +16,12 @@ const ERRORS_CHAPTER: &str = include_str!("../../docs/src/errors.md");
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// Returns the paths of the chapters.
+fn chapters() -> impl Iterator<Item = PathBuf> {
+    let files = fs::read_dir(root().join("docs/src")).unwrap().map(|file| file.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "md"))
 }
 
 /// Returns the targets of the links of a page that are files, without what is after `#`.
@@ -28,16 +35,15 @@ fn links(page: &str) -> Vec<&str> {
 fn the_summary_lists_every_chapter() {
     let summary = read("docs/src/SUMMARY.md");
     let listed: BTreeSet<String> = links(&summary).into_iter().map(str::to_owned).collect();
-    let files = fs::read_dir(root().join("docs/src")).unwrap();
-    let mut files: BTreeSet<String> = files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    let names = chapters().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+    let mut files: BTreeSet<String> = names.collect();
     assert!(files.remove("SUMMARY.md"));
     assert_eq!(listed, files);
 }
 
 #[test]
 fn the_links_of_the_guide_lead_somewhere() {
-    for file in fs::read_dir(root().join("docs/src")).unwrap() {
-        let file = file.unwrap().path();
+    for file in chapters() {
         let page = fs::read_to_string(&file).unwrap();
         let included = page.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}\n"));
         for target in links(&page).into_iter().chain(included) {
@@ -49,8 +55,7 @@ fn the_links_of_the_guide_lead_somewhere() {
 #[test]
 fn the_examples_of_the_guide_are_tested() {
     let library = read("src/lib.rs");
-    for file in fs::read_dir(root().join("docs/src")).unwrap() {
-        let file = file.unwrap().path();
+    for file in chapters() {
         let page = fs::read_to_string(&file).unwrap();
         let name = file.file_name().unwrap().to_str().unwrap();
         let opening = page.lines().filter_map(|line| line.strip_prefix("```")).step_by(2);
