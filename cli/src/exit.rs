@@ -128,7 +128,8 @@ impl Failure {
         Self { code: Self::IO, file: Some(file), message: Some(message), is_listed: false }
     }
 
-    fn from_error(file: impl fmt::Display, error: &Error) -> Self {
+    /// Converts an error about a file.
+    pub fn from_error(file: impl fmt::Display, error: &Error) -> Self {
         if let ErrorKind::Io(error) = error.kind() {
             return Self::from_io(file, error);
         }

@@ -4,7 +4,7 @@ use super::File;
 use crate::error::Result;
 use crate::model::{Adapt, FromTensors, Node, Source, node_of, put};
 
-/// Loads a file of any format into a type.
+/// Loads a file of any format into a type, or the checkpoint in a directory: see [`File::open`].
 ///
 /// ```
 /// use ndarray::{Array1, array};

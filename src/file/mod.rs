@@ -1,6 +1,7 @@
 //! Files on disk: opened lazily, loaded into types, and saved whole.
 
 pub mod atomic;
+mod checkpoint;
 mod load;
 mod open;
 mod save;
@@ -99,7 +100,11 @@ impl File {
     ///
     /// With the feature `shards`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
     /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
-    /// their tensors and no others.
+    /// their tensors and no others. A path that does not exist opens its index, if that is next to it: what was saved to a
+    /// path is opened by that path.
+    ///
+    /// A directory is that of a checkpoint of Hugging Face. It opens its `model.safetensors`, or else the index
+    /// `model.safetensors.index.json`, or else `pytorch_model.bin`. [`path`](Self::path) returns which one was opened.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap};
@@ -183,7 +188,8 @@ impl File {
         &self.shards.paths
     }
 
-    /// Returns the path that was opened; `None` for bytes in memory.
+    /// Returns the path that was opened; `None` for bytes in memory. If a directory was opened, it is the path of the file
+    /// in it.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap};

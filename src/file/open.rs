@@ -4,9 +4,11 @@ use std::path::Path;
 
 #[cfg(feature = "shards")]
 use super::shards;
-use super::{File, Shards};
+use super::{File, Shards, checkpoint};
 #[cfg(feature = "shards")]
 use crate::error::Error;
+#[cfg(not(feature = "shards"))]
+use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::format::detect;
 use crate::limits::Limits;
@@ -128,7 +130,8 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file. A pipe, or anything else that cannot be read at positions, is read into memory.
+    /// Opens a file, or the directory of a checkpoint. A pipe, or anything else that cannot be read at positions, is read
+    /// into memory.
     ///
     /// ```
     /// use tensorfile::{Backend, OpenOptions, TensorMap};
@@ -152,10 +155,20 @@ impl OpenOptions {
     fn open_path(&self, path: &Path) -> Result<File> {
         #[cfg(feature = "shards")]
         let version = Version::of(path);
-        let storage = self.storage(path)?;
+        let storage = match self.storage(path) {
+            Ok(storage) => storage,
+            Err(error) => {
+                let found = checkpoint::instead_of(path, &error)?.ok_or(error)?;
+                return self.open_path(&found).map_err(|error| error.in_file(&found));
+            }
+        };
         #[cfg(feature = "shards")]
         if shards::is_index(&storage, path, self.format.is_some())? {
             return self.open_shards(storage, version, path);
+        }
+        #[cfg(not(feature = "shards"))]
+        if checkpoint::is_index_name(path) {
+            return Err(ErrorKind::FeatureOff { format: "sharded", feature: "shards" }.into());
         }
         self.read(storage, Some(path))
     }

@@ -10,6 +10,9 @@ use crate::storage::ReadAt;
 /// The number of bytes at the start of a file in which all magics are.
 const BEGIN: usize = 64;
 
+/// The text that is in place of a file that Git LFS did not fetch.
+const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
 /// Finds the format of a file: by its magic, then by a check of its contents for formats without a magic. If several
 /// formats pass that check, the extension of the path chooses. If none does, the extension still counts: other software may
 /// be less strict.
@@ -35,6 +38,10 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     }
     if let Some(off) = all_off().find(|off| off.magics.iter().any(|magic| magic.is_in(begin))) {
         return Err(off.error());
+    }
+    if begin.starts_with(LFS_POINTER) {
+        let what = "this is a pointer of Git LFS, not the file that it stands for; `git lfs pull` fetches that";
+        return Err(Error::new(ErrorKind::Malformed { what: what.to_owned() }).at(0));
     }
     // A format that has a magic is not that of a file without it, whatever the extension says.
     let looks_like_named = |format: &&&Format| looks_like(format).unwrap_or(format.magics.is_empty());
@@ -69,6 +76,11 @@ fn choose(found: &[&'static Format], named: &[&'static Format]) -> Result<Option
         (Some(format), None) => Ok(Some(format)),
         _ => Err(ErrorKind::AmbiguousFormat { formats: found.iter().map(|format| format.name).collect() }.into()),
     }
+}
+
+/// Returns whether a path has the extension of a format, even of one whose feature is off.
+pub(crate) fn has_known_extension(path: &Path) -> bool {
+    FORMATS.iter().any(|format| has_extension(format, path)) || off_by_extension(path).is_some()
 }
 
 /// Returns the format whose extension a path has, if it is not `found`, the format of the file.

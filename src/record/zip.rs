@@ -72,6 +72,49 @@ impl ZipContents {
     }
 }
 
+/// Archives of other things: the name of a member, or the end of its path, and what has it. The first one that is found
+/// counts.
+const OTHERS: &[(&str, &str)] = &[
+    ("constants.pkl", "a TorchScript archive, a program with its weights"),
+    ("data.pkl", "a checkpoint of PyTorch, which the feature `pytorch` reads"),
+    ("archive_format", "a program that `torch.export` saved"),
+    ("serialized_exported_program.json", "a program that `torch.export` saved"),
+    ("model.weights.h5", "a model of Keras"),
+    ("MAR-INF/MANIFEST.json", "a model archive of TorchServe"),
+    ("zarr.json", "a zarr store"),
+    (".zgroup", "a zarr store"),
+    (".zarray", "a zarr store"),
+    (".dist-info/RECORD", "a Python wheel"),
+    ("[Content_Types].xml", "an Office document"),
+    ("AndroidManifest.xml", "an Android app"),
+    ("META-INF/MANIFEST.MF", "a Java archive"),
+    ("mimetype", "an OpenDocument or EPUB file"),
+];
+
+/// Recognizes an archive that is of no format, by its members.
+#[derive(Debug, Default)]
+pub(crate) struct OtherArchive {
+    found: Option<usize>,
+}
+
+impl OtherArchive {
+    /// Looks at the path of a member.
+    pub(crate) fn look_at(&mut self, path: &[u8]) {
+        let is_in = |(ending, _): &(&str, &str)| {
+            let rest = path.strip_suffix(ending.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with(b"/") || ending.starts_with('.'))
+        };
+        let found = OTHERS.iter().position(is_in);
+        self.found = self.found.into_iter().chain(found).min();
+    }
+
+    /// Returns the end of a message: that it looks like another archive.
+    pub(crate) fn text(&self) -> String {
+        let found = self.found.and_then(|at| OTHERS.get(at));
+        found.map_or_else(String::new, |(member, what)| format!("; it looks like {what}: it has `{member}`"))
+    }
+}
+
 /// A file that the zip reader reads.
 pub(crate) struct ZipFile<'a> {
     file: RefCell<&'a mut dyn ReadAt>,

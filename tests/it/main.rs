@@ -8,6 +8,8 @@ mod support;
 mod allocation;
 mod architecture;
 mod cast;
+#[cfg(all(feature = "pytorch", feature = "safetensors", feature = "shards"))]
+mod checkpoint;
 #[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 #[cfg(not(target_env = "msvc"))]
 mod compile_once;

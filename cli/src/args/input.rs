@@ -4,16 +4,17 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
+use hashbrown::HashSet;
 use serde::Serialize;
 use tensorfile::{Backend, FORMATS, File, Format, OpenOptions};
 
-use crate::exit::{At, Outcome, for_each};
+use crate::exit::{At, Failure, Outcome, for_each};
 use crate::output::{HEADER, JsonList, Stdout, escape, note};
 
 /// The argument of commands that read one file.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Input {
-    /// The file, or `-` for standard input
+    /// The file, or the directory of a checkpoint of Hugging Face; `-` for standard input
     file: PathBuf,
     /// Read the file as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
@@ -36,10 +37,19 @@ impl Input {
     }
 }
 
+/// Returns the path of the file that a directory of a checkpoint is opened as; other paths as they are.
+pub fn file_at(path: &Path) -> Outcome<PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    Ok(open(path, None)?.path().unwrap_or(path).to_owned())
+}
+
 /// The argument of commands that read several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Inputs {
-    /// The files, or directories, whose tensor files are read in the order of their names; `-` for standard input
+    /// The files, or directories, whose tensor files are read in the order of their names, shards as one; `-` for
+    /// standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -57,7 +67,8 @@ impl Inputs {
 /// The arguments of commands that read tensors of several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NamedInputs {
-    /// A file, or a directory, whose tensor files are read in the order of their names; `-` for standard input
+    /// A file, or a directory, whose tensor files are read in the order of their names, shards as one; `-` for standard
+    /// input
     #[arg(value_name = "FILE")]
     first: PathBuf,
     /// More files, and the names of tensors, or their positions in the file, such as `#3`
@@ -80,9 +91,9 @@ impl NamedInputs {
         names.chain(self.tensor.iter().cloned()).collect()
     }
 
-    /// Returns whether a single file is read, and no directory.
+    /// Returns whether a single file is read.
     pub fn is_single(&self) -> bool {
-        self.files().len() == 1 && !self.first.is_dir()
+        expand(&self.files()).len() == 1
     }
 
     /// Runs a command on each file.
@@ -128,7 +139,8 @@ pub fn for_each_file(
     out: &mut Stdout,
     run: &mut OnFile<'_>,
 ) -> Outcome {
-    let (paths, has_titles) = (expand(files), files.len() > 1 || files.iter().any(|path| path.is_dir()));
+    let paths = expand(files);
+    let has_titles = files.len() > 1 || paths.len() > 1;
     if json {
         return out.json_list(|list| {
             for_each(paths, |path| {
@@ -183,11 +195,28 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
     expanded
 }
 
+/// Returns the tensor files in a directory. An index stands for its shards.
 fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    let mut files: Vec<PathBuf> = entries.into_iter().filter(|path| has_extension(path) && path.is_file()).collect();
+    let is_tensor_file = |path: &PathBuf| (has_extension(path) || is_index(path)) && path.is_file();
+    let mut files: Vec<PathBuf> = entries.into_iter().filter(is_tensor_file).collect();
+    // The shards of an index that cannot be read are read one by one.
+    let indexes = files.iter().filter(|path| is_index(path));
+    let shards: HashSet<PathBuf> =
+        indexes.filter_map(|path| options().open(path).ok()).flat_map(|file| file.shards().to_vec()).collect();
+    files.retain(|path| !shards.contains(path));
+    if files.is_empty() {
+        // The file of a checkpoint may have an extension that other files have too.
+        files.extend(options().open(folder).ok().and_then(|file| file.path().map(Path::to_owned)));
+    }
     files.sort_unstable();
     Ok(files)
+}
+
+/// Returns whether a path is that of an index of shards.
+fn is_index(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    name.strip_suffix(".index.json").is_some_and(|file| has_extension(Path::new(file)) || file.ends_with(".bin"))
 }
 
 /// Returns whether a path has the extension of a format.
@@ -207,19 +236,28 @@ pub fn written_format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(written.map(|format| format.name))
 }
 
-/// Opens a file, or standard input, and reads its index.
-pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
+/// Returns the options that all files are opened with.
+fn options() -> OpenOptions {
     // A mapped file could change while the program runs, and its pages would count as memory of the program.
-    let mut options = OpenOptions::new().backend(Backend::Positioned);
+    OpenOptions::new().backend(Backend::Positioned)
+}
+
+/// Opens a file, the checkpoint in a directory, or standard input, and reads its index.
+pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
+    let mut options = options();
     if let Some(format) = from.and_then(Format::named) {
         options = options.format(format);
     }
     let file = match is_stdin(path) {
         true => open_stdin(&options),
-        false => options.open(path).at(path),
+        // The path in the error is that of a file if a directory is opened.
+        false => options.open(path).map_err(|error| {
+            let at = error.path().unwrap_or(path).to_owned();
+            Failure::from_error(at.display(), &error)
+        }),
     }?;
     if let Some(named) = file.misnamed_as().filter(|_| from.is_none()) {
-        let (path, format) = (path.display(), file.format().name);
+        let (path, format) = (file.path().unwrap_or(path).display(), file.format().name);
         note(format_args!("{path}: the file is {format}, but its extension is that of {}", named.name));
     }
     Ok(file)

@@ -12,7 +12,7 @@ pub use cast::Cast;
 pub use filter::Filter;
 pub use glob::{Glob, InvalidGlob};
 pub use input::{
-    Input, Inputs, NamedInputs, Printer, Unread, display_name, expand, format_names, is_stdin, open, read,
+    Input, Inputs, NamedInputs, Printer, Unread, display_name, expand, file_at, format_names, is_stdin, open, read,
     written_format_names,
 };
 pub use rename::Rename;

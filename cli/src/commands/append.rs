@@ -5,7 +5,7 @@ use tensorfile::Tensors;
 use tensorfile::atomic::FileLock;
 use tensorfile::view::Renamed;
 
-use crate::args::{Target, WriteArgs, display_name, open};
+use crate::args::{Target, WriteArgs, display_name, file_at, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::Stdout;
@@ -38,12 +38,13 @@ Examples:
 impl Append {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.write.json);
+        let path = file_at(&self.file)?;
         // Otherwise two commands would read the same old file, and the later one would drop what the other added.
-        let is_written = !self.write.dry_run && self.file != Path::new("-");
-        let _lock = is_written.then(|| FileLock::acquire(&self.file).at(&self.file)).transpose()?;
-        let file = open(&self.file, None)?;
+        let is_written = !self.write.dry_run && path != Path::new("-");
+        let _lock = is_written.then(|| FileLock::acquire(&path).at(&path)).transpose()?;
+        let file = open(&path, None)?;
         if !file.shards().is_empty() {
-            let path = self.file.display();
+            let path = path.display();
             return Err(Failure::usage(format_args!(
                 "{path}: cannot append to an index of shards; `tensorfile merge` makes one file of them"
             )));
@@ -51,7 +52,7 @@ impl Append {
         let others: Vec<(File, &Path)> =
             self.others.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
 
-        let base = Source::new(&file, &self.file);
+        let base = Source::new(&file, &path);
         let sources: Vec<Source<'_>> = others.iter().map(|(other, path)| Source::new(other, path)).collect();
         let mut count = file.len();
         let mut renamed = Vec::with_capacity(others.len());
@@ -59,7 +60,7 @@ impl Append {
             renamed.push(renumbered(other, source, count));
             count += other.len();
         }
-        let mut parts: Vec<(&dyn Tensors, &Path)> = vec![(&base, self.file.as_path())];
+        let mut parts: Vec<(&dyn Tensors, &Path)> = vec![(&base, path.as_path())];
         parts.extend(renamed.iter().zip(&others).map(|(tensors, (_, path))| (tensors as &dyn Tensors, *path)));
         let duplicates = match self.replace {
             true => Duplicates::Replace,
@@ -67,8 +68,8 @@ impl Append {
         };
         let joined = Joined::new(&parts, duplicates)?;
 
-        let target = Target::new(&self.file, Some(file.format()))?;
-        let mut kept = Kept::of(&file, &self.file)?;
+        let target = Target::new(&path, Some(file.format()))?;
+        let mut kept = Kept::of(&file, &path)?;
         others.iter().try_for_each(|(other, path)| Kept::of(other, path).map(|other| kept.join(&other)))?;
         let export = Export::plan(&self.write, &joined, kept, target)?;
         Export::run_all(&[export], &self.write, &Vec::new, out)?;

@@ -20,7 +20,8 @@ use crate::output::{Each, Stdout, escape};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Hash {
-    /// The files, or directories, whose tensor files are read in the order of their names; `-` for standard input
+    /// The files, or directories, whose tensor files are read in the order of their names, shards as one; `-` for
+    /// standard input
     #[arg(value_name = "FILE", required_unless_present = "check")]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it

@@ -96,20 +96,20 @@ impl Split {
     fn groups<'f>(&self, file: &'f File) -> Outcome<IndexMap<PathBuf, Vec<&'f str>>> {
         let mut groups: IndexMap<PathBuf, Vec<&str>> = IndexMap::new();
         for tensor in file.tensors() {
-            groups.entry(self.path_for(tensor.name())?).or_default().push(tensor.name());
+            groups.entry(self.path_for(file, tensor.name())?).or_default().push(tensor.name());
         }
         Ok(groups)
     }
 
     /// Returns the path of the new file that a tensor goes to.
-    fn path_for(&self, name: &str) -> Outcome<PathBuf> {
+    fn path_for(&self, file: &File, name: &str) -> Outcome<PathBuf> {
         if !self.by.by.is_empty() {
             let pattern = self.by.by.iter().find(|pattern| pattern.glob.matches(name));
             let no_match =
                 || Failure::usage(format_args!("`{name}` matches no --by; end with `*=OUT` to match all others"));
             return pattern.map(|pattern| pattern.path.clone()).ok_or_else(no_match);
         }
-        let base = self.base()?;
+        let base = self.base(file)?;
         let Some(segments) = self.by.by_prefix else { return Ok(base.to_owned()) };
         let end = name.match_indices('.').nth(usize::from(segments) - 1).map_or(name.len(), |(dot, _)| dot);
         match &name[..end] {
@@ -121,11 +121,11 @@ impl Split {
     }
 
     /// Returns the path from which the names of new files are derived.
-    fn base(&self) -> Outcome<&Path> {
+    fn base<'a>(&'a self, file: &'a File) -> Outcome<&'a Path> {
         if self.out.is_none() && self.input.is_stdin() {
             return Err(Failure::usage("standard input has no name from which to derive those of files; use --out"));
         }
-        let path = self.out.as_deref().unwrap_or(self.input.path());
+        let path = self.out.as_deref().or(file.path()).unwrap_or(self.input.path());
         // New shards of sharded files are named as the old ones.
         Ok(path.to_str().and_then(|path| path.strip_suffix(".index.json")).map_or(path, Path::new))
     }

@@ -26,7 +26,8 @@ use crate::pieces::Pieces;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// The files, or directories, whose tensor files are read in the order of their names; `-` for standard input
+    /// The files, or directories, whose tensor files are read in the order of their names, shards as one; `-` for
+    /// standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it

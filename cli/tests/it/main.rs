@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod append_split_merge;
+mod checkpoint;
 mod codegen;
 mod convert;
 mod diff;

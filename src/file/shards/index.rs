@@ -14,8 +14,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::sorted;
 
-/// The end of an index's file name, after the name of the file that is in shards.
-pub(super) const EXTENSION: &str = ".index.json";
 /// The entry of the metadata that tells how many bytes the tensors take.
 pub(super) const TOTAL: &str = "total_size";
 

@@ -3,8 +3,9 @@ use std::path::Path;
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-use super::index::{EXTENSION, MAX_BYTES, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
+use super::index::{MAX_BYTES, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
 use crate::error::{ErrorKind, Result};
+use crate::file::checkpoint::is_index_name;
 use crate::file::{File, Shards};
 use crate::limits::Limits;
 use crate::record::{FileMetadata, Index};
@@ -12,8 +13,7 @@ use crate::storage::{FileStorage, Joined};
 
 /// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
 pub(in crate::file) fn is_index(storage: &FileStorage, path: &Path, has_format: bool) -> Result<bool> {
-    let name = path.file_name().unwrap_or_default();
-    if name.as_encoded_bytes().ends_with(EXTENSION.as_bytes()) {
+    if is_index_name(path) {
         return Ok(true);
     }
     let mut begin = [0; 64];

@@ -1,4 +1,3 @@
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -6,8 +5,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::index::{EXTENSION, MAX_BYTES, ShardIndex, TOTAL, malformed};
+use super::index::{MAX_BYTES, ShardIndex, TOTAL, malformed};
 use crate::error::{Error, ErrorKind, Result};
+use crate::file::checkpoint::index_of;
 use crate::limits::Limits;
 use crate::model::{TensorRecord, TensorSink, Tensors};
 use crate::progress::{Listener, ProgressCount};
@@ -103,14 +103,14 @@ pub(in crate::file) fn save(
 
 /// Returns an error if a file to write exists.
 pub(in crate::file) fn refuse_old(path: &Path, split: &Split) -> Result<()> {
-    refuse_existing(&index_path(path))?;
+    refuse_existing(&index_of(path))?;
     // Without an index, the shards have the first names.
     (0..split.shards).try_for_each(|at| refuse_existing(&path.with_file_name(shard_name(path, 1, at, split.shards)?)))
 }
 
 /// Removes what killed saves left for a path that is saved as one file now.
 pub(in crate::file) fn remove_left(path: &Path) {
-    remove_left_for(&index_path(path));
+    remove_left_for(&index_of(path));
     remove_left_for(&turn_path(path));
 }
 
@@ -148,7 +148,7 @@ fn save_in_steps(
     let paths: Vec<PathBuf> = names.iter().map(|name| path.with_file_name(name)).collect();
     let own = old.names.iter().filter(|name| is_shard_name(path, name));
     let replaced = own.map(|name| path.with_file_name(name)).collect();
-    set.put(&paths, replaced, &index_path(path), &index(split, &names), before)
+    set.put(&paths, replaced, &index_of(path), &index(split, &names), before)
 }
 
 /// The shards that are there before saving.
@@ -161,7 +161,7 @@ struct OldSet {
 
 impl OldSet {
     fn read(path: &Path) -> Result<Self> {
-        let index_path = index_path(path);
+        let index_path = index_of(path);
         let mut json = Vec::new();
         let read = fs::File::open(&index_path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut json));
         let index = match read {
@@ -197,12 +197,6 @@ impl OldSet {
             set += 1;
         }
     }
-}
-
-fn index_path(path: &Path) -> PathBuf {
-    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
-    name.push(EXTENSION);
-    path.with_file_name(name)
 }
 
 fn index(split: &Split, names: &[String]) -> Vec<u8> {
@@ -286,7 +280,7 @@ mod tests {
 
     /// Returns the number whose tensors are saved.
     fn saved(path: &Path) -> u8 {
-        let map: TensorMap = File::open(index_path(path)).unwrap().load().unwrap();
+        let map: TensorMap = File::open(index_of(path)).unwrap().load().unwrap();
         let number = map["a"].as_bytes()[0];
         assert_eq!(map, tensors(number));
         number
@@ -342,11 +336,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.ten");
         save_tensors(&path, 0, &mut |_| Ok(())).unwrap();
-        let first = fs::read(index_path(&path)).unwrap();
-        fs::write(index_path(&path), "{").unwrap();
+        let first = fs::read(index_of(&path)).unwrap();
+        fs::write(index_of(&path), "{").unwrap();
         save_tensors(&path, 1, &mut |_| Ok(())).unwrap();
         assert_eq!((saved(&path), fs::read_dir(folder.path()).unwrap().count()), (1, 7));
-        fs::write(index_path(&path), first).unwrap();
+        fs::write(index_of(&path), first).unwrap();
         assert_eq!(saved(&path), 0);
     }
 

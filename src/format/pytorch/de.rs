@@ -5,7 +5,9 @@ use super::pickle::{Input, read};
 use super::value::{Heap, Value};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, FileMetadata, IndexReader, ReadAt, ZipContents, open_zip, place_of, zip_error};
+use crate::record::{
+    Cursor, Entry, FileMetadata, IndexReader, OtherArchive, ReadAt, ZipContents, open_zip, place_of, zip_error,
+};
 
 /// Reads the pickle of a checkpoint, then returns its tensors in the order of the pickle.
 #[derive(Debug, Default)]
@@ -146,7 +148,10 @@ fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Contents, Opt
     let len = file.file_len().expect(KEPT);
     let mut pickles = members.iter().filter(|member| folder_of_pickle(member.name.as_bytes()).is_some());
     let Some(pickle) = pickles.next() else {
-        return Err(malformed("the archive has no `data.pkl`, so it is not a file of `torch.save`").into());
+        let mut other = OtherArchive::default();
+        members.iter().for_each(|member| other.look_at(member.name.as_bytes()));
+        let what = format!("the archive has no `data.pkl`, so it is not a file of `torch.save`{}", other.text());
+        return Err(malformed(what).into());
     };
     if let Some(other) = pickles.next() {
         let what = format!("`{}` and `{}` are both the pickle", Short(&pickle.name), Short(&other.name));

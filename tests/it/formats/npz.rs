@@ -308,8 +308,26 @@ fn other_zip_archives_are_not_npz() {
     let mut messages = Messages::default();
     for (name, ending, looks_like) in [
         ("notes", b".txt", ""),
-        ("archive/data", b".pkl", "; it looks like a PyTorch or TorchScript archive, which has `data.pkl`"),
-        ("x-1.dist-info/RECORD", b".txt", "; it looks like a Python wheel, which has a folder `.dist-info`"),
+        (
+            "archive/data",
+            b".pkl",
+            "; it looks like a checkpoint of PyTorch, which the feature `pytorch` reads: it has `data.pkl`",
+        ),
+        (
+            "code/constants",
+            b".pkl",
+            "; it looks like a TorchScript archive, a program with its weights: it has `constants.pkl`",
+        ),
+        ("m/archive_fo", b"rmat", "; it looks like a program that `torch.export` saved: it has `archive_format`"),
+        ("model.weight", b"s.h5", "; it looks like a model of Keras: it has `model.weights.h5`"),
+        ("MAR-INF/MANIFEST.", b"json", "; it looks like a model archive of TorchServe: it has `MAR-INF/MANIFEST.json`"),
+        ("x/.zg", b"roup", "; it looks like a zarr store: it has `.zgroup`"),
+        ("x-1.dist-info/RE", b"CORD", "; it looks like a Python wheel: it has `.dist-info/RECORD`"),
+        ("[Content_Types]", b".xml", "; it looks like an Office document: it has `[Content_Types].xml`"),
+        ("AndroidManifest", b".xml", "; it looks like an Android app: it has `AndroidManifest.xml`"),
+        ("META-INF/MANIFES", b"T.MF", "; it looks like a Java archive: it has `META-INF/MANIFEST.MF`"),
+        ("mime", b"type", "; it looks like an OpenDocument or EPUB file: it has `mimetype`"),
+        ("not-a-mime", b"type", ""),
     ] {
         let map: TensorMap = [(name, Tensor::from_slice(&[1_u8], [1]).unwrap())].into_iter().collect();
         let mut file = npz::to_vec(&map).unwrap();

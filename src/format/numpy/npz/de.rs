@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::header;
 use crate::limits::Limits;
 use crate::record::{
-    Codec, Entry, IndexReader, Packed, Waiting, ZipContents, ZipFile, Zipped, not_deflated, open_zip, place_of,
-    zip_error,
+    Codec, Entry, IndexReader, OtherArchive, Packed, Waiting, ZipContents, ZipFile, Zipped, not_deflated, open_zip,
+    place_of, zip_error,
 };
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
@@ -208,7 +208,7 @@ impl Ranges {
 /// Refuses an archive of other things: one that has members, but no array.
 fn check_members(archive: &ZipArchive<ZipFile<'_>>, buffer: &mut [u8]) -> Result<()> {
     let directory = archive.directory_offset();
-    let (mut is_empty, mut looks_like) = (true, None);
+    let (mut is_empty, mut other) = (true, OtherArchive::default());
     let mut records = archive.entries(buffer);
     while let Some(record) = records.next_entry().map_err(|error| zip_error(error, directory))? {
         let path = record.file_path();
@@ -217,22 +217,13 @@ fn check_members(archive: &ZipArchive<ZipFile<'_>>, buffer: &mut [u8]) -> Result
             return Ok(());
         }
         is_empty = false;
-        if path == b"data.pkl" || path.ends_with(b"/data.pkl") {
-            looks_like = Some("a PyTorch or TorchScript archive, which has `data.pkl`");
-        } else if path.windows(DIST_INFO.len()).any(|part| part == DIST_INFO) {
-            looks_like = Some("a Python wheel, which has a folder `.dist-info`");
-        }
+        other.look_at(path);
     }
     if is_empty {
         return Ok(());
     }
-    let what = "a zip archive without .npy members is not npz";
-    let what = looks_like.map_or_else(|| what.to_owned(), |like| format!("{what}; it looks like {like}"));
-    Err(malformed(what).at(directory))
+    Err(malformed(format!("a zip archive without .npy members is not npz{}", other.text())).at(directory))
 }
-
-/// A part of the name of a folder in a wheel.
-const DIST_INFO: &[u8] = b".dist-info/";
 
 fn malformed(what: String) -> Error {
     ErrorKind::Malformed { what }.into()

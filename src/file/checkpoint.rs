@@ -1,0 +1,90 @@
+//! Paths that are not those of a file: the directory of a checkpoint, and the name of a file that is saved in shards.
+//!
+//! Hugging Face's libraries save a model to a directory and load it from there, by names that are always the same. A
+//! cache of `huggingface_hub` has links of these names to the files.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+use crate::format::has_known_extension;
+
+/// The end of the name of an index of shards, after the name of the file that is in shards.
+pub(super) const INDEX_EXTENSION: &str = ".index.json";
+
+/// The files that a directory is opened as. The first one that it has counts, as in `transformers`.
+const NAMES: [&str; 3] = ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"];
+
+/// Returns the file to open instead of `path`, which could not be opened as a file because of `error`.
+pub(super) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<PathBuf>> {
+    // Some systems do not tell that it is a directory.
+    if path.is_dir() {
+        return in_directory(path).map(Some);
+    }
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    Ok(is_missing.then(|| index_of(path)).filter(|index| index.is_file()))
+}
+
+/// Returns the path of the index of a file that is in shards.
+pub(super) fn index_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+    name.push(INDEX_EXTENSION);
+    path.with_file_name(name)
+}
+
+/// Returns whether a path is that of an index of shards.
+pub(super) fn is_index_name(path: &Path) -> bool {
+    path.file_name().unwrap_or_default().as_encoded_bytes().ends_with(INDEX_EXTENSION.as_bytes())
+}
+
+fn in_directory(folder: &Path) -> Result<PathBuf> {
+    let paths = || NAMES.iter().map(|name| folder.join(name));
+    // The error of opening a link to nothing tells more than that there is no checkpoint.
+    let is_dangling = |path: &PathBuf| path.is_symlink() && !path.exists();
+    if let Some(found) = paths().find(|path| path.is_file()).or_else(|| paths().find(is_dangling)) {
+        return Ok(found);
+    }
+    let [file, index, pickle] = NAMES;
+    let mut message = format!("is a directory without `{file}`, `{index}` or `{pickle}`");
+    let others = tensor_files(folder)?;
+    if let [first, rest @ ..] = &others[..] {
+        let end = if rest.is_empty() { String::new() } else { format!(" or one of {} others", rest.len()) };
+        message += &format!("; open `{}` in it{end}", first.display());
+    }
+    Err(io::Error::new(io::ErrorKind::IsADirectory, message).into())
+}
+
+/// Returns the names of the files in a directory that look like tensor files, in order. An index stands for its shards.
+fn tensor_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let is_shard = |name: &OsStr| name.to_string_lossy().contains("-of-");
+    let is_bin = |name: &Path| name.extension() == Some(OsStr::new("bin"));
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = PathBuf::from(entry?.file_name());
+        let is_whole = (has_known_extension(&name) || is_bin(&name)) && !is_shard(name.as_os_str());
+        if (is_whole || is_index_name(&name)) && folder.join(&name).is_file() {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+#[cfg(all(test, not(feature = "shards")))]
+mod tests {
+    use super::*;
+    use crate::file::File;
+
+    #[test]
+    fn an_index_names_the_feature_that_is_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = folder.path().join("model.safetensors.index.json");
+        fs::write(&index, r#"{"weight_map": {"a": "model-1.safetensors"}}"#).unwrap();
+        let expected = format!("{}: sharded files need the Cargo feature `shards`", index.display());
+        for path in [&*index, &*folder.path().join("model.safetensors"), folder.path()] {
+            assert_eq!(File::open(path).unwrap_err().to_string(), expected);
+        }
+    }
+}

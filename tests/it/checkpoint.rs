@@ -1,0 +1,199 @@
+//! Paths of checkpoints: directories, as Hugging Face's libraries leave them, and files that were saved in shards.
+
+use std::fs;
+use std::path::Path;
+
+use ndarray::{Array1, array};
+use tensorfile::{Backend, ErrorKind, File, OpenOptions, SaveOptions, TensorFile, TensorMap, WriteOptions, load};
+
+use crate::support::written_formats;
+
+#[derive(TensorFile, Debug, PartialEq)]
+struct Model {
+    a: Array1<f32>,
+    b: Array1<f32>,
+}
+
+fn model(first: f32) -> Model {
+    Model { a: array![first, 1.0], b: array![2.0, 3.0] }
+}
+
+/// Returns the whole message of an error, with the path that it begins with.
+fn error_of<T>(result: tensorfile::Result<T>) -> String {
+    result.map(drop).unwrap_err().to_string()
+}
+
+/// Saves a model as two shards and an index.
+fn save_shards(path: &Path, model: &Model) {
+    SaveOptions::new().max_shard_bytes(8).save(path, model).unwrap();
+}
+
+#[test]
+fn a_directory_is_opened_as_its_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("config.json"), "{}").unwrap();
+    // Files of other names do not count, and neither does a directory of that name.
+    tensorfile::save(folder.path().join("adapter.safetensors"), &model(7.0)).unwrap();
+    fs::create_dir(folder.path().join("pytorch_model.bin")).unwrap();
+    let path = folder.path().join("model.safetensors");
+    save_shards(&path, &model(1.0));
+    let file = File::open(folder.path()).unwrap();
+    assert_eq!(file.path().unwrap(), folder.path().join("model.safetensors.index.json"));
+    assert_eq!(file.shards().len(), 2);
+    assert_eq!(load::<Model>(folder.path()).unwrap(), model(1.0));
+    // A single file is preferred, as in `transformers`.
+    tensorfile::save(&path, &model(2.0)).unwrap();
+    assert_eq!(load::<Model>(folder.path()).unwrap(), model(2.0));
+    for backend in [Backend::Mapped, Backend::Positioned] {
+        let file = OpenOptions::new().backend(backend).open(folder.path()).unwrap();
+        assert_eq!((file.path(), file.len()), (Some(&*path), 2));
+        assert!(file.report::<Model>().is_ok());
+    }
+    // Errors name the file.
+    fs::write(&path, [0; 4]).unwrap();
+    let error = File::open(folder.path()).unwrap_err();
+    assert_eq!(error.path(), Some(&*path));
+    assert!(error.to_string().starts_with(&format!("{}: safetensors: ", path.display())), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_of_a_cache_are_followed() {
+    use std::os::unix::fs::symlink;
+
+    let cache = tempfile::tempdir().unwrap();
+    let (blobs, snapshots) = (cache.path().join("blobs"), cache.path().join("snapshots"));
+    fs::create_dir(&blobs).unwrap();
+    for (commit, in_shards) in [("0123abc", false), ("4567def", true)] {
+        let snapshot = snapshots.join(commit);
+        fs::create_dir_all(&snapshot).unwrap();
+        let saved = tempfile::tempdir().unwrap();
+        let path = saved.path().join("model.safetensors");
+        if in_shards {
+            save_shards(&path, &model(4.0))
+        } else {
+            tensorfile::save(&path, &model(4.0)).unwrap()
+        }
+        for (at, entry) in fs::read_dir(saved.path()).unwrap().enumerate() {
+            let name = entry.unwrap().file_name();
+            // The name of a blob is a digest, without an extension.
+            let blob = format!("{commit}{at}");
+            fs::rename(saved.path().join(&name), blobs.join(&blob)).unwrap();
+            symlink(Path::new("../../blobs").join(&blob), snapshot.join(&name)).unwrap();
+        }
+        assert_eq!(load::<Model>(&snapshot).unwrap(), model(4.0));
+        assert_eq!(load::<Model>(snapshot.join("model.safetensors")).unwrap(), model(4.0));
+        let file = File::open(&snapshot).unwrap();
+        assert!(file.path().unwrap().starts_with(&snapshot) && file.misnamed_as().is_none());
+    }
+
+    // A blob that is gone.
+    let snapshot = snapshots.join("89abcde");
+    fs::create_dir(&snapshot).unwrap();
+    symlink("../../blobs/none", snapshot.join("model.safetensors")).unwrap();
+    let expected = format!("{}: No such file or directory (os error 2)", snapshot.join("model.safetensors").display());
+    assert_eq!(error_of(File::open(&snapshot)), expected);
+    // A link that leads nowhere does not hide another file.
+    fs::copy(snapshots.join("0123abc/model.safetensors"), snapshot.join("pytorch_model.bin")).unwrap();
+    assert_eq!(load::<Model>(&snapshot).unwrap(), model(4.0));
+    // Neither does one that leads to itself.
+    let snapshot = snapshots.join("f");
+    fs::create_dir(&snapshot).unwrap();
+    symlink("model.safetensors", snapshot.join("model.safetensors")).unwrap();
+    symlink(".", snapshot.join("pytorch_model.bin")).unwrap();
+    let error = error_of(File::open(&snapshot));
+    assert!(error.starts_with(&format!("{}: ", snapshot.join("model.safetensors").display())), "{error}");
+}
+
+#[test]
+fn a_directory_without_a_checkpoint_says_what_was_looked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = format!(
+        "{}: is a directory without `model.safetensors`, `model.safetensors.index.json` or `pytorch_model.bin`",
+        folder.path().display()
+    );
+    let check = |hint: &str| {
+        let error = File::open(folder.path()).unwrap_err();
+        assert_eq!(error.to_string(), format!("{expected}{hint}"));
+        assert_eq!(error.path(), Some(folder.path()));
+        assert!(matches!(error.kind(), ErrorKind::Io(error) if error.kind() == std::io::ErrorKind::IsADirectory));
+        assert_eq!(error_of(load::<Model>(folder.path())), error.to_string());
+    };
+    let write = |name: &str| fs::write(folder.path().join(name), "").unwrap();
+    check("");
+    write("config.json");
+    write("README.md");
+    fs::create_dir(folder.path().join("nested.ptd")).unwrap();
+    check("");
+    write("pytorch_model-00001-of-00002.bin");
+    write("pytorch_model-00002-of-00002.bin");
+    write("pytorch_model.bin.index.json");
+    check("; open `pytorch_model.bin.index.json` in it");
+    fs::remove_file(folder.path().join("pytorch_model.bin.index.json")).unwrap();
+    // Formats whose features are off have extensions too.
+    for name in ["weights.pt", "weights.ptd", "weights.gguf", "weights.bin", "weights.ten"] {
+        write(name);
+        check(&format!("; open `{name}` in it"));
+        fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    ["b.ten", "a.npz", "c.btf"].iter().for_each(|name| write(name));
+    check("; open `a.npz` in it or one of 2 others");
+}
+
+#[test]
+fn a_path_that_was_saved_in_shards_opens_its_index() {
+    for format in written_formats().filter(|format| format.max_tensors.is_none()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model").with_extension(format.extensions[0]);
+        let missing = error_of(File::open(&path));
+        assert_eq!(missing, format!("{}: No such file or directory (os error 2)", path.display()));
+        let options = SaveOptions::new().write(WriteOptions::new().embed_names(true)).max_shard_bytes(8);
+        options.save(&path, &model(1.0)).unwrap();
+        assert!(!path.exists(), "{}", format.name);
+        assert_eq!(load::<Model>(&path).unwrap(), model(1.0), "{}", format.name);
+        let index = format!("{}.index.json", path.display());
+        assert_eq!(File::open(&path).unwrap().path(), Some(Path::new(&index)));
+
+        // Errors name the index, or the shard that it asks for.
+        fs::write(&index, "{").unwrap();
+        assert!(error_of(File::open(&path)).starts_with(&format!("{index}: the index of shards is malformed")));
+        let json = r#"{"weight_map": {"a": "model-x.y"}}"#;
+        fs::write(&index, json).unwrap();
+        let shard = folder.path().join("model-x.y");
+        let expected = format!(
+            "{index}: {}: No such file or directory (os error 2); the index says that `a` is in it",
+            shard.display()
+        );
+        assert_eq!(error_of(File::open(&path)), expected);
+    }
+}
+
+#[test]
+fn a_directory_with_a_pickle_is_opened_too() {
+    let fixtures = crate::support::root().join("tests/fixtures/pytorch");
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(fixtures.join("state_dict.pt"), folder.path().join("pytorch_model.bin")).unwrap();
+    let file = File::open(folder.path()).unwrap();
+    assert_eq!(
+        (file.format().name, file.path().unwrap().file_name().unwrap().to_str()),
+        ("pytorch", Some("pytorch_model.bin"))
+    );
+    let map: TensorMap = load(folder.path()).unwrap();
+    assert_eq!(map, load(fixtures.join("state_dict.pt")).unwrap());
+}
+
+#[test]
+fn a_pointer_of_git_lfs_is_told_from_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 548105171\n";
+    let expected =
+        "this is a pointer of Git LFS, not the file that it stands for; `git lfs pull` fetches that (at byte 0)";
+    for name in ["model.safetensors", "model.ptd", "model.btf", "model.gguf", "model"] {
+        let path = folder.path().join(name);
+        fs::write(&path, pointer).unwrap();
+        assert_eq!(error_of(File::open(&path)), format!("{}: {expected}", path.display()));
+    }
+    assert_eq!(error_of(File::open(folder.path())).split(": ").last(), Some(expected));
+    // Text that is longer than a pointer begins is no pointer.
+    assert!(!error_of(File::from_bytes(b"version".to_vec())).contains("LFS"));
+}
