@@ -566,8 +566,10 @@ impl File {
         };
         let count = self.progress.as_ref().map(|listener| listener.count(bytes()));
         self.read(Cow::Borrowed(&self.index), count, &mut |deserializer| {
-            value = Some(T::deserialize(deserializer)?);
-            Ok(())
+            deserializer.read_whole(&mut |deserializer| {
+                value = Some(T::deserialize(deserializer)?);
+                Ok(())
+            })
         })?;
         Ok(value.expect("the value was deserialized"))
     }

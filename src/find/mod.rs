@@ -26,11 +26,11 @@ pub(crate) use fields::{FieldKey, Fields, FieldsWalk};
 pub(crate) use root::RootKind;
 
 use self::findings::Findings;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, Node, Path, SharedArrays, Source,
-    StructDef, TensorSpec, put,
+    Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, Node, Path, Schema, SharedArrays,
+    Source, StructDef, TensorSpec, put,
 };
 use crate::record::{Format, Reader};
 use crate::storage::{Slice, Storage, Stream};
@@ -61,6 +61,8 @@ pub struct Deserializer<'de> {
     pub(crate) positional: bool,
     /// The type at the root is known, and with it the way to find tensors.
     settled: bool,
+    /// The type at the root, if it maps to tensors.
+    root: Option<Node>,
     /// The tensor that was found last, for errors of the type that reads it.
     pub(crate) last: Option<usize>,
     /// The number of structs around the current one that are flattened into each other.
@@ -125,6 +127,7 @@ impl<'de> Deserializer<'de> {
             at: At::Here,
             positional: false,
             settled: false,
+            root: None,
             last: None,
             flattened: 0,
             opens_list: false,
@@ -182,6 +185,32 @@ impl<'de> Deserializer<'de> {
         let name = self.reader.index().label(left);
         let kind = ErrorKind::Unexpected { name, expected: Vec::new(), complete: true };
         Err(self.about(left, kind.into()))
+    }
+
+    /// Calls `read`, which reads a value of the whole file. If the file does not fit its type, the error is that of
+    /// comparing them, with all differences.
+    pub(crate) fn read_whole(&mut self, read: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        let ended = read(self).and_then(|()| self.check_end());
+        ended.map_err(|error| self.with_report(error))
+    }
+
+    /// Returns the report of comparing the type at the root with the file, if that may find more than an error of reading.
+    ///
+    /// The rest of a stream is read for that, but not held.
+    fn with_report(&mut self, error: Error) -> Error {
+        let may_find_more = match error.kind() {
+            // In a report, one of the two tensors is unexpected or has another layout.
+            ErrorKind::RepeatedField { .. } => false,
+            _ => matches!(error.category(), Category::Mismatch | Category::Call),
+        };
+        let Some(root) = self.root.filter(|_| may_find_more) else { return error };
+        if self.reader.drain_headers().is_err() {
+            return error;
+        }
+        let report = compare(&Schema::new(root), self.reader.index()).report;
+        // That the file is refused as a whole was found by reading too, and the error has its kind.
+        let is_refused_only = report.refused.is_some() && report.count() == 1;
+        if report.is_ok() || is_refused_only { error } else { ErrorKind::Load(Box::new(report)).into() }
     }
 
     fn wrong_count(&self) -> Error {

@@ -40,7 +40,7 @@ impl Deserializer<'_> {
             }
             return Ok(());
         }
-        self.settled = true;
+        (self.settled, self.root) = (true, node);
         match kind {
             RootKind::Tensor => return Ok(()),
             RootKind::Map => self.has_names().map(drop)?,

@@ -180,6 +180,18 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
+    /// Makes every tensor known. The payloads that were not read are lost if they come from a stream.
+    pub(crate) fn drain_headers(&mut self) -> Result<()> {
+        loop {
+            if let Some(pending) = self.pending.filter(|pending| !self.is_read(*pending)) {
+                self.skip(pending);
+            }
+            if !self.read_on()? {
+                return Ok(());
+            }
+        }
+    }
+
     /// Returns whether every tensor is known.
     pub(crate) fn is_drained(&self) -> bool {
         self.index_reader.is_none()

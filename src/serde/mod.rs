@@ -118,6 +118,5 @@ fn read_stream(
 }
 
 fn read_with<'de>(mut deserializer: Deserializer<'de>, format: &Format, read: Read<'_, 'de>) -> Result<()> {
-    read(&mut deserializer).map_err(|error| error.in_format(format.name))?;
-    deserializer.end()
+    deserializer.read_whole(read).map_err(|error| error.in_format(format.name))
 }

@@ -200,7 +200,8 @@ fn unknown_tensors_are_errors_unless_allowed() {
     }
 
     let file = ten_file_of(&["a", "b.c", "d"]);
-    assert_eq!(error::<Strict>(&file), "ten: unexpected tensor `b.c`; expected `a`");
+    let expected = "ten: 2 unexpected; 1 of 3 tensors fit\nunexpected:\n  `b.c`  f32[1]\n  `d`    f32[1]";
+    assert_eq!(error::<Strict>(&file), expected);
     assert_eq!(ten::from_slice::<Lenient>(&file).unwrap(), Lenient { a: array![0.0] });
 
     let json = r#"{"a": 1, "b": {"c": []}}"#;
@@ -219,7 +220,8 @@ fn tensor_json() -> String {
 
 #[test]
 fn a_missing_tensor_is_an_error() {
-    assert_eq!(error::<Linear>(&ten_file_of(&["bias"])), "ten: missing tensor `weight`");
+    let expected = "ten: 1 missing; 1 of 1 tensor fits\nmissing:\n  `weight`  f32[_, _]";
+    assert_eq!(error::<Linear>(&ten_file_of(&["bias"])), expected);
     let error = serde_json::from_str::<Linear>("{}").unwrap_err().to_string();
     assert_eq!(error.split(" at").next(), Some("missing field `weight`"));
     let error = serde_json::from_str::<Linear>("[]").unwrap_err().to_string();
@@ -258,7 +260,8 @@ fn default_fills_missing_tensors() {
     assert_eq!(serde_json::from_str::<Norm>(&format!("[{}]", tensor_json())).unwrap(), norm);
     let read: Norm = ten::from_slice(&ten_file_of(&["scale", "v", "shift"])).unwrap();
     assert_eq!((read.variance, read.shift), (array![1.0], array![2.0]));
-    assert_eq!(error::<Norm>(&ten_file_of(&["scale", "linear.bias"])), "ten: missing tensor `linear.weight`");
+    let expected = "ten: 1 missing; 2 of 2 tensors fit\nmissing:\n  `linear.weight`  f32[_, _]";
+    assert_eq!(error::<Norm>(&ten_file_of(&["scale", "linear.bias"])), expected);
     assert_round_trips(&norm);
 }
 
@@ -283,7 +286,8 @@ fn skipped_fields_are_not_in_the_file() {
     let model = Model { cache: Cache::default(), weight: array![0.0], seven: seven() };
     assert_eq!(names(&model), ["weight"]);
     assert_round_trips(&model);
-    assert_eq!(error::<Model>(&ten_file_of(&["weight", "cache"])), "ten: unexpected tensor `cache`; expected `weight`");
+    let expected = "ten: 1 unexpected; 1 of 2 tensors fit\nunexpected:\n  `cache`  f32[1]";
+    assert_eq!(error::<Model>(&ten_file_of(&["weight", "cache"])), expected);
 }
 
 #[test]
@@ -386,7 +390,7 @@ fn cast_transpose_and_shape_adapt_arrays() {
     let narrow = Narrow { weight: array![[1.0]], bias: array![1.0] };
     assert_eq!(
         error::<Layer<3>>(&ten_file(&narrow)),
-        "ten: tensor `weight`: the file has f64[1, 1], but expected [3, 2] (at byte 96)"
+        "ten: 1 wrong shape; 1 of 2 tensors fit\nwrong shape:\n  `weight`  f64[1, 1], but expected [3, 2]"
     );
 }
 

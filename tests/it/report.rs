@@ -6,8 +6,10 @@ use std::fmt::Write;
 use ndarray::{Array1, Array2, ArrayD};
 use tensorfile::{
     Arrays, Blob, Category, CooTensor, Dtype, Error, ErrorKind, FromTensors, LoadReport, Tensor, TensorFile,
-    TensorInfo, TensorMap, btf, ptd,
+    TensorInfo, TensorMap, btf, ptd, ten,
 };
+
+use crate::support::memory::peak;
 
 #[derive(TensorFile, Debug, Default)]
 struct Linear {
@@ -287,6 +289,8 @@ fn agree<T: for<'de> FromTensors<'de>>(named: &Named) -> bool {
     });
     let name = std::any::type_name::<T>();
     assert_eq!(report.is_ok(), read.is_ok(), "{name} from\n{listed}{read:?}\n{report}");
+    assert_reported("ptd", read, &report);
+    assert_reported("ptd", ptd::from_reader::<Arrays<T>>(&file[..]).map(drop), &report);
     if report.is_ok() {
         assert!(report.loaded <= map.len());
     }
@@ -296,8 +300,25 @@ fn agree<T: for<'de> FromTensors<'de>>(named: &Named) -> bool {
         let report = LoadReport::of(&T::schema(), infos.iter().map(|info| (None, info)));
         let read = btf::from_slice::<Arrays<T>>(&file).map(drop);
         assert_eq!(report.is_ok(), read.is_ok(), "{name} from {infos:?}\n{read:?}\n{report}");
+        assert_reported("btf", read, &report);
+        assert_reported("btf", btf::from_reader::<Arrays<T>>(&file[..]).map(drop), &report);
     }
     report.is_ok()
+}
+
+/// Checks that the error of reading is the report, or says better what is wrong.
+fn assert_reported(format: &str, read: tensorfile::Result<()>, report: &LoadReport) {
+    let Err(error) = read else { return };
+    match error.kind() {
+        ErrorKind::Load(found) => assert_eq!(found.to_string(), report.to_string()),
+        // In a report, one of the tensors is unexpected or has another layout.
+        ErrorKind::RepeatedField { .. } => {}
+        _ => {
+            assert_eq!(report.count(), 1, "{error}: {report}");
+            let expected = format!("{format}: {}", report.refused.as_deref().unwrap_or_default());
+            assert_eq!(error.to_string(), expected);
+        }
+    }
 }
 
 #[test]
@@ -490,4 +511,41 @@ fn many_tensors_are_reported() {
     let report = LoadReport::of(&Many::schema(), names.iter().map(|name| (Some(name.as_str()), &info)));
     assert_eq!((report.loaded, report.unexpected.len(), report.gaps.len()), (10_000, 10_000, 9_999));
     assert!(report.to_string().ends_with("and 9979 more"));
+}
+
+#[test]
+fn the_rest_of_a_stream_is_compared_but_not_held() {
+    #[derive(TensorFile, Debug)]
+    struct Model {
+        a: Array1<f64>,
+        b: Array1<f32>,
+        c: Array1<f64>,
+    }
+
+    const BYTES: usize = 4 << 20;
+    let numbers = vec![0.0_f32; BYTES / 4];
+    let tensor = |name: &'static str| (name, Tensor::from_slice(&numbers, [numbers.len()]).unwrap());
+    let map: TensorMap = ["a", "b", "c", "d"].map(tensor).into_iter().collect();
+    let info = "f32[1048576]";
+    let expected = format!(
+        "1 unexpected, 2 wrong dtype; 1 of 4 tensors fit\nunexpected:\n  `d`  {info}\n\
+         wrong dtype:\n  `a`  {info}, but expected f64\n  `c`  {info}, but expected f64"
+    );
+    for format in crate::support::written_formats().filter(|format| format.max_tensors.is_none()) {
+        let name = format.name;
+        let file = format.to_vec(&map, &tensorfile::WriteOptions::new().embed_names(true)).unwrap();
+        let opened = tensorfile::OpenOptions::new().format(format).from_bytes(file.clone()).unwrap();
+        assert_eq!(opened.load::<Model>().unwrap_err().to_string(), format!("{name}: {expected}"));
+        assert_eq!(opened.deserialize::<Model>().unwrap_err().to_string(), format!("{name}: {expected}"));
+    }
+    let file = ten::to_vec(&map).unwrap();
+    let (read, peak) = peak(|| ten::from_reader::<Model>(&file[..]));
+    let error = read.unwrap_err();
+    assert_eq!((error.to_string(), error.category()), (format!("ten: {expected}"), Category::Mismatch));
+    assert!(matches!(error.kind(), ErrorKind::Load(_)));
+    assert!(peak < BYTES / 4, "{peak}");
+
+    // What cannot be compared is told by its first mismatch.
+    let error = ten::from_reader::<Model>(&file[..file.len() - 1]).unwrap_err();
+    assert_eq!(error.to_string(), format!("ten: tensor `a`: the file has {info}, but expected f64 (at byte 96)"));
 }

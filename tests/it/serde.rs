@@ -1041,13 +1041,29 @@ mod by_name {
 
         let mut m = Messages::default();
         for (names, expected) in [
-            (&["layers.0", "layers.2"][..], "ten: missing tensor `layers.1`; the file has `layers.2`"),
-            (&["layers.1"], "ten: missing tensor `layers.0`; the file has `layers.1`"),
-            (&["layers.0", "layers.1", "layers.10"], "ten: missing tensor `layers.2`; the file has `layers.10`"),
-            (&["layers.0", "layers.x"], "ten: unexpected tensor `layers.x`; expected `layers`"),
-            (&["layers.0", "layers.01"], "ten: unexpected tensor `layers.01`; expected `layers`"),
-            (&["layers.0", "layers.1.weight"], "ten: missing tensor `layers.1`; the file has `layers.1.weight`"),
+            (
+                &["layers.0", "layers.2"][..],
+                "1 gap in a list; 2 of 2 tensors fit\ngaps in lists:\n  `layers.1`  missing, but `layers.2` is there",
+            ),
+            (
+                &["layers.1"],
+                "1 gap in a list; 1 of 1 tensor fits\ngaps in lists:\n  `layers.0`  missing, but `layers.1` is there",
+            ),
+            (
+                &["layers.0", "layers.1", "layers.10"],
+                "1 gap in a list; 3 of 3 tensors fit\n\
+                 gaps in lists:\n  `layers.2`  to `layers.9` missing, but `layers.10` is there",
+            ),
+            (&["layers.0", "layers.x"], "1 unexpected; 1 of 2 tensors fit\nunexpected:\n  `layers.x`  f32[1]"),
+            (&["layers.0", "layers.01"], "1 unexpected; 1 of 2 tensors fit\nunexpected:\n  `layers.01`  f32[1]"),
+            (
+                &["layers.0", "layers.1.weight"],
+                "1 missing, 1 unexpected; 1 of 2 tensors fit\n\
+                 missing:\n  `layers.1`  f32[_]; did you mean `layers.1.weight`?\n\
+                 unexpected:\n  `layers.1.weight`  f32[1]",
+            ),
         ] {
+            let expected = &format!("ten: {expected}");
             m.compare(format!("{names:?}"), ten::from_slice::<Model>(&ten_file_of(names)), expected);
             m.compare(
                 format!("{names:?}, from a stream"),
@@ -1086,17 +1102,12 @@ mod by_name {
             "ten: missing tensor `weight`; the file has `n0`, `n1`, `n2`, `n3`, `n4` and 5 more",
         );
         m.compare("an empty file", ten::from_slice::<Linear>(&[]), "ten: missing tensor `weight`");
-        m.compare("one tensor of none", ten::from_slice::<Tensor>(&[]), "ten: missing tensor `0`");
-        m.compare(
-            "one tensor of two",
-            ten::from_slice::<Tensor>(&ten_file_of(&["a", "b"])),
-            "ten: unexpected tensor `b` (at byte 256)",
-        );
-        m.compare(
-            "a number of two",
-            ten::from_slice::<Arrays<Array1<f32>>>(&ten_file_of(&["a", "b"])),
-            "ten: unexpected tensor `b` (at byte 256)",
-        );
+        let expected = "ten: 1 missing; 0 of 0 tensors fit\nmissing:\n  `0`  any[..]";
+        m.compare("one tensor of none", ten::from_slice::<Tensor>(&[]), expected);
+        let expected = "ten: 1 unexpected; 1 of 2 tensors fit\nunexpected:\n  `b`  f32[1]";
+        let file = ten_file_of(&["a", "b"]);
+        m.compare("one tensor of two", ten::from_slice::<Tensor>(&file), expected);
+        m.compare("an array of two", ten::from_slice::<Arrays<Array1<f32>>>(&file), expected);
         m.end();
     }
 
@@ -1134,7 +1145,8 @@ mod by_name {
         m.compare(
             "layout",
             btf::from_slice::<Arrays<Array1<f32>>>(&sparse),
-            "btf: tensor `#0`: the file has f32[2] in COO layout with 1 values, but expected a dense tensor (`CooTensor` reads this one) (at byte 56)",
+            "btf: 1 wrong layout; 0 of 1 tensor fits\nwrong layout:\n  `#0`  f32[2] in COO layout with 1 values, but \
+             expected a dense tensor (`CooTensor` reads this one)",
         );
         m.compare(
             "layout",
@@ -1257,7 +1269,7 @@ mod by_position {
             ("dtype", vec![vector(), vector()], "btf: tensor `#1`: the file has f32[1], but expected `1`: u8[_, _]"),
             ("order", vec![matrix(), vector()], "btf: tensor `#0`: the file has u8[1, 2], but expected `0`: f32[_]"),
             ("too few", vec![vector()], "btf: the file ends, but expected `1`: u8[_, _]"),
-            ("none", vec![], "btf: missing tensor `0`"),
+            ("none", vec![], "btf: 2 missing; 0 of 0 tensors fit\nmissing:\n  `0`  f32[_]\n  `1`  u8[_, _]"),
             (
                 "too many",
                 vec![vector(), matrix(), matrix()],
@@ -1275,12 +1287,12 @@ mod by_position {
         m.compare(
             "a list",
             btf::from_slice::<Arrays<Vec<Array1<f32>>>>(&file(&[vector(), matrix()])),
-            "btf: tensor `#1`: the file has u8[1, 2], but expected f32 (at byte 88)",
+            "btf: 1 wrong dtype; 1 of 2 tensors fit\nwrong dtype:\n  `#1`  u8[1, 2], but expected f32",
         );
         m.compare(
             "a tensor of two",
             btf::from_slice::<Tensor>(&file(&[vector(), matrix()])),
-            "btf: unexpected tensor `#1` (at byte 88)",
+            "btf: 1 unexpected; 1 of 2 tensors fit\nunexpected:\n  `#1`  u8[1, 2]",
         );
         m.compare(
             "a map of structs",
@@ -1418,6 +1430,8 @@ mod maps {
         let error = ten::from_slice::<BTreeMap<String, BTreeMap<String, Tensor>>>(&file).unwrap_err();
         assert_eq!(error.to_string(), expected);
         let error = ten::from_slice::<Arrays<BTreeMap<String, BTreeMap<String, Array1<u8>>>>>(&file).unwrap_err();
+        let expected = "ten: 2 wrong layout; 0 of 2 tensors fit\nwrong layout:\n  `a`  u8[1], but expected a map\n  \
+                        `b`  u8[1], but expected a map";
         assert_eq!(error.to_string(), expected);
     }
 

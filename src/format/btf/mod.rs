@@ -189,7 +189,8 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, and where the record ends is not known: it is the last one of a stream, or records are not in order.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two records share some of their bytes.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
+///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     Options::defaults().from_slice(file)
 }

@@ -224,7 +224,8 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
+///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     Options::defaults().from_slice(file)
 }

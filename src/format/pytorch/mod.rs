@@ -128,7 +128,8 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::UnknownDtype`]: a tensor has a dtype that [`Dtype`](crate::Dtype) does not have.
 /// - [`ErrorKind::DuplicateName`]: two tensors have the same name.
 /// - [`ErrorKind::Limit`]: tensors or containers that are shared exceed the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
+///   tensors, [`ErrorKind::Load`] lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     Options::new().from_slice(file)
 }

@@ -1045,13 +1045,15 @@ fn blobs_are_kept_byte_for_byte() {
 
     assert_eq!(
         message(ptd::from_slice::<Arrays<BTreeMap<String, Array1<u8>>>>(&file[..])),
-        "ptd: tensor `weight`: the file has f32[2], but expected u8 (at byte 384)"
+        "ptd: 1 wrong dtype, 1 wrong layout; 0 of 2 tensors fit\nwrong dtype:\n  `weight`  f32[2], but expected u8\n\
+         wrong layout:\n  `delegate`  a blob of 3 bytes, but expected a tensor (`Blob` reads this)"
     );
     let only: TensorMap = map.into_iter().filter(|(name, _)| name == "delegate").collect();
     let file = ptd::to_vec(&only).unwrap();
     assert_eq!(
         message(ptd::from_slice::<Arrays<BTreeMap<String, Array1<u8>>>>(&file)),
-        "ptd: tensor `delegate`: the file has a blob of 3 bytes, but expected a tensor (`Blob` reads this) (at byte 256)"
+        "ptd: 1 wrong layout; 0 of 1 tensor fits\nwrong layout:\n  `delegate`  a blob of 3 bytes, but expected a tensor \
+         (`Blob` reads this)"
     );
     let refused = Options::new().version(Version::Dt01V1).to_vec(&only);
     assert_eq!(

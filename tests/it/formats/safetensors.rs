@@ -177,7 +177,7 @@ fn complex_arrays_are_fields() {
     assert_eq!((map["bins"].dtype(), map["bins"].as_bytes()), (Dtype::C64, &bytes[..]));
     assert_eq!(map["bins"].as_view().to_array::<Complex<f32>>().unwrap(), value.bins.clone().into_dyn());
     let real = safetensors::from_slice::<Arrays<HashMap<String, Array1<f32>>>>(&file);
-    assert!(message(real).contains("the file has c64[1, 2], but expected f32"));
+    assert!(message(real).contains("wrong dtype:\n  `bins`  c64[1, 2], but expected f32"));
 }
 
 #[test]
