@@ -182,7 +182,8 @@ pub fn node_of<T: TensorFile + ?Sized>() -> Node {
     note = "a field may be an `ndarray` array of numbers, a number, `Tensor`, `TensorView`, `CooTensor`, `TensorMap`, \
             another struct with `#[derive(TensorFile)]`, or an `Option`, `Vec`, array, tuple, map, `Box`, `Rc` or `Arc` of these",
     note = "`#[tensor(skip)]` leaves a field out of the file",
-    note = "`ArrayViewMut` and references can be written but not read; `#[tensor(write_only)]` on the struct leaves reading out"
+    note = "`ArrayViewMut` and references can be written but not read; `#[tensor(write_only)]` on the struct leaves reading out, and \
+            `ArrayView`, `CowArray` and `Cow<[T]>` borrow from the file"
 )]
 pub trait FromTensors<'de>: TensorFile + Sized {
     /// Calls exactly one method of `source`, once, and makes the value of its result.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use ndarray::{Array2, ArrayView1, Ix1, Ix2, array};
 use tensorfile::{
-    Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensor, TensorData, TensorMap,
-    TensorRecord, TensorSink, Tensors, WriteOptions,
+    Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensor, TensorData, TensorFile,
+    TensorMap, TensorRecord, TensorSink, TensorView, Tensors, WriteOptions,
 };
 
 use crate::support::{format, multi_tensor_formats};
@@ -175,6 +175,54 @@ fn borrows_from_a_mapping_only() {
         assert!(error.to_string().contains("cannot borrow from a file that is read at positions"), "{error}");
         assert_eq!(error.format(), Some(format.name));
     });
+}
+
+#[test]
+fn loading_a_view_says_what_to_load_instead() {
+    #[derive(TensorFile, Debug)]
+    struct Viewed<'a> {
+        a: ArrayView1<'a, f32>,
+    }
+
+    #[derive(TensorFile, Debug)]
+    struct Whole<'a> {
+        a: TensorView<'a>,
+    }
+
+    #[derive(TensorFile, Debug)]
+    struct Either<'a> {
+        a: ndarray::CowArray<'a, f32, Ix1>,
+    }
+
+    #[derive(TensorFile, Debug)]
+    struct List<'a> {
+        a: std::borrow::Cow<'a, [f32]>,
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let map: TensorMap = [("a", Tensor::from_slice(&[1.0_f32, 2.0], [2]).unwrap())].into_iter().collect();
+    for format in crate::support::written_formats().filter(|format| format.max_tensors.is_none()) {
+        let path = folder.path().join("a").with_extension(format.extensions[0]);
+        SaveOptions::new().write(WriteOptions::new().embed_names(true)).save(&path, &map).unwrap();
+        let file = OpenOptions::new().backend(Backend::Positioned).open(&path).unwrap();
+        let expected = |owned: &str| {
+            let what = "cannot borrow from a stream, or from a file that is read at positions";
+            format!("{}: tensor `a`: {what}; use {owned}, or `File::view` of a file in memory (at byte ", format.name)
+        };
+        let error = crate::support::message(file.load::<Viewed<'_>>());
+        assert!(error.starts_with(&expected("an owned array")), "{error}");
+        let error = crate::support::message(file.load::<Whole<'_>>());
+        assert!(error.starts_with(&expected("a `Tensor`")), "{error}");
+        assert!(file.load::<Either<'_>>().unwrap().a.is_owned());
+        assert!(matches!(file.load::<List<'_>>().unwrap().a, std::borrow::Cow::Owned(_)));
+
+        // In memory, all of them borrow.
+        let file = File::from_bytes(fs::read(&path).unwrap()).unwrap();
+        if cfg!(target_endian = "little") && file.get("a").unwrap().view().is_ok() {
+            assert_eq!(file.load::<Viewed<'_>>().unwrap().a, array![1.0, 2.0]);
+            assert_eq!(file.load::<Whole<'_>>().unwrap().a.shape().dims(), [2]);
+        }
+    }
 }
 
 #[cfg(feature = "mmap")]
