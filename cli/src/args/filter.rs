@@ -2,7 +2,7 @@ use super::{Glob, InvalidGlob};
 use crate::exit::{Failure, Outcome};
 
 /// The argument that chooses tensors by name.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Filter {
     /// Only tensors whose name matches GLOB; `!GLOB` excludes tensors that match
     ///

@@ -126,16 +126,17 @@ fn alignment(file: &Description<'_>) -> Vec<String> {
 }
 
 /// Cuts a long text.
-fn cut(text: &str) -> String {
+pub fn cut(text: &str) -> String {
     match text.char_indices().nth(MAX_VALUE) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], count(text.len() as u64)),
         None => text.to_owned(),
     }
 }
 
+/// A file without its tensors.
 #[derive(Debug, Serialize)]
-struct Description<'f> {
-    file: String,
+pub struct Description<'f> {
+    pub file: String,
     format: &'static str,
     version: Option<&'f str>,
     /// The length of the file in bytes.
@@ -151,7 +152,7 @@ struct Description<'f> {
 }
 
 impl<'f> Description<'f> {
-    fn of(path: &Path, file: &'f File, metadata: &'f FileMetadata) -> Self {
+    pub fn of(path: &Path, file: &'f File, metadata: &'f FileMetadata) -> Self {
         let (mut total, mut dtypes) = (Total::default(), IndexMap::<_, Total>::new());
         for tensor in file.tensors().map(TensorRow::from) {
             total.add(&tensor);

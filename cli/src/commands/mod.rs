@@ -11,6 +11,7 @@ mod hash;
 mod info;
 mod ls;
 mod merge;
+mod report;
 mod setup;
 mod show;
 mod split;
@@ -44,6 +45,7 @@ commands! {
     diff::Diff,
     verify::Verify,
     hash::Hash,
+    report::Report,
     codegen::Codegen,
     convert::Convert,
     append::Append,

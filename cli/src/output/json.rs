@@ -16,23 +16,42 @@ pub fn write(out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> 
     Ok(())
 }
 
+/// Writes a value as compact JSON that can be in a script element of HTML: nothing in a text ends it.
+pub fn write_for_html(out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut Serializer::with_formatter(out, ForHtml))?;
+    Ok(())
+}
+
+struct ForHtml;
+
+impl Formatter for ForHtml {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        write_escaped(out, fragment, |c| is_control(c) || matches!(c, '<' | '>' | '&'))
+    }
+}
+
+/// Writes a part of a string, with some characters escaped.
+fn write_escaped<W: ?Sized + io::Write>(out: &mut W, fragment: &str, escapes: fn(char) -> bool) -> io::Result<()> {
+    let mut rest = fragment;
+    while let Some(at) = rest.find(escapes) {
+        let (before, after) = rest.split_at(at);
+        let Some(c) = after.chars().next() else { break };
+        out.write_all(before.as_bytes())?;
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            write!(out, "\\u{unit:04x}")?;
+        }
+        rest = &after[c.len_utf8()..];
+    }
+    out.write_all(rest.as_bytes())
+}
+
 /// Writes indented JSON, and escapes the characters that control a terminal.
 #[derive(Clone, Default)]
 pub struct Escaping(PrettyFormatter<'static>);
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: ?Sized + io::Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some(at) = rest.find(is_control) {
-            let (before, after) = rest.split_at(at);
-            let Some(c) = after.chars().next() else { break };
-            out.write_all(before.as_bytes())?;
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(out, "\\u{unit:04x}")?;
-            }
-            rest = &after[c.len_utf8()..];
-        }
-        out.write_all(rest.as_bytes())
+        write_escaped(out, fragment, is_control)
     }
 
     fn begin_array<W: ?Sized + io::Write>(&mut self, out: &mut W) -> io::Result<()> {

@@ -15,7 +15,7 @@ pub const HEADER: Style = Style::new().bold();
 pub const FAINT: Style = Style::new().dimmed();
 
 /// The argument that widens tables.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Wide {
     /// Print whole names and all columns, even if they are wider than the terminal
     #[arg(long, short)]

@@ -18,7 +18,9 @@ fn exit_codes_follow_the_cause() {
     std::fs::write(session.path("empty.ptd"), []).unwrap();
     std::fs::write(session.path("text.txt"), "hello, hello, hello, hello").unwrap();
     std::fs::create_dir(session.path("folder")).unwrap();
-    for command in [&["ls"][..], &["info"], &["show"], &["stats"], &["diff", "model.ptd"], &["hash"]] {
+    for command in
+        [&["ls"][..], &["info"], &["show"], &["stats"], &["diff", "model.ptd"], &["hash"], &["report", "-o", "x.html"]]
+    {
         let name: &[&str] = if command == ["show"] { &["a"] } else { &[] };
         for (file, expected_code, start) in [
             ("missing.ptd", 3, "tensorfile: missing.ptd: "),
@@ -52,7 +54,7 @@ fn prints_help_without_arguments() {
 fn help_goes_to_standard_output() {
     let session = Session::new();
     let reading = ["ls", "info", "show", "stats", "diff", "verify", "hash"];
-    let writing = ["convert", "append", "split", "merge", "completions", "man"];
+    let writing = ["report", "convert", "append", "split", "merge", "completions", "man"];
     for command in reading.into_iter().chain(writing) {
         let output = session.run(&[command, "--help"]);
         assert!(output.status.success() && output.stderr.is_empty(), "{command}");
@@ -139,6 +141,7 @@ fn help_is_plain_english() {
         "diff",
         "verify",
         "hash",
+        "report",
         "codegen",
         "convert",
         "append",

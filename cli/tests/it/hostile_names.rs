@@ -7,7 +7,7 @@ use tensorfile::{Format, TensorMap, WriteOptions};
 
 use super::{Session, weights};
 
-const NAMES: &[&str] = &[
+pub const NAMES: &[&str] = &[
     "\u{1b}]0;title\u{7}",
     "\u{1b}[2J.weight",
     "\u{9b}31m",
@@ -39,7 +39,7 @@ fn session(format: &Format) -> (Session, String) {
 }
 
 /// Returns the first character that a terminal does not just print.
-fn control(text: &str) -> Option<char> {
+pub fn control(text: &str) -> Option<char> {
     let is_invisible = |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
     text.chars().find(|&c| c != '\n' && (c.is_control() || is_invisible(c)))
 }
@@ -81,6 +81,8 @@ fn output_does_not_control_the_terminal() {
             &["show", &file, "\u{1b}[2J.weight", "--format", "json"],
             &["show", "\u{1b}[2J.ptd", "x"],
             &["split", &file, "--by-prefix", "1", "--dry-run"],
+            &["report", "--json", &file],
+            &["report", "--json", &file, "other.ptd"],
             &["codegen", &file],
         ] {
             let output = session.run(arguments);

@@ -101,6 +101,7 @@ fn commands_take_little_more_memory_than_the_index() {
         &["hash", file],
         &["hash", "--tensors", file],
         &["diff", file, file],
+        &["report", file, "-o", "page.html"],
     ];
     for &arguments in commands {
         let (peak, _) = peak(arguments, folder.path());

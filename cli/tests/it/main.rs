@@ -20,6 +20,7 @@ mod info;
 mod limits;
 mod ls;
 mod pytorch;
+mod report;
 mod several_files;
 mod show;
 #[cfg(unix)]

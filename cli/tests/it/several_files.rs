@@ -69,6 +69,7 @@ fn every_command_has_json() {
         (&["hash", "models"], true),
         (&["verify", "models", "missing.ptd"], true),
         (&["diff", "models/a.safetensors", "models/c.ptd"], true),
+        (&["report", "models"], true),
         (&["codegen", "models/c.ptd"], true),
         (&["codegen", "models/a.safetensors"], false),
         (&["append", "models/c.ptd", "models/a.safetensors"], true),
@@ -79,8 +80,9 @@ fn every_command_has_json() {
         let output = session.run(&[arguments, &["--json"]].concat());
         let text = String::from_utf8(output.stdout).unwrap();
         let json: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));
-        // `diff` prints an object, all others a list.
-        let items = if arguments[0] == "diff" { std::slice::from_ref(&json) } else { json.as_array().unwrap() };
+        // `diff` and `report` print an object, all others a list.
+        let is_object = ["diff", "report"].contains(&arguments[0]);
+        let items = if is_object { std::slice::from_ref(&json) } else { json.as_array().unwrap() };
         assert!(
             items.iter().all(|item| !item["file"].as_str().unwrap_or_default().is_empty()),
             "{arguments:?}: {json}"

@@ -14,7 +14,7 @@ use crate::exit::Outcome;
 use crate::output::numbers::count;
 
 /// The arguments that allow small differences.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Tolerance {
     /// Treat values as equal if they differ by at most X
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = parse, allow_negative_numbers = true)]
@@ -326,6 +326,11 @@ impl ValueDiff {
                 raise(extreme, difference, || place.clone());
             }
         }
+    }
+
+    /// Returns the largest difference between finite numbers.
+    pub fn max_abs(&self) -> Option<f64> {
+        self.max_abs.as_ref().map(|extreme| extreme.difference)
     }
 
     /// Describes the differences in a line of text.

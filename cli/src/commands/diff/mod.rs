@@ -13,9 +13,12 @@ use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::tensors::TensorRow;
 use crate::output::{Progress, Stdout, Wide, note};
 
-use compare::{Comparison, PIECE, Tolerance, ValueDiff, are_comparable, compare_sparse};
+use compare::{Comparison, PIECE, Tolerance, are_comparable, compare_sparse};
 use read::{Pieces, read_ahead};
-use report::{Aspect, MetadataDiff, Report, TensorDiff, Uncompared};
+use report::Uncompared;
+
+pub use compare::ValueDiff;
+pub use report::{Aspect, MetadataDiff, Report, TensorDiff};
 
 /// Compare the names, dtypes, shapes and values of two files in any formats.
 ///
@@ -28,7 +31,7 @@ use report::{Aspect, MetadataDiff, Report, TensorDiff, Uncompared};
 /// they store the same elements; they are not compared with dense tensors.
 ///
 /// Values are read in pieces. A tensor that is sparse or not in row-major order is read into memory.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Diff {
     /// The first file; `-` for standard input
@@ -66,7 +69,7 @@ pub struct Diff {
     from_b: Option<String>,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[group(multiple = false)]
 struct Depth {
     /// Compare only names
@@ -86,6 +89,11 @@ Examples:
   tensorfile diff --quiet a.ptd b.ptd || echo they differ";
 
 impl Diff {
+    /// A comparison of the files at these paths and of their metadata, with no other arguments than these.
+    pub fn between([a, b]: [PathBuf; 2], filter: Filter, no_values: bool) -> Self {
+        Self { a, b, filter, depth: Depth { no_values, ..Depth::default() }, metadata: true, ..Self::default() }
+    }
+
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         let outcome = self.compare(out);
         if let Err(failure) = &outcome
@@ -104,33 +112,33 @@ impl Diff {
         }
         let a = open(&self.a, self.from_a.as_deref())?;
         let b = open(&self.b, self.from_b.as_deref())?;
-        let mut pairs = Pairs::new(&a, &b, self.by_position);
+        let report = self.report(&a, &b)?;
+        if self.json {
+            out.json(&report)?;
+        } else if !self.quiet {
+            report.print(self.wide.width(out), out)?;
+        }
+        Ok(Verdict::from_pass(report.equal))
+    }
+
+    /// Compares the files, which are open.
+    pub fn report<'f>(&self, a: &'f File, b: &'f File) -> Outcome<Report<'f>> {
+        let mut pairs = Pairs::new(a, b, self.by_position);
         if !pairs.is_empty() && pairs.iter().all(|pair| pair.both().is_none()) {
-            self.suggest_by_position(&a, &b);
+            self.suggest_by_position(a, b);
         }
         pairs.retain(|pair| self.filter.matches(pair.name()));
         self.filter.expect_some(pairs.len())?;
 
-        let metadata = if self.metadata { self.metadata_diffs(&a, &b)? } else { Vec::new() };
+        let metadata = if self.metadata { self.metadata_diffs(a, b)? } else { Vec::new() };
         let tensors = match self.quiet && !metadata.is_empty() {
             true => Vec::new(),
             false => std::thread::scope(|scope| self.tensor_diffs(scope, &pairs))?,
         };
-        let names = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
-        let report = Report {
-            a: &names[0],
-            b: &names[1],
-            equal: tensors.is_empty() && metadata.is_empty(),
-            compared: pairs.len(),
-            tensors,
-            metadata,
-        };
-        if self.json {
-            out.json(&report)?;
-        } else if !self.quiet {
-            report.print(self.equal_by(), &names, self.wide.width(out), out)?;
-        }
-        Ok(Verdict::from_pass(report.equal))
+        let [name_a, name_b] = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
+        let equal = tensors.is_empty() && metadata.is_empty();
+        let equal_by = self.equal_by();
+        Ok(Report { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, equal_by })
     }
 
     /// Describes the comparison that equal tensors passed, if it was not a full one.

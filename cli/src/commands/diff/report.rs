@@ -14,13 +14,16 @@ use crate::output::{Column, Columns, Stdout, escape, shorten, wrap};
 #[derive(Debug, Serialize)]
 pub struct Report<'f> {
     /// The paths of the files.
-    pub a: &'f str,
-    pub b: &'f str,
+    pub a: String,
+    pub b: String,
     pub equal: bool,
     /// The number of names in either file.
     pub compared: usize,
     pub tensors: Vec<TensorDiff<'f>>,
     pub metadata: Vec<MetadataDiff>,
+    /// Describes the comparison that equal tensors passed, if it was not a full one.
+    #[serde(skip)]
+    pub equal_by: &'static str,
 }
 
 /// Files that could not be compared.
@@ -67,7 +70,7 @@ pub struct MetadataDiff {
 
 impl Report<'_> {
     /// Prints a line for each difference, and a summary. If lines are wider than `width`, each has its details below it.
-    pub fn print(&self, equal_by: &str, files: &[String; 2], width: Option<usize>, out: &mut Stdout) -> io::Result<()> {
+    pub fn print(&self, width: Option<usize>, out: &mut Stdout) -> io::Result<()> {
         let tensors =
             self.tensors.iter().map(|tensor| [tensor.mark().into(), tensor.name.into(), tensor.text().into()]);
         let metadata = self.metadata.iter().map(|MetadataDiff { key, a, b }| -> [Cow<'_, str>; 3] {
@@ -86,23 +89,24 @@ impl Report<'_> {
             Some(width) => rows.into_iter().try_for_each(|row| print_below(&row, width, out))?,
             None => rows.into_iter().try_for_each(|row| columns.print(row, out))?,
         }
-        writeln!(out, "{}", escape(&self.summary(equal_by, files)))
+        writeln!(out, "{}", escape(&self.summary()))
     }
 
-    fn summary(&self, equal_by: &str, files: &[String; 2]) -> String {
+    /// Describes the differences in a line of text.
+    pub fn summary(&self) -> String {
         let with = |aspect: Aspect| self.tensors.iter().filter(|tensor| tensor.what.contains(&aspect)).count();
         let [only_a, only_b] = [Aspect::OnlyInA, Aspect::OnlyInB].map(with);
         let different = self.tensors.len() - only_a - only_b;
         let equal = counted(self.compared - self.tensors.len(), "tensor");
-        let mut parts = vec![format!("{equal} equal{equal_by}")];
+        let mut parts = vec![format!("{equal} equal{}", self.equal_by)];
         let mut part = |number: usize, text: &str| {
             if number > 0 {
                 parts.push(format!("{} {text}", count(number as u64)));
             }
         };
         part(different, "different");
-        part(only_a, &format!("only in {}", files[0]));
-        part(only_b, &format!("only in {}", files[1]));
+        part(only_a, &format!("only in {}", self.a));
+        part(only_b, &format!("only in {}", self.b));
         part(self.metadata.len(), "different in the metadata");
         parts.join(", ")
     }

@@ -19,6 +19,8 @@ use crate::output::{Progress, Stdout, Wide, escape, note};
 use print::{Listing, infinities, print_diffable, print_long, print_table};
 use summary::TensorStats;
 
+pub use summary::{empty_histogram, is_quantized};
+
 /// Print statistics of tensors: range, mean, standard deviation, NaN, infinities and zeros.
 ///
 /// NaN and infinities are counted; all other statistics are of the finite elements. For a single tensor, or with --long,

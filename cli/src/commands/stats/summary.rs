@@ -36,17 +36,10 @@ impl<'f> TensorStats<'f> {
     }
 
     /// Reads the tensor again and computes a histogram with at most `bins` bins.
-    ///
-    /// There are no more bins than integers between the smallest and the largest element.
     pub fn read_histogram(&mut self, bins: usize, progress: &mut Progress, path: &Path) -> Outcome<()> {
-        let Some(stats) = &self.stats else { return Ok(()) };
-        let bins = match (stats.min(), stats.max()) {
-            (Some(Number::Integer(min)), Some(Number::Integer(max))) => {
-                usize::try_from(max - min + 1).map_or(bins, |values| values.min(bins))
-            }
-            _ => bins,
+        let Some(mut histogram) = self.stats.as_ref().and_then(|stats| empty_histogram(stats, bins)) else {
+            return Ok(());
         };
-        let Some(mut histogram) = stats.histogram(bins) else { return Ok(()) };
         for_each_piece(self.tensor, progress, path, |piece| histogram.update(piece))?;
         self.histogram = Some(histogram);
         Ok(())
@@ -67,6 +60,18 @@ impl<'f> TensorStats<'f> {
             _ => None,
         }
     }
+}
+
+/// Returns an empty histogram with at most `bins` bins, and no more than integers between the smallest and the largest
+/// element. `None` if there is none.
+pub fn empty_histogram(stats: &Stats, bins: usize) -> Option<Histogram> {
+    let bins = match (stats.min(), stats.max()) {
+        (Some(Number::Integer(min)), Some(Number::Integer(max))) => {
+            usize::try_from(max - min + 1).map_or(bins, |values| values.min(bins))
+        }
+        _ => bins,
+    };
+    stats.histogram(bins)
 }
 
 pub fn is_quantized(tensor: FileTensor<'_>) -> bool {

@@ -1,0 +1,273 @@
+//! The data of the page.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::{Serialize, Serializer};
+use tensorfile::{File, FileMetadata, FileTensor};
+
+use super::coverage::{Coverage, shard_numbers};
+use super::values::{NoValues, Reader, Values, no_values};
+use crate::args::Filter;
+use crate::commands::diff::{self, Aspect};
+use crate::commands::info::{Description, cut};
+use crate::commands::stats::is_quantized;
+use crate::exit::Outcome;
+use crate::output::Progress;
+use crate::output::tensors::{TensorRow, Total, dtype_label, shape_label, type_label};
+
+/// The most tensors that are listed, and the most bytes of their names and shapes, of all files together.
+const LISTED: usize = 200_000;
+const NAMES: usize = 24 << 20;
+/// The most differences that are listed.
+const DIFFERENCES: usize = 50_000;
+/// The most entries of metadata and warnings of a file.
+const ENTRIES: usize = 1000;
+
+/// The data of the page, which is also the output of `--json`.
+#[derive(Debug, Serialize)]
+pub struct Page<'f> {
+    pub program: &'static str,
+    /// The most bytes that were read of a tensor; `None` if no values were read.
+    pub sample: Option<u64>,
+    pub files: Vec<FileData<'f>>,
+    /// The differences, if there are two files.
+    pub diff: Option<DiffData>,
+}
+
+/// A file.
+#[derive(Debug, Serialize)]
+pub struct FileData<'f> {
+    info: Description<'f>,
+    /// The number of entries of metadata that are left out.
+    metadata_left_out: usize,
+    /// The listed tensors, in the order of the file.
+    tensors: Rows<'f>,
+    /// The sums over the tensors that are not listed.
+    left_out: Total,
+    /// The file, or its shards.
+    coverage: Vec<Coverage>,
+    /// The number of tensors that have values and that the filter chooses.
+    with_values: usize,
+    /// The values that were read.
+    values: Vec<Values>,
+}
+
+/// The share of a file in the limits of the page.
+#[derive(Debug, Clone, Copy)]
+pub struct Share {
+    /// The most tensors whose values are read.
+    pub charts: usize,
+    /// The number of files.
+    pub files: usize,
+}
+
+impl<'f> FileData<'f> {
+    /// Collects the data of a file. Its metadata was [shortened](shorten).
+    pub fn of(
+        path: &Path,
+        file: &'f File,
+        metadata: &'f (FileMetadata, usize),
+        filter: &Filter,
+        sample: Option<u64>,
+        share: Share,
+    ) -> Outcome<Self> {
+        let chosen = || file.tensors().filter(|tensor| filter.matches(tensor.name()) && no_values(*tensor).is_none());
+        let with_values = chosen().count();
+        let mut drawn: Vec<usize> = Vec::new();
+        if sample.is_some() {
+            drawn = largest(chosen(), share.charts);
+        }
+        let listed = listed(file, &drawn, share.files);
+        let read: Vec<FileTensor<'f>> = drawn.iter().filter_map(|at| file.nth(*at)).collect();
+        let sample = sample.unwrap_or_default();
+        let total = read.iter().map(|tensor| Reader::bytes(sample, *tensor)).sum();
+        let mut reader = Reader { path, sample, progress: Progress::bytes(total) };
+        let mut values = Vec::with_capacity(read.len());
+        for tensor in read {
+            let row = listed.binary_search(&tensor.position()).unwrap_or_default();
+            values.extend(reader.read(row, tensor)?);
+        }
+        let all = Total::of(file.tensors().map(TensorRow::from));
+        let shown = Total::of(listed.iter().filter_map(|at| file.nth(*at)).map(TensorRow::from));
+        let (metadata, metadata_left_out) = metadata;
+        Ok(Self {
+            info: Description::of(path, file, metadata),
+            metadata_left_out: *metadata_left_out,
+            tensors: Rows { file, listed },
+            left_out: Total {
+                tensors: all.tensors - shown.tensors,
+                parameters: all.parameters.saturating_sub(shown.parameters),
+                bytes: all.bytes.saturating_sub(shown.bytes),
+            },
+            coverage: Coverage::of_file(file),
+            with_values,
+            values,
+        })
+    }
+}
+
+/// Shortens long metadata, and returns it with the number of entries that are left out.
+pub fn shorten(mut metadata: FileMetadata) -> (FileMetadata, usize) {
+    let left_out = metadata.entries.len().saturating_sub(ENTRIES);
+    let entries = metadata.entries.into_iter().take(ENTRIES);
+    metadata.entries = entries.map(|(key, value)| (cut(&key), cut(&value))).collect();
+    metadata.warnings.truncate(ENTRIES);
+    (metadata, left_out)
+}
+
+/// Returns the positions of the largest tensors, the largest first.
+fn largest<'f>(tensors: impl Iterator<Item = FileTensor<'f>>, most: usize) -> Vec<usize> {
+    let key = |tensor: FileTensor<'_>| (Reverse(tensor.payload_bytes()), tensor.position());
+    let mut sizes: Vec<(Reverse<u64>, usize)> = tensors.map(key).collect();
+    if sizes.len() > most {
+        sizes.select_nth_unstable(most);
+        sizes.truncate(most);
+    }
+    sizes.sort_unstable();
+    sizes.into_iter().map(|(_, at)| at).collect()
+}
+
+/// Returns the positions of the tensors that are listed: all, or the largest and those that are drawn.
+fn listed(file: &File, drawn: &[usize], files: usize) -> Vec<usize> {
+    /// The bytes of a dim in a shape, at most.
+    const DIM: usize = 22;
+    let (most, mut names) = (LISTED / files, NAMES / files);
+    let text = |tensor: FileTensor<'_>| tensor.name().len() + tensor.shape().len() * DIM;
+    let is_all = file.len() <= most && file.tensors().map(text).sum::<usize>() <= names;
+    if is_all {
+        return (0..file.len()).collect();
+    }
+    let candidates = drawn.iter().copied().chain(largest(file.tensors(), most.saturating_sub(drawn.len())));
+    let mut listed: Vec<usize> = Vec::new();
+    for tensor in candidates.filter_map(|at| file.nth(at)) {
+        let Some(left) = names.checked_sub(text(tensor)) else { continue };
+        names = left;
+        listed.push(tensor.position());
+    }
+    listed.sort_unstable();
+    listed.dedup();
+    listed
+}
+
+/// Tensors in the order of their positions, which are serialized one by one.
+#[derive(Debug)]
+struct Rows<'f> {
+    file: &'f File,
+    listed: Vec<usize>,
+}
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shards = shard_numbers(self.file);
+        let tensors = self.listed.iter().filter_map(|at| self.file.nth(*at));
+        serializer.collect_seq(tensors.map(|tensor| Row::of(tensor, &shards)))
+    }
+}
+
+/// A tensor.
+#[derive(Debug, Serialize)]
+struct Row<'f> {
+    name: &'f str,
+    dtype: &'f str,
+    /// The shape as text, with the layout.
+    shape: String,
+    parameters: u64,
+    /// The bytes in the file.
+    bytes: u64,
+    /// The bytes of the payload, if they are compressed in the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decoded: Option<u64>,
+    offset: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    shard: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_values: Option<NoValues>,
+    /// The values are integers that stand for other numbers.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    quantized: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl<'f> Row<'f> {
+    fn of(tensor: FileTensor<'f>, shards: &HashMap<&Path, usize>) -> Self {
+        let row = TensorRow::from(tensor);
+        Self {
+            name: row.name,
+            dtype: dtype_label(row.info),
+            shape: shape_label(row.info),
+            parameters: Total::of([row]).parameters,
+            bytes: row.bytes,
+            decoded: Some(tensor.payload_bytes()).filter(|decoded| *decoded != row.bytes),
+            offset: row.offset,
+            shard: tensor.path().and_then(|path| shards.get(path)).copied().unwrap_or_default(),
+            no_values: no_values(tensor),
+            quantized: is_quantized(tensor),
+        }
+    }
+}
+
+/// The differences between two files.
+#[derive(Debug, Serialize)]
+pub struct DiffData {
+    a: String,
+    b: String,
+    equal: bool,
+    /// A sentence.
+    summary: String,
+    /// Only tensors that the filter chooses were compared.
+    filtered: bool,
+    tensors: Vec<TensorDiff>,
+    /// The number of tensors that differ and are not listed.
+    left_out: usize,
+    metadata: Vec<diff::MetadataDiff>,
+}
+
+#[derive(Debug, Serialize)]
+struct TensorDiff {
+    name: String,
+    what: Vec<Aspect>,
+    /// The dtype and the shape.
+    a: Option<String>,
+    b: Option<String>,
+    /// A line about the values; `None` if they were not compared.
+    values: Option<String>,
+    /// The part of the elements that differ.
+    part: Option<f64>,
+    max_abs: Option<f64>,
+}
+
+impl DiffData {
+    pub fn of(report: diff::Report<'_>, filtered: bool) -> Self {
+        let summary = report.summary();
+        let diff::Report { a, b, equal, tensors, metadata, .. } = report;
+        let short = |text: Option<String>| text.as_deref().map(cut);
+        let metadata = metadata.into_iter().take(ENTRIES).map(|entry| diff::MetadataDiff {
+            key: cut(&entry.key),
+            a: short(entry.a),
+            b: short(entry.b),
+        });
+        let mut names = NAMES;
+        let row = |tensor: &diff::TensorDiff<'_>| {
+            names = names.checked_sub(tensor.name.len())?;
+            let values = tensor.values.as_ref();
+            Some(TensorDiff {
+                name: tensor.name.to_owned(),
+                what: tensor.what.clone(),
+                a: tensor.a.map(|tensor| type_label(tensor.info)),
+                b: tensor.b.map(|tensor| type_label(tensor.info)),
+                values: values.map(diff::ValueDiff::summary),
+                part: values.filter(|values| values.of > 0).map(|values| values.differing as f64 / values.of as f64),
+                max_abs: values.and_then(diff::ValueDiff::max_abs),
+            })
+        };
+        let rows: Vec<TensorDiff> = tensors.iter().take(DIFFERENCES).map_while(row).collect();
+        let left_out = tensors.len() - rows.len();
+        Self { a, b, equal, summary, filtered, tensors: rows, left_out, metadata: metadata.collect() }
+    }
+}

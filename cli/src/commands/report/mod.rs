@@ -1,0 +1,172 @@
+mod coverage;
+mod data;
+mod heat_map;
+mod page;
+mod values;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::builder::RangedU64ValueParser;
+use serde::Serialize;
+use tensorfile::{File, FileMetadata};
+
+use crate::args::{Filter, NoClobber, display_name, expand, format_names, is_stdin, open, parse_bytes};
+use crate::commands::diff::Diff;
+use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::output::Stdout;
+use crate::output::numbers::count;
+
+use data::{DiffData, FileData, Page, Share, shorten};
+
+/// Write a page that shows files in a browser: modules, dtypes, bytes and values.
+///
+/// The page is one file that needs no network. It has a map and a tree of the modules with their sizes, a table that can be
+/// searched and sorted, and the parts of the file that are payload, shared or padding. If there are several files, each has a
+/// section. Two files are also compared, as `diff` does, for which all of their values are read.
+///
+/// The values of the largest tensors are read, for statistics, a histogram and a heat map. Of a tensor larger than --sample,
+/// only a sample of that size is read, and the page says so. With --filter, only tensors that match are read and compared,
+/// but all are listed.
+///
+/// A page lists up to 200,000 tensors. Of more, it has the largest, and the sums of the others.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, override_usage = USAGE)]
+pub struct Report {
+    /// The files, or directories, whose tensor files are read in the order of their names; `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Read the files as this format instead of detecting it
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
+    from: Option<String>,
+    /// The page to write, .html or .htm; `-` for standard output
+    #[arg(long, short, value_name = "PAGE", required_unless_present = "json")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    no_clobber: NoClobber,
+    #[command(flatten)]
+    filter: Filter,
+    /// Read the values of at most this number of tensors, the largest, of all files together
+    #[arg(long, value_name = "COUNT", default_value_t = 128, value_parser = RangedU64ValueParser::<usize>::new().range(..=10_000))]
+    charts: usize,
+    /// Read at most this much of a tensor, such as 64MiB
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_bytes)]
+    sample: u64,
+    /// Read no values, and compare only names, dtypes and shapes
+    #[arg(long, conflicts_with_all = ["charts", "sample"])]
+    no_values: bool,
+    /// Print the data of the page as JSON instead of writing the page
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+}
+
+const USAGE: &str = "\
+tensorfile report [OPTIONS] --output <PAGE> <FILE>...
+       tensorfile report [OPTIONS] --json <FILE>...";
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile report model.safetensors -o report.html
+  tensorfile report old.ptd new.ptd -o changes.html
+  tensorfile report --filter '*.attention.*' --charts 500 model.ptd -o attention.html
+  tensorfile report --no-values model.safetensors.index.json -o index.html
+  tensorfile report --json model.ptd | jq '.files[].values[].stats.max'";
+
+/// The most files of a page.
+const MAX_FILES: usize = 64;
+
+impl Report {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        let outcome = self.report(out);
+        if let Err(failure) = &outcome
+            && self.json
+            && let Some((file, error)) = failure.unlisted()
+        {
+            out.json(&Unreported { file, error })?;
+        }
+        outcome
+    }
+
+    fn report(&self, out: &mut Stdout) -> Outcome {
+        let paths = expand(&self.files).into_iter().collect::<Outcome<Vec<_>>>()?;
+        // Checked before tensors are read, which may take long.
+        if let Some(output) = &self.output {
+            self.check_output(output, &paths, out)?;
+        }
+        if paths.len() > MAX_FILES {
+            let found = count(paths.len() as u64);
+            return Err(Failure::usage(format_args!("a report shows up to {MAX_FILES} files, but there are {found}")));
+        }
+        if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
+            return Err(Failure::usage("only one of the files can be standard input"));
+        }
+        let open = |path: &PathBuf| {
+            let file = open(path, self.from.as_deref())?;
+            let metadata = shorten(file.metadata().at(display_name(path))?);
+            Ok((file, metadata))
+        };
+        let files: Vec<(File, (FileMetadata, usize))> = paths.iter().map(open).collect::<Outcome<_>>()?;
+        let matched =
+            files.iter().flat_map(|(file, _)| file.tensors()).filter(|tensor| self.filter.matches(tensor.name()));
+        self.filter.expect_some(matched.count())?;
+        let page = self.page(&paths, &files)?;
+        let Some(output) = &self.output else {
+            out.json(&page)?;
+            return Ok(Verdict::Pass);
+        };
+        let page = page::page(&page)?;
+        match is_stdin(output) {
+            true => out.write_all(&page)?,
+            false => tensorfile::atomic::write(output, &page).at(output)?,
+        }
+        Ok(Verdict::Pass)
+    }
+
+    /// Fails if the page cannot be written there. A file that is read is not replaced.
+    fn check_output(&self, output: &Path, inputs: &[PathBuf], out: &Stdout) -> Outcome<()> {
+        if is_stdin(output) {
+            return match out.is_terminal() {
+                true => Err(Failure::usage("refusing to write a page to a terminal; redirect standard output")),
+                false => Ok(()),
+            };
+        }
+        let shown = output.display();
+        let extension = output.extension().and_then(OsStr::to_str).unwrap_or_default();
+        if !["html", "htm"].iter().any(|own| extension.eq_ignore_ascii_case(own)) {
+            return Err(Failure::usage(format_args!("--output {shown}: the extension must be .html or .htm")));
+        }
+        let is_output =
+            |input: &PathBuf| input.canonicalize().is_ok_and(|input| output.canonicalize().ok() == Some(input));
+        if inputs.iter().any(is_output) {
+            return Err(Failure::usage(format_args!("--output {shown}: is one of the files to read")));
+        }
+        self.no_clobber.check(output)
+    }
+
+    fn page<'f>(&self, paths: &[PathBuf], files: &'f [(File, (FileMetadata, usize))]) -> Outcome<Page<'f>> {
+        let sample = Some(self.sample).filter(|_| !self.no_values);
+        let share = Share { charts: self.charts.div_ceil(paths.len().max(1)), files: paths.len().max(1) };
+        let data = paths.iter().zip(files).map(|(path, (file, metadata))| {
+            FileData::of(display_name(path), file, metadata, &self.filter, sample, share)
+        });
+        let data = data.collect::<Outcome<Vec<_>>>()?;
+        let diff = match (paths, files) {
+            ([a, b], [(file_a, _), (file_b, _)]) => {
+                let diff = Diff::between([a.clone(), b.clone()], self.filter.clone(), self.no_values);
+                Some(DiffData::of(diff.report(file_a, file_b)?, !self.filter.is_empty()))
+            }
+            _ => None,
+        };
+        let program = concat!("tensorfile ", env!("CARGO_PKG_VERSION"));
+        Ok(Page { program, sample, files: data, diff })
+    }
+}
+
+/// A page that could not be made.
+#[derive(Serialize)]
+struct Unreported {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    file: String,
+    error: String,
+}
