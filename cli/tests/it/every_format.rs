@@ -198,6 +198,34 @@ fn stats_cover_every_tensor() {
     });
 }
 
+#[test]
+fn reports_have_every_tensor() {
+    for_each_sample(|session, file, format, map| {
+        // A sample of a few bytes, too.
+        for sample in ["4MiB", "9B"] {
+            let output = session.run(&["report", "--json", "--sample", sample, file]);
+            assert!(output.status.success(), "{}: {}", format.name, String::from_utf8_lossy(&output.stderr));
+            let data: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let (rows, values) = (&data["files"][0]["tensors"], data["files"][0]["values"].as_array().unwrap());
+            assert_eq!(rows.as_array().unwrap().len(), map.len(), "{}", format.name);
+            for (at, row) in rows.as_array().unwrap().iter().enumerate() {
+                let name = row["name"].as_str().unwrap();
+                let values = values.iter().find(|values| values["tensor"] == at);
+                assert_eq!(values.is_none(), row.get("no_values").is_some(), "{}: {name}", format.name);
+                let Some(mut stats) = Stats::of_tensor(map[name].info()) else { continue };
+                stats.update(map[name].as_bytes());
+                let values = values.unwrap_or_else(|| panic!("{}: {name} has no values", format.name));
+                let read = values["read"].as_u64().unwrap();
+                assert_eq!(read < stats.count(), values["part"] != "all", "{}: {name}", format.name);
+                if values["part"] == "all" {
+                    let found = ["zeros", "nans"].map(|key| values["stats"][key].as_u64().unwrap());
+                    assert_eq!(found, [stats.zeros(), stats.nans()], "{}: {name}", format.name);
+                }
+            }
+        }
+    });
+}
+
 fn nans_and_infinities(stats: &serde_json::Map<String, Value>) -> u64 {
     let keys = ["nans", "positive_infinities", "negative_infinities"];
     keys.into_iter().filter_map(|key| stats[key].as_u64()).sum()
@@ -216,9 +244,15 @@ fn truncated_files_are_malformed_or_shorter() {
                 let len = bytes.len() * (cut * samples.len() + at) / (cuts * samples.len());
                 let file = format!("cut.{}", format.extensions[0]);
                 std::fs::write(session.path(&file), &bytes[..len]).unwrap();
-                for arguments in
-                    [&["ls"][..], &["info"], &["stats"], &["hash"], &["verify", "--payload"], &["diff", &file]]
-                {
+                for arguments in [
+                    &["ls"][..],
+                    &["info"],
+                    &["stats"],
+                    &["hash"],
+                    &["verify", "--payload"],
+                    &["diff", &file],
+                    &["report", "--json"],
+                ] {
                     let output = session.run(&[arguments, &[&file]].concat());
                     let message = String::from_utf8_lossy(&output.stderr);
                     assert!(matches!(output.status.code(), Some(0 | 4)), "{} cut at {len}: {message}", format.name);

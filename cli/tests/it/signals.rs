@@ -193,30 +193,30 @@ fn a_limit_of_the_file_size_is_an_error() {
 }
 
 #[test]
-fn charts_and_manual_pages_are_replaced_as_a_whole() {
+fn charts_reports_and_manual_pages_are_replaced_as_a_whole() {
     let session = Session::new();
-    for name in ["chart.svg", "man/tensorfile-ls.1"] {
+    for name in ["chart.svg", "page.html", "man/tensorfile-ls.1"] {
         let path = session.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "old").unwrap();
         // Another name of the old file shows whether it was written to.
         std::fs::hard_link(&path, path.with_extension("other")).unwrap();
     }
-    let commands = ["stats model.ptd --plot chart.svg", "man --out man"];
-    for (command, path) in commands.iter().zip(["chart.svg", "man/tensorfile"]) {
+    let commands = ["stats model.ptd --plot chart.svg", "report model.ptd -o page.html", "man --out man"];
+    for (command, path) in commands.iter().zip(["chart.svg", "page.html", "man/tensorfile"]) {
         let limited = format!("ulimit -f 1; exec '{}' {command}", env!("CARGO_BIN_EXE_tensorfile"));
         let output = Command::new("sh").args(["-c", &limited]).current_dir(session.folder.path()).output().unwrap();
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(3), "{command}: {message}");
         assert!(message.contains(path) && message.contains("File too large"), "{command}: {message}");
     }
-    for name in ["chart.svg", "man/tensorfile-ls.1"] {
+    for name in ["chart.svg", "page.html", "man/tensorfile-ls.1"] {
         assert_eq!(std::fs::read(session.path(name)).unwrap(), b"old", "a failure leaves the old file");
     }
     for command in commands {
         assert!(session.run(&command.split(' ').collect::<Vec<_>>()).status.success(), "{command}");
     }
-    for name in ["chart", "man/tensorfile-ls"] {
+    for name in ["chart", "page", "man/tensorfile-ls"] {
         assert_eq!(std::fs::read(session.path(&format!("{name}.other"))).unwrap(), b"old");
     }
     assert!(std::fs::read(session.path("chart.svg")).unwrap().starts_with(b"<svg"));

@@ -156,7 +156,7 @@ impl Diff {
         for (file, path) in [(a, &self.a), (b, &self.b)] {
             if !file.is_empty() && !has_names(file) {
                 let path = display_name(path).display();
-                note(format_args!("{path} has no names; --by-position compares tensors at the same position"));
+                note(format_args!("{path} has no names; `diff --by-position` compares tensors at the same position"));
             }
         }
     }

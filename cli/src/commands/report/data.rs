@@ -232,6 +232,8 @@ pub struct DiffData {
 struct TensorDiff {
     name: String,
     what: Vec<Aspect>,
+    /// The offsets in both files.
+    offsets: [Option<u64>; 2],
     /// The dtype and the shape.
     a: Option<String>,
     b: Option<String>,
@@ -259,6 +261,7 @@ impl DiffData {
             Some(TensorDiff {
                 name: tensor.name.to_owned(),
                 what: tensor.what.clone(),
+                offsets: [tensor.a, tensor.b].map(|tensor| tensor.map(|tensor| tensor.offset)),
                 a: tensor.a.map(|tensor| type_label(tensor.info)),
                 b: tensor.b.map(|tensor| type_label(tensor.info)),
                 values: values.map(diff::ValueDiff::summary),

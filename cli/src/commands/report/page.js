@@ -76,8 +76,14 @@ function share(part, whole) {
 function digits(number) {
   const rounded = Number(number.toPrecision(4));
   const magnitude = Math.abs(rounded);
-  return magnitude >= 1e6 || (magnitude < 1e-4 && magnitude > 0) ? rounded.toExponential() : String(rounded);
+  return magnitude >= 1e6 || (magnitude < 1e-3 && magnitude > 0) ? rounded.toExponential() : String(rounded);
 }
+/** A text of which both ends stay in sight if it does not fit. */
+function ends(text, kind = '') {
+  const at = Math.max(0, text.length - 14);
+  return at < 8 ? [el('span', { class: kind, text })] : [el('span', { class: kind, text: text.slice(0, at) }), el('span', { class: `end ${kind}`, text: text.slice(at) })];
+}
+
 const pressed = (button, on) => button.setAttribute('aria-pressed', String(on));
 const cssColor = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const swatch = (color) => { const made = el('i', { class: 'swatch' }); made.style.background = color; return made; };
@@ -181,7 +187,12 @@ function modelOf(file, number) {
 }
 
 const models = data.files.map(modelOf);
-const changes = new Map((data.diff ? data.diff.tensors : []).map((tensor) => [tensor.name, tensor]));
+
+/** The differences of the tensors of each file. Names may repeat, so the offsets tell them apart. */
+const changes = [new Map(), new Map()];
+for (const change of data.diff ? data.diff.tensors : []) {
+  change.offsets.forEach((offset, side) => changes[side].set(`${offset} ${change.name}`, change));
+}
 
 /** Chooses a tensor, whose details are shown. */
 function pick(model, at) {
@@ -580,10 +591,11 @@ function mapCard(model) {
         for (const [at, child] of children.entries()) {
           const [left, top, wide, high] = rects[at];
           if (wide < LEAST || high < LEAST) continue;
+          if (tiles.length > MOST) break;
           const isLeaf = !child.children.length;
           const hue = hueOfGroup.get(child) ?? above;
           tiles.push(tile(child, left, top, wide, high, hue, isFirst));
-          if (isLeaf || tiles.length > MOST) continue;
+          if (isLeaf) continue;
           if (wide > 36 && high > 44) next.push({ node: child, hue, x: left + 3, y: top + 19, width: wide - 7, height: high - 23 });
           else if (wide > 8 && high > 8) next.push({ node: child, hue, x: left + 1, y: top + 1, width: wide - 3, height: high - 3 });
         }
@@ -608,8 +620,13 @@ function mapCard(model) {
   board.addEventListener('focusin', (event) => { const node = nodeOf(event); if (node) hover.textContent = describe(node); });
   board.addEventListener('keydown', (event) => {
     if (event.key === 'Enter' || event.key === ' ') { event.preventDefault(); enter(nodeOf(event)); }
-    if (event.key === 'Escape' && shown.parent) { zoom(shown.parent); const first = board.querySelector('[tabindex]'); if (first) first.focus(); }
   });
+  model.zoomOut = () => {
+    if (!shown.parent) return;
+    const isInside = board.contains(document.activeElement);
+    zoom(shown.parent);
+    if (isInside) board.querySelector('[tabindex]').focus();
+  };
   model.listeners.push(() => {
     for (const tile of board.querySelectorAll('.picked')) tile.classList.remove('picked');
     const node = model.rows[model.picked].node;
@@ -642,7 +659,7 @@ function listCard(model) {
   const stat = (name) => (item) => { const row = rowOf(item); return row && row.values && row.values.stats ? row.values.stats[name] : null; };
   const statColumn = (name, help) => ({
     title: name, width: '86px', num: true, help,
-    cell: (item) => { const text = stat(name)(item) ?? ''; return text.length > 9 ? digits(Number(text)) : text; },
+    cell: (item) => { const text = stat(name)(item) ?? ''; return text.length > 8 ? digits(Number(text)) : text; },
     sort: (item) => { const text = stat(name)(item); return text === null ? null : Number(text); },
   });
   const oddities = (item) => {
@@ -663,7 +680,7 @@ function listCard(model) {
         } else if (mode === 'tree') {
           cell.append(el('span', { class: 'nofold' }));
         }
-        cell.append(el('span', { class: isModule(item) ? 'module' : '', text: visible(item.node ? item.node.label : full) }));
+        cell.append(...ends(visible(item.node ? item.node.label : full), isModule(item) ? 'module' : ''));
       } },
     { title: 'dtype', width: '62px', cell: (item) => (isModule(item) ? '' : visible(rows[item.row].dtype, 40)), sort: (item) => rowOf(item)?.dtype },
     { title: 'shape', width: '132px', cell: (item) => (isModule(item) ? counted(item.node.tensors, 'tensor') : rows[item.row].shape), sort: (item) => rowOf(item)?.shape },
@@ -936,7 +953,7 @@ function detailCard(model) {
     if (shard) pair('shard', visible(shard));
     const parts = [el('h2', { class: 'mono', text: visible(row.name, 2000) || '(no name)' }), pairs];
 
-    const change = changes.get(row.name);
+    const change = data.diff && changes[model.number].get(`${row.offset} ${row.name}`);
     if (data.diff && !data.diff.left_out) {
       const text = change ? changeText(change) : data.diff.filtered ? 'no difference was found, if it was compared' : `equal in both files${data.sample === null ? ', apart from the values, which were not compared' : ''}`;
       pair('difference', text);
@@ -1032,7 +1049,7 @@ function diffView() {
       const [mark, kind] = marks(change);
       cell.classList.add('name');
       cell.title = visible(change.name, 2000);
-      cell.append(el('span', { class: `mark ${kind}`, text: mark }), el('span', { text: visible(change.name) }));
+      cell.append(el('span', { class: `mark ${kind}`, text: mark }), ...ends(visible(change.name)));
     } },
     { title: 'A', width: '150px', cell: (change) => visible(change.a ?? ''), sort: (change) => change.a },
     { title: 'B', width: '150px', cell: (change) => visible(change.b ?? ''), sort: (change) => change.b },
@@ -1049,7 +1066,7 @@ function diffView() {
   });
   const open = (change) => {
     const number = change.what.includes('only_in_b') ? 1 : 0;
-    const row = models[number].rows.find((one) => one.name === change.name);
+    const row = models[number].rows.find((one) => one.name === change.name && one.offset === change.offsets[number]);
     if (row) openTab(number, row.at);
   };
   table.root.addEventListener('dblclick', () => { if (picked) open(picked); });
@@ -1092,7 +1109,7 @@ function fileView(model) {
   model.listeners = [];
   const left = el('div', { class: 'two' }, ...[listCard(model), bytesCard(model), metadataCard(model)].filter(Boolean));
   const cards = [summaryCard(model), mapCard(model), el('div', { class: 'explorer' }, left, detailCard(model))];
-  return { cards, focusSearch: () => model.focusSearch(), shown() {
+  return { cards, focusSearch: () => model.focusSearch(), zoomOut: () => model.zoomOut(), shown() {
     // The largest tensor with values, for a start.
     const first = model.picked >= 0 ? model.picked : model.file.values.length ? model.file.values[0].tensor : model.rows.length ? 0 : -1;
     if (first >= 0) pick(model, first);
@@ -1142,7 +1159,10 @@ function start() {
   document.addEventListener('keydown', (event) => {
     const isTyping = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
     if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) { event.preventDefault(); current.focusSearch(); }
-    if (event.key === 'Escape' && isTyping) event.target.blur();
+    if (event.key === 'Escape') {
+      if (isTyping) event.target.blur();
+      else if (current.zoomOut) current.zoomOut();
+    }
   });
   // An address can name a tensor: report.html#tensor=encoder.weight
   const wanted = new URLSearchParams(location.hash.slice(1)).get('tensor');
