@@ -69,7 +69,10 @@ impl Info {
         section("payload", self.payload(&file.storage));
         section("other bytes", self.other_bytes(&file.storage));
         section("alignment", alignment(file));
-        section("metadata", file.metadata.iter().map(|(key, value)| format!("{key} = {}", cut(value))).collect());
+        section(
+            "metadata",
+            file.metadata.iter().map(|(key, value)| format!("{key} = {}", cut(value, MAX_VALUE))).collect(),
+        );
         section("warnings", file.warnings.to_vec());
         table.print(None, out)
     }
@@ -125,9 +128,9 @@ fn alignment(file: &Description<'_>) -> Vec<String> {
     lines
 }
 
-/// Cuts a long text.
-pub fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_VALUE) {
+/// Cuts a text of more than `most` characters.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], count(text.len() as u64)),
         None => text.to_owned(),
     }

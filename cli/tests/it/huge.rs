@@ -1,4 +1,4 @@
-//! Files of 20 GiB, most of which is a hole, listed and sliced in 1 GiB of addresses.
+//! Files of 20 GiB, most of which is a hole, listed, sliced and reported in 1 GiB of addresses.
 
 #[path = "../../../tests/it/support/huge.rs"]
 mod file;
@@ -8,7 +8,7 @@ use std::process::Command;
 use tensorfile::FORMATS;
 
 #[test]
-fn lists_and_slices_in_bounded_memory() {
+fn lists_slices_and_reports_in_bounded_memory() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     for &format in FORMATS.iter().filter(|format| !format.read_only) {
         let path = folder.path().join("huge").with_extension(format.extensions[0]);
@@ -19,6 +19,7 @@ fn lists_and_slices_in_bounded_memory() {
         let last = huge.0.last().unwrap().0.clone();
         for (arguments, expected) in [
             (&["ls", "--json"][..], format!("\"bytes\": {}", huge.bytes())),
+            (&["report", "--json", "--charts", "3", "--sample", "64KiB"], format!("\"bytes\": {}", huge.bytes())),
             (&["show", "--format", "json", "--slice", "-1,-2:"], "[0.0, 1.5]".to_owned()),
         ] {
             let mut shell = Command::new("sh");

@@ -457,6 +457,19 @@ fn many_tensors_are_listed_up_to_a_bound() {
 }
 
 #[test]
+fn a_name_that_is_too_long_for_the_page_is_left_out() {
+    let session = Session::new();
+    let long = "n".repeat(25 << 20);
+    let tensors = [(long, "F32", [4, 4]), ("short".to_owned(), "F32", [2, 2])];
+    assert!(write_hole(&session, "long.safetensors", &tensors));
+    let found = data(&session, &["long.safetensors"]);
+    let file = &found["files"][0];
+    assert_eq!((&file["tensors"][0]["name"], &file["left_out"]["bytes"]), (&json!("short"), &json!(64)));
+    let values = file["values"].as_array().unwrap();
+    assert_eq!((values.len(), &values[0]["of"]), (1, &json!(4)));
+}
+
+#[test]
 fn reads_a_pipe() {
     let session = Session::new();
     let input = fs::read(session.path("model.ptd")).unwrap();

@@ -24,6 +24,8 @@ const NAMES: usize = 24 << 20;
 const DIFFERENCES: usize = 50_000;
 /// The most entries of metadata and warnings of a file.
 const ENTRIES: usize = 1000;
+/// The most characters of each.
+const LONGEST: usize = 1000;
 
 /// The data of the page, which is also the output of `--json`.
 #[derive(Debug, Serialize)]
@@ -86,8 +88,10 @@ impl<'f> FileData<'f> {
         let mut reader = Reader { path, sample, progress: Progress::bytes(total) };
         let mut values = Vec::with_capacity(read.len());
         for tensor in read {
-            let row = listed.binary_search(&tensor.position()).unwrap_or_default();
-            values.extend(reader.read(row, tensor)?);
+            // One whose name is too long for the page is not listed.
+            if let Ok(row) = listed.binary_search(&tensor.position()) {
+                values.extend(reader.read(row, tensor)?);
+            }
         }
         let all = Total::of(file.tensors().map(TensorRow::from));
         let shown = Total::of(listed.iter().filter_map(|at| file.nth(*at)).map(TensorRow::from));
@@ -110,10 +114,12 @@ impl<'f> FileData<'f> {
 
 /// Shortens long metadata, and returns it with the number of entries that are left out.
 pub fn shorten(mut metadata: FileMetadata) -> (FileMetadata, usize) {
-    let left_out = metadata.entries.len().saturating_sub(ENTRIES);
+    let all = metadata.entries.len();
     let entries = metadata.entries.into_iter().take(ENTRIES);
-    metadata.entries = entries.map(|(key, value)| (cut(&key), cut(&value))).collect();
+    metadata.entries = entries.map(|(key, value)| (cut(&key, LONGEST), cut(&value, LONGEST))).collect();
     metadata.warnings.truncate(ENTRIES);
+    metadata.warnings.iter_mut().for_each(|warning| *warning = cut(warning, LONGEST));
+    let left_out = all - metadata.entries.len();
     (metadata, left_out)
 }
 
@@ -134,7 +140,8 @@ fn listed(file: &File, drawn: &[usize], files: usize) -> Vec<usize> {
     /// The bytes of a dim in a shape, at most.
     const DIM: usize = 22;
     let (most, mut names) = (LISTED / files, NAMES / files);
-    let text = |tensor: FileTensor<'_>| tensor.name().len() + tensor.shape().len() * DIM;
+    let text =
+        |tensor: FileTensor<'_>| tensor.name().len() + dtype_label(tensor.info()).len() + tensor.shape().len() * DIM;
     let is_all = file.len() <= most && file.tensors().map(text).sum::<usize>() <= names;
     if is_all {
         return (0..file.len()).collect();
@@ -248,9 +255,9 @@ impl DiffData {
     pub fn of(report: diff::Report<'_>, filtered: bool) -> Self {
         let summary = report.summary();
         let diff::Report { a, b, equal, tensors, metadata, .. } = report;
-        let short = |text: Option<String>| text.as_deref().map(cut);
+        let short = |text: Option<String>| text.map(|text| cut(&text, LONGEST));
         let metadata = metadata.into_iter().take(ENTRIES).map(|entry| diff::MetadataDiff {
-            key: cut(&entry.key),
+            key: cut(&entry.key, LONGEST),
             a: short(entry.a),
             b: short(entry.b),
         });

@@ -652,6 +652,8 @@ function listCard(model) {
   let dtype = '';
   let order = null;
   const unfolded = new Set();
+  /** The module that the arrow keys reached. */
+  let focused = null;
   const largest = rows.reduce((most, row) => Math.max(most, row.bytes), 1);
 
   const isModule = (item) => item.row === undefined;
@@ -706,10 +708,11 @@ function listCard(model) {
   const table = grid({
     label: 'Tensors', columns, empty: 'No tensor matches.',
     onsort(value, down) { order = value && compare(value, down); update(); },
-    isPicked: (item) => !isModule(item) && item.row === model.picked,
+    isPicked: (item) => (isModule(item) ? item.node === focused : !focused && item.row === model.picked),
     onpick(item, byKey) {
-      if (!isModule(item)) pick(model, item.row);
-      else if (byKey) { focused = item.node; table.draw(); } else toggle(item);
+      if (!isModule(item)) { pick(model, item.row); return; }
+      focused = item.node;
+      if (byKey) table.draw(); else toggle(item);
     },
     onkey(key, item) {
       const fold = { ArrowRight: false, ArrowLeft: true }[key];
@@ -718,12 +721,10 @@ function listCard(model) {
       return true;
     },
   });
-  let focused = null;
 
   function toggle(item) {
     if (terms.length || dtype) return;
     if (unfolded.has(item.node)) unfolded.delete(item.node); else unfolded.add(item.node);
-    focused = item.node;
     update();
   }
 
@@ -809,6 +810,7 @@ function listCard(model) {
     level = next.filter((node) => node.children.length);
   }
   model.listeners.push((row) => {
+    focused = null;
     for (let node = row.node.parent; node; node = node.parent) unfolded.add(node);
     update();
     if (!table.root.contains(document.activeElement)) table.show((item) => item.row === row.at);

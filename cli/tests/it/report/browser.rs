@@ -166,6 +166,12 @@ fn search_folding_and_zooming_work() {
         found.picked = document.querySelectorAll('.row.picked').length;
         key(document.querySelector('[role=treegrid]'), 'ArrowDown');
         found.next = text('.detail h2') === names()[3];
+        title('size').click();
+        button('Tree').click();
+        button('Unfold all').click();
+        const steps = ['Home', 'ArrowDown', 'ArrowLeft', 'ArrowRight', 'ArrowRight'];
+        found.steps = steps.map((step) => { key(document.querySelector('[role=treegrid]'), step); return names().length; });
+        found.module = text('.row.picked .name');
         key(document.body, '/');
         found.focused = document.activeElement.type;
         const tiles = () => [...document.querySelectorAll('.tile')].map((tile) => tile.textContent);
@@ -197,6 +203,8 @@ fn search_folding_and_zooming_work() {
     assert_eq!((&found["nothing"], &found["table"]), (&"No tensor matches.".into(), &13.into()));
     assert_eq!((&found["largest"], &found["smallest"]), (&"embed.weight".into(), &"none".into()));
     assert_eq!((&found["picked"], &found["next"], &found["focused"]), (&1.into(), &true.into(), &"search".into()));
+    assert_eq!(found["steps"], serde_json::json!([17, 17, 8, 17, 17]));
+    assert_eq!(found["module"], "▼encoder.layer");
     assert!(!found["details"].as_str().unwrap().is_empty());
     assert_eq!((&found["tiles"], &found["zoomed"], &found["theme"]), (&true.into(), &false.into(), &true.into()));
     assert_eq!((&found["crumbs"], &found["out"]), (&"all modules›encoder.layer".into(), &"all modules".into()));
