@@ -205,19 +205,20 @@ function pick(model, at) {
 const ROW = 27;
 
 /**
- * Columns have `title`, `width`, `cell(item)`, which returns a text or an element, and maybe `num` and `sort(item)`.
+ * Columns have `title`, `width`, `cell(item)`, which returns a text, or `fill(item, cell)`, and maybe `num` and `sort(item)`. The
+ * first is as wide as CSS says.
  * Returns the element, and functions that set and redraw the items.
  */
 function grid({ label, columns, onsort, onpick, onkey, isPicked, empty }) {
   const template = columns.map((column) => column.width).join(' ');
-  const least = columns.reduce((sum, column) => sum + (column.least || parseInt(column.width, 10)), 0);
+  const least = `calc(var(--name) + ${columns.slice(1).reduce((sum, column) => sum + (column.least || parseInt(column.width, 10)), 0)}px)`;
   const titles = el('div', { class: 'row titles', role: 'row' });
   const body = el('div', { class: 'body', role: 'rowgroup' });
   const root = el('div', { class: 'grid', role: 'treegrid', 'aria-label': label, tabindex: '0' }, titles, body);
   let items = [];
   let sorted = { column: null, down: false };
 
-  for (const part of [titles, body]) part.style.minWidth = `${least}px`;
+  for (const part of [titles, body]) part.style.minWidth = least;
   titles.style.gridTemplateColumns = template;
   for (const column of columns) {
     const button = el('button', { type: 'button', text: column.title, title: column.help || column.title });
@@ -660,7 +661,7 @@ function listCard(model) {
   const rowOf = (item) => (isModule(item) ? null : rows[item.row]);
   const stat = (name) => (item) => { const row = rowOf(item); return row && row.values && row.values.stats ? row.values.stats[name] : null; };
   const statColumn = (name, help) => ({
-    title: name, width: '86px', num: true, help,
+    title: name, width: '90px', num: true, help,
     cell: (item) => { const text = stat(name)(item) ?? ''; return text.length > 8 ? digits(Number(text)) : text; },
     sort: (item) => { const text = stat(name)(item); return text === null ? null : Number(text); },
   });
@@ -670,7 +671,7 @@ function listCard(model) {
     return stats ? stats.nans + stats.positive_infinities + stats.negative_infinities : null;
   };
   const columns = [
-    { title: 'name', width: 'minmax(200px, 1fr)', least: 200, sort: (item) => (isModule(item) ? item.node.label : rows[item.row].name),
+    { title: 'name', width: 'minmax(var(--name), 1fr)', sort: (item) => (isModule(item) ? item.node.label : rows[item.row].name),
       fill(item, cell) {
         cell.classList.add('name');
         cell.style.paddingLeft = `${8 + ((item.level || 1) - 1) * 15}px`;
@@ -795,6 +796,8 @@ function listCard(model) {
   const view = choice('View', [['tree', 'Tree'], ['table', 'Table']], mode, (value) => {
     mode = value;
     folds.hidden = mode !== 'tree';
+    // Whole names are longer than labels.
+    table.root.classList.toggle('whole', mode === 'table');
     table.root.scrollTop = 0;
     update();
   });
@@ -1047,7 +1050,7 @@ function diffView() {
   let picked = null;
   const marks = (change) => (change.what[0] === 'only_in_a' ? ['−', 'minus'] : change.what[0] === 'only_in_b' ? ['+', 'plus'] : ['~', 'tilde']);
   const columns = [
-    { title: 'name', width: 'minmax(230px, 1.2fr)', least: 230, sort: (change) => change.name, fill(change, cell) {
+    { title: 'name', width: 'minmax(var(--name), 1.2fr)', sort: (change) => change.name, fill(change, cell) {
       const [mark, kind] = marks(change);
       cell.classList.add('name');
       cell.title = visible(change.name, 2000);
@@ -1087,7 +1090,7 @@ function diffView() {
   const notes = [];
   if (diff.filtered) notes.push('Only tensors that --filter chooses were compared.');
   if (data.sample === null) notes.push('Values were not compared, only names, dtypes and shapes.');
-  else notes.push('All elements were compared, as numbers; only statistics and maps may be of samples.');
+  else notes.push('All elements of tensors that have the same shape in both files were compared; only statistics and maps may be of samples.');
   if (diff.left_out) notes.push(`The list leaves out ${counted(diff.left_out, 'more tensor')} that differ.`);
   const cards = [
     el('section', { class: 'card' },
