@@ -1,20 +1,21 @@
 //! The data of the page.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::path::Path;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 use tensorfile::{File, FileMetadata, FileTensor};
 
 use super::coverage::{Coverage, shard_numbers};
 use super::values::{NoValues, Reader, Values, no_values};
-use crate::args::Filter;
+use crate::args::{Filter, display_name, open};
 use crate::commands::diff::{self, Aspect};
 use crate::commands::info::{Description, cut};
 use crate::commands::stats::is_quantized;
-use crate::exit::Outcome;
+use crate::exit::{At, Outcome};
 use crate::output::Progress;
+use crate::output::numbers::counted;
 use crate::output::tensors::{TensorRow, Total, dtype_label, shape_label, type_label};
 
 /// The most tensors that are listed, and the most bytes of their names and shapes, of all files together.
@@ -56,71 +57,79 @@ pub struct FileData<'f> {
     values: Vec<Values>,
 }
 
-/// The share of a file in the limits of the page.
+/// A file to show.
+#[derive(Debug)]
+pub struct Source {
+    pub path: PathBuf,
+    pub file: File,
+    /// The metadata, of which long texts are cut.
+    metadata: FileMetadata,
+    metadata_left_out: usize,
+}
+
+impl Source {
+    pub fn open(path: PathBuf, from: Option<&str>) -> Outcome<Self> {
+        let file = open(&path, from)?;
+        let mut metadata = file.metadata().at(display_name(&path))?;
+        let all = metadata.entries.len();
+        let entries = metadata.entries.into_iter().take(ENTRIES);
+        metadata.entries = entries.map(|(key, value)| (cut(&key, LONGEST), cut(&value, LONGEST))).collect();
+        let more = metadata.warnings.len().saturating_sub(ENTRIES);
+        metadata.warnings.truncate(ENTRIES);
+        metadata.warnings.iter_mut().for_each(|warning| *warning = cut(warning, LONGEST));
+        if more > 0 {
+            metadata.warnings.push(format!("{} are left out", counted(more, "more warning")));
+        }
+        let metadata_left_out = all - metadata.entries.len();
+        Ok(Self { path, file, metadata, metadata_left_out })
+    }
+}
+
+/// The tensors whose values are read.
 #[derive(Debug, Clone, Copy)]
-pub struct Share {
-    /// The most tensors whose values are read.
+pub struct Choice<'a> {
+    pub filter: &'a Filter,
+    /// The most bytes of a tensor; `None` to read no values.
+    pub sample: Option<u64>,
+    /// The most tensors of a file.
     pub charts: usize,
-    /// The number of files.
+    /// The number of files, which share the limits of the page.
     pub files: usize,
 }
 
 impl<'f> FileData<'f> {
-    /// Collects the data of a file. Its metadata was [shortened](shorten).
-    pub fn of(
-        path: &Path,
-        file: &'f File,
-        metadata: &'f (FileMetadata, usize),
-        filter: &Filter,
-        sample: Option<u64>,
-        share: Share,
-    ) -> Outcome<Self> {
-        let chosen = || file.tensors().filter(|tensor| filter.matches(tensor.name()) && no_values(*tensor).is_none());
-        let with_values = chosen().count();
-        let mut drawn: Vec<usize> = Vec::new();
-        if sample.is_some() {
-            drawn = largest(chosen(), share.charts);
-        }
-        let listed = listed(file, &drawn, share.files);
-        let read: Vec<FileTensor<'f>> = drawn.iter().filter_map(|at| file.nth(*at)).collect();
-        let sample = sample.unwrap_or_default();
-        let total = read.iter().map(|tensor| Reader::bytes(sample, *tensor)).sum();
-        let mut reader = Reader { path, sample, progress: Progress::bytes(total) };
-        let mut values = Vec::with_capacity(read.len());
-        for tensor in read {
-            // One whose name is too long for the page is not listed.
-            if let Ok(row) = listed.binary_search(&tensor.position()) {
-                values.extend(reader.read(row, tensor)?);
-            }
-        }
+    /// Collects the data of a file, and reads values.
+    pub fn of(source: &'f Source, choice: Choice<'_>) -> Outcome<Self> {
+        let Source { path, file, metadata, metadata_left_out } = source;
+        let path = display_name(path);
+        let with_values =
+            || file.tensors().filter(|tensor| choice.filter.matches(tensor.name()) && no_values(*tensor).is_none());
+        let read = choice.sample.map_or_else(Vec::new, |_| largest(with_values(), choice.charts));
+        let listed = listed(file, &read, choice.files);
         let all = Total::of(file.tensors().map(TensorRow::from));
         let shown = Total::of(listed.iter().filter_map(|at| file.nth(*at)).map(TensorRow::from));
-        let (metadata, metadata_left_out) = metadata;
         Ok(Self {
             info: Description::of(path, file, metadata),
             metadata_left_out: *metadata_left_out,
-            tensors: Rows { file, listed },
             left_out: Total {
                 tensors: all.tensors - shown.tensors,
                 parameters: all.parameters.saturating_sub(shown.parameters),
                 bytes: all.bytes.saturating_sub(shown.bytes),
             },
             coverage: Coverage::of_file(file),
-            with_values,
-            values,
+            with_values: with_values().count(),
+            values: values(path, file, &read, &listed, choice.sample.unwrap_or_default())?,
+            tensors: Rows { file, listed },
         })
     }
 }
 
-/// Shortens long metadata, and returns it with the number of entries that are left out.
-pub fn shorten(mut metadata: FileMetadata) -> (FileMetadata, usize) {
-    let all = metadata.entries.len();
-    let entries = metadata.entries.into_iter().take(ENTRIES);
-    metadata.entries = entries.map(|(key, value)| (cut(&key, LONGEST), cut(&value, LONGEST))).collect();
-    metadata.warnings.truncate(ENTRIES);
-    metadata.warnings.iter_mut().for_each(|warning| *warning = cut(warning, LONGEST));
-    let left_out = all - metadata.entries.len();
-    (metadata, left_out)
+/// Reads the values of tensors. One whose name is too long for the page is not listed, and left out here too.
+fn values(path: &Path, file: &File, tensors: &[usize], listed: &[usize], sample: u64) -> Outcome<Vec<Values>> {
+    let tensors = || tensors.iter().filter_map(|at| Some((listed.binary_search(at).ok()?, file.nth(*at)?)));
+    let total = tensors().map(|(_, tensor)| tensor.payload_bytes().min(sample)).sum();
+    let mut reader = Reader { path, sample, progress: Progress::bytes(total) };
+    tensors().filter_map(|(row, tensor)| reader.read(row, tensor).transpose()).collect()
 }
 
 /// Returns the positions of the largest tensors, the largest first.
@@ -135,8 +144,8 @@ fn largest<'f>(tensors: impl Iterator<Item = FileTensor<'f>>, most: usize) -> Ve
     sizes.into_iter().map(|(_, at)| at).collect()
 }
 
-/// Returns the positions of the tensors that are listed: all, or the largest and those that are drawn.
-fn listed(file: &File, drawn: &[usize], files: usize) -> Vec<usize> {
+/// Returns the positions of the tensors that are listed: all, or the largest and those whose values are read.
+fn listed(file: &File, read: &[usize], files: usize) -> Vec<usize> {
     /// The bytes of a dim in a shape, at most.
     const DIM: usize = 22;
     let (most, mut names) = (LISTED / files, NAMES / files);
@@ -146,16 +155,17 @@ fn listed(file: &File, drawn: &[usize], files: usize) -> Vec<usize> {
     if is_all {
         return (0..file.len()).collect();
     }
-    let candidates = drawn.iter().copied().chain(largest(file.tensors(), most.saturating_sub(drawn.len())));
-    let mut listed: Vec<usize> = Vec::new();
-    for tensor in candidates.filter_map(|at| file.nth(at)) {
-        let Some(left) = names.checked_sub(text(tensor)) else { continue };
-        names = left;
-        listed.push(tensor.position());
+    let mut listed = BTreeSet::new();
+    for tensor in read.iter().copied().chain(largest(file.tensors(), most)).filter_map(|at| file.nth(at)) {
+        if listed.len() == most {
+            break;
+        }
+        if let Some(left) = names.checked_sub(text(tensor)).filter(|_| !listed.contains(&tensor.position())) {
+            names = left;
+            listed.insert(tensor.position());
+        }
     }
-    listed.sort_unstable();
-    listed.dedup();
-    listed
+    listed.into_iter().collect()
 }
 
 /// Tensors in the order of their positions, which are serialized one by one.

@@ -10,15 +10,14 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
-use tensorfile::{File, FileMetadata};
 
-use crate::args::{Filter, NoClobber, display_name, expand, format_names, is_stdin, open, parse_bytes};
+use crate::args::{Filter, NoClobber, expand, format_names, is_stdin, parse_bytes};
 use crate::commands::diff::Diff;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::Stdout;
 use crate::output::numbers::count;
 
-use data::{DiffData, FileData, Page, Share, shorten};
+use data::{Choice, DiffData, FileData, Page, Source};
 
 /// Write a page that shows files in a browser: modules, dtypes, bytes and values.
 ///
@@ -101,16 +100,11 @@ impl Report {
         if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
             return Err(Failure::usage("only one of the files can be standard input"));
         }
-        let open = |path: &PathBuf| {
-            let file = open(path, self.from.as_deref())?;
-            let metadata = shorten(file.metadata().at(display_name(path))?);
-            Ok((file, metadata))
-        };
-        let files: Vec<(File, (FileMetadata, usize))> = paths.iter().map(open).collect::<Outcome<_>>()?;
-        let matched =
-            files.iter().flat_map(|(file, _)| file.tensors()).filter(|tensor| self.filter.matches(tensor.name()));
-        self.filter.expect_some(matched.count())?;
-        let page = self.page(&paths, &files)?;
+        let sources = paths.into_iter().map(|path| Source::open(path, self.from.as_deref()));
+        let sources: Vec<Source> = sources.collect::<Outcome<_>>()?;
+        let names = sources.iter().flat_map(|source| source.file.tensors()).map(|tensor| tensor.name());
+        self.filter.expect_some(names.filter(|name| self.filter.matches(name)).count())?;
+        let page = self.page(&sources)?;
         let Some(output) = &self.output else {
             out.json(&page)?;
             return Ok(Verdict::Pass);
@@ -144,22 +138,24 @@ impl Report {
         self.no_clobber.check(output)
     }
 
-    fn page<'f>(&self, paths: &[PathBuf], files: &'f [(File, (FileMetadata, usize))]) -> Outcome<Page<'f>> {
-        let sample = Some(self.sample).filter(|_| !self.no_values);
-        let share = Share { charts: self.charts.div_ceil(paths.len().max(1)), files: paths.len().max(1) };
-        let data = paths.iter().zip(files).map(|(path, (file, metadata))| {
-            FileData::of(display_name(path), file, metadata, &self.filter, sample, share)
-        });
-        let data = data.collect::<Outcome<Vec<_>>>()?;
-        let diff = match (paths, files) {
-            ([a, b], [(file_a, _), (file_b, _)]) => {
-                let diff = Diff::between([a.clone(), b.clone()], self.filter.clone(), self.no_values);
-                Some(DiffData::of(diff.report(file_a, file_b)?, !self.filter.is_empty()))
+    fn page<'f>(&self, sources: &'f [Source]) -> Outcome<Page<'f>> {
+        let choice = Choice {
+            filter: &self.filter,
+            sample: Some(self.sample).filter(|_| !self.no_values),
+            charts: self.charts / sources.len().max(1),
+            files: sources.len(),
+        };
+        let files = sources.iter().map(|source| FileData::of(source, choice)).collect::<Outcome<_>>()?;
+        let diff = match sources {
+            [a, b] => {
+                let paths = [a, b].map(|source| source.path.clone());
+                let diff = Diff::between(paths, self.filter.clone(), self.no_values);
+                Some(DiffData::of(diff.report(&a.file, &b.file)?, !self.filter.is_empty()))
             }
             _ => None,
         };
         let program = concat!("tensorfile ", env!("CARGO_PKG_VERSION"));
-        Ok(Page { program, sample, files: data, diff })
+        Ok(Page { program, sample: choice.sample, files, diff })
     }
 }
 

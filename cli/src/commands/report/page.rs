@@ -6,9 +6,29 @@ use tensorfile::{Digest, Tensor};
 use crate::exit::Failure;
 use crate::output::json;
 
-const TEMPLATE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+const TEMPLATE: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = concat!(
+    include_str!("page/elements.js"),
+    "\n",
+    include_str!("page/models.js"),
+    "\n",
+    include_str!("page/table.js"),
+    "\n",
+    include_str!("page/summary.js"),
+    "\n",
+    include_str!("page/bytes.js"),
+    "\n",
+    include_str!("page/modules.js"),
+    "\n",
+    include_str!("page/tensors.js"),
+    "\n",
+    include_str!("page/details.js"),
+    "\n",
+    include_str!("page/differences.js"),
+    "\n",
+    include_str!("page/start.js"),
+);
 
 /// Returns the page with this data.
 ///

@@ -178,11 +178,6 @@ impl Reader<'_> {
             heat_map: matrix.map(|matrix| cells.draw(matrix, tensor.dtype().is_complex())),
         }))
     }
-
-    /// Returns the bytes of a tensor that are read.
-    pub fn bytes(sample: u64, tensor: FileTensor<'_>) -> u64 {
-        tensor.payload_bytes().min(sample)
-    }
 }
 
 /// A tensor that is read.
