@@ -63,6 +63,7 @@ mod linux {
         ("hash", &["hash"], &[]),
         ("hash --tensors", &["hash", "--tensors"], &[]),
         ("diff", &["diff"], &["FILE"]),
+        ("report", &["report", "--output", "-"], &[]),
         ("stats --sort mean", &["stats", "--sort", "mean"], &[]),
         // These hold what they print: a branch, a pattern or a field for each tensor, if no two names have a part in common.
         ("ls --tree", &["ls", "--tree"], &[]),

@@ -43,6 +43,8 @@ const COMMANDS: &[&[&str]] = &[
     &["convert", "FILE", "OUT.npz", "--dry-run", "--dtype", "f16", "--cast-integers"],
     &["convert", "FILE", "OUT.safetensors", "--dtype", "f8_e4m3fn", "--lossy"],
     &["convert", "FILE", "OUT.ten", "--lossy", "--filter", "TEXT"],
+    &["report", "FILE", "--json", "--sample=1KiB"],
+    &["report", "FILE", "FILE", "--output=-", "--no-values"],
 ];
 
 pub fn run(input: &[u8]) {

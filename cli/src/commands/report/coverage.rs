@@ -61,9 +61,13 @@ impl Coverage {
 
     fn new(shard: Option<String>, mut payloads: Vec<Range<u64>>, bytes: u64, most: usize) -> Self {
         payloads.sort_unstable_by_key(|payload| (payload.start, payload.end));
-        let runs = runs(&payloads, bytes);
-        let exact = runs.len() <= most;
-        Self { shard, bytes, runs: if exact { runs } else { join(&runs, bytes, most) }, exact }
+        let mut count = 0;
+        for_each_run(&payloads, bytes, &mut |_| count += 1);
+        let (mut runs, exact) = (Vec::new(), count <= most);
+        for_each_run(&payloads, bytes, &mut |run| {
+            if exact { runs.push(run) } else { join(run, bytes, most, &mut runs) }
+        });
+        Self { shard, bytes, runs, exact }
     }
 }
 
@@ -72,62 +76,59 @@ pub fn shard_numbers(file: &File) -> HashMap<&Path, usize> {
     file.shards().iter().enumerate().map(|(number, path)| (path.as_path(), number)).collect()
 }
 
-/// Returns the runs of a file of `bytes` bytes with payloads in the order of their starts.
-fn runs(payloads: &[Range<u64>], bytes: u64) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+/// Calls `each` with the runs of a file of `bytes` bytes, which has payloads in the order of their starts.
+///
+/// There may be millions, so they are not held.
+fn for_each_run(payloads: &[Range<u64>], bytes: u64, each: &mut dyn FnMut(Run)) {
+    // A run goes on as long as its kind is the same.
+    let mut last: Option<Run> = None;
     let mut push = |start: u64, end: u64, payloads: u64| {
         if start >= end {
             return;
         }
         let sum = |is_so: bool| if is_so { end - start } else { 0 };
         let run = Run { start, end, payload: sum(payloads == 1), shared: sum(payloads > 1) };
-        match runs.last_mut() {
+        match &mut last {
             Some(last) if (last.payload > 0, last.shared > 0) == (run.payload > 0, run.shared > 0) => {
                 last.end = end;
                 last.payload += run.payload;
                 last.shared += run.shared;
             }
-            _ => runs.push(run),
+            _ => last.replace(run).into_iter().for_each(&mut *each),
         }
     };
     // Up to `done` all is known. From there to `twice` there are several payloads, and from there to `once` there is one.
     let (mut done, mut twice, mut once) = (0, 0, 0);
-    let known_up_to = |start: u64, done: &mut u64, twice: u64, once: u64, push: &mut dyn FnMut(u64, u64, u64)| {
-        for (end, payloads) in [(twice, 2), (once, 1), (start, 0)] {
-            push(*done, end.min(start), payloads);
-            *done = (*done).max(end.min(start));
+    let end = payloads.iter().map(|payload| payload.end).fold(bytes, u64::max);
+    for payload in payloads.iter().filter(|payload| payload.start < payload.end).chain([&(end..end)]) {
+        for (known, payloads) in [(twice, 2), (once, 1), (payload.start, 0)] {
+            let known = known.min(payload.start);
+            push(done, known, payloads);
+            done = done.max(known);
         }
-    };
-    for payload in payloads.iter().filter(|payload| payload.start < payload.end) {
-        known_up_to(payload.start, &mut done, twice, once, &mut push);
         twice = twice.max(payload.end.min(once));
         once = once.max(payload.end);
     }
-    known_up_to(bytes.max(once), &mut done, twice, once, &mut push);
-    runs
+    last.into_iter().for_each(each);
 }
 
-/// Joins runs to at most `most` of equal length.
-fn join(runs: &[Run], bytes: u64, most: usize) -> Vec<Run> {
+/// Adds a run to at most `most` of equal length.
+fn join(run: Run, bytes: u64, most: usize, joined: &mut Vec<Run>) {
     let length = bytes.div_ceil(most.max(1) as u64).max(1);
-    let mut joined: Vec<Run> = Vec::new();
-    for run in runs {
-        let mut start = run.start;
-        while start < run.end {
-            let first = start / length * length;
-            let end = run.end.min(first.saturating_add(length));
-            if joined.last().is_none_or(|last| last.start != first) {
-                joined.push(Run { start: first, end, payload: 0, shared: 0 });
-            }
-            if let Some(last) = joined.last_mut() {
-                last.end = end;
-                last.payload += if run.payload > 0 { end - start } else { 0 };
-                last.shared += if run.shared > 0 { end - start } else { 0 };
-            }
-            start = end;
+    let mut start = run.start;
+    while start < run.end {
+        let first = start / length * length;
+        let end = run.end.min(first.saturating_add(length));
+        if joined.last().is_none_or(|last| last.start != first) {
+            joined.push(Run { start: first, end, payload: 0, shared: 0 });
         }
+        if let Some(last) = joined.last_mut() {
+            last.end = end;
+            last.payload += if run.payload > 0 { end - start } else { 0 };
+            last.shared += if run.shared > 0 { end - start } else { 0 };
+        }
+        start = end;
     }
-    joined
 }
 
 #[cfg(test)]
@@ -137,7 +138,8 @@ mod tests {
     fn kinds(payloads: &[Range<u64>], bytes: u64) -> String {
         let mut payloads = payloads.to_vec();
         payloads.sort_unstable_by_key(|payload| (payload.start, payload.end));
-        let runs = runs(&payloads, bytes);
+        let mut runs = Vec::new();
+        for_each_run(&payloads, bytes, &mut |run| runs.push(run));
         assert!(runs.windows(2).all(|runs| runs[0].end == runs[1].start), "{runs:?}");
         let letter = |run: &Run| {
             if run.shared > 0 {
@@ -192,8 +194,7 @@ mod tests {
     #[test]
     fn joined_runs_keep_the_sums() {
         let payloads: Vec<Range<u64>> = (0..1000).map(|at| at * 10 + 3..at * 10 + 9).collect();
-        let all = runs(&payloads, 10_001);
-        let joined = join(&all, 10_001, 64);
+        let joined = Coverage::new(None, payloads, 10_001, 64).runs;
         assert!(joined.len() <= 64 && joined.windows(2).all(|runs| runs[0].end == runs[1].start));
         assert_eq!((joined[0].start, joined.last().unwrap().end), (0, 10_001));
         assert_eq!(joined.iter().map(|run| run.payload).sum::<u64>(), 6000);
