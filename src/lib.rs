@@ -157,7 +157,8 @@ pub use cast::{CastLoss, CastReport, CastWriter, Caster, Number};
 #[cfg(feature = "digest")]
 pub use digest::Digest;
 pub use error::{
-    Category, Error, ErrorKind, Gap, InvalidCast, LoadReport, Misfit, MissingTensor, Result, UnexpectedTensor,
+    Category, Error, ErrorKind, Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor,
+    Result, UnexpectedTensor,
 };
 pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, atomic, load, save};
 pub use find::Deserializer;
@@ -178,9 +179,9 @@ pub use format::tensorbuffers;
 pub use format::{FORMATS, btf, ten};
 pub use limits::Limits;
 pub use model::{
-    Adapt, Adaptable, EachEntry, EachPart, Entries, FieldDef, FromMapKey, FromTensors, KeyPart, Lent, List, Loaded,
-    MapKey, Node, Schema, SchemaEntry, Serializer, Sink, Source, Store, StructDef, TensorData, TensorFile,
-    TensorRecord, TensorSink, TensorSpec, Tensors,
+    Adapt, Adaptable, AskMetadata, EachEntry, EachPart, Entries, FieldDef, FromMapKey, FromTensors, KeyPart, Lent,
+    List, Loaded, MapKey, MetadataKind, MetadataValue, Node, Schema, SchemaEntry, SchemaMetadata, Serializer, Sink,
+    Source, Store, StructDef, TensorData, TensorFile, TensorRecord, TensorSink, TensorSpec, Tensors, TryMetadata,
 };
 pub use progress::Progress;
 pub use record::{FileMetadata, Format, IoSlices, Plan, WriteOptions};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use quote::ToTokens;
-use syn::{Ident, LitStr, Member};
+use syn::{Ident, LitStr, Member, Type};
 
 use crate::attr::Given;
 use crate::ctxt::Ctxt;
@@ -15,6 +15,7 @@ pub(crate) fn check(cx: &mut Ctxt, model: &Model<'_>) {
     for field in &model.fields {
         skipped(cx, field);
         flattened(cx, field);
+        metadata(cx, model, field);
         if model.style == Style::Newtype {
             newtype(cx, field);
         }
@@ -45,7 +46,8 @@ fn container(cx: &mut Ctxt, model: &Model<'_>) {
 /// A field that is not in the file needs no attribute that says how it is there.
 fn skipped(cx: &mut Ctxt, field: &Field<'_>) {
     if field.is_skipped() {
-        for key in naming(field).chain(adapting(field)).chain(key(&field.attrs.flatten)).chain(key(&field.attrs.tied)) {
+        let others = key(&field.attrs.flatten).chain(key(&field.attrs.tied)).chain(key(&field.attrs.metadata));
+        for key in naming(field).chain(adapting(field)).chain(others) {
             cx.error(key, format!("`{key}` has no effect on a skipped field, which is not in the file"));
         }
     }
@@ -63,7 +65,23 @@ fn flattened(cx: &mut Ctxt, field: &Field<'_>) {
     }
 }
 
+/// An entry of metadata is one value under a key, without elements.
+fn metadata(cx: &mut Ctxt, model: &Model<'_>, field: &Field<'_>) {
+    if field.is_metadata() && !field.is_skipped() {
+        if matches!(field.ty, Type::Reference(_)) && model.attrs.write_only.is_none() {
+            let instead = "use `String` or `Cow<str>`, or `write_only` on the struct";
+            cx.error(field.ty, format!("metadata cannot be borrowed from a file; {instead}"));
+        }
+        for key in adapting(field).chain(key(&field.attrs.flatten)).chain(key(&field.attrs.tied)) {
+            cx.error(key, format!("`{key}` has no effect on metadata, which is not a tensor"));
+        }
+    }
+}
+
 fn newtype(cx: &mut Ctxt, field: &Field<'_>) {
+    for key in key(&field.attrs.metadata) {
+        cx.error(key, "the field of a newtype struct cannot be metadata: it has no name, which would be the key");
+    }
     for key in naming(field).chain(key(&field.attrs.flatten)) {
         cx.error(key, format!("`{key}` has no effect: the field of a newtype struct has no name in the file"));
     }

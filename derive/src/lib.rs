@@ -51,6 +51,7 @@ use model::Model;
 /// | `cast` | Reads elements of other numeric dtypes and converts them. |
 /// | `shape = [64, _]` | Sets the dims of the array: numbers, constants, or `_` for any size. As many as the rank of its type. |
 /// | `transpose` | The file holds the array with its dims reversed. |
+/// | `metadata` | The field is not a tensor but an entry of the file's metadata, under the name that a tensor would have: a string, number, `bool`, `char`, variant without a value, or an `Option` or newtype of one. Formats without metadata refuse it. |
 /// | `tied = "embed.weight"` | The field equals the tensor of that name, which is the full name in the file. Formats that can share bytes, such as `ptd`, store them once. Writing a field that differs is an error. |
 ///
 #[doc = include_str!("examples.md")]

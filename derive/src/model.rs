@@ -87,6 +87,11 @@ impl<'a> Model<'a> {
         self.ident.unraw().to_string()
     }
 
+    /// Returns the fields that hold tensors.
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = &Field<'a>> {
+        self.stored().filter(|field| !field.is_metadata())
+    }
+
     /// Returns the fields that the file has.
     pub(crate) fn stored(&self) -> impl Iterator<Item = &Field<'a>> {
         self.fields.iter().filter(|field| !field.is_skipped())
@@ -111,6 +116,10 @@ fn name(member: &Member, given: &attr::Field, container: &attr::Container) -> St
 impl Field<'_> {
     pub(crate) fn is_skipped(&self) -> bool {
         self.attrs.skip.is_some()
+    }
+
+    pub(crate) fn is_metadata(&self) -> bool {
+        self.attrs.metadata.is_some()
     }
 
     pub(crate) fn is_flattened(&self) -> bool {

@@ -183,6 +183,22 @@ pub enum ErrorKind {
         /// The tensors that the type can have at this position, such as a name with `f32[_]`.
         expected: Vec<String>,
     },
+    /// The file does not have an entry of metadata of the type.
+    MissingMetadata {
+        /// The entry's key.
+        key: String,
+        /// The value of the type, such as `a u32`.
+        expected: String,
+        /// The keys in the file, the most similar first.
+        found: Vec<String>,
+    },
+    /// An entry of metadata has a value that the type cannot hold.
+    InvalidMetadata {
+        /// The entry's key.
+        key: String,
+        /// The value found and the values expected.
+        what: String,
+    },
     /// The file does not match the type; the report lists every mismatch.
     Load(Box<LoadReport>),
     /// The tensors of a file without names match the type in more than one way.
@@ -201,6 +217,13 @@ pub enum ErrorKind {
         what: String,
         /// Supported alternatives.
         instead: String,
+    },
+    /// A value has metadata that cannot be stored.
+    UnsupportedMetadata {
+        /// The key.
+        key: String,
+        /// The reason, and supported alternatives.
+        what: String,
     },
     /// The value is not a tensor and holds none.
     NotATensor {
@@ -235,6 +258,17 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// A name that is none of those found, of which the most similar come first in the message.
     pub(crate) fn missing(name: &str, found: Vec<String>) -> Self {
+        let found = Self::by_similarity(name, found);
+        Self::Missing { name: name.to_owned(), found, complete: true }
+    }
+
+    /// A key that is none of those found, of which the most similar come first in the message.
+    pub(crate) fn missing_metadata(key: &str, expected: String, found: Vec<String>) -> Self {
+        Self::MissingMetadata { key: key.to_owned(), expected, found: Self::by_similarity(key, found) }
+    }
+
+    /// Returns the names in the order of their similarity to `name`.
+    pub(crate) fn by_similarity(name: &str, found: Vec<String>) -> Vec<String> {
         /// The longest name that is compared.
         const LONGEST: usize = 256;
         let distance = |other: &String| match name.len().max(other.len()) {
@@ -243,8 +277,7 @@ impl ErrorKind {
         };
         let found = found.into_iter().map(|other| (distance(&other), other)).collect();
         let found = sorted::values(found, &mut |(one, _), (other, _)| one.cmp(other));
-        let found = found.into_iter().map(|(_, other)| other).collect();
-        Self::Missing { name: name.to_owned(), found, complete: true }
+        found.into_iter().map(|(_, other)| other).collect()
     }
 
     /// Returns the category.
@@ -271,11 +304,14 @@ impl ErrorKind {
             | Self::WrongLayout { .. }
             | Self::WrongCount { .. }
             | Self::WrongSlot { .. }
+            | Self::MissingMetadata { .. }
+            | Self::InvalidMetadata { .. }
             | Self::Load(_)
             | Self::Ambiguous
             | Self::Misaligned { .. }
             | Self::Cast(_) => Category::Mismatch,
             Self::Unsupported { .. }
+            | Self::UnsupportedMetadata { .. }
             | Self::FeatureOff { .. }
             | Self::RepeatedName { .. }
             | Self::NotATensor { .. }
@@ -297,6 +333,9 @@ impl ErrorKind {
                 | Self::RepeatedField { .. }
                 | Self::AmbiguousName { .. }
                 | Self::WrongCount { .. }
+                | Self::MissingMetadata { .. }
+                | Self::InvalidMetadata { .. }
+                | Self::UnsupportedMetadata { .. }
                 | Self::Load(_)
         )
     }
@@ -359,6 +398,12 @@ impl fmt::Display for ErrorKind {
                 }
                 f.write_str(&expected.join(" or "))
             }
+            Self::MissingMetadata { key, expected, found } => {
+                write!(f, "missing metadata `{}`, which is {expected}", Short(key))?;
+                list(f, "; the file has ", found)
+            }
+            Self::InvalidMetadata { key, what } => write!(f, "metadata `{}`: {what}", Short(key)),
+            Self::UnsupportedMetadata { key, what } => write!(f, "cannot store the metadata `{}`; {what}", Short(key)),
             Self::Load(report) => report.fmt(f),
             Self::Ambiguous => f.write_str(
                 "the file has no names, and its tensors fit the type in more than one way; `Options::embed_names` writes names",

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use invalid_cast::InvalidCast;
 pub use kind::{Category, ErrorKind};
-pub use report::{Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
+pub use report::{Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor};
 
 pub(crate) use report::{fill, pattern};
 pub(crate) use short::Short;

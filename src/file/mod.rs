@@ -15,12 +15,14 @@ use std::fmt;
 use std::io::{Read, Seek};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use indexmap::IndexMap;
 use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, LoadReport, Result};
-use crate::find::{Comparison, Deserializer, compare};
+use crate::find::{Comparison, Deserializer, HasMetadata, Metadata, compare};
 use crate::format::misnamed_as;
 use crate::limits::Limits;
 use crate::model::{
@@ -276,19 +278,20 @@ impl File {
     ///
     /// As [`open`](Self::open).
     pub fn metadata(&self) -> Result<FileMetadata> {
-        match &self.storage {
-            #[cfg(feature = "shards")]
-            FileStorage::Joined(joined) => shards::metadata(self, joined.parts()),
-            storage => {
-                let metadata = self.metadata_in(storage, self.metadata.as_ref());
-                let mut metadata = metadata.map_err(|error| self.place(error))?;
-                if let Some(named) = self.misnamed_as() {
-                    let (format, named) = (self.format.name, named.name);
-                    metadata.warnings.push(format!("the file is {format}, but its extension is that of {named}"));
-                }
-                Ok(metadata)
-            }
+        let mut metadata = self.untyped_metadata().map_err(|error| self.place(error))?;
+        #[cfg(feature = "shards")]
+        if matches!(self.storage, FileStorage::Joined(_)) {
+            return Ok(metadata);
         }
+        if let Some(read) = self.format.typed_metadata {
+            let typed = read(&mut FileReader::new(&self.storage), &self.limits);
+            metadata.typed = Some(Arc::new(typed.map_err(|error| self.place(error))?));
+        }
+        if let Some(named) = self.misnamed_as() {
+            let (format, named) = (self.format.name, named.name);
+            metadata.warnings.push(format!("the file is {format}, but its extension is that of {named}"));
+        }
+        Ok(metadata)
     }
 
     /// Returns the number of tensors.
@@ -605,7 +608,7 @@ impl File {
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
         let reader = Reader::with_index(Box::new(FileReader::new(&self.storage)), index).counting(count);
-        let mut deserializer = Deserializer::over(reader, self.format.name);
+        let mut deserializer = Deserializer::over(reader, self.format.name).with_metadata(Metadata::OfFile(self));
         let ended = read(&mut deserializer).and_then(|()| deserializer.end());
         ended.map_err(|error| self.place(error))
     }
@@ -637,6 +640,15 @@ impl File {
         metadata.map_err(|error| error.in_format(self.format.name))
     }
 
+    /// Returns the metadata, without the types of its entries.
+    fn untyped_metadata(&self) -> Result<FileMetadata> {
+        match &self.storage {
+            #[cfg(feature = "shards")]
+            FileStorage::Joined(joined) => shards::metadata(self, joined.parts()),
+            storage => self.metadata_in(storage, self.metadata.as_ref()),
+        }
+    }
+
     /// Adds the format, the path, and the shard that an error is in.
     fn place(&self, error: Error) -> Error {
         let error = match error.offset().and_then(|offset| self.shard(offset)) {
@@ -657,12 +669,12 @@ impl File {
     }
 
     fn compare<T: TensorFile>(&self) -> Comparison {
-        compare(&T::schema(), &self.index)
+        compare(&T::schema(), &self.index, Metadata::OfFile(self))
     }
 
     /// Compares the index with a schema. Returns the ranges that will be read.
     fn check(&self, schema: &Schema) -> Result<Vec<Range<u64>>> {
-        let Comparison { report, payloads, .. } = compare(schema, &self.index);
+        let Comparison { report, payloads, .. } = compare(schema, &self.index, Metadata::OfFile(self));
         if report.is_ok() {
             return Ok(payloads);
         }
@@ -681,6 +693,12 @@ impl fmt::Debug for File {
         let mut file = f.debug_struct("File");
         file.field("path", &self.path).field("format", &self.format.name);
         file.field("tensors", &self.len()).field("file_bytes", &self.file_bytes()).finish_non_exhaustive()
+    }
+}
+
+impl HasMetadata for File {
+    fn entries(&self) -> Result<IndexMap<String, String>> {
+        Ok(self.untyped_metadata()?.entries)
     }
 }
 

@@ -2,9 +2,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::findings::Findings;
-use super::{At, Deserializer};
+use super::{At, Deserializer, Metadata};
 use crate::error::{LoadReport, Result};
-use crate::model::{Adapt, Node, Schema, Source};
+use crate::model::{Adapt, MetadataOf, Node, Schema, Source};
 use crate::record::{Entry, Index, Reader};
 use crate::storage::Slice;
 use crate::tensor::TensorInfo;
@@ -18,10 +18,10 @@ pub(crate) struct Comparison {
     pub(crate) payloads: Vec<Range<u64>>,
 }
 
-/// Compares a type with the tensors of a file. No payload is read.
-pub(crate) fn compare(schema: &Schema, index: &Index) -> Comparison {
+/// Compares a type with the tensors and the metadata of a file. No payload is read.
+pub(crate) fn compare(schema: &Schema, index: &Index, metadata: Metadata<'_>) -> Comparison {
     let reader = Reader::with_index(Box::new(Slice::new(&[])), Cow::Borrowed(index));
-    let mut deserializer = Deserializer::over(reader, "");
+    let mut deserializer = Deserializer::over(reader, "").with_metadata(metadata);
     deserializer.findings = Some(Box::new(Findings::of(index.len())));
     let compared = deserializer.compare_value(schema.node());
     let mut findings = deserializer.findings.take().unwrap_or_default();
@@ -53,6 +53,7 @@ impl Deserializer<'_> {
 fn visit<'de>(node: Node, adapt: &Adapt, source: &mut (dyn Source<'de> + '_)) -> Result<()> {
     match node {
         Node::Tensor(spec) => source.tensor(&spec.adapted(adapt)).map(drop),
+        Node::Metadata(metadata) => metadata(&mut MetadataOf(source)),
         Node::Newtype(node, own) => visit(node(), own, source),
         Node::Option(node) => source.option(&mut |_, source| visit(node(), adapt, source)),
         Node::List(node) => source.list(&mut |_, source| visit(node(), adapt, source)),
@@ -70,7 +71,7 @@ fn visit<'de>(node: Node, adapt: &Adapt, source: &mut (dyn Source<'de> + '_)) ->
 }
 
 impl LoadReport {
-    /// Compares a type with tensors in file order. A tensor has no name if its file has none.
+    /// Compares a type with tensors in file order. A tensor has no name if its file has none. Metadata is not compared.
     ///
     /// ```
     /// use ndarray::Array1;
@@ -95,7 +96,7 @@ impl LoadReport {
                 return findings.report(index.len());
             }
         }
-        compare(schema, &index).report
+        compare(schema, &index, Metadata::Unknown).report
     }
 }
 
@@ -115,7 +116,7 @@ mod tests {
         if embedded {
             index.embed(file.iter().map(|(name, _)| *name)).unwrap();
         }
-        super::compare(&T::schema(), &index)
+        super::compare(&T::schema(), &index, Metadata::Unknown)
     }
 
     #[test]

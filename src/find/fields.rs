@@ -2,7 +2,7 @@ use smallvec::SmallVec;
 
 use super::{At, Deserializer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{EachPart, Mark, Node, StructDef, strip};
+use crate::model::{EachPart, FieldDef, Mark, Node, StructDef, strip};
 
 /// The fields of a struct.
 #[derive(Clone, Copy)]
@@ -20,6 +20,8 @@ pub(crate) struct FieldSpec {
     pub(crate) aliases: Aliases,
     pub(crate) optional: bool,
     pub(crate) flatten: bool,
+    /// The field is metadata, which no tensor is for.
+    pub(crate) metadata: bool,
 }
 
 /// The other names of a field.
@@ -61,13 +63,23 @@ impl Fields {
             Self::Def(def) => {
                 let field = &def.fields[at];
                 let aliases = Aliases::List(field.aliases);
-                FieldSpec { name: field.name, aliases, optional: field.optional, flatten: field.flatten }
+                let FieldDef { name, optional, flatten, metadata, .. } = *field;
+                FieldSpec { name, aliases, optional, flatten, metadata }
             }
             Self::Names(names, _) => {
                 let (name, notes) = names[at].split_at(names[at].find('\0').unwrap_or(names[at].len()));
                 let has = |wanted: &str| !notes.is_empty() && notes.split('\0').any(|note| note == wanted);
-                FieldSpec { name, aliases: Aliases::Notes(notes), optional: has("?"), flatten: has("*") }
+                let (optional, flatten) = (has("?"), has("*"));
+                FieldSpec { name, aliases: Aliases::Notes(notes), optional, flatten, metadata: false }
             }
+        }
+    }
+
+    /// Returns the type of a field, if it is known.
+    fn node(self, at: usize) -> Option<Node> {
+        match self {
+            Self::Def(def) => Some((def.fields[at].node)()),
+            Self::Names(..) => None,
         }
     }
 
@@ -91,6 +103,10 @@ pub(crate) struct FieldsWalk {
     place: Mark,
     /// Some fields are flattened.
     shares: bool,
+    /// Some fields are metadata.
+    has_metadata: bool,
+    /// The file has metadata of the flattened field that is next.
+    flattened_metadata: bool,
     stage: Stage,
     /// The next value.
     value: Value,
@@ -124,16 +140,26 @@ pub(crate) enum FieldKey {
 
 impl FieldsWalk {
     pub(crate) fn new(de: &Deserializer<'_>, fields: Fields, at: At) -> Self {
-        let shares = (0..fields.len()).any(|field| fields.get(field).flatten);
+        let mut given = SmallVec::from_elem(false, fields.len());
+        let (mut shares, mut has_metadata) = (false, false);
+        for (field, given) in given.iter_mut().enumerate() {
+            let spec = fields.get(field);
+            shares |= spec.flatten;
+            // Metadata comes before all tensors.
+            has_metadata |= spec.metadata;
+            *given = spec.metadata;
+        }
         // A flattened field must not see the tensors of others, nor an absent struct those of nobody.
         let stage = if shares || at == At::Absent { Stage::Remaining(0) } else { Stage::InOrder(0) };
         Self {
             fields,
-            given: SmallVec::from_elem(false, fields.len()),
+            given,
             absent: Vec::new(),
             at,
             place: de.path.mark(),
             shares,
+            has_metadata,
+            flattened_metadata: false,
             stage,
             value: Value::Flattened,
         }
@@ -166,6 +192,8 @@ impl FieldsWalk {
                 Stage::Flattened(field) if field < self.fields.len() => {
                     self.stage = Stage::Flattened(field + 1);
                     if self.fields.get(field).flatten {
+                        let node = self.fields.node(field);
+                        self.flattened_metadata = node.map_or(Ok(false), |node| de.has_entries_of(node, None))?;
                         return Ok(Some(self.give(field, Value::Flattened)));
                     }
                 }
@@ -189,7 +217,10 @@ impl FieldsWalk {
                 }
                 de.at = At::Here;
             }
-            Value::Flattened => de.at = if self.at == At::Absent { At::Absent } else { At::Shared },
+            Value::Flattened => {
+                de.at = if self.at == At::Absent { At::Absent } else { At::Shared };
+                de.has_metadata = self.flattened_metadata;
+            }
         }
     }
 
@@ -241,6 +272,13 @@ impl FieldsWalk {
                 }
             }
         }
+        if let Some(node) = self.fields.node(field) {
+            for name in spec.names() {
+                if de.has_entries_of(node, Some(name))? {
+                    return Ok(Some(Value::Named(name, At::Here)));
+                }
+            }
+        }
         Ok((self.fields.are_tensors() && !spec.optional).then_some(Value::Named(spec.name, At::Absent)))
     }
 
@@ -283,15 +321,18 @@ impl<'de> Deserializer<'de> {
         self.enter_struct()?;
         let at = std::mem::take(&mut self.at);
         if self.positional {
-            for field in 0..def.fields.len() {
+            for (at, _) in def.fields.iter().enumerate().filter(|(_, field)| !field.metadata) {
                 let place = self.path.push("");
-                self.part(field, &mut each)?;
+                self.part(at, &mut each)?;
                 self.path.back_to(place);
             }
-            return Ok(());
+            return self.metadata_fields(def, &mut each);
         }
         self.check_has_parts(at, "a struct")?;
         let mut walk = FieldsWalk::new(self, Fields::Def(def), at);
+        if walk.has_metadata {
+            self.metadata_fields(def, &mut each)?;
+        }
         while let Some(key) = walk.advance(self)? {
             match key {
                 FieldKey::Field(field) => {
@@ -310,7 +351,8 @@ impl<'de> Deserializer<'de> {
     /// Skips a tensor that is not a field's, or refuses it.
     fn unknown(&mut self, def: &'static StructDef, walk: &FieldsWalk, rest: &str) -> Result<()> {
         // A tensor with a name of a field that was found under another of its names is not unknown.
-        let other = def.fields.iter().find(|field| field.name == rest || field.aliases.contains(&rest));
+        let is_named = |field: &&FieldDef| field.name == rest || field.aliases.contains(&rest);
+        let other = def.fields.iter().filter(|field| !field.metadata).find(is_named);
         walk.enter(self);
         if def.allow_unknown && other.is_none() {
             while let Some(tensor) = self.next_here()? {

@@ -1,7 +1,10 @@
 use std::ops::Range;
 
 use super::near;
-use crate::error::{Error, ErrorKind, Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
+use crate::error::{
+    Error, ErrorKind, Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, Result,
+    UnexpectedTensor,
+};
 use crate::model::TensorSpec;
 use crate::sorted;
 use crate::tensor::TensorInfo;
@@ -21,6 +24,8 @@ pub(super) struct Findings {
     /// Ordered by the place in the file.
     unexpected: Vec<(usize, UnexpectedTensor)>,
     misfits: Vec<(usize, Kind, Misfit)>,
+    missing_metadata: Vec<MissingMetadata>,
+    invalid_metadata: Vec<InvalidMetadata>,
     refused: Option<String>,
     /// The tensors that fit, in the order of reading.
     pub(super) loaded: Vec<usize>,
@@ -80,6 +85,21 @@ impl Findings {
         self.misfits.push((at, kind, Misfit::new(name, found, expected)));
     }
 
+    /// Adds metadata that is missing or invalid. Any other error is one of reading the file.
+    pub(super) fn metadata(&mut self, error: Error) -> Result<()> {
+        match error.kind() {
+            ErrorKind::MissingMetadata { key, expected, found } => {
+                let near = near::similar(key, found);
+                self.missing_metadata.push(MissingMetadata::new(key.clone(), expected.clone(), near));
+            }
+            ErrorKind::InvalidMetadata { key, what } => {
+                self.invalid_metadata.push(InvalidMetadata::new(key.clone(), what.clone()));
+            }
+            _ => return Err(error),
+        }
+        Ok(())
+    }
+
     /// Adds the reason why the tensors cannot be matched with the type. The first one counts.
     pub(super) fn refuse(&mut self, why: &Error) {
         self.refused.get_or_insert_with(|| why.to_string());
@@ -107,6 +127,8 @@ impl Findings {
             wrong_shape,
             wrong_layout,
             gaps: self.gaps.into_iter().map(|(_, gap)| gap).collect(),
+            missing_metadata: self.missing_metadata,
+            invalid_metadata: self.invalid_metadata,
             refused: self.refused,
         };
         near::find(&mut report, &wanted);

@@ -14,6 +14,7 @@
 mod compare;
 mod fields;
 mod findings;
+mod metadata;
 mod near;
 mod parts;
 mod root;
@@ -23,14 +24,15 @@ use std::io::Read;
 
 pub(crate) use compare::{Comparison, compare};
 pub(crate) use fields::{FieldKey, Fields, FieldsWalk};
+pub(crate) use metadata::{HasMetadata, Metadata};
 pub(crate) use root::RootKind;
 
 use self::findings::Findings;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, Node, Path, Schema, SharedArrays,
-    Source, StructDef, TensorSpec, put,
+    Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
+    Path, Schema, SharedArrays, Source, StructDef, TensorSpec, put,
 };
 use crate::record::{Format, Reader};
 use crate::storage::{Slice, Storage, Stream};
@@ -78,6 +80,9 @@ pub struct Deserializer<'de> {
     findings: Option<Box<Findings>>,
     /// Arrays that were read and can share memory with others.
     shared: SharedArrays,
+    metadata: Metadata<'de>,
+    /// The file has metadata of the flattened field here.
+    pub(crate) has_metadata: bool,
 }
 
 /// The place in a file that is asked about next.
@@ -93,6 +98,8 @@ pub(crate) enum At {
     /// An entry of a map, of which this is the first tensor. The type that is asked for decides whether its key is the
     /// whole name or one segment of it. Only maps that know nothing of tensors need it.
     Entry(usize),
+    /// An entry of metadata has the name of the path as its key, or none has.
+    Metadata,
 }
 
 impl<'de> Deserializer<'de> {
@@ -108,7 +115,8 @@ impl<'de> Deserializer<'de> {
     }
 
     pub(crate) fn of_slice(format: &Format, file: &'de [u8], limits: Limits) -> Self {
-        Self::of_storage(format, Box::new(Slice::new(file)), limits)
+        let slice = Box::new(Slice::new(file));
+        Self::of_storage(format, slice, limits).with_metadata(Metadata::Unread(Some(format.metadata)))
     }
 
     pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
@@ -117,6 +125,7 @@ impl<'de> Deserializer<'de> {
 
     fn of_storage(format: &Format, storage: Box<dyn Storage<'de> + 'de>, limits: Limits) -> Self {
         Self::over(Reader::new(storage, (format.index_reader)(), limits), format.name)
+            .with_metadata(Metadata::Unread(None))
     }
 
     pub(crate) fn over(reader: Reader<'de>, format: &'static str) -> Self {
@@ -135,6 +144,8 @@ impl<'de> Deserializer<'de> {
             opened: None,
             findings: None,
             shared: SharedArrays::default(),
+            metadata: Metadata::Unknown,
+            has_metadata: false,
         }
     }
 
@@ -222,7 +233,7 @@ impl<'de> Deserializer<'de> {
     /// Returns the tensor that is asked for here.
     pub(crate) fn locate(&mut self) -> Result<usize> {
         match std::mem::take(&mut self.at) {
-            At::Absent => return Err(self.missing()),
+            At::Absent | At::Metadata => return Err(self.missing()),
             At::Entry(at) => {
                 self.enter_entry(at, KeyPart::Whole);
                 return Ok(at);
@@ -299,9 +310,13 @@ impl<'de> Deserializer<'de> {
 
     /// Returns whether an optional value is here.
     pub(crate) fn is_some(&mut self) -> Result<bool> {
+        if std::mem::take(&mut self.has_metadata) && self.at == At::Shared {
+            return Ok(true);
+        }
         match self.at {
             At::Absent => Ok(false),
             At::Entry(_) => Ok(true),
+            At::Metadata => self.has_entry_here(),
             // A file without tensors is no value. A flattened field has no name of its own to look for.
             At::Here | At::Shared if self.path.is_root() => Ok(self.reader.peek()?.is_some()),
             // An item of a list is there, or the list would be shorter.
@@ -411,6 +426,10 @@ impl<'de> Source<'de> for Deserializer<'de> {
         }
         self.at = At::Here;
         Ok(())
+    }
+
+    fn metadata(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
+        self.entry_here(kind)
     }
 }
 

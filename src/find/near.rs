@@ -74,6 +74,12 @@ pub(super) fn find(report: &mut LoadReport, wanted: &[(String, TensorSpec)]) {
     }
 }
 
+/// Returns the keys that are similar to one, the most similar first. They are in that order already.
+pub(super) fn similar(key: &str, keys: &[String]) -> Vec<String> {
+    let is_similar = |other: &&String| difference(key, other).is_some_and(|difference| difference <= FARTHEST);
+    keys.iter().filter(is_similar).take(SHOWN).cloned().collect()
+}
+
 /// Groups names by pattern; the values are their positions.
 fn by_pattern<'a>(names: impl Iterator<Item = &'a str>) -> IndexMap<String, Vec<usize>> {
     let mut patterns = IndexMap::<String, Vec<usize>>::new();

@@ -1,7 +1,7 @@
 use std::any::TypeId;
 
-use super::path::{first_segment, list_key};
-use super::{Adapt, TensorSpec};
+use super::path::{Path, first_segment, list_key};
+use super::{Adapt, TensorSpec, TryMetadata};
 
 /// The names and types of the tensors that a type maps to, as static data.
 ///
@@ -41,6 +41,8 @@ pub enum Node {
     Map(fn() -> Node),
     /// The field of a newtype struct, with its attributes.
     Newtype(fn() -> Node, &'static Adapt),
+    /// An entry of the file's metadata.
+    Metadata(TryMetadata),
 }
 
 /// A struct with named parts.
@@ -100,6 +102,8 @@ pub struct FieldDef {
     pub optional: bool,
     /// The tensors of the part are named as if they were parts of the struct.
     pub flatten: bool,
+    /// The part is an entry of the file's metadata, not a tensor: its node is [`Node::Metadata`].
+    pub metadata: bool,
     /// The attributes of the part.
     pub adapt: Adapt,
     /// The type of the part.
@@ -133,7 +137,7 @@ impl Node {
     #[must_use]
     pub fn key_part(&self) -> KeyPart {
         match self {
-            Self::Tensor(_) => KeyPart::Whole,
+            Self::Tensor(_) | Self::Metadata(_) => KeyPart::Whole,
             Self::Option(node) | Self::Newtype(node, _) => node().key_part(),
             Self::List(_) | Self::Array(..) | Self::Tuple(_) => KeyPart::BeforeIndex,
             Self::Struct(_) | Self::Map(_) => KeyPart::First,
@@ -145,6 +149,42 @@ impl Node {
         match self {
             Self::Tensor(spec) => spec.ranks(),
             _ => 0,
+        }
+    }
+
+    /// Calls `found` with the keys of all metadata that the type declares outside of lists and maps, under each of the
+    /// names that a field has. Stops when it returns `true`, and returns whether it did.
+    ///
+    /// `path` is the name of the place; `structs` are those around, none of which is entered again.
+    pub(crate) fn any_metadata(
+        self,
+        path: &mut Path,
+        structs: &mut Vec<TypeId>,
+        found: &mut dyn FnMut(&str) -> bool,
+    ) -> bool {
+        match self {
+            Self::Tensor(_) | Self::List(_) | Self::Map(_) => false,
+            Self::Metadata(_) => found(path.name()),
+            Self::Option(node) | Self::Newtype(node, _) => node().any_metadata(path, structs, found),
+            // A value that is only metadata is stored in fields only.
+            Self::Array(..) | Self::Tuple(_) => false,
+            Self::Struct(def) if structs.contains(&(def.id)()) => false,
+            Self::Struct(def) => {
+                structs.push((def.id)());
+                let any = def.fields.iter().any(|field| {
+                    if field.flatten {
+                        return (field.node)().any_metadata(path, structs, found);
+                    }
+                    std::iter::once(&field.name).chain(field.aliases).any(|name| {
+                        let place = path.push(name);
+                        let any = (field.node)().any_metadata(path, structs, found);
+                        path.back_to(place);
+                        any
+                    })
+                });
+                structs.pop();
+                any
+            }
         }
     }
 

@@ -144,6 +144,7 @@ impl Program {
                 self.structs.pop();
             }
             Node::Map(_) => return Err(needs_names("a map")),
+            Node::Metadata(_) => {}
         }
         Ok(())
     }
@@ -237,7 +238,7 @@ fn is_nullable(node: Node, structs: &mut Vec<TypeId>) -> bool {
     match node {
         Node::Tensor(_) => false,
         Node::Newtype(node, _) => is_nullable(node(), structs),
-        Node::Option(_) | Node::List(_) | Node::Map(_) => true,
+        Node::Option(_) | Node::List(_) | Node::Map(_) | Node::Metadata(_) => true,
         Node::Array(node, len) => len == 0 || is_nullable(node(), structs),
         Node::Tuple(parts) => parts.iter().all(|part| is_nullable(part(), structs)),
         Node::Struct(def) if structs.contains(&(def.id)()) => true,

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 use std::io;
 
+use super::MetadataValue;
 use crate::error::Result;
 use crate::tensor::TensorInfo;
 
@@ -146,6 +147,16 @@ pub trait TensorSink {
     ///
     /// Errors of the sink. The sender stops at the first one.
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
+
+    /// Takes an entry of metadata, of a field with `#[tensor(metadata)]`. By default it is ignored, as by a digest of
+    /// tensors. A sink that passes tensors on to another should pass metadata on too.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor).
+    fn metadata(&mut self, _key: &str, _value: &MetadataValue) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Named tensors in a fixed order, to be sent as often as asked: a value, an open [`File`](crate::File), or a view of

@@ -1,7 +1,7 @@
 use std::any::TypeId;
 use std::fmt;
 
-use super::{Adapt, Node, TensorSpec};
+use super::{Adapt, MetadataKind, Node, TensorSpec, asked_for};
 
 /// The tensors that a type maps to: names, dtypes and shapes as far as the type determines them, without an instance.
 ///
@@ -54,6 +54,36 @@ pub struct SchemaEntry {
     pub optional: bool,
 }
 
+/// An entry of metadata of a [`Schema`]: a field with `#[tensor(metadata)]`.
+///
+/// ```
+/// use tensorfile::{MetadataKind, TensorFile};
+///
+/// #[derive(TensorFile)]
+/// struct Run {
+///     #[tensor(metadata)]
+///     epochs: u32,
+///     #[tensor(metadata)]
+///     author: Option<String>,
+/// }
+///
+/// let [epochs, author] = &Run::schema().metadata()[..] else { panic!("there are two") };
+/// assert_eq!((epochs.key.as_str(), epochs.kind), ("epochs", Some(MetadataKind::U32)));
+/// assert!(author.optional);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchemaMetadata {
+    /// The key, with `*` for each part that depends on the value.
+    pub key: String,
+    /// Other keys that the field is read by.
+    pub aliases: Vec<String>,
+    /// The value that the type asks for; `None` if it asks for none, as types that are only written.
+    pub kind: Option<MetadataKind>,
+    /// The entry may be missing from a file.
+    pub optional: bool,
+}
+
 impl Schema {
     pub(crate) fn new(node: Node) -> Self {
         Self { node }
@@ -81,15 +111,37 @@ impl Schema {
     /// ```
     #[must_use]
     pub fn entries(&self) -> Vec<SchemaEntry> {
-        let mut collector = Collector { structs: Vec::new(), entries: Vec::new() };
+        self.collect().entries
+    }
+
+    /// Returns the entries of metadata in the order in which they are written.
+    ///
+    /// ```
+    /// use tensorfile::TensorFile;
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Run {
+    ///     #[tensor(metadata)]
+    ///     epochs: u32,
+    /// }
+    ///
+    /// assert_eq!(Run::schema().metadata()[0].key, "epochs");
+    /// ```
+    #[must_use]
+    pub fn metadata(&self) -> Vec<SchemaMetadata> {
+        self.collect().metadata
+    }
+
+    fn collect(&self) -> Collector {
+        let mut collector = Collector { structs: Vec::new(), entries: Vec::new(), metadata: Vec::new() };
         collector.node(self.node, &Adapt::NONE, &[String::new()], false);
-        collector.entries
+        collector
     }
 }
 
 impl PartialEq for Schema {
     fn eq(&self, other: &Self) -> bool {
-        self.entries() == other.entries()
+        self.entries() == other.entries() && self.metadata() == other.metadata()
     }
 }
 
@@ -100,6 +152,9 @@ impl fmt::Display for Schema {
         for entry in self.entries() {
             writeln!(f, "{}: {}{}", entry.name, entry.spec, if entry.optional { "?" } else { "" })?;
         }
+        for entry in self.metadata() {
+            writeln!(f, "{}: metadata{}", entry.key, if entry.optional { "?" } else { "" })?;
+        }
         Ok(())
     }
 }
@@ -108,6 +163,7 @@ struct Collector {
     /// The structs around, so that one that contains itself is listed once.
     structs: Vec<TypeId>,
     entries: Vec<SchemaEntry>,
+    metadata: Vec<SchemaMetadata>,
 }
 
 impl Collector {
@@ -115,6 +171,11 @@ impl Collector {
     fn node(&mut self, node: Node, adapt: &Adapt, names: &[String], optional: bool) {
         match node {
             Node::Tensor(spec) => self.add(spec.adapted(adapt), names, optional),
+            Node::Metadata(metadata) => {
+                let (kind, may_be_absent) = asked_for(metadata);
+                let (key, aliases) = (names[0].clone(), names[1..].to_vec());
+                self.metadata.push(SchemaMetadata { key, aliases, kind, optional: optional || may_be_absent });
+            }
             Node::Newtype(node, own) => self.node(node(), own, names, optional),
             Node::Option(node) => self.node(node(), adapt, names, true),
             // A list may be empty, so none of its tensors has to be there. But each item has to have all of an item's.

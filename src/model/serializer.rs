@@ -1,5 +1,5 @@
 use super::path::{Mark, Path};
-use super::{Adapt, Entries, List, Sink, Store, StructDef, TensorData, TensorRecord, TensorSink};
+use super::{Adapt, Entries, List, MetadataValue, Sink, Store, StructDef, TensorData, TensorRecord, TensorSink};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
@@ -30,7 +30,9 @@ pub struct Serializer<'s> {
     failed: bool,
     /// The number of tensors sent.
     pub(crate) sent: usize,
-    /// The path of the last one.
+    /// The number of entries of metadata sent.
+    metadata_sent: usize,
+    /// The path of the last tensor.
     pub(crate) last: Mark,
     /// The name of the tensor that the value here is equal to.
     pub(crate) tied: Option<&'static str>,
@@ -81,7 +83,16 @@ impl<'s> Serializer<'s> {
         if !name.is_empty() {
             path.push(name);
         }
-        Self { sink, path, failed: false, sent: 0, last: Mark::default(), tied: None, serde: SerdeState::default() }
+        Self {
+            sink,
+            path,
+            failed: false,
+            sent: 0,
+            metadata_sent: 0,
+            last: Mark::default(),
+            tied: None,
+            serde: SerdeState::default(),
+        }
     }
 
     /// Checks that no tensor was refused.
@@ -102,6 +113,17 @@ impl<'s> Serializer<'s> {
         value.store(self, adapt).map_err(|error| error.in_tensor(self.path.name()))
     }
 
+    /// Adds the key to the error of a field that is metadata, whose value cannot be.
+    #[cold]
+    fn in_metadata(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Message(what) => {
+                ErrorKind::UnsupportedMetadata { key: self.path.name().to_owned(), what: what.clone() }.into()
+            }
+            _ => error,
+        }
+    }
+
     /// Checks the entry of a map whose value was just serialized: names must tell it from a map in a map.
     pub(crate) fn check_entry(&self, map: Mark, sent_before: usize) -> Result<()> {
         let is_tensor = self.last == self.path.mark();
@@ -112,6 +134,16 @@ impl<'s> Serializer<'s> {
             return Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(self.path.name()));
         }
         Ok(())
+    }
+
+    /// Checks an item or an entry that was just serialized: one with metadata but without a tensor could not be found.
+    fn check_metadata(&self, sent_before: usize, metadata_before: usize) -> Result<()> {
+        if self.sent > sent_before || self.metadata_sent == metadata_before {
+            return Ok(());
+        }
+        let what = "store an item or an entry that holds metadata but no tensor".to_owned();
+        let instead = "make it a field".to_owned();
+        Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(self.path.name()))
     }
 
     /// Checks the item of a list that was just serialized: without a tensor, the length of the list would be lost.
@@ -127,11 +159,12 @@ impl<'s> Serializer<'s> {
     fn items(&mut self, items: &dyn List, adapt: &Adapt, has_fixed_len: bool) -> Result<()> {
         for index in 0..items.len() {
             let mark = self.path.push_index(index);
-            let sent = self.sent;
+            let (sent, metadata) = (self.sent, self.metadata_sent);
             self.part(items.item(index), adapt)?;
             if !has_fixed_len {
                 self.check_item(sent)?;
             }
+            self.check_metadata(sent, metadata)?;
             self.path.back_to(mark);
         }
         Ok(())
@@ -157,7 +190,8 @@ impl Sink for Serializer<'_> {
             let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
             let outer = self.tied;
             self.tied = field.adapt.tied.or(outer);
-            self.part(*value, &field.adapt)?;
+            let stored = self.part(*value, &field.adapt);
+            stored.map_err(|error| if field.metadata { self.in_metadata(error) } else { error })?;
             self.tied = outer;
             self.path.back_to(mark);
         }
@@ -176,9 +210,10 @@ impl Sink for Serializer<'_> {
         let map = self.path.mark();
         let stored = entries.for_each(&mut |key, value| {
             self.path.push(key);
-            let sent = self.sent;
+            let (sent, metadata) = (self.sent, self.metadata_sent);
             self.part(value, adapt)?;
             self.check_entry(map, sent)?;
+            self.check_metadata(sent, metadata)?;
             self.path.back_to(map);
             Ok(())
         });
@@ -187,6 +222,13 @@ impl Sink for Serializer<'_> {
 
     fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
         value.map_or(Ok(()), |value| value.store(self, adapt))
+    }
+
+    fn metadata(&mut self, value: &MetadataValue) -> Result<()> {
+        self.metadata_sent += 1;
+        let sent = self.sink.metadata(self.path.name(), value);
+        self.failed |= sent.is_err();
+        sent
     }
 }
 

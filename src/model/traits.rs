@@ -1,5 +1,8 @@
-use super::{Adapt, ArraysOf, KeyPart, Lent, Loaded, Node, Schema, StructDef, TensorData, TensorSpec};
-use crate::error::Result;
+use super::{
+    Adapt, ArraysOf, AskMetadata, KeyPart, Lent, Loaded, MetadataKind, MetadataValue, Node, Schema, StructDef,
+    TensorData, TensorSpec,
+};
+use crate::error::{ErrorKind, Result};
 use crate::tensor::TensorInfo;
 
 /// A value that can be written as tensors.
@@ -229,6 +232,26 @@ pub fn put<'de, T: FromTensors<'de>>(
 /// A closure that loads a value from a source.
 pub(crate) type LoadFrom<'x, 'de> = &'x mut (dyn FnMut(&mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
 
+/// The metadata of a source.
+pub(crate) struct MetadataOf<'x, 'de>(pub(crate) &'x mut (dyn Source<'de> + 'x));
+
+impl AskMetadata for MetadataOf<'_, '_> {
+    fn option(&mut self, some: &mut dyn FnMut(&mut dyn AskMetadata) -> Result<()>) -> Result<()> {
+        self.0.option(&mut |_, source| some(&mut MetadataOf(source)))
+    }
+
+    fn metadata(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
+        self.0.metadata(kind)
+    }
+}
+
+/// A value by itself: that of an `Option`.
+impl Store for MetadataValue {
+    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+        sink.metadata(self)
+    }
+}
+
 /// Receives a value that is being written: a tensor, or parts under names.
 ///
 /// [`Serializer`](crate::Serializer) is the sink of tensor files. Any serde format is one too.
@@ -269,6 +292,12 @@ pub trait Sink {
 
     /// Takes a value, or none.
     fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()>;
+
+    /// Takes an entry of metadata. By default it is an error.
+    fn metadata(&mut self, value: &MetadataValue) -> Result<()> {
+        let what = format!("write the metadata `{value}`");
+        Err(ErrorKind::Unsupported { what, instead: "the destination takes tensors only".to_owned() }.into())
+    }
 }
 
 /// Numbered values.
@@ -386,4 +415,10 @@ pub trait Source<'de> {
 
     /// Calls `some` once if a value is here.
     fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()>;
+
+    /// Returns the entry of metadata here, as a value of that kind. By default it is an error.
+    fn metadata(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
+        let what = format!("read {kind} from metadata");
+        Err(ErrorKind::Unsupported { what, instead: "the source has tensors only".to_owned() }.into())
+    }
 }

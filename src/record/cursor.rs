@@ -78,6 +78,12 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Goes to another offset.
+    #[cfg(feature = "gguf")]
+    pub(crate) fn go_to(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
     /// Leaves out any number of bytes, which must be there.
     #[cfg(feature = "gguf")]
     pub(crate) fn pass(&mut self, len: u64) -> Result<()> {

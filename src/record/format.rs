@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{Encode, FileMetadata, IndexReader, Names, cannot_store};
+use super::{Encode, FileMetadata, IndexReader, Names, TypedEntry, cannot_store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
@@ -54,10 +54,14 @@ pub struct Format {
     pub(crate) index_reader: fn() -> Box<dyn IndexReader>,
     pub(crate) encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>,
     pub(crate) metadata: fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>,
+    pub(crate) typed_metadata: Option<ReadTyped>,
     pub(crate) keeps_metadata: fn(&str) -> bool,
     pub(crate) looks_like: Option<fn(&mut dyn ReadAt) -> bool>,
     pub(crate) check_name: fn(&str) -> Result<(), ErrorKind>,
 }
+
+/// A format's function that reads metadata with its types.
+pub(crate) type ReadTyped = fn(&mut dyn ReadAt, &Limits) -> Result<Vec<TypedEntry>>;
 
 /// Bytes that identify a format.
 ///
@@ -108,8 +112,10 @@ impl Format {
                     entries: IndexMap::new(),
                     coo_layouts: Vec::new(),
                     warnings: Vec::new(),
+                    typed: None,
                 })
             },
+            typed_metadata: None,
             keeps_metadata: |_| false,
             looks_like: None,
             check_name: |_| Ok(()),
@@ -125,6 +131,13 @@ impl Format {
     ) -> Self {
         self.metadata = read;
         self.keeps_metadata = keeps;
+        self
+    }
+
+    /// The same format with a function that reads metadata with its types.
+    #[cfg(feature = "gguf")]
+    pub(crate) const fn with_typed_metadata(mut self, read: ReadTyped) -> Self {
+        self.typed_metadata = Some(read);
         self
     }
 
@@ -271,6 +284,8 @@ pub struct WriteOptions {
     pub alignment: Option<u64>,
     /// Metadata to write; see [`FileMetadata::entries`]. Default: none.
     pub metadata: IndexMap<String, String>,
+    /// The types of entries of other files.
+    pub(crate) typed: Vec<Arc<Vec<TypedEntry>>>,
 }
 
 impl WriteOptions {
@@ -329,7 +344,9 @@ impl WriteOptions {
         self
     }
 
-    /// Sets the metadata to write.
+    /// Sets the metadata to write. A field of the value with `#[tensor(metadata)]` replaces an entry of the same key.
+    ///
+    /// [`keep_metadata`](Self::keep_metadata) also keeps the types that entries have in a file.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, WriteOptions, safetensors};
@@ -345,6 +362,35 @@ impl WriteOptions {
     #[must_use]
     pub fn metadata(mut self, entries: IndexMap<String, String>) -> Self {
         self.metadata = entries;
+        self
+    }
+
+    /// Adds the metadata of a file. Of two entries with the same key, the first one stays.
+    ///
+    /// Between two GGUF files, entries keep their types; formats without types get them as text. The field
+    /// [`metadata`](field@Self::metadata) may then be changed: entries that differ from the file are text.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorFile, TensorMap, WriteOptions, gguf};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Settings {
+    ///     #[tensor(metadata)]
+    ///     epochs: u32,
+    /// }
+    ///
+    /// let old = gguf::to_vec(&Settings { epochs: 3 })?;
+    /// let file = File::from_bytes(old.clone())?;
+    /// let new = gguf::FORMAT.to_vec(&file, &WriteOptions::new().keep_metadata(&file.metadata()?))?;
+    /// assert_eq!(new, old);       // still a number, not a string
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keep_metadata(mut self, file: &FileMetadata) -> Self {
+        for (key, value) in &file.entries {
+            self.metadata.entry(key.clone()).or_insert_with(|| value.clone());
+        }
+        self.typed.extend(file.typed.clone());
         self
     }
 

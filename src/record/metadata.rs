@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
 /// Information in a file besides its tensors, in any format.
@@ -25,6 +27,19 @@ pub struct FileMetadata {
     pub coo_layouts: Vec<u8>,
     /// Oddities of a file that can be read: each a sentence.
     pub warnings: Vec<String>,
+    /// The entries with their types, if the format has types.
+    pub(crate) typed: Option<Arc<Vec<TypedEntry>>>,
+}
+
+/// An entry of metadata as the bytes of its format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypedEntry {
+    pub(crate) key: String,
+    /// The value in [`FileMetadata::entries`].
+    pub(crate) text: String,
+    /// The number of its type.
+    pub(crate) kind: u32,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl FileMetadata {

@@ -32,8 +32,10 @@ mod write;
 mod zip;
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::{ErrorKind, Result};
+use crate::model::MetadataValue;
 use crate::tensor::TensorInfo;
 
 pub use cursor::Cursor;
@@ -42,6 +44,7 @@ pub use index::Entry;
 pub use io_slices::IoSlices;
 pub use layout::FileLayout;
 pub use metadata::FileMetadata;
+pub(crate) use metadata::TypedEntry;
 pub use names::Names;
 pub use plan::Plan;
 pub use reader::IndexReader;
@@ -72,7 +75,7 @@ pub(crate) use packed::{Packed, Waiting};
 pub(crate) use payload::check_sum;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
-pub(crate) use reader::Reader;
+pub(crate) use reader::{ReadMetadata, Reader};
 pub(crate) use write::{plan, to_vec, to_vec_into, to_writer, write_slices};
 #[cfg(feature = "npz")]
 pub(crate) use zip::{OtherArchive, ZipContents, ZipFile, open_zip, place_of, zip_error};
@@ -110,6 +113,19 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// [`ErrorKind::Unsupported`], made by [`cannot_store`].
     fn check(&self, _name: &str, _info: &TensorInfo) -> Result<(), ErrorKind> {
         Ok(())
+    }
+
+    /// Returns the same with more metadata, of fields with `#[tensor(metadata)]`. They replace entries of the options that
+    /// have the same keys, and the format keeps all of their keys.
+    ///
+    /// By default it is an error.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnsupportedMetadata`]: the format has no place for one of them.
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn Encode>> {
+        let key = entries.first().map_or("", |(key, _)| key);
+        Err(planner::no_place_for_metadata(key, self.format()).into())
     }
 
     /// Decides where everything goes, and makes all bytes that are not payload.

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::share::{Digest, Digester, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::model::is_index;
+use crate::model::{MetadataValue, is_index};
 use crate::tensor::{Dtype, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
@@ -36,6 +36,8 @@ pub struct Plan {
     /// The payload of the last tensor, if that is the list of names.
     embedded: Option<Vec<u8>>,
     pub(super) shared: Shared,
+    /// Metadata of the value, in its order.
+    pub(super) metadata: Vec<(String, MetadataValue)>,
     layout: FileLayout,
 }
 
@@ -56,6 +58,7 @@ impl Plan {
             is_named,
             embedded: None,
             shared: Shared::default(),
+            metadata: Vec::new(),
             layout: FileLayout::default(),
         }
     }
@@ -86,6 +89,8 @@ impl Plan {
             plan.tensors.push(Planned { name_end: plan.names.len(), ..self.planned(at).clone() });
         }
         plan.shared = self.shared.subset(positions);
+        // The format's options already have it.
+        plan.metadata.clone_from(&self.metadata);
         plan.lay_out()?;
         Ok(plan)
     }

@@ -1,10 +1,12 @@
 use std::sync::Arc;
 
+use hashbrown::HashSet;
+
 use super::candidates::Candidates;
 use super::order::in_stored_order;
-use super::{Encode, Names, Plan};
-use crate::error::Result;
-use crate::model::{TensorRecord, TensorSink, Tensors};
+use super::{Encode, Format, Names, Plan};
+use crate::error::{ErrorKind, Result};
+use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 
 impl Plan {
     /// Plans the file of some tensors.
@@ -38,6 +40,14 @@ impl Plan {
             self.check_names()?;
         }
         self.shared = candidates.compare(self, tensors)?;
+        if !self.metadata.is_empty() {
+            let mut keys = HashSet::with_capacity(self.metadata.len());
+            if let Some((key, _)) = self.metadata.iter().find(|(key, _)| !keys.insert(key.as_str())) {
+                let what = "two fields have this key".to_owned();
+                return Err(ErrorKind::UnsupportedMetadata { key: key.clone(), what }.into());
+            }
+            self.encode = self.encode.with_metadata(&self.metadata)?;
+        }
         Ok(())
     }
 }
@@ -54,6 +64,27 @@ impl TensorSink for Planner<'_> {
         in_stored_order(tensor, keeps_dim_order, &mut |tensor| self.add(tensor))
             .map_err(|error| error.in_tensor(tensor.name))
     }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
+        let plan = &mut *self.plan;
+        let format = plan.encode().format();
+        if !format.keeps_metadata(key) {
+            return Err(no_place_for_metadata(key, format).into());
+        }
+        plan.metadata.push((key.to_owned(), value.clone()));
+        Ok(())
+    }
+}
+
+/// The formats that keep metadata of any meaning, for messages.
+///
+/// A list and not a look at the table of formats, which this module cannot see. Tests compare them.
+const KEEPERS: &str = "safetensors keeps any metadata, and gguf any whose key is ASCII";
+
+/// The error for metadata that the format has no place for.
+pub(super) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
+    let what = format!("{} has no place for it; {KEEPERS}", format.name);
+    ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
 }
 
 impl Planner<'_> {

@@ -1,6 +1,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use indexmap::IndexMap;
+
 use super::names;
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
@@ -35,6 +37,12 @@ pub trait IndexReader {
     /// Returns the metadata, if reading the index to its end has read it too. Otherwise the format reads it by itself.
     fn metadata(&mut self) -> Option<FileMetadata> {
         None
+    }
+
+    /// Returns the entries of [`metadata`](Self::metadata) for a value that is read, after the first tensor was returned. In a
+    /// stream, this is the only way to them.
+    fn metadata_entries(&mut self) -> Option<IndexMap<String, String>> {
+        self.metadata().map(|metadata| metadata.entries)
     }
 
     /// Returns whether tensors come in the order of their payloads, so that a stream need not hold what was read.
@@ -82,6 +90,9 @@ pub(crate) struct Reader<'de> {
     /// The bytes of payloads that were read, if a listener counts them.
     count: Option<ProgressCount<'de>>,
 }
+
+/// A format's function that reads metadata.
+pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
 
 impl<'de> Reader<'de> {
     pub(crate) fn new(
@@ -140,6 +151,20 @@ impl<'de> Reader<'de> {
         let mut index = self.index.into_owned();
         index.shrink();
         Ok((index, self.ended.and_then(|mut reader| reader.metadata())))
+    }
+
+    /// Returns the entries of metadata: as the index has them, or else those that `read` reads.
+    pub(crate) fn metadata_entries(&mut self, read: Option<ReadMetadata>) -> Result<IndexMap<String, String>> {
+        // In a stream, the header is read with the first tensor.
+        if self.index.len() == 0 {
+            self.peek()?;
+        }
+        let reader = self.index_reader.as_mut().or(self.ended.as_mut());
+        match (reader.and_then(|reader| reader.metadata_entries()), read) {
+            (Some(known), _) => Ok(known),
+            (None, Some(read)) => read(&mut *self.storage, &self.limits).map(|metadata| metadata.entries),
+            (None, None) => Ok(IndexMap::new()),
+        }
     }
 
     /// Treats a list of names as the tensor that it is.

@@ -8,7 +8,7 @@ use super::plan::changed;
 use super::share::{Digest, Digester};
 use super::{Encode, Plan};
 use crate::error::{Error, Result, Short};
-use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
+use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use crate::progress::{ProgressCount, ProgressWriter};
 use crate::storage::allocate;
 use crate::threads;
@@ -138,6 +138,8 @@ pub struct PlanWriter<'w> {
     file: AnyWriter<'w>,
     /// The number of tensors written.
     done: usize,
+    /// The number of entries of metadata that came.
+    metadata_done: usize,
 }
 
 impl<'w> PlanWriter<'w> {
@@ -146,7 +148,7 @@ impl<'w> PlanWriter<'w> {
             Ok(own) => AnyWriter::Own(own),
             Err(out) => AnyWriter::Layout(LayoutWriter { plan, out, position: 0 }),
         };
-        Self { plan, file, done: 0 }
+        Self { plan, file, done: 0, metadata_done: 0 }
     }
 
     /// Writes the end of the file and flushes the writer.
@@ -165,6 +167,10 @@ impl<'w> PlanWriter<'w> {
             let tensors = plan.len() - usize::from(plan.embedded().is_some());
             if self.done < tensors {
                 return Err(changed(format!("`{}` did not come again", Short(plan.name(self.done)))));
+            }
+            if self.metadata_done < plan.metadata.len() {
+                let (came, planned) = (self.metadata_done, plan.metadata.len());
+                return Err(changed(format!("only {came} of {planned} entries of metadata came again")));
             }
             if let Some(names) = plan.embedded() {
                 self.write(&names)?;
@@ -214,6 +220,20 @@ impl TensorSink for PlanWriter<'_> {
         let encode = self.plan.encode();
         in_stored_order(tensor, encode.keeps_dim_order(), &mut |tensor| self.add(tensor))
             .map_err(|error| error.in_tensor(tensor.name).in_format(encode.format().name))
+    }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
+        let shown =
+            |(key, value): (&str, &MetadataValue)| format!("`{}` = `{}`", Short(key), Short(&value.to_string()));
+        let planned = self.plan.metadata.get(self.metadata_done).map(|(key, value)| (key.as_str(), value));
+        self.metadata_done += 1;
+        // As text, in which NaN is equal to itself.
+        if planned.is_some_and(|(before, planned)| before == key && planned.to_string() == value.to_string()) {
+            return Ok(());
+        }
+        let before = planned.map_or("was not there".to_owned(), |planned| format!("was {}", shown(planned)));
+        let what = format!("metadata {before}, then came {}", shown((key, value)));
+        Err(changed(what).in_format(self.plan.encode().format().name))
     }
 }
 

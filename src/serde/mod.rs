@@ -4,6 +4,7 @@
 
 mod de;
 pub(crate) mod error;
+mod metadata;
 mod own;
 mod report;
 mod ser;
@@ -23,6 +24,10 @@ use crate::limits::Limits;
 use crate::model::{Serializer, TensorSink, Tensors};
 use crate::record::{self, Encode, Format, Plan};
 
+pub use metadata::{
+    MetadataField, check_metadata, check_written_metadata, metadata_field, metadata_node, put_metadata,
+    unread_metadata_node,
+};
 pub use sink::serialize_store;
 pub use source::deserialize_load;
 

@@ -4,7 +4,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::cast::{CastLoss, CastReport, Number};
-use crate::error::{Gap, LoadReport, Misfit, MissingTensor, UnexpectedTensor};
+use crate::error::{Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor};
 use crate::stats::{Histogram, Stats};
 use crate::tensor::{Layout, TensorInfo};
 use crate::view::{ByteMap, Scalar};
@@ -36,9 +36,17 @@ structs! {
         wrong_shape: |report| report.wrong_shape,
         wrong_layout: |report| report.wrong_layout,
         gaps: |report| report.gaps,
+        missing_metadata: |report| report.missing_metadata,
+        invalid_metadata: |report| report.invalid_metadata,
         refused: |report| report.refused,
     }
     MissingTensor { name: |tensor| tensor.name, expected: |tensor| tensor.expected, near: |tensor| tensor.near }
+    MissingMetadata {
+        key: |missing| missing.key,
+        expected: |missing| missing.expected,
+        near: |missing| missing.near,
+    }
+    InvalidMetadata { key: |invalid| invalid.key, what: |invalid| invalid.what }
     UnexpectedTensor { name: |tensor| tensor.name, info: |tensor| Info(&tensor.info), near: |tensor| tensor.near }
     Misfit { name: |misfit| misfit.name, found: |misfit| Info(&misfit.found), expected: |misfit| misfit.expected }
     Gap { list: |gap| gap.list, start: |gap| gap.missing.start, end: |gap| gap.missing.end }

@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Seriali
 use super::error::{is_ours, to_ser};
 use super::{own, token};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Adapt, Entries, List, Sink, Store, StructDef, TensorData};
+use crate::model::{Adapt, Entries, List, MetadataValue, Sink, Store, StructDef, TensorData};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// Serializes a value that maps to tensors: `impl Serialize` of all derived types.
@@ -34,6 +34,8 @@ enum Part<'a> {
     Number(usize),
     Byte(u8),
     Bytes(&'a [u8]),
+    /// The value of a field that is metadata in tensor files, and like any other elsewhere.
+    Metadata(&'a MetadataValue),
 }
 
 impl Serialize for Part<'_> {
@@ -77,8 +79,42 @@ impl Serialize for Part<'_> {
             Self::Number(number) => serializer.serialize_u64(number as u64),
             Self::Byte(byte) => serializer.serialize_u8(byte),
             Self::Bytes(bytes) => serializer.serialize_bytes(bytes),
+            Self::Metadata(value) => serialize_metadata(serializer, value),
         }
     }
+}
+
+fn serialize_metadata<S: Serializer>(serializer: S, value: &MetadataValue) -> Result<S::Ok, S::Error> {
+    // Integers have 64 bits or 128, as few calls are compiled for every format that a program uses.
+    // NOTE: keep in step with `deserialize_metadata` in `source.rs`.
+    match *value {
+        MetadataValue::Bool(value) => serializer.serialize_bool(value),
+        MetadataValue::I8(value) => serializer.serialize_i64(value.into()),
+        MetadataValue::I16(value) => serializer.serialize_i64(value.into()),
+        MetadataValue::I32(value) => serializer.serialize_i64(value.into()),
+        MetadataValue::I64(value) => serializer.serialize_i64(value),
+        MetadataValue::I128(value) => serializer.serialize_i128(value),
+        MetadataValue::U8(value) => serializer.serialize_u64(value.into()),
+        MetadataValue::U16(value) => serializer.serialize_u64(value.into()),
+        MetadataValue::U32(value) => serializer.serialize_u64(value.into()),
+        MetadataValue::U64(value) => serializer.serialize_u64(value),
+        MetadataValue::U128(value) => serializer.serialize_u128(value),
+        MetadataValue::F32(value) => serializer.serialize_f32(value),
+        MetadataValue::F64(value) => serializer.serialize_f64(value),
+        MetadataValue::Char(value) => serializer.serialize_str(value.encode_utf8(&mut [0; 4])),
+        MetadataValue::Text(ref value) => serializer.serialize_str(value),
+        MetadataValue::Variant { of, index, name } => serializer.serialize_unit_variant(of, index, name),
+    }
+}
+
+/// The error for metadata of a type that comes through a wrapper around our own serializer or deserializer.
+pub(super) fn wrapped_metadata() -> Error {
+    let what = "move metadata through `#[serde(flatten)]` or another wrapper".to_owned();
+    ErrorKind::Unsupported {
+        what,
+        instead: "make the struct with the field the whole value, or a field of it".to_owned(),
+    }
+    .into()
 }
 
 fn serialize_list<'a, S: Serializer>(
@@ -159,6 +195,14 @@ impl<S: Serializer> Sink for SerdeSink<S> {
             Some(value) => serializer.serialize_some(&Part::Value(value, adapt)),
             None => serializer.serialize_none(),
         })
+    }
+
+    fn metadata(&mut self, value: &MetadataValue) -> Result<()> {
+        if is_ours::<S::Error>() {
+            return Err(wrapped_metadata());
+        }
+        let serializer = self.take()?;
+        self.set(Part::Metadata(value).serialize(serializer))
     }
 }
 

@@ -12,11 +12,12 @@ use serde::de::{
 
 use super::de::set_node;
 use super::error::{is_ours, to_de};
+use super::sink::wrapped_metadata;
 use super::{own, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Adapt, EachEntry, EachPart, FieldDef, FromTensors, KeyPart, LoadFrom, Loaded, Payload, Source, StructDef,
-    TensorSpec, node_of, put,
+    Adapt, EachEntry, EachPart, FieldDef, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Payload,
+    Source, StructDef, TensorSpec, node_of, put,
 };
 use crate::tensor::{Buffer, DimOrder, Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
@@ -95,6 +96,15 @@ impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
     fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()> {
         self.read(Part::Option(some))
     }
+
+    fn metadata(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
+        if is_ours::<D::Error>() {
+            return Err(wrapped_metadata());
+        }
+        let mut value = None;
+        self.read(Part::Metadata(kind, &mut value))?;
+        value.ok_or_else(|| message("a serde format gave no value"))
+    }
 }
 
 /// A source without a value.
@@ -131,6 +141,10 @@ impl<'de> Source<'de> for Nothing {
     fn option(&mut self, _: EachPart<'_, 'de>) -> Result<()> {
         Ok(())
     }
+
+    fn metadata(&mut self, _: MetadataKind) -> Result<MetadataValue> {
+        Err(Self::missing())
+    }
 }
 
 /// A part of a value that is asked for, and the place for what is found.
@@ -159,6 +173,10 @@ enum Part<'x, 'de> {
     Payload(&'x TensorInfo, &'x mut Option<Loaded<'de>>),
     /// A payload that comes before its header.
     EarlyPayload(&'x mut Option<Vec<u8>>),
+    /// A value of that kind, which is metadata in tensor files.
+    Metadata(MetadataKind, &'x mut Option<MetadataValue>),
+    /// The name or the number of a variant.
+    Variant(&'x mut Option<MetadataValue>),
     /// Anything. It is not kept.
     Ignored,
 }
@@ -188,7 +206,8 @@ impl<'de> DeserializeSeed<'de> for Part<'_, 'de> {
                 deserializer.deserialize_newtype_struct(token::BEFORE_INDEX, self)
             }
             Self::Key(..) => deserializer.deserialize_string(self),
-            Self::FieldName(..) | Self::Name(..) => deserializer.deserialize_identifier(self),
+            Self::FieldName(..) | Self::Name(..) | Self::Variant(_) => deserializer.deserialize_identifier(self),
+            Self::Metadata(kind, _) => deserialize_metadata(deserializer, kind, self),
             Self::Payload(..) => deserializer.deserialize_bytes(self),
             Self::EarlyPayload(_) => deserializer.deserialize_byte_buf(self),
             Self::Dtype(_) => deserializer.deserialize_enum(token::DTYPE, Dtype::NAMES, self),
@@ -200,6 +219,30 @@ impl<'de> DeserializeSeed<'de> for Part<'_, 'de> {
     }
 }
 
+fn deserialize_metadata<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    kind: MetadataKind,
+    part: Part<'_, 'de>,
+) -> Result<(), D::Error> {
+    // Few calls, as each one is compiled for every format that a program uses.
+    match kind {
+        MetadataKind::Any => deserializer.deserialize_any(part),
+        MetadataKind::Bool => deserializer.deserialize_bool(part),
+        MetadataKind::I8 | MetadataKind::I16 | MetadataKind::I32 | MetadataKind::I64 => {
+            deserializer.deserialize_i64(part)
+        }
+        MetadataKind::U8 | MetadataKind::U16 | MetadataKind::U32 | MetadataKind::U64 => {
+            deserializer.deserialize_u64(part)
+        }
+        MetadataKind::I128 => deserializer.deserialize_i128(part),
+        MetadataKind::U128 => deserializer.deserialize_u128(part),
+        MetadataKind::F32 => deserializer.deserialize_f32(part),
+        MetadataKind::F64 => deserializer.deserialize_f64(part),
+        MetadataKind::Char | MetadataKind::Text => deserializer.deserialize_string(part),
+        MetadataKind::Variant { of, names } => deserializer.deserialize_enum(of, names, part),
+    }
+}
+
 impl<'de> Visitor<'de> for Part<'_, 'de> {
     type Value = ();
 
@@ -208,7 +251,7 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
     }
 
     fn visit_bool<E: serde::de::Error>(self, bool: bool) -> Result<(), E> {
-        self.refuse(Unexpected::Bool(bool)).map_err(to_de)
+        self.value(MetadataValue::Bool(bool), Unexpected::Bool(bool)).map_err(to_de)
     }
 
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
@@ -223,11 +266,19 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
     }
 
     fn visit_f32<E: serde::de::Error>(self, number: f32) -> Result<(), E> {
-        self.refuse(Unexpected::Float(number.into())).map_err(to_de)
+        self.value(MetadataValue::F32(number), Unexpected::Float(number.into())).map_err(to_de)
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
-        self.refuse(Unexpected::Float(number)).map_err(to_de)
+        self.value(MetadataValue::F64(number), Unexpected::Float(number)).map_err(to_de)
+    }
+
+    fn visit_i128<E: serde::de::Error>(self, number: i128) -> Result<(), E> {
+        self.value(MetadataValue::I128(number), Unexpected::Other("a number of 128 bits")).map_err(to_de)
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, number: u128) -> Result<(), E> {
+        self.value(MetadataValue::U128(number), Unexpected::Other("a number of 128 bits")).map_err(to_de)
     }
 
     fn visit_char<E: serde::de::Error>(self, char: char) -> Result<(), E> {
@@ -255,7 +306,7 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
 
     fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<(), E> {
         match self {
-            Self::FieldName(..) | Self::Name(..) => self.visit_str(&String::from_utf8_lossy(bytes)),
+            Self::FieldName(..) | Self::Name(..) | Self::Variant(_) => self.visit_str(&String::from_utf8_lossy(bytes)),
             _ => self.bytes(bytes).map_err(to_de),
         }
     }
@@ -296,7 +347,7 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self {
             Self::Key(_, text) => Part::Key(KeyPart::Whole, text).deserialize(deserializer),
-            Self::Ignored => self.deserialize(deserializer),
+            Self::Ignored | Self::Metadata(..) => self.deserialize(deserializer),
             _ => self.refuse(Unexpected::NewtypeStruct).map_err(to_de),
         }
     }
@@ -315,6 +366,9 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<(), A::Error> {
         let mut at = 0;
+        if let Self::Metadata(_, place) = self {
+            return access.variant_seed(Part::Variant(place))?.1.unit_variant();
+        }
         let names = match &self {
             Self::Dtype(_) => Dtype::NAMES,
             Self::Layout(_) => token::LAYOUTS,
@@ -653,6 +707,8 @@ impl Part<'_, '_> {
             Self::Shape(_) | Self::DimOrder(_) => f.write_str("a list of dims"),
             Self::Number(_) => f.write_str("a number"),
             Self::Ignored => f.write_str("anything"),
+            Self::Metadata(kind, _) => write!(f, "{kind}"),
+            Self::Variant(_) => f.write_str("a variant"),
             Self::Payload(..) | Self::EarlyPayload(_) => f.write_str("the bytes of a tensor"),
             Self::Byte(_) => f.write_str("a byte"),
         }
@@ -666,9 +722,24 @@ impl Part<'_, '_> {
         }
     }
 
+    /// Keeps a value that only metadata can be.
+    fn value(self, value: MetadataValue, found: Unexpected<'_>) -> Result<(), Error> {
+        match self {
+            Self::Metadata(_, place) => {
+                *place = Some(value);
+                Ok(())
+            }
+            part => part.refuse(found),
+        }
+    }
+
     fn negative(self, number: i64) -> Result<(), Error> {
         let found = Unexpected::Signed(number);
         match self {
+            Self::Metadata(_, place) => {
+                *place = Some(MetadataValue::I64(number));
+                Ok(())
+            }
             Self::Byte(_) => Err(message(format!("{number} is not a byte"))),
             Self::Number(_) => Err(message(format!("invalid value: {found}, expected usize"))),
             part => part.refuse(found),
@@ -678,6 +749,7 @@ impl Part<'_, '_> {
     fn number(self, number: u64) -> Result<(), Error> {
         match self {
             Self::Number(place) | Self::Byte(place) => *place = number,
+            Self::Metadata(_, place) | Self::Variant(place) => *place = Some(MetadataValue::U64(number)),
             Self::FieldName(_, place) => *place = as_usize(number)?,
             Self::Name(names, place) => match as_usize(number)? {
                 at if at < names.len() => *place = at,
@@ -691,6 +763,7 @@ impl Part<'_, '_> {
     fn text(self, text: &str) -> Result<(), Error> {
         match self {
             Self::Key(_, place) => text.clone_into(place),
+            Self::Metadata(_, place) | Self::Variant(place) => *place = Some(MetadataValue::Text(text.to_owned())),
             Self::FieldName(def, at) => {
                 let fields = def.fields;
                 if fields.get(*at).is_some_and(|field| field.name == text) {

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use crate::cast::{CastReport, Caster};
 use crate::error::Result;
-use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
+use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// The tensors of another collection in other dtypes, cast while they are written.
@@ -145,6 +145,10 @@ impl TensorSink for CastSink<'_, '_> {
         let info = TensorInfo { dtype: to, ..tensor.info.clone() };
         let data = CastData { view: self.view, source: tensor, caster, to };
         self.sink.tensor(&TensorRecord { info: &info, data: &data, tied, ..*tensor })
+    }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
+        self.sink.metadata(key, value)
     }
 }
 

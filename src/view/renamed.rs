@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use crate::error::Result;
-use crate::model::{TensorRecord, TensorSink, Tensors};
+use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 
 /// The tensors of another collection under other names.
 ///
@@ -82,6 +82,10 @@ impl TensorSink for RenamedSink<'_> {
             ..*tensor
         })
     }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
+        self.sink.metadata(key, value)
+    }
 }
 
 struct PositionSink<'a> {
@@ -99,6 +103,10 @@ impl TensorSink for PositionSink<'_> {
         self.sink.tensor(&TensorRecord { name: &name, tied, ..*tensor })?;
         self.positions.insert(tensor.name.to_owned(), name);
         Ok(())
+    }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
+        self.sink.metadata(key, value)
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use crate::error::Result;
-use crate::model::{TensorRecord, TensorSink, Tensors};
+use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 
 /// Some of the tensors of another collection, chosen by name.
 ///
@@ -69,6 +69,10 @@ impl TensorSink for SubsetSink<'_> {
         }
         let tied = tensor.tied.filter(|name| (self.keeps)(name));
         self.sink.tensor(&TensorRecord { tied, ..*tensor })
+    }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
+        self.sink.metadata(key, value)
     }
 }
 

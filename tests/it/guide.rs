@@ -194,6 +194,12 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::Malformed { what: "the zip archive is damaged: it ends within a record".to_owned() },
         ErrorKind::Load(Box::new(report)),
         ErrorKind::Missing { name: "weight".to_owned(), found: names(&["weigth"]), complete: true },
+        ErrorKind::MissingMetadata { key: "epochs".to_owned(), expected: "a u32".to_owned(), found: names(&["epoch"]) },
+        ErrorKind::InvalidMetadata { key: "epochs".to_owned(), what: "found `many`, but expected a u32".to_owned() },
+        ErrorKind::UnsupportedMetadata {
+            key: "epochs".to_owned(),
+            what: "ten has no place for it; safetensors keeps any metadata, and gguf any whose key is ASCII".to_owned(),
+        },
         ErrorKind::Unexpected { name: "step".to_owned(), expected: names(&["weight", "bias"]), complete: true },
         ErrorKind::WrongDtype { found: TensorInfo::new(Dtype::F16, [2, 3]), expected: Dtype::F32 },
         ErrorKind::WrongShape { found: TensorInfo::new(Dtype::F32, [3]), expected: "rank 2".to_owned() },

@@ -30,6 +30,7 @@ mod guide;
 mod huge;
 mod interop;
 mod memory_safety;
+mod metadata;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
 mod readme;
 #[cfg(feature = "ptd")]

@@ -32,6 +32,7 @@ pub(crate) struct Field {
     pub(crate) shape: Option<Given<Vec<Dim>>>,
     pub(crate) transpose: Option<Given>,
     pub(crate) tied: Option<Given<LitStr>>,
+    pub(crate) metadata: Option<Given>,
 }
 
 /// An attribute that was given: its name, to point at, and its value.
@@ -52,7 +53,8 @@ pub(crate) enum Fallback {
 pub(crate) type Dim = Option<Expr>;
 
 const CONTAINER: &[&str] = &["rename_all", "prefix", "allow_unknown", "crate", "write_only"];
-const FIELD: &[&str] = &["rename", "alias", "skip", "default", "flatten", "cast", "shape", "transpose", "tied"];
+const FIELD: &[&str] =
+    &["rename", "alias", "skip", "default", "flatten", "cast", "shape", "transpose", "tied", "metadata"];
 
 impl Container {
     pub(crate) fn parse(cx: &mut Ctxt, attributes: &[Attribute]) -> Self {
@@ -85,6 +87,7 @@ impl Field {
             "shape" => once(&mut given.shape, item, Item::dims),
             "transpose" => once(&mut given.transpose, item, Item::flag),
             "tied" => once(&mut given.tied, item, Item::string),
+            "metadata" => once(&mut given.metadata, item, Item::flag),
             _ if CONTAINER.contains(&key) => {
                 Err(item.error(format!("`{key}` is an attribute of the struct, not of a field")))
             }

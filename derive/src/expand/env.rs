@@ -55,8 +55,16 @@ impl Env {
     fn bound(&mut self, field: &Field<'_>) {
         let Self { krate, private, de, .. } = &*self;
         let is_bound = !field.is_skipped() && !field.is_recursive;
-        let writable = is_bound.then(|| quote!(#krate::TensorFile));
-        let readable = is_bound.then(|| quote!(#krate::FromTensors<#de>));
+        let (writable, readable) = match field.is_metadata() {
+            false => (quote!(#krate::TensorFile), quote!(#krate::FromTensors<#de>)),
+            // Reading is a part of the schema, which is written with the other impls.
+            true if self.reading.is_some() => {
+                let both = quote!(#private::serde::Serialize + #private::serde::de::DeserializeOwned);
+                (both.clone(), both)
+            }
+            true => (quote!(#private::serde::Serialize), quote!()),
+        };
+        let (writable, readable) = (is_bound.then_some(writable), is_bound.then_some(readable));
         let adaptable = field.is_adapted().then(|| quote!(#private::Adaptable));
         let default = matches!(field.fallback(), Some(Fallback::Default)).then(|| quote!(::core::default::Default));
         self.writing.bound(field, [writable, adaptable.clone()]);

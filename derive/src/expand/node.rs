@@ -1,6 +1,7 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::Ident;
+use syn::spanned::Spanned as _;
 
 use super::env::Env;
 use crate::model::{Field, Model, Style};
@@ -13,10 +14,10 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let header = env.writing.header(&quote!(#krate::TensorFile));
     let questions = questions(env, model);
-    let adapted = model.stored().filter(|field| field.is_adapted()).map(|field| field.ty);
+    let adapted = model.tensors().filter(|field| field.is_adapted()).map(|field| field.ty);
     // `cargo check` evaluates constants that stand alone, but not those of impls.
     let stands_alone = |field: &&Field<'_>| model.generics.params.is_empty() && !field.is_recursive;
-    let (alone, inside): (Vec<_>, Vec<_>) = model.stored().partition(stands_alone);
+    let (alone, inside): (Vec<_>, Vec<_>) = model.tensors().partition(stands_alone);
     let alone = alone.into_iter().flat_map(|field| assertions(env, field));
     let inside = inside.into_iter().flat_map(|field| assertions(env, field));
     let is_tensor = is_tensor(env, model);
@@ -79,10 +80,18 @@ fn is_tensor(env: &Env, model: &Model<'_>) -> TokenStream {
 /// letter are printed once, so all functions begin with the same questions. Types with parameters are in the bounds of
 /// the impls and need none.
 pub(super) fn questions(env: &Env, model: &Model<'_>) -> TokenStream {
-    let krate = &env.krate;
+    let Env { krate, private, .. } = env;
     let question = |field: &Field<'_>| {
         let ty = field.ty;
         match env.reading {
+            _ if field.is_metadata() => {
+                // The compiler points at the type for a lifetime that is not long enough, too.
+                let span = Span::call_site().located_at(ty.span());
+                let (private, reads) = (spanned(private, span), env.reading.is_some());
+                let check = if reads { quote!(check_metadata) } else { quote!(check_written_metadata) };
+                let check = spanned(&check, span);
+                quote_spanned!(span=> #private::#check::<#ty>();)
+            }
             Some(_) => quote!(let _ = <#ty as #krate::FromTensors<'_>>::load;),
             None => quote!(let _ = <#ty as #krate::TensorFile>::NODE;),
         }
@@ -117,6 +126,7 @@ fn node(env: &Env, model: &Model<'_>) -> TokenStream {
                     aliases: &[],
                     optional: false,
                     flatten: false,
+                    metadata: false,
                     adapt: #private::Adapt::NONE,
                     node: || const { #body },
                 }
@@ -158,7 +168,12 @@ fn struct_node(
 fn field_def(env: &Env, field: &Field<'_>, name: &str) -> TokenStream {
     let private = &env.private;
     let (ty, aliases) = (field.ty, field.aliases());
-    let (optional, flatten) = (field.is_optional(), field.is_flattened());
+    let (optional, flatten, metadata) = (field.is_optional(), field.is_flattened(), field.is_metadata());
+    let node = match &env.reading {
+        Some(_) if metadata => quote!(metadata_node::<#ty>),
+        None if metadata => quote!(unread_metadata_node),
+        _ => quote!(node_of::<#ty>),
+    };
     let adapt = adapt(env, field).unwrap_or_else(|| quote!(#private::Adapt::NONE));
     quote! {
         #private::FieldDef {
@@ -166,8 +181,9 @@ fn field_def(env: &Env, field: &Field<'_>, name: &str) -> TokenStream {
             aliases: &[#(#aliases),*],
             optional: #optional,
             flatten: #flatten,
+            metadata: #metadata,
             adapt: #adapt,
-            node: #private::node_of::<#ty>,
+            node: #private::#node,
         }
     }
 }

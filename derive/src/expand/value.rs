@@ -65,7 +65,13 @@ fn newtype(env: &Env, field: &Field<'_>) -> (TokenStream, TokenStream, TokenStre
 fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let store = if has_body(model) { quote!(store_body) } else { quote!(store_fields) };
-    let values = model.stored().map(|Field { ty, member, .. }| quote!(#private::field::<#ty>(&self.#member)));
+    let values = model.stored().map(|field| {
+        let Field { ty, member, .. } = field;
+        match field.is_metadata() {
+            true => quote!(&#private::metadata_field::<#ty>(&self.#member) as &dyn #krate::Store),
+            false => quote!(#private::field::<#ty>(&self.#member)),
+        }
+    });
     quote! {
         #private::#store(__sink, &<Self as #krate::TensorFile>::NODE, &[#(#values),*])
     }
@@ -73,7 +79,7 @@ fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
 
 fn lend_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let private = &env.private;
-    let values = model.stored().map(|Field { ty, member, .. }| quote!(#private::field::<#ty>(&self.#member)));
+    let values = model.tensors().map(|Field { ty, member, .. }| quote!(#private::field::<#ty>(&self.#member)));
     quote!(#private::lend_fields(__lent, &[#(#values),*]))
 }
 
@@ -98,11 +104,18 @@ fn load_fields(env: &Env, model: &Model<'_>) -> TokenStream {
         let (member, value) = (&field.member, fallback(field));
         quote!(#member: #value,)
     });
+    let arms = fields.iter().zip(&places).zip(&at).map(|((field, place), at)| {
+        let ty = field.ty;
+        match field.is_metadata() {
+            true => quote!(#at => #private::put_metadata::<#ty>(&mut __fields.#place, __source),),
+            false => quote!(#at => #private::put::<#ty>(&mut __fields.#place, __source, __adapt),),
+        }
+    });
     let load = if has_body(model) { quote!(load_body) } else { quote!(load_fields) };
     quote! {
         let mut __fields = (#(#none::<#types>,)*);
         #private::#load(__source, &<Self as #krate::TensorFile>::NODE, &mut |__at, __source, __adapt| match __at {
-            #(#at => #private::put::<#types>(&mut __fields.#places, __source, __adapt),)*
+            #(#arms)*
             _ => ::core::result::Result::Ok(()),
         })?;
         #(#defaults)*

@@ -36,7 +36,15 @@ impl Display for LoadReport {
         misfits(f, "wrong shape", &self.wrong_shape)?;
         misfits(f, "wrong layout", &self.wrong_layout)?;
         let gaps: Vec<_> = self.gaps.iter().map(gap).collect();
-        section(f, "gaps in lists", gaps.iter().map(|(name, text)| (name.as_str(), text.clone()).into()))
+        section(f, "gaps in lists", gaps.iter().map(|(name, text)| (name.as_str(), text.clone()).into()))?;
+        let missing = self.missing_metadata.iter().map(|missing| Finding {
+            name: &missing.key,
+            text: missing.expected.clone(),
+            near: missing.near.first().map(String::as_str),
+        });
+        section(f, "missing metadata", missing)?;
+        let invalid = self.invalid_metadata.iter().map(|invalid| (invalid.key.as_str(), invalid.what.clone()).into());
+        section(f, "invalid metadata", invalid)
     }
 }
 
@@ -52,6 +60,8 @@ impl LoadReport {
             (self.wrong_shape.len(), "wrong shape"),
             (self.wrong_layout.len(), "wrong layout"),
             (self.gaps.len(), if self.gaps.len() == 1 { "gap in a list" } else { "gaps in lists" }),
+            (self.missing_metadata.len(), "missing metadata"),
+            (self.invalid_metadata.len(), "invalid metadata"),
         ];
         let counts = counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
         let counts = counts.collect::<Vec<_>>().join(", ");

@@ -58,6 +58,10 @@ pub struct LoadReport {
     pub wrong_layout: Vec<Misfit>,
     /// Missing items in the middle of lists.
     pub gaps: Vec<Gap>,
+    /// Entries of metadata of the type that the file does not have, in the order of the type.
+    pub missing_metadata: Vec<MissingMetadata>,
+    /// Entries of metadata whose values the type cannot hold, in the order of the type.
+    pub invalid_metadata: Vec<InvalidMetadata>,
     /// The reason why the file could not be compared: it has no names and its tensors do not match by position, or a name
     /// has too many parts.
     pub refused: Option<String>,
@@ -89,6 +93,59 @@ pub struct MissingTensor {
     pub expected: String,
     /// Unexpected tensors with similar names, the most similar first.
     pub near: Vec<String>,
+}
+
+/// An entry of metadata of a type that a file does not have: a field with `#[tensor(metadata)]`.
+///
+/// ```
+/// use tensorfile::{File, TensorFile, TensorMap, safetensors};
+///
+/// #[derive(TensorFile)]
+/// struct Run {
+///     #[tensor(metadata)]
+///     epochs: u32,
+/// }
+///
+/// let file = safetensors::Options::new().metadata("epoch", "3").to_vec(&TensorMap::new())?;
+/// let missing = &File::from_bytes(file)?.report::<Run>().missing_metadata[0];
+/// assert_eq!((missing.key.as_str(), missing.expected.as_str()), ("epochs", "a u32"));
+/// assert_eq!(missing.near, ["epoch"]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissingMetadata {
+    /// The key.
+    pub key: String,
+    /// The value of the type, such as `a u32`.
+    pub expected: String,
+    /// Keys in the file that are similar, the most similar first.
+    pub near: Vec<String>,
+}
+
+/// An entry of metadata whose value a type cannot hold.
+///
+/// ```
+/// use tensorfile::{File, TensorFile, TensorMap, safetensors};
+///
+/// #[derive(TensorFile)]
+/// struct Run {
+///     #[tensor(metadata)]
+///     epochs: u32,
+/// }
+///
+/// let file = safetensors::Options::new().metadata("epochs", "many").to_vec(&TensorMap::new())?;
+/// let invalid = &File::from_bytes(file)?.report::<Run>().invalid_metadata[0];
+/// assert_eq!((invalid.key.as_str(), invalid.what.as_str()), ("epochs", "found `many`, but expected a u32"));
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InvalidMetadata {
+    /// The key.
+    pub key: String,
+    /// The value found and the values expected.
+    pub what: String,
 }
 
 /// A tensor in a file that a type does not have.
@@ -209,13 +266,27 @@ impl LoadReport {
     #[must_use]
     pub fn count(&self) -> usize {
         let misfits = self.wrong_dtype.len() + self.wrong_shape.len() + self.wrong_layout.len();
-        self.missing.len() + self.unexpected.len() + misfits + self.gaps.len() + usize::from(self.refused.is_some())
+        let metadata = self.missing_metadata.len() + self.invalid_metadata.len();
+        let tensors = self.missing.len() + self.unexpected.len() + misfits + self.gaps.len();
+        tensors + metadata + usize::from(self.refused.is_some())
     }
 }
 
 impl MissingTensor {
     pub(crate) fn new(name: String, expected: String) -> Self {
         Self { name, expected, near: Vec::new() }
+    }
+}
+
+impl MissingMetadata {
+    pub(crate) fn new(key: String, expected: String, near: Vec<String>) -> Self {
+        Self { key, expected, near }
+    }
+}
+
+impl InvalidMetadata {
+    pub(crate) fn new(key: String, what: String) -> Self {
+        Self { key, what }
     }
 }
 

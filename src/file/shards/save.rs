@@ -9,7 +9,7 @@ use super::index::{MAX_BYTES, ShardIndex, TOTAL, malformed};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::checkpoint::index_of;
 use crate::limits::Limits;
-use crate::model::{TensorRecord, TensorSink, Tensors};
+use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 use crate::progress::{Listener, ProgressCount};
 use crate::record::{Encode, Names, Plan};
 use crate::storage::{FileSet, Step, Turn, refuse_existing, remove_left_for, turn_path};
@@ -88,6 +88,10 @@ impl TensorSink for Filter<'_> {
             Some(shard) if *shard != self.shard.shard => Ok(()),
             _ => self.sink.tensor(tensor),
         }
+    }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
+        self.sink.metadata(key, value)
     }
 }
 

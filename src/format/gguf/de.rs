@@ -2,7 +2,7 @@ use super::header::{self, Beginning};
 use super::metadata::{self, Metadata, bad_number, check_limit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, FileMetadata, IndexReader, Packed, Waiting, trailing_bytes};
+use crate::record::{Cursor, Entry, FileMetadata, IndexReader, Packed, TypedEntry, Waiting, trailing_bytes};
 use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, Shape, TensorInfo};
 
@@ -69,6 +69,13 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     let mut reader = Reader::default();
     while reader.next(file, limits)?.is_some() {}
     Ok(reader.metadata().unwrap_or_default())
+}
+
+/// Reads the metadata with its types. The header is one that was read before.
+pub(super) fn typed_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<TypedEntry>> {
+    let mut cursor = Cursor::new(file, 0);
+    let Beginning { entries, .. } = header::read_beginning(&mut cursor)?;
+    metadata::Reader::new(&mut cursor, limits).typed_entries(entries, limits)
 }
 
 /// Reads a header.

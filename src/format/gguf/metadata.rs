@@ -6,7 +6,8 @@ use indexmap::IndexMap;
 
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::Cursor;
+use crate::model::MetadataValue;
+use crate::record::{Cursor, TypedEntry};
 
 /// The alignment of files that do not state one, in bytes.
 const ALIGNMENT: u64 = 32;
@@ -49,6 +50,65 @@ pub(super) fn keeps(key: &str) -> bool {
     (1..=MAX_KEY).contains(&key.len()) && key.is_ascii()
 }
 
+/// A value as it is written: its type and its bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Value {
+    kind: u32,
+    bytes: Vec<u8>,
+}
+
+impl Value {
+    /// A string.
+    pub(super) fn text(text: &str) -> Self {
+        let mut bytes = Vec::with_capacity(8 + text.len());
+        put_string(text, &mut bytes);
+        Self { kind: STRING, bytes }
+    }
+
+    /// The value of a field, with its type if the format has it.
+    pub(super) fn of_field(value: &MetadataValue) -> Self {
+        let (kind, bytes) = match value {
+            MetadataValue::Bool(value) => (BOOL, vec![u8::from(*value)]),
+            MetadataValue::I8(value) => (I8, value.to_le_bytes().to_vec()),
+            MetadataValue::I16(value) => (I16, value.to_le_bytes().to_vec()),
+            MetadataValue::I32(value) => (I32, value.to_le_bytes().to_vec()),
+            MetadataValue::I64(value) => (I64, value.to_le_bytes().to_vec()),
+            MetadataValue::U8(value) => (U8, value.to_le_bytes().to_vec()),
+            MetadataValue::U16(value) => (U16, value.to_le_bytes().to_vec()),
+            MetadataValue::U32(value) => (U32, value.to_le_bytes().to_vec()),
+            MetadataValue::U64(value) => (U64, value.to_le_bytes().to_vec()),
+            MetadataValue::F32(value) => (F32, value.to_le_bytes().to_vec()),
+            MetadataValue::F64(value) => (F64, value.to_le_bytes().to_vec()),
+            other => return Self::text(&other.to_string()),
+        };
+        Self { kind, bytes }
+    }
+
+    /// The value of an entry of another file.
+    pub(super) fn of_typed(entry: &TypedEntry) -> Self {
+        Self { kind: entry.kind, bytes: entry.bytes.clone() }
+    }
+
+    /// Returns the alignment that the value states; otherwise a text of it.
+    fn alignment(&self) -> Result<u64, String> {
+        match (self.kind, &*self.bytes) {
+            (U8, &[byte]) => Ok(byte.into()),
+            (U16, &[one, two]) => Ok(u16::from_le_bytes([one, two]).into()),
+            (U32, bytes) if bytes.len() == 4 => Ok(le_u64(bytes)),
+            (U64, bytes) if bytes.len() == 8 => Ok(le_u64(bytes)),
+            (STRING, bytes) => {
+                let text = String::from_utf8_lossy(bytes.get(8..).unwrap_or_default());
+                text.parse().map_err(|_| text.into_owned())
+            }
+            (kind, _) => Err(format!("a value of type {kind}")),
+        }
+    }
+}
+
+fn le_u64(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
 /// Reads strings and values. The memory for them is limited.
 pub(super) struct Reader<'a, 'f> {
     pub(super) cursor: &'a mut Cursor<'f>,
@@ -64,6 +124,9 @@ pub(super) struct Metadata {
     pub(super) alignment: u64,
 }
 
+/// A closure that is called with an entry that was just read.
+type Each<'x> = &'x mut dyn FnMut(&mut Cursor<'_>, u64, &str, &str) -> Result<()>;
+
 impl<'a, 'f> Reader<'a, 'f> {
     pub(super) fn new(cursor: &'a mut Cursor<'f>, limits: &Limits) -> Self {
         // In a file of known length, strings are no longer than the file.
@@ -73,6 +136,31 @@ impl<'a, 'f> Reader<'a, 'f> {
 
     /// Reads `count` entries.
     pub(super) fn entries(&mut self, count: u64, limits: &Limits) -> Result<Metadata> {
+        self.each_entry(count, limits, &mut |_, _, _, _| Ok(()))
+    }
+
+    /// Reads `count` entries with their types. The whole of long arrays is read too.
+    pub(super) fn typed_entries(&mut self, count: u64, limits: &Limits) -> Result<Vec<TypedEntry>> {
+        /// More is not kept in memory. Vocabularies take some MiB.
+        const LIMIT: u64 = 1 << 30;
+        let (mut entries, mut total) = (Vec::new(), 0_u64);
+        self.each_entry(count, limits, &mut |cursor, offset, key, text| {
+            let end = cursor.offset();
+            cursor.go_to(offset);
+            let kind = cursor.u32()?;
+            let len = end - cursor.offset();
+            total = total.saturating_add(len);
+            check_limit("metadata in bytes", total, LIMIT).map_err(|error| error.at(offset))?;
+            let mut bytes = Vec::new();
+            cursor.append(len, &mut bytes)?;
+            entries.push(TypedEntry { key: key.to_owned(), text: text.to_owned(), kind, bytes });
+            Ok(())
+        })?;
+        Ok(entries)
+    }
+
+    /// Reads `count` entries. Calls `each` after each, with the offset of its type, its key and its text.
+    fn each_entry(&mut self, count: u64, limits: &Limits, each: Each<'_>) -> Result<Metadata> {
         /// The length of the shortest entry: a key of one byte, the type and a value of one byte.
         const SHORTEST: u64 = 8 + 1 + 4 + 1;
         let offset = self.cursor.offset();
@@ -85,6 +173,7 @@ impl<'a, 'f> Reader<'a, 'f> {
             if key.is_empty() {
                 return Err(malformed("an entry of the metadata has an empty key".to_owned()).at(offset));
             }
+            let place = self.cursor.offset();
             let value = match &*key {
                 ALIGNMENT_KEY => {
                     metadata.alignment = self.alignment()?;
@@ -92,6 +181,7 @@ impl<'a, 'f> Reader<'a, 'f> {
                 }
                 _ => self.typed_value()?,
             };
+            each(self.cursor, place, &key, &value)?;
             let key = match metadata.entries.entry(key) {
                 indexmap::map::Entry::Vacant(vacant) => {
                     vacant.insert(value);
@@ -276,13 +366,13 @@ pub(super) fn bad_number(what: &'static str, found: u64, expected: String) -> Er
 /// Metadata to write.
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
-    entries: &'a IndexMap<String, String>,
+    entries: &'a IndexMap<String, Value>,
     pub(super) alignment: u64,
 }
 
 impl<'a> Writing<'a> {
     /// Checks the keys and the alignment: `None` is that of the entries, or else the default.
-    pub(super) fn new(entries: &'a IndexMap<String, String>, alignment: Option<u64>) -> Result<Self> {
+    pub(super) fn new(entries: &'a IndexMap<String, Value>, alignment: Option<u64>) -> Result<Self> {
         if let Some(key) = entries.keys().find(|key| !keeps(key)) {
             let what = format!("write metadata of the key `{}`", Short(key));
             let instead = format!("a key is 1 to {MAX_KEY} bytes of ASCII");
@@ -290,7 +380,7 @@ impl<'a> Writing<'a> {
         }
         let alignment = match (alignment, entries.get(ALIGNMENT_KEY)) {
             (Some(alignment), _) => Ok(alignment),
-            (None, Some(text)) => text.parse().map_err(|_| text.clone()),
+            (None, Some(value)) => value.alignment(),
             (None, None) => Ok(ALIGNMENT),
         };
         let checked = alignment.and_then(|bytes| match u32::try_from(bytes) {
@@ -317,8 +407,8 @@ impl<'a> Writing<'a> {
         }
         for (key, value) in others() {
             put_string(key, out);
-            out.extend_from_slice(&STRING.to_le_bytes());
-            put_string(value, out);
+            out.extend_from_slice(&value.kind.to_le_bytes());
+            out.extend_from_slice(&value.bytes);
         }
     }
 }

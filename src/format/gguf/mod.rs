@@ -29,9 +29,10 @@
 //! [`metadata`] returns every entry as text: strings as they are, numbers in decimal, arrays in brackets with strings in
 //! quotes. Of an array of more than 16 items, the number of items and the first 8 are kept.
 //!
-//! Entries are written as strings, whatever they were in the file that they come from. Programs that expect a number
-//! there, as llama.cpp does for most keys, refuse such a file. `general.alignment` is the exception: it sets
-//! the alignment.
+//! Entries that are given as text are written as strings. Programs that expect a number there, as llama.cpp does for most
+//! keys, refuse such a file. `general.alignment` is the exception: it sets the alignment. Fields with
+//! `#[tensor(metadata)]` are written with their own types, and entries of another GGUF file keep theirs, arrays
+//! included, with [`WriteOptions::keep_metadata`](crate::WriteOptions::keep_metadata).
 //!
 //! # Names
 //!
@@ -66,10 +67,12 @@ mod ser;
 use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
 
+use hashbrown::HashMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::header::DTYPES;
+use self::metadata::Value;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::Store;
@@ -86,12 +89,23 @@ pub static FORMAT: Format = Format {
     magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
     ..Format::new("gguf", DTYPES, || Box::new(de::Reader::default()), encode)
         .with_metadata(de::metadata, metadata::keeps)
+        .with_typed_metadata(de::typed_metadata)
         .with_name_check(header::check_name)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.only_metadata(&FORMAT)?;
-    Ok(Arc::new(ser::Encode { metadata: options.metadata.clone(), alignment: options.alignment }))
+    let mut typed = HashMap::new();
+    for entry in options.typed.iter().flat_map(|typed| &**typed) {
+        typed.entry(entry.key.as_str()).or_insert(entry);
+    }
+    // An entry that was changed is text, as any other.
+    let typed = |key: &str, text: &str| typed.get(key).filter(|entry| entry.text == text);
+    let stored = |(key, text): (&String, &String)| {
+        let value = typed(key, text).map_or_else(|| Value::text(text), |entry| Value::of_typed(entry));
+        (key.clone(), value)
+    };
+    Ok(Arc::new(ser::Encode { metadata: options.metadata.iter().map(stored).collect(), alignment: options.alignment }))
 }
 
 /// The serializer of all formats. A [`Plan`] makes it write a GGUF file; [`plan`] has an example.
@@ -343,7 +357,7 @@ impl Options {
     /// A key has 1 to 65535 bytes of ASCII. `general.alignment` is not written as a string, but sets the alignment.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), value.into());
+        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), Value::text(&value.into()));
         self
     }
 

@@ -1,15 +1,18 @@
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
 use super::header;
-use super::metadata::Writing;
+use super::metadata::{Value, Writing};
 use crate::error::{ErrorKind, Result};
+use crate::model::MetadataValue;
 use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
 use crate::tensor::TensorInfo;
 
 /// Writes the header, then the tensors, each padded to the alignment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Encode {
-    pub(super) metadata: IndexMap<String, String>,
+    pub(super) metadata: IndexMap<String, Value>,
     pub(super) alignment: Option<u64>,
 }
 
@@ -30,6 +33,12 @@ impl record::Encode for Encode {
                 Err(cannot_store(info.to_string(), format!("in gguf, rows of {dtype} are multiples of {block}")))
             }
         }
+    }
+
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
+        let mut encode = self.clone();
+        encode.metadata.extend(entries.iter().map(|(key, value)| (key.clone(), Value::of_field(value))));
+        Ok(Arc::new(encode))
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

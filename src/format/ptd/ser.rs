@@ -1,6 +1,10 @@
+use std::sync::Arc;
+
 use super::header::{self, Family};
+use super::metadata::KEYS;
 use super::{Compatibility, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::MetadataValue;
 use crate::record::{
     self, Fields, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, cannot_store, ends_too_far,
 };
@@ -57,6 +61,20 @@ impl record::Encode for Encode {
             }
             _ => Ok(()),
         }
+    }
+
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
+        let mut encode = self.clone();
+        let of = encode.compatibility.get_or_insert_default();
+        let fields = [&mut of.model_name, &mut of.version, &mut of.quantization_scheme, &mut of.custom_description];
+        for (key, field) in KEYS.into_iter().zip(fields) {
+            if let Some((_, value)) = entries.iter().find(|(found, _)| found == key) {
+                *field = value.to_string();
+            }
+        }
+        // The only version with such fields.
+        encode.version = Version::Dt01V2;
+        Ok(Arc::new(encode))
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

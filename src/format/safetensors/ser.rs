@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
 use super::header::Writer;
 use crate::error::{ErrorKind, Result};
+use crate::model::MetadataValue;
 use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
 use crate::tensor::TensorInfo;
 
@@ -27,6 +30,12 @@ impl record::Encode for Encode {
             Some(_) => Ok(()),
             None => Err(cannot_store(info.to_string(), "readers of safetensors count its bits, which are too many")),
         }
+    }
+
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
+        let mut metadata = self.metadata.clone();
+        metadata.extend(entries.iter().map(|(key, value)| (key.clone(), value.to_string())));
+        Ok(Arc::new(Self { metadata }))
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

@@ -33,14 +33,23 @@ pub(super) fn options(write: &WriteOptions) -> Result<Options> {
     Ok(options)
 }
 
+/// Sets an entry, of a key that is kept.
+pub(super) fn set(
+    model: &mut Option<String>,
+    operations: &mut Option<Vec<Operation>>,
+    key: &str,
+    value: &str,
+) -> Result<()> {
+    match key {
+        MODEL => *model = Some(value.to_owned()),
+        _ => *operations = Some(value.lines().map(parse).collect::<Result<Vec<_>>>()?),
+    }
+    Ok(())
+}
+
 pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let Metadata { version, model, operations, is_sorted, wrong_ids } = metadata::read(file, limits)?;
-    let mut entries = IndexMap::new();
-    entries.extend(model.map(|model| (MODEL.to_owned(), model)));
-    if !operations.is_empty() {
-        let lines: Vec<String> = operations.iter().map(line).collect();
-        entries.insert(OPERATIONS.to_owned(), lines.join("\n"));
-    }
+    let entries = entries(model, &operations);
     let mut warnings = Vec::new();
     if !is_sorted {
         warnings.push("the tensors are not sorted by id, so the reference reader misses most of them".to_owned());
@@ -52,6 +61,17 @@ pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Fi
         ));
     }
     Ok(FileMetadata { version: Some(version), entries, warnings, ..FileMetadata::default() })
+}
+
+/// Returns the entries of a file.
+pub(super) fn entries(model: Option<String>, operations: &[Operation]) -> IndexMap<String, String> {
+    let mut entries = IndexMap::new();
+    entries.extend(model.map(|model| (MODEL.to_owned(), model)));
+    if !operations.is_empty() {
+        let lines: Vec<String> = operations.iter().map(line).collect();
+        entries.insert(OPERATIONS.to_owned(), lines.join("\n"));
+    }
+    entries
 }
 
 fn line(operation: &Operation) -> String {

@@ -1,11 +1,13 @@
 use std::ops::Range;
+use std::sync::Arc;
 
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
-use super::header;
 use super::metadata::{self, Operation, Record};
+use super::{entries, header};
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::MetadataValue;
 use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
 use crate::tensor::TensorInfo;
 
@@ -59,6 +61,14 @@ impl record::Encode for Encode {
             return Err(ErrorKind::RepeatedName { name: name.to_owned() });
         }
         Ok(())
+    }
+
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
+        let mut encode = self.clone();
+        for (key, value) in entries {
+            entries::set(&mut encode.model, &mut encode.operations, key, &value.to_string())?;
+        }
+        Ok(Arc::new(encode))
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

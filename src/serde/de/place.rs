@@ -121,7 +121,7 @@ impl<'de> Deserializer<'de> {
             return Ok(Answer::Seq(Parts::Items(Items::by_position(self, len))));
         }
         match at {
-            At::Absent => return Ok(Answer::Seq(Parts::Items(Items::by_name(self, len, false)))),
+            At::Absent | At::Metadata => return Ok(Answer::Seq(Parts::Items(Items::by_name(self, len, false)))),
             At::Entry(at) => drop(self.enter_entry(at, KeyPart::BeforeIndex)),
             At::Here | At::Shared => {}
         }
@@ -182,7 +182,7 @@ impl<'de> Deserializer<'de> {
     /// Skips the value here.
     fn skip(&mut self) -> Result<()> {
         match std::mem::take(&mut self.at) {
-            At::Absent => {}
+            At::Absent | At::Metadata => {}
             At::Entry(at) => {
                 self.enter_entry(at, KeyPart::Whole);
                 self.reader.skip(at);

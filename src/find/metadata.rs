@@ -1,0 +1,152 @@
+//! Fields that are entries of the file's metadata. Their keys are the names that a tensor in their place would have.
+
+use indexmap::IndexMap;
+
+use super::{At, Deserializer};
+use crate::error::{Error, ErrorKind, Result, Short};
+use crate::model::{EachPart, MetadataKind, MetadataValue, Node, StructDef};
+use crate::record::ReadMetadata;
+
+/// A file whose metadata can be asked for.
+pub(crate) trait HasMetadata {
+    /// Reads the entries.
+    fn entries(&self) -> Result<IndexMap<String, String>>;
+}
+
+/// The metadata of the file, which is read when a type asks for it.
+#[derive(Clone)]
+pub(crate) enum Metadata<'de> {
+    /// There is none to ask for: names and shapes alone are compared.
+    Unknown,
+    /// As the index has it, or else by the format's function. That of a stream is only in the index.
+    Unread(Option<ReadMetadata>),
+    /// By an open file.
+    OfFile(&'de dyn HasMetadata),
+    Read(Box<IndexMap<String, String>>),
+}
+
+impl<'de> Deserializer<'de> {
+    /// The same deserializer with the metadata of an open file.
+    pub(crate) fn with_metadata(mut self, metadata: Metadata<'de>) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Returns the entries, after reading them the first time.
+    fn metadata_entries(&mut self) -> Result<&IndexMap<String, String>> {
+        let read = match &self.metadata {
+            Metadata::Read(_) => None,
+            Metadata::Unknown => Some(IndexMap::new()),
+            Metadata::Unread(read) => Some(self.reader.metadata_entries(*read)?),
+            Metadata::OfFile(file) => Some(file.entries()?),
+        };
+        if let Some(read) = read {
+            self.metadata = Metadata::Read(Box::new(read));
+        }
+        match &self.metadata {
+            Metadata::Read(entries) => Ok(entries),
+            _ => unreachable!("they were just read"),
+        }
+    }
+
+    /// Returns whether there is an entry of which the place is the key.
+    pub(super) fn has_entry_here(&mut self) -> Result<bool> {
+        self.metadata_entries()?;
+        let Metadata::Read(entries) = &self.metadata else { return Ok(false) };
+        Ok(entries.contains_key(self.path.name()))
+    }
+
+    /// Returns whether the file has any of the entries that a type declares, whose place is a field `name` here, or this
+    /// place if it is flattened.
+    pub(super) fn has_entries_of(&mut self, node: Node, name: Option<&str>) -> Result<bool> {
+        if matches!(node, Node::Tensor(_) | Node::List(_) | Node::Map(_)) {
+            return Ok(false);
+        }
+        // Most types declare none, and need no look at the file.
+        let mut path = std::mem::take(&mut self.path);
+        let place = name.map(|name| path.push(name));
+        let mut asked = false;
+        let declares = node.any_metadata(&mut path, &mut Vec::new(), &mut |_| true);
+        let found = match declares {
+            true => self.metadata_entries().map(|entries| {
+                asked = true;
+                node.any_metadata(&mut path, &mut Vec::new(), &mut |key| entries.contains_key(key))
+            }),
+            false => Ok(false),
+        };
+        if let Some(place) = place {
+            path.back_to(place);
+        }
+        self.path = path;
+        found
+    }
+
+    /// Calls `each` with the fields of a struct that are metadata.
+    pub(super) fn metadata_fields(&mut self, def: &'static StructDef, each: &mut EachPart<'_, 'de>) -> Result<()> {
+        if self.findings.is_some() && matches!(self.metadata, Metadata::Unknown) {
+            return Ok(());
+        }
+        let place = self.path.mark();
+        for (at, field) in def.fields.iter().enumerate().filter(|(_, field)| field.metadata) {
+            let mut found = false;
+            for name in std::iter::once(&field.name).chain(field.aliases) {
+                self.path.push(name);
+                found = self.has_entry_here()?;
+                if found {
+                    break;
+                }
+                self.path.back_to(place);
+            }
+            if !found && field.optional {
+                continue;
+            }
+            if !found {
+                self.path.push(field.name);
+            }
+            self.metadata_field(at, each)?;
+            self.path.back_to(place);
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with a field, whose place is the key.
+    fn metadata_field(&mut self, at: usize, each: &mut EachPart<'_, 'de>) -> Result<()> {
+        let outer = std::mem::replace(&mut self.at, At::Metadata);
+        let depth = self.findings.as_ref().map_or(0, |findings| findings.trail.len());
+        let read = self.part(at, each);
+        self.at = outer;
+        let Err(error) = read else { return Ok(()) };
+        let error = self.explain(error);
+        match &mut self.findings {
+            Some(findings) => {
+                findings.trail.truncate(depth);
+                findings.metadata(error)
+            }
+            None => Err(error),
+        }
+    }
+
+    /// Adds the key to an error of the type of the field.
+    fn explain(&mut self, error: Error) -> Error {
+        let ErrorKind::Message(what) = error.kind() else { return error };
+        let key = self.path.name().to_owned();
+        let found = self.metadata_entries().ok().and_then(|entries| entries.get(&key));
+        let found = found.map_or(String::new(), |text| format!("found `{}`: ", Short(text)));
+        let what = format!("{found}{what}");
+        ErrorKind::InvalidMetadata { key, what }.into()
+    }
+
+    /// Returns the entry here.
+    pub(super) fn entry_here(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
+        let key = self.path.name().to_owned();
+        let entries = self.metadata_entries()?;
+        let Some(text) = entries.get(&key) else {
+            let found = entries.keys().cloned().collect();
+            return Err(ErrorKind::missing_metadata(&key, kind.to_string(), found).into());
+        };
+        kind.parse(text).ok_or_else(|| {
+            let what = format!("found `{}`, but expected {kind}", Short(text));
+            ErrorKind::InvalidMetadata { key, what }.into()
+        })
+    }
+}

@@ -1,0 +1,11 @@
+use ndarray::Array1;
+use tensorfile::TensorFile;
+
+#[derive(TensorFile)]
+struct Linear {
+    weight: Array1<f32>,
+    #[tensor(metadata, cast)]
+    epochs: u32,
+}
+
+fn main() {}
