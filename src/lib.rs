@@ -160,7 +160,7 @@ pub use error::{
     Category, Error, ErrorKind, Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor,
     Result, UnexpectedTensor,
 };
-pub use file::{Backend, File, FileTensor, OpenOptions, SaveOptions, atomic, load, save};
+pub use file::{Backend, File, FileTensor, MetadataEdit, OpenOptions, SaveOptions, atomic, load, save};
 pub use find::Deserializer;
 #[cfg(feature = "gguf")]
 pub use format::gguf;

@@ -2,6 +2,7 @@
 
 pub mod atomic;
 mod checkpoint;
+mod edit;
 mod load;
 mod open;
 mod save;
@@ -33,6 +34,7 @@ use crate::record::{FileMetadata, Format, Index, Reader, Unread};
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
 
+pub use edit::MetadataEdit;
 pub use load::load;
 pub use open::{Backend, OpenOptions};
 pub use save::{SaveOptions, save};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{Encode, FileMetadata, IndexReader, Names, TypedEntry, cannot_store};
+use super::{Encode, FileMetadata, IndexReader, MetadataChanges, Names, Rewritten, TypedEntry, cannot_store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
@@ -55,6 +55,7 @@ pub struct Format {
     pub(crate) encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>,
     pub(crate) metadata: fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>,
     pub(crate) typed_metadata: Option<ReadTyped>,
+    pub(crate) rewrite_metadata: Option<Rewrite>,
     pub(crate) keeps_metadata: fn(&str) -> bool,
     pub(crate) looks_like: Option<fn(&mut dyn ReadAt) -> bool>,
     pub(crate) check_name: fn(&str) -> Result<(), ErrorKind>,
@@ -62,6 +63,9 @@ pub struct Format {
 
 /// A format's function that reads metadata with its types.
 pub(crate) type ReadTyped = fn(&mut dyn ReadAt, &Limits) -> Result<Vec<TypedEntry>>;
+
+/// A format's function that makes a file with other metadata.
+pub(crate) type Rewrite = fn(&mut dyn ReadAt, &Limits, &MetadataChanges) -> Result<Rewritten>;
 
 /// Bytes that identify a format.
 ///
@@ -116,6 +120,7 @@ impl Format {
                 })
             },
             typed_metadata: None,
+            rewrite_metadata: None,
             keeps_metadata: |_| false,
             looks_like: None,
             check_name: |_| Ok(()),
@@ -138,6 +143,13 @@ impl Format {
     #[cfg(feature = "gguf")]
     pub(crate) const fn with_typed_metadata(mut self, read: ReadTyped) -> Self {
         self.typed_metadata = Some(read);
+        self
+    }
+
+    /// The same format with a function that makes a file with other metadata.
+    #[cfg(any(feature = "gguf", feature = "safetensors", feature = "tensorbuffers"))]
+    pub(crate) const fn with_metadata_edits(mut self, rewrite: Rewrite) -> Self {
+        self.rewrite_metadata = Some(rewrite);
         self
     }
 
@@ -166,6 +178,19 @@ impl Format {
     #[must_use]
     pub fn keeps_metadata(&self, key: &str) -> bool {
         (self.keeps_metadata)(key)
+    }
+
+    /// Returns whether the metadata of a file can be changed by a [`MetadataEdit`](crate::MetadataEdit).
+    ///
+    /// ```
+    /// use tensorfile::{safetensors, ten};
+    ///
+    /// assert!(safetensors::FORMAT.edits_metadata());
+    /// assert!(!ten::FORMAT.edits_metadata());
+    /// ```
+    #[must_use]
+    pub fn edits_metadata(&self) -> bool {
+        self.rewrite_metadata.is_some()
     }
 
     /// Returns whether a tensor's name can be stored, if it is not just a position.

@@ -1,6 +1,7 @@
+use std::ops::Range;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 /// Information in a file besides its tensors, in any format.
 ///
@@ -40,6 +41,33 @@ pub struct TypedEntry {
     /// The number of its type.
     pub(crate) kind: u32,
     pub(crate) bytes: Vec<u8>,
+}
+
+/// Changes to the entries of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MetadataChanges {
+    pub(crate) set: IndexMap<String, String>,
+    pub(crate) unset: IndexSet<String>,
+}
+
+impl MetadataChanges {
+    /// Changes entries. New ones come last.
+    #[cfg(feature = "safetensors")]
+    pub(crate) fn apply(&self, entries: &mut IndexMap<String, String>) {
+        entries.retain(|key, _| !self.unset.contains(key));
+        entries.extend(self.set.iter().map(|(key, value)| (key.clone(), value.clone())));
+    }
+}
+
+/// A file whose metadata was changed.
+#[derive(Debug)]
+pub struct Rewritten {
+    /// The bytes before the tensors.
+    pub(crate) begin: Vec<u8>,
+    /// The bytes of the old file that are kept.
+    pub(crate) kept: Range<u64>,
+    /// The bytes after the tensors.
+    pub(crate) end: Vec<u8>,
 }
 
 impl FileMetadata {

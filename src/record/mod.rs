@@ -44,9 +44,10 @@ pub use index::Entry;
 pub use io_slices::IoSlices;
 pub use layout::FileLayout;
 pub use metadata::FileMetadata;
-pub(crate) use metadata::TypedEntry;
+pub(crate) use metadata::{MetadataChanges, Rewritten, TypedEntry};
 pub use names::Names;
 pub use plan::Plan;
+pub(crate) use planner::no_place_for_metadata;
 pub use reader::IndexReader;
 pub use share::Sharing;
 pub use write::{FileWriter, Output, PlanWriter};
@@ -125,7 +126,7 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// [`ErrorKind::UnsupportedMetadata`]: the format has no place for one of them.
     fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn Encode>> {
         let key = entries.first().map_or("", |(key, _)| key);
-        Err(planner::no_place_for_metadata(key, self.format()).into())
+        Err(no_place_for_metadata(key, self.format()).into())
     }
 
     /// Decides where everything goes, and makes all bytes that are not payload.

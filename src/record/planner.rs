@@ -82,7 +82,7 @@ impl TensorSink for Planner<'_> {
 const KEEPERS: &str = "safetensors keeps any metadata, and gguf any whose key is ASCII";
 
 /// The error for metadata that the format has no place for.
-pub(super) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
+pub(crate) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
     let what = format!("{} has no place for it; {KEEPERS}", format.name);
     ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
 }

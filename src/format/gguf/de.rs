@@ -2,7 +2,9 @@ use super::header::{self, Beginning};
 use super::metadata::{self, Metadata, bad_number, check_limit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, FileMetadata, IndexReader, Packed, TypedEntry, Waiting, trailing_bytes};
+use crate::record::{
+    Cursor, Entry, FileMetadata, IndexReader, MetadataChanges, Packed, Rewritten, TypedEntry, Waiting, trailing_bytes,
+};
 use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, Shape, TensorInfo};
 
@@ -60,6 +62,8 @@ struct Contents {
     /// The offset of the data.
     data: u64,
     alignment: u64,
+    /// The end of the header, without the padding after it.
+    header_end: u64,
     /// The end of the tensors that were returned, with their padding, from `data` on.
     end: u64,
 }
@@ -76,6 +80,21 @@ pub(super) fn typed_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<V
     let mut cursor = Cursor::new(file, 0);
     let Beginning { entries, .. } = header::read_beginning(&mut cursor)?;
     metadata::Reader::new(&mut cursor, limits).typed_entries(entries, limits)
+}
+
+/// Makes a header with other metadata.
+pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
+    let Contents { data, alignment, header_end, .. } = read(file, limits)?;
+    let mut cursor = Cursor::new(file, 0);
+    let beginning = header::read_beginning(&mut cursor)?;
+    let entries = metadata::Reader::new(&mut cursor, limits).typed_entries(beginning.entries, limits)?;
+    let mut descriptions = Vec::new();
+    let len = header_end.saturating_sub(cursor.offset());
+    cursor.append(len, &mut descriptions)?;
+    let entries = metadata::changed(entries, changes)?;
+    let begin = header::rewrite(&beginning, &entries, &descriptions, alignment);
+    let end = file.file_len().unwrap_or(data);
+    Ok(Rewritten { begin, kept: data.min(end)..end, end: Vec::new() })
 }
 
 /// Reads a header.
@@ -119,7 +138,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
         warnings: warnings.into_iter().collect(),
         ..FileMetadata::default()
     };
-    Ok(Contents { metadata, tensors, data, alignment, end: 0 })
+    Ok(Contents { metadata, tensors, data, alignment, header_end, end: 0 })
 }
 
 fn padded(end: u64, alignment: u64) -> Option<u64> {

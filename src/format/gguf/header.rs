@@ -1,6 +1,6 @@
 use super::metadata;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Cursor, Plan, cannot_store, dtypes};
+use crate::record::{Cursor, Plan, TypedEntry, cannot_store, dtypes};
 use crate::tensor::{Dtype, TensorInfo};
 
 /// The numbers of the types that the format can store.
@@ -129,9 +129,26 @@ pub(super) fn write(plan: &Plan, entries: &metadata::Writing<'_>, payloads: &[u6
     for (at, offset) in payloads.iter().enumerate() {
         put_tensor(plan.name(at), plan.info(at), *offset, &mut out);
     }
-    let padded = (out.len() as u64).next_multiple_of(entries.alignment);
-    out.resize(usize::try_from(padded).expect("an alignment has 32 bits, and this much memory is there"), 0);
+    pad(&mut out, entries.alignment);
     out
+}
+
+/// Returns all bytes before the data of a file with other metadata.
+pub(super) fn rewrite(beginning: &Beginning, entries: &[TypedEntry], descriptions: &[u8], alignment: u64) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend_from_slice(&beginning.version.to_le_bytes());
+    out.extend_from_slice(&beginning.tensors.to_le_bytes());
+    out.extend_from_slice(&(entries.len() as u64).to_le_bytes());
+    entries.iter().for_each(|entry| metadata::put_entry(&entry.key, entry.kind, &entry.bytes, &mut out));
+    out.extend_from_slice(descriptions);
+    pad(&mut out, alignment);
+    out
+}
+
+/// Pads a header to the alignment of the data.
+fn pad(out: &mut Vec<u8>, alignment: u64) {
+    let padded = (out.len() as u64).next_multiple_of(alignment);
+    out.resize(usize::try_from(padded).expect("an alignment has 32 bits, and this much memory is there"), 0);
 }
 
 fn put_tensor(name: &str, info: &TensorInfo, offset: u64, out: &mut Vec<u8>) {

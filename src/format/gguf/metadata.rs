@@ -6,8 +6,8 @@ use indexmap::IndexMap;
 
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::model::MetadataValue;
-use crate::record::{Cursor, TypedEntry};
+use crate::model::{MetadataKind, MetadataValue};
+use crate::record::{Cursor, MetadataChanges, TypedEntry};
 
 /// The alignment of files that do not state one, in bytes.
 const ALIGNMENT: u64 = 32;
@@ -82,6 +82,11 @@ impl Value {
             other => return Self::text(&other.to_string()),
         };
         Self { kind, bytes }
+    }
+
+    /// Returns the bytes of a value of a type, if the text is one. Arrays are not.
+    fn parse(kind: u32, text: &str) -> Option<Vec<u8>> {
+        Some(Self::of_field(&kind_of(kind)?.parse(text)?).bytes)
     }
 
     /// The value of an entry of another file.
@@ -406,11 +411,66 @@ impl<'a> Writing<'a> {
             out.extend_from_slice(&u32::try_from(self.alignment).expect("it was checked").to_le_bytes());
         }
         for (key, value) in others() {
-            put_string(key, out);
-            out.extend_from_slice(&value.kind.to_le_bytes());
-            out.extend_from_slice(&value.bytes);
+            put_entry(key, value.kind, &value.bytes, out);
         }
     }
+}
+
+pub(super) fn put_entry(key: &str, kind: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    put_string(key, out);
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Changes entries. Those that are there keep their types; new ones are strings.
+pub(super) fn changed(entries: Vec<TypedEntry>, changes: &MetadataChanges) -> Result<Vec<TypedEntry>> {
+    if changes.unset.contains(ALIGNMENT_KEY) || changes.set.contains_key(ALIGNMENT_KEY) {
+        let what = format!("change the metadata `{ALIGNMENT_KEY}`");
+        let instead = "it is that of the tensors; `WriteOptions::alignment` sets it when they are written".to_owned();
+        return Err(ErrorKind::Unsupported { what, instead }.into());
+    }
+    let mut set = changes.set.clone();
+    let mut changed = Vec::with_capacity(entries.len() + set.len());
+    for mut entry in entries {
+        if changes.unset.contains(&entry.key) {
+            continue;
+        }
+        if let Some(text) = set.shift_remove(&entry.key) {
+            entry.bytes = Value::parse(entry.kind, &text).ok_or_else(|| {
+                let what = format!("set the metadata `{}` to `{}`", Short(&entry.key), Short(&text));
+                let instead = match entry.kind {
+                    ARRAY => "it is an array in the file, which can only be removed".to_owned(),
+                    kind => {
+                        format!("it is {} in the file", kind_of(kind).map_or(String::new(), |kind| kind.to_string()))
+                    }
+                };
+                ErrorKind::Unsupported { what, instead }
+            })?;
+        }
+        changed.push(entry);
+    }
+    let new = |(key, text): (String, String)| TypedEntry { kind: STRING, bytes: Value::text(&text).bytes, key, text };
+    changed.extend(set.into_iter().map(new));
+    Ok(changed)
+}
+
+/// Returns the type of a number, unless it is that of arrays.
+fn kind_of(kind: u32) -> Option<MetadataKind> {
+    Some(match kind {
+        U8 => MetadataKind::U8,
+        I8 => MetadataKind::I8,
+        U16 => MetadataKind::U16,
+        I16 => MetadataKind::I16,
+        U32 => MetadataKind::U32,
+        I32 => MetadataKind::I32,
+        F32 => MetadataKind::F32,
+        BOOL => MetadataKind::Bool,
+        STRING => MetadataKind::Text,
+        U64 => MetadataKind::U64,
+        I64 => MetadataKind::I64,
+        F64 => MetadataKind::F64,
+        _ => return None,
+    })
 }
 
 pub(super) fn put_string(string: &str, out: &mut Vec<u8>) {

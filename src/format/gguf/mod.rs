@@ -90,6 +90,7 @@ pub static FORMAT: Format = Format {
     ..Format::new("gguf", DTYPES, || Box::new(de::Reader::default()), encode)
         .with_metadata(de::metadata, metadata::keeps)
         .with_typed_metadata(de::typed_metadata)
+        .with_metadata_edits(de::rewrite_metadata)
         .with_name_check(header::check_name)
 };
 

@@ -1,10 +1,10 @@
 use indexmap::IndexMap;
 
-use super::header::{self, METADATA, TAGS, Value};
+use super::header::{self, METADATA, TAGS, Value, Writer};
 use super::scan::{Header, scan};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, FileMetadata, IndexReader, Packed, Waiting};
+use crate::record::{Cursor, Entry, FileMetadata, IndexReader, MetadataChanges, Packed, Rewritten, Waiting};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
@@ -85,10 +85,38 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     Ok(reader.metadata().unwrap_or_default())
 }
 
+/// Makes a header with other metadata. The file is one whose index was read before.
+pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
+    let json = header::read(file)?;
+    let members = members(&json, limits)?;
+    let mut entries = IndexMap::new();
+    if let Some((_, value)) = members.iter().find(|(name, _)| name == METADATA) {
+        entries = read_metadata(*value, limits)?;
+    }
+    changes.apply(&mut entries);
+    let mut header = Writer::empty(members.len());
+    if !members.iter().any(|(name, _)| name == METADATA) {
+        header.metadata(entries.iter());
+    }
+    for (name, value) in &members {
+        match name == METADATA {
+            true => header.metadata(entries.iter()),
+            false => header.member(name, *value),
+        }
+    }
+    let data = header::LENGTH + json.len() as u64;
+    let end = file.file_len().unwrap_or(data);
+    Ok(Rewritten { begin: header.finish()?, kept: data..end, end: Vec::new() })
+}
+
+/// Returns the members of the header.
+fn members<'a>(json: &'a str, limits: &Limits) -> Result<Vec<(String, Value<'a>)>> {
+    Value::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })
+}
+
 /// Parses a header of any form.
 fn parse<'a>(json: &'a str, limits: &Limits) -> Result<Header<'a>> {
-    let members =
-        Value::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })?;
+    let members = members(json, limits)?;
     let mut header = Header { metadata: None, tensors: Packed::default() };
     for (name, value) in members {
         if name == METADATA {

@@ -258,21 +258,40 @@ pub(super) struct Writer {
 impl Writer {
     /// A header of so many tensors.
     pub(super) fn new(metadata: &IndexMap<String, String>, tensors: usize) -> Self {
+        let mut writer = Self::empty(tensors);
+        let sorted = sorted::values(metadata.iter().collect(), &mut |one, other| one.0.cmp(other.0));
+        writer.metadata(sorted.into_iter());
+        writer
+    }
+
+    /// A header with room for so many tensors.
+    pub(super) fn empty(tensors: usize) -> Self {
         // Of short names.
         const TENSOR: usize = 80;
         let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors) };
         writer.bytes.extend_from_slice(&0_u64.to_le_bytes());
         writer.bytes.push(b'{');
-        if !metadata.is_empty() {
-            writer.key(METADATA);
-            writer.bytes.push(b'{');
-            for (key, value) in sorted::values(metadata.iter().collect(), &mut |one, other| one.0.cmp(other.0)) {
-                writer.key(key);
-                writer.string(value);
-            }
-            writer.bytes.push(b'}');
-        }
         writer
+    }
+
+    /// Adds metadata, unless there is none.
+    pub(super) fn metadata<'a>(&mut self, entries: impl ExactSizeIterator<Item = (&'a String, &'a String)>) {
+        if entries.len() == 0 {
+            return;
+        }
+        self.key(METADATA);
+        self.bytes.push(b'{');
+        for (key, value) in entries {
+            self.key(key);
+            self.string(value);
+        }
+        self.bytes.push(b'}');
+    }
+
+    /// Adds a member of another header.
+    pub(super) fn member(&mut self, name: &str, value: Value<'_>) {
+        self.key(name);
+        self.text(value.json);
     }
 
     pub(super) fn tensor(&mut self, name: &str, info: &TensorInfo, data: Range<u64>) {

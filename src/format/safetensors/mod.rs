@@ -61,6 +61,7 @@ pub static FORMAT: Format = Format {
     extensions: &["safetensors"],
     ..Format::new("safetensors", DTYPES, || Box::new(de::Reader::default()), encode)
         .with_metadata(de::metadata, |_| true)
+        .with_metadata_edits(de::rewrite_metadata)
         .with_detection(header::looks_like)
         .with_name_check(header::check_name)
 };

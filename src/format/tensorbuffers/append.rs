@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::FORMAT;
 use super::metadata::{self, Record};
 use super::ser::{Before, Encode, OldTensor};
+use super::{FORMAT, entries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Tensors;
-use crate::record;
-use crate::storage::{FileLock, FileReader, FileStorage, replace};
+use crate::record::{self, MetadataChanges, Rewritten};
+use crate::storage::{FileLock, FileReader, FileStorage, ReadAt, replace};
 
 /// Adds tensors to the file at `path`.
 pub(super) fn append(path: &Path, tensors: &dyn Tensors, encode: &Encode, limits: &Limits) -> Result<()> {
@@ -34,7 +34,8 @@ pub(super) fn append(path: &Path, tensors: &dyn Tensors, encode: &Encode, limits
 
 /// Writes the contents of `old` and more tensors to `new`.
 fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: Encode, limits: &Limits) -> Result<()> {
-    let before = read(old, &mut encode, limits)?;
+    let storage = FileStorage::positioned(old.try_clone()?, old.metadata()?.len());
+    let before = read(&mut FileReader::new(&storage), &mut encode, limits)?;
     let kept = before.end;
     encode.before = Some(before);
     // Tensors that cannot be written are found by planning, before anything is written.
@@ -46,9 +47,8 @@ fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: E
 }
 
 /// Reads the contents of the file. Its model and operations are kept, unless `encode` has others.
-fn read(file: &File, encode: &mut Encode, limits: &Limits) -> Result<Before> {
-    let storage = FileStorage::positioned(file.try_clone()?, file.metadata()?.len());
-    metadata::open(&mut FileReader::new(&storage), limits, |contents| {
+fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<Before> {
+    metadata::open(file, limits, |contents| {
         let mut names = HashSet::new();
         let mut tensors = Vec::new();
         let old = |record: Record<'_>| {
@@ -63,6 +63,18 @@ fn read(file: &File, encode: &mut Encode, limits: &Limits) -> Result<Before> {
         encode.operations = encode.operations.take().or(Some(contents.operations));
         Ok(Before { end, tensors, names })
     })
+}
+
+/// Makes the end of a file with other metadata.
+pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
+    let mut encode = Encode::default();
+    let before = read(file, &mut encode, limits)?;
+    let Encode { model, operations, .. } = &mut encode;
+    changes.unset.iter().for_each(|key| entries::unset(model, operations, key));
+    changes.set.iter().try_for_each(|(key, value)| entries::set(model, operations, key, value))?;
+    let end = before.end;
+    encode.before = Some(before);
+    Ok(Rewritten { begin: Vec::new(), kept: 0..end, end: encode.old_end()? })
 }
 
 /// Copies the first `len` bytes.

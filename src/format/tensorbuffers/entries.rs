@@ -47,6 +47,14 @@ pub(super) fn set(
     Ok(())
 }
 
+/// Removes an entry.
+pub(super) fn unset(model: &mut Option<String>, operations: &mut Option<Vec<Operation>>, key: &str) {
+    match key {
+        MODEL => *model = None,
+        _ => *operations = None,
+    }
+}
+
 pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let Metadata { version, model, operations, is_sorted, wrong_ids } = metadata::read(file, limits)?;
     let entries = entries(model, &operations);

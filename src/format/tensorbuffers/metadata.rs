@@ -380,7 +380,9 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
     for (tensor, place) in tensors.iter().zip(places).rev() {
         let [id, name, shape, dtype, offset, size] = out.table(place, TENSOR);
         out.set(id, tensor.id.to_le_bytes());
-        out.set(dtype, header::tag(tensor.info.dtype).to_le_bytes());
+        // That of a tensor of another file may be unknown.
+        let unknown = tensor.info.unknown_dtype().and_then(|tag| tag.parse().ok());
+        out.set(dtype, unknown.unwrap_or_else(|| header::tag(tensor.info.dtype)).to_le_bytes());
         out.set(offset, number(tensor.range.start).to_le_bytes());
         out.set(size, number(tensor.range.end - tensor.range.start).to_le_bytes());
         out.vector(shape, tensor.info.shape.iter().map(|&dim| number(dim as u64).to_le_bytes()));

@@ -84,6 +84,7 @@ pub static FORMAT: Format = Format {
         |options| Ok(entries::options(options)?.encode()),
     )
     .with_metadata(entries::file_metadata, entries::keeps)
+    .with_metadata_edits(append::rewrite_metadata)
 };
 
 /// The serializer of all formats. A [`Plan`] makes it write a TensorBuffers file; [`plan`] has an example.

@@ -88,12 +88,21 @@ impl record::Encode for Encode {
 }
 
 impl Encode {
+    /// Returns the metadata and the footer of the file that is appended to, without more tensors.
+    pub(super) fn old_end(&self) -> Result<Vec<u8>> {
+        metadata::build(&self.old_records(), self.model.as_deref(), self.operations.as_deref().unwrap_or_default())
+    }
+
+    /// Returns the tensors of the file that is appended to.
+    fn old_records(&self) -> SmallVec<[Record<'_>; 1]> {
+        let old = self.before.iter().flat_map(|before| &before.tensors);
+        old.map(|old| Record { id: old.id, name: &old.name, info: old.info.clone(), range: old.range.clone() })
+            .collect()
+    }
+
     /// Returns the metadata and the footer.
     fn end(&self, plan: &Plan, start: u64, payloads: &[u64]) -> Result<Vec<u8>> {
-        let old = self.before.iter().flat_map(|before| &before.tensors);
-        let old =
-            old.map(|old| Record { id: old.id, name: &old.name, info: old.info.clone(), range: old.range.clone() });
-        let mut records: SmallVec<[Record<'_>; 1]> = old.collect();
+        let mut records = self.old_records();
         for (at, payload) in payloads.iter().enumerate() {
             let (name, offset) = (plan.name(at), start + payload);
             let range = offset..offset + plan.payload_bytes(at) as u64;

@@ -1,0 +1,209 @@
+use std::io::Write;
+use std::path::Path;
+
+use indexmap::IndexMap;
+
+use super::File;
+use crate::error::{ErrorKind, Result};
+use crate::format::FORMATS;
+use crate::record::{MetadataChanges, Rewritten};
+use crate::storage::{FileReader, FileStorage, replace};
+
+/// Changes to the metadata of a file, whose tensors stay as they are.
+///
+/// The bytes of the tensors are copied in pieces, whatever their dtypes, and keep their order and alignment. Entries that are
+/// not changed keep their order and, in GGUF, their types; new ones come last. The formats are those of
+/// [`Format::edits_metadata`](crate::Format::edits_metadata).
+///
+/// ```
+/// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// tensorfile::save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+/// MetadataEdit::new().set("author", "me").save(&File::open(&path)?, &path)?;
+/// assert_eq!(File::open(&path)?.metadata()?.entries["author"], "me");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MetadataEdit {
+    changes: MetadataChanges,
+}
+
+impl MetadataEdit {
+    /// No changes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an entry, or gives it another value.
+    ///
+    /// In GGUF, an entry that the file has keeps its type, and the value must be one of it. A new entry is a string.
+    ///
+    /// ```
+    /// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+    ///
+    /// let file = File::from_bytes(safetensors::to_vec(&TensorMap::new())?)?;
+    /// let mut edited = Vec::new();
+    /// MetadataEdit::new().set("format", "pt").to_writer(&file, &mut edited)?;
+    /// assert_eq!(safetensors::metadata(&edited)?["format"], "pt");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.changes.set.insert(key.into(), value.into());
+        self
+    }
+
+    /// Removes an entry, which the file must have.
+    ///
+    /// ```
+    /// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+    ///
+    /// let file = safetensors::Options::new().metadata("format", "pt").to_vec(&TensorMap::new())?;
+    /// let file = File::from_bytes(file)?;
+    /// let error = MetadataEdit::new().unset("fromat").to_writer(&file, &mut Vec::new()).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "safetensors: cannot remove the metadata `fromat`; the file has no such entry, but `format`"
+    /// );
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn unset(mut self, key: impl Into<String>) -> Self {
+        self.changes.unset.insert(key.into());
+        self
+    }
+
+    /// Returns the entries that a file has after the changes.
+    ///
+    /// ```
+    /// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+    ///
+    /// let file = File::from_bytes(safetensors::to_vec(&TensorMap::new())?)?;
+    /// assert_eq!(MetadataEdit::new().set("format", "pt").entries(&file)?["format"], "pt");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`](Self::to_writer), with nothing written.
+    pub fn entries(&self, file: &File) -> Result<IndexMap<String, String>> {
+        self.rewrite(file)?;
+        let mut entries = file.metadata()?.entries;
+        entries.retain(|key, _| !self.changes.unset.contains(key));
+        entries.extend(self.changes.set.clone());
+        Ok(entries)
+    }
+
+    /// Writes the file with the changes to a path, which may be that of the file.
+    ///
+    /// The path is written as [`save`](crate::save()) does: on success it is complete and on disk, and on failure the old
+    /// file is unchanged. Programs that change a file at the same time should hold its
+    /// [`FileLock`](crate::atomic::FileLock) from before they open it.
+    ///
+    /// ```
+    /// use tensorfile::{File, MetadataEdit, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// tensorfile::save(&path, &TensorMap::new())?;
+    /// let _lock = tensorfile::atomic::FileLock::acquire(&path)?;
+    /// MetadataEdit::new().set("author", "me").save(&File::open(&path)?, &path)?;
+    /// assert_eq!(File::open(&path)?.metadata()?.entries["author"], "me");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`to_writer`](Self::to_writer), and [`ErrorKind::Io`](crate::ErrorKind::Io) if the file could not be renamed.
+    pub fn save(&self, file: &File, path: impl AsRef<Path>) -> Result<()> {
+        let rewritten = self.rewrite(file)?;
+        replace(path.as_ref(), |out| write(file, &rewritten, out))
+    }
+
+    /// Writes the file with the changes.
+    ///
+    /// ```
+    /// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+    ///
+    /// let file = File::from_bytes(safetensors::to_vec(&TensorMap::new())?)?;
+    /// let mut edited = Vec::new();
+    /// MetadataEdit::new().set("format", "pt").to_writer(&file, &mut edited)?;
+    /// assert_eq!(safetensors::metadata(&edited)?["format"], "pt");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the file is of a format whose metadata cannot be edited,
+    ///   or an index of shards; an entry to remove is not there; or a value is not of the type that the entry has.
+    /// - [`ErrorKind::UnsupportedMetadata`](crate::ErrorKind::UnsupportedMetadata): the format has no place for a key.
+    /// - [`ErrorKind::Io`](crate::ErrorKind::Io): reading or writing failed.
+    pub fn to_writer(&self, file: &File, mut out: impl Write) -> Result<()> {
+        let rewritten = self.rewrite(file)?;
+        write(file, &rewritten, &mut out)
+    }
+
+    fn rewrite(&self, file: &File) -> Result<Rewritten> {
+        self.try_rewrite(file).map_err(|error| file.place(error))
+    }
+
+    /// Checks the changes, and makes the bytes of the file other than its tensors.
+    fn try_rewrite(&self, file: &File) -> Result<Rewritten> {
+        let unsupported = |what: String, instead: String| Err(ErrorKind::Unsupported { what, instead }.into());
+        if !file.shards().is_empty() {
+            let instead = "the files that it lists can be edited one by one".to_owned();
+            return unsupported("edit the metadata of an index of shards".to_owned(), instead);
+        }
+        let MetadataChanges { set, unset } = &self.changes;
+        let Some(rewrite) = file.format().rewrite_metadata else {
+            let formats = FORMATS.iter().filter(|format| format.edits_metadata()).map(|format| format.name);
+            let formats = formats.collect::<Vec<_>>().join(", ");
+            return unsupported(
+                format!("edit the metadata of a {} file", file.format().name),
+                if formats.is_empty() {
+                    "no format of this build can".to_owned()
+                } else {
+                    format!("that of {formats} can be")
+                },
+            );
+        };
+        if let Some(key) = set.keys().find(|key| !file.format().keeps_metadata(key)) {
+            return Err(crate::record::no_place_for_metadata(key, file.format()).into());
+        }
+        if let Some(key) = set.keys().find(|key| unset.contains(*key)) {
+            return unsupported(format!("set the metadata `{key}`"), "it is removed too".to_owned());
+        }
+        let entries = file.untyped_metadata()?.entries;
+        if let Some(key) = unset.iter().find(|key| !entries.contains_key(*key)) {
+            return unsupported(format!("remove the metadata `{key}`"), not_there(key, &entries));
+        }
+        rewrite(&mut FileReader::new(&file.storage), &file.limits, &self.changes)
+    }
+}
+
+fn not_there(key: &str, entries: &IndexMap<String, String>) -> String {
+    const SHOWN: usize = 5;
+    let keys = ErrorKind::by_similarity(key, entries.keys().cloned().collect());
+    if keys.is_empty() {
+        return "the file has none".to_owned();
+    }
+    let shown: Vec<String> = keys.iter().take(SHOWN).map(|key| format!("`{key}`")).collect();
+    let more = keys.len().saturating_sub(SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("the file has no such entry, but {}{more}", shown.join(", "))
+}
+
+fn write(file: &File, rewritten: &Rewritten, out: &mut dyn Write) -> Result<()> {
+    let Rewritten { begin, kept, end } = rewritten;
+    out.write_all(begin)?;
+    copy(&file.storage, kept.start, kept.end, out).map_err(|error| file.place(error))?;
+    out.write_all(end)?;
+    Ok(out.flush()?)
+}
+
+fn copy(storage: &FileStorage, start: u64, end: u64, out: &mut dyn Write) -> Result<()> {
+    Ok(storage.write_to(start, end - start, out)?)
+}
