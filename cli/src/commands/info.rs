@@ -131,6 +131,9 @@ fn alignment(file: &Description<'_>) -> Vec<String> {
 /// Cuts a text of more than `most` characters.
 pub fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
+/// Cuts a long text.
+pub fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_VALUE) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], count(text.len() as u64)),
         None => text.to_owned(),
     }

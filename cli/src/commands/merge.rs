@@ -96,6 +96,7 @@ impl Merge {
         for (other, path) in others {
             let other = Kept::of(other, path)?;
             kept.join(&other);
+            kept.keep_types(&other);
             for (key, value) in other.entries {
                 match kept.entries.entry(key) {
                     Entry::Vacant(vacant) => drop(vacant.insert(value)),

@@ -7,6 +7,7 @@ mod append;
 mod codegen;
 mod convert;
 mod diff;
+mod edit;
 mod hash;
 mod info;
 mod ls;
@@ -49,6 +50,7 @@ commands! {
     codegen::Codegen,
     convert::Convert,
     append::Append,
+    edit::Edit,
     split::Split,
     merge::Merge,
     setup::Completions,

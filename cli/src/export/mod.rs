@@ -15,7 +15,9 @@ use std::path::Path;
 use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
-use tensorfile::{Dtype, File, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions};
+use tensorfile::{
+    Dtype, File, FileMetadata, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions,
+};
 
 use crate::args::{Names, Target, WriteArgs};
 use crate::exit::{At, Failure, Outcome};
@@ -52,6 +54,8 @@ pub fn list(tensors: &dyn Tensors) -> Outcome<Vec<(String, TensorInfo)>> {
 #[derive(Debug, Clone)]
 pub struct Kept {
     pub entries: IndexMap<String, String>,
+    /// The metadata of the files, whose entries keep their types.
+    metadata: Vec<FileMetadata>,
     /// The format, if all files have the same.
     format: Option<&'static str>,
     /// Some sparse tensors have the layout number of TFRT's code.
@@ -62,7 +66,13 @@ impl Kept {
     pub fn of(file: &File, path: &Path) -> Outcome<Self> {
         let metadata = file.metadata().at(path)?;
         let tfrt_coo = metadata.coo_layouts.contains(&1);
-        Ok(Self { entries: metadata.entries, format: Some(file.format().name), tfrt_coo })
+        let entries = metadata.entries.clone();
+        Ok(Self { entries, metadata: vec![metadata], format: Some(file.format().name), tfrt_coo })
+    }
+
+    /// Keeps the types that entries have in another file.
+    pub fn keep_types(&mut self, other: &Self) {
+        self.metadata.extend(other.metadata.iter().cloned());
     }
 
     /// Adds another file, except for its metadata.
@@ -87,12 +97,16 @@ impl<'t> Export<'t> {
     /// Decides how names and metadata are stored, and checks that the file can be written.
     pub fn plan(args: &WriteArgs, tensors: &'t dyn Tensors, kept: Kept, target: Target) -> Outcome<Self> {
         let list = list(tensors)?;
-        let mut metadata = kept.entries;
-        drop_metadata(args, &mut metadata, &target)?;
+        let mut entries = kept.entries;
+        drop_metadata(args, &mut entries, &target)?;
         let Naming { embeds, drops } = Naming::of(args, &list, &target)?;
         let keeps_order = args.keep_dim_order || kept.format == Some(target.format.name);
-        let mut options = WriteOptions::new().embed_names(embeds).metadata(metadata);
-        options = options.keep_dim_order(keeps_order).tfrt_coo(args.tfrt_coo || kept.tfrt_coo);
+        let options = kept.metadata.iter().fold(WriteOptions::new(), WriteOptions::keep_metadata);
+        let mut options = options
+            .metadata(entries)
+            .embed_names(embeds)
+            .keep_dim_order(keeps_order)
+            .tfrt_coo(args.tfrt_coo || kept.tfrt_coo);
         if let Some(bytes) = args.align {
             options = options.alignment(bytes);
         }

@@ -55,6 +55,7 @@ fn help_goes_to_standard_output() {
     let session = Session::new();
     let reading = ["ls", "info", "show", "stats", "diff", "verify", "hash"];
     let writing = ["report", "convert", "append", "split", "merge", "completions", "man"];
+    let writing = ["convert", "append", "edit", "split", "merge", "completions", "man"];
     for command in reading.into_iter().chain(writing) {
         let output = session.run(&[command, "--help"]);
         assert!(output.status.success() && output.stderr.is_empty(), "{command}");
@@ -145,6 +146,7 @@ fn help_is_plain_english() {
         "codegen",
         "convert",
         "append",
+        "edit",
         "split",
         "merge",
         "completions",

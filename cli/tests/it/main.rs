@@ -9,6 +9,7 @@ mod checkpoint;
 mod codegen;
 mod convert;
 mod diff;
+mod edit;
 mod every_command;
 mod every_format;
 mod hash;

@@ -74,6 +74,8 @@ fn every_command_has_json() {
         (&["codegen", "models/a.safetensors"], false),
         (&["append", "models/c.ptd", "models/a.safetensors"], true),
         (&["append", "models/b.ten", "sparse.btf", "--dry-run"], true),
+        (&["edit", "models/a.safetensors", "--set", "a=b", "--dry-run"], false),
+        (&["edit", "models/c.ptd", "--set", "a=b"], true),
         (&["split", "models/c.ptd", "--by-prefix", "1"], true),
         (&["merge", "models/a.safetensors", "x.ten"], false),
     ] {
