@@ -126,6 +126,9 @@ impl MetadataKind {
     /// Reads a value from text. Text for a variant stays text, which the type of the enum looks up.
     pub(crate) fn parse(self, text: &str) -> Option<MetadataValue> {
         Some(match self {
+            // Programs in Python write the text of their own values.
+            Self::Bool if text == "True" => MetadataValue::Bool(true),
+            Self::Bool if text == "False" => MetadataValue::Bool(false),
             Self::Bool => MetadataValue::Bool(text.parse().ok()?),
             Self::I8 => MetadataValue::I8(text.parse().ok()?),
             Self::I16 => MetadataValue::I16(text.parse().ok()?),
@@ -232,7 +235,7 @@ mod tests {
             ("256", MetadataKind::U8),
             ("-1", MetadataKind::U64),
             ("1.0", MetadataKind::I32),
-            ("True", MetadataKind::Bool),
+            ("yes", MetadataKind::Bool),
             ("ab", MetadataKind::Char),
             ("one", MetadataKind::F64),
         ] {

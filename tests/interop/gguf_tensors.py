@@ -2,6 +2,7 @@
 
     gguf_tensors.py read FILE              prints what is in a file as JSON
     gguf_tensors.py copy SOURCE TARGET     writes the tensors of a file to another one
+    gguf_tensors.py model TARGET           writes a file with metadata of many types, and no tensors
 """
 
 import json
@@ -22,7 +23,8 @@ def describe(reader):
         for tensor in reader.tensors
     ]
     entries = {key: str(field.contents()) for key, field in reader.fields.items() if not key.startswith("GGUF.")}
-    return {"metadata": entries, "tensors": tensors}
+    types = {key: [kind.name for kind in field.types] for key, field in reader.fields.items() if key in entries}
+    return {"metadata": entries, "types": types, "tensors": tensors}
 
 
 def copy(reader, target):
@@ -36,8 +38,25 @@ def copy(reader, target):
     writer.close()
 
 
+def model(target):
+    writer = GGUFWriter(target, "llama")
+    writer.add_block_count(12)
+    writer.add_uint64("big", 2**63)
+    writer.add_float32("rate", 0.1)
+    writer.add_bool("flag", True)
+    writer.add_string("general.name", "tiny")
+    writer.add_array("tokenizer.ggml.tokens", [f"token {at}" for at in range(1000)])
+    writer.add_array("tokenizer.ggml.scores", [0.5] * 1000)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 command, source, *target = sys.argv[1:]
-if command == "read":
+if command == "model":
+    model(source)
+elif command == "read":
     json.dump(describe(GGUFReader(source)), sys.stdout)
 else:
     copy(GGUFReader(source), *target)

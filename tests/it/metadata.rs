@@ -294,7 +294,7 @@ fn invalid_metadata_is_reported_all_at_once() {
         let entries = [
             ("_number", "256"),
             ("_nonzero", "0"),
-            ("_flag", "True"),
+            ("_flag", "yes"),
             ("_mode", "slow"),
             ("_maybe", "ab"),
             ("_host", "nowhere"),
@@ -304,7 +304,7 @@ fn invalid_metadata_is_reported_all_at_once() {
             "6 invalid metadata; 0 of 0 tensors fit\ninvalid metadata:\n  \
              `_number`   found `256`, but expected a u8\n  \
              `_nonzero`  found `0`: invalid value: integer `0`, expected a nonzero u8\n  \
-             `_flag`     found `True`, but expected `true` or `false`\n  \
+             `_flag`     found `yes`, but expected `true` or `false`\n  \
              `_mode`     found `slow`: unknown variant `slow`, expected `fast` or `exact`\n  \
              `_maybe`    found `ab`, but expected one char\n  \
              `_host`     found `nowhere`: invalid IP address syntax"
@@ -943,8 +943,7 @@ mod edits {
             (
                 "general.alignment",
                 "32",
-                "cannot change the metadata `general.alignment`; it is that of the tensors; \
-                 `WriteOptions::alignment` sets it when they are written",
+                "cannot change the metadata `general.alignment`; it is the alignment of the tensors, which stay where they are",
             ),
         ] {
             assert_eq!(edit(key, value).unwrap_err(), format!("gguf: {message}"));

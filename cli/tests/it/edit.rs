@@ -19,7 +19,7 @@ fn session() -> (Session, Vec<String>) {
         std::fs::write(session.path(&name), file).unwrap();
         name
     };
-    let names = editable.map(|format| write(&format)).collect();
+    let names = editable.map(write).collect();
     (session, names)
 }
 

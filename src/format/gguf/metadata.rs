@@ -426,7 +426,7 @@ pub(super) fn put_entry(key: &str, kind: u32, bytes: &[u8], out: &mut Vec<u8>) {
 pub(super) fn changed(entries: Vec<TypedEntry>, changes: &MetadataChanges) -> Result<Vec<TypedEntry>> {
     if changes.unset.contains(ALIGNMENT_KEY) || changes.set.contains_key(ALIGNMENT_KEY) {
         let what = format!("change the metadata `{ALIGNMENT_KEY}`");
-        let instead = "it is that of the tensors; `WriteOptions::alignment` sets it when they are written".to_owned();
+        let instead = "it is the alignment of the tensors, which stay where they are".to_owned();
         return Err(ErrorKind::Unsupported { what, instead }.into());
     }
     let mut set = changes.set.clone();

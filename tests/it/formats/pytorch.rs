@@ -227,6 +227,30 @@ fn stored_tensors_are_borrowed_from_the_file() {
 }
 
 #[test]
+fn fields_are_read_from_what_is_not_a_tensor() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(allow_unknown)]
+    struct Run {
+        #[tensor(metadata)]
+        epoch: u32,
+        #[tensor(metadata)]
+        lr: f64,
+        #[tensor(metadata)]
+        name: String,
+        #[tensor(metadata)]
+        done: bool,
+        #[tensor(metadata, rename = "optimizer.param_groups.0.lr")]
+        rate: f32,
+        #[tensor(metadata)]
+        missing: Option<u8>,
+    }
+    let expected = Run { epoch: 3, lr: 0.01, name: "run \u{e4}".to_owned(), done: false, rate: 0.01, missing: None };
+    let file = fixture("checkpoint.pt");
+    assert_eq!(pytorch::from_slice::<Run>(&file).unwrap(), expected);
+    assert_eq!(File::from_bytes(file).unwrap().load::<Run>().unwrap(), expected);
+}
+
+#[test]
 fn what_is_not_a_tensor_is_metadata() {
     let metadata = pytorch::metadata(&fixture("checkpoint.pt")).unwrap();
     assert_eq!(metadata.version.as_deref(), Some("3"));

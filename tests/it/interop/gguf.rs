@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tensorfile::{Dtype, File, Tensor, TensorMap, gguf};
+use tensorfile::{Dtype, File, MetadataEdit, Tensor, TensorFile, TensorMap, WriteOptions, gguf};
 
 use crate::support::interop::{Python, run};
 use crate::support::tensor;
@@ -12,6 +12,7 @@ use crate::support::tensor;
 #[derive(Deserialize)]
 struct Described {
     metadata: BTreeMap<String, String>,
+    types: BTreeMap<String, Vec<String>>,
     tensors: Vec<DescribedTensor>,
 }
 
@@ -77,4 +78,70 @@ fn python_reads_and_copies_our_files() {
         assert_eq!(gguf::from_slice::<TensorMap>(&copied).unwrap(), map);
         assert_eq!(gguf::metadata(&copied).unwrap()["general.architecture"], "copy");
     }
+}
+
+#[test]
+fn python_reads_fields_with_their_types() {
+    #[derive(TensorFile)]
+    struct Model {
+        #[tensor(metadata, rename = "general.architecture")]
+        architecture: String,
+        #[tensor(metadata, rename = "llama.block_count")]
+        blocks: u32,
+        #[tensor(metadata)]
+        rate: f32,
+        #[tensor(metadata)]
+        exact: f64,
+        #[tensor(metadata)]
+        flag: bool,
+        #[tensor(metadata)]
+        small: Option<i8>,
+    }
+    let Some(python) = Python::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.gguf");
+    let architecture = "llama".to_owned();
+    let model = Model { architecture, blocks: 12, rate: 0.5, exact: 0.1, flag: true, small: Some(-3) };
+    tensorfile::save(&path, &model).unwrap();
+    let found: Described = serde_json::from_str(&run(python.script("gguf_tensors.py").arg("read").arg(&path))).unwrap();
+    for (key, value, kind) in [
+        ("general.architecture", "llama", "STRING"),
+        ("llama.block_count", "12", "UINT32"),
+        ("rate", "0.5", "FLOAT32"),
+        ("exact", "0.1", "FLOAT64"),
+        ("flag", "True", "BOOL"),
+        ("small", "-3", "INT8"),
+    ] {
+        assert_eq!((&*found.metadata[key], &found.types[key][..]), (value, &[kind.to_owned()][..]), "{key}");
+    }
+}
+
+#[test]
+fn types_of_files_of_python_are_kept() {
+    let Some(python) = Python::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let [old, kept, edited] = ["old.gguf", "kept.gguf", "edited.gguf"].map(|name| folder.path().join(name));
+    run(python.script("gguf_tensors.py").arg("model").arg(&old));
+    let read = |path: &std::path::Path| -> Described {
+        serde_json::from_str(&run(python.script("gguf_tensors.py").arg("read").arg(path))).unwrap()
+    };
+    let before = read(&old);
+    assert_eq!(before.types["tokenizer.ggml.tokens"], ["ARRAY", "STRING"]);
+
+    let file = File::open(&old).unwrap();
+    let options = WriteOptions::new().keep_metadata(&file.metadata().unwrap());
+    tensorfile::SaveOptions::new().write(options).save(&kept, &file).unwrap();
+    let after = read(&kept);
+    assert_eq!((after.types, after.metadata), (before.types.clone(), before.metadata.clone()));
+
+    let edit = MetadataEdit::new().set("llama.block_count", "24").set("new", "1").unset("rate");
+    edit.save(&file, &edited).unwrap();
+    let mut after = read(&edited);
+    assert_eq!(after.metadata.remove("llama.block_count").unwrap(), "24");
+    assert_eq!(after.metadata.remove("new").unwrap(), "1");
+    assert_eq!(after.types["llama.block_count"], ["UINT32"]);
+    let mut expected = before.metadata;
+    expected.remove("rate").unwrap();
+    expected.remove("llama.block_count").unwrap();
+    assert_eq!(after.metadata, expected);
 }

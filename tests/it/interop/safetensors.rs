@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tensorfile::{Dtype, Tensor, TensorInfo, TensorMap, safetensors};
+use tensorfile::{Dtype, File, MetadataEdit, Tensor, TensorFile, TensorInfo, TensorMap, safetensors};
 
 use crate::support::interop::{Python, run};
 use crate::support::{hex, tensor};
@@ -84,4 +84,32 @@ fn round_trips_through_the_python_package() {
         assert_eq!(sorted(safetensors::from_slice(&written).unwrap()), expected);
         assert_eq!(sorted(safetensors::from_reader(&written[..]).unwrap()), expected);
     }
+}
+
+#[test]
+fn the_python_package_reads_fields_and_edits() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Model {
+        weight: ndarray::Array1<f32>,
+        #[tensor(metadata)]
+        format: String,
+        #[tensor(metadata)]
+        epochs: u32,
+        #[tensor(metadata)]
+        rate: f64,
+    }
+    let model = || Model { weight: ndarray::array![1.0, 2.0], format: "größe\n".to_owned(), epochs: 3, rate: 1e-300 };
+    let Some((found, written)) = copy(&safetensors::to_vec(&model()).unwrap()) else { return };
+    let entries = |found: &Described, key: &str| found.metadata[key].clone();
+    assert_eq!(["format", "epochs", "rate"].map(|key| entries(&found, key)), ["größe\n", "3", "1e-300"]);
+    // The package writes the entries in any order.
+    assert_eq!(safetensors::from_slice::<Model>(&written).unwrap(), model());
+
+    let mut edited = Vec::new();
+    let edit = MetadataEdit::new().set("epochs", "4").set("added", "\"\u{1f980}").unset("rate");
+    edit.to_writer(&File::from_bytes(written).unwrap(), &mut edited).unwrap();
+    let (found, _) = copy(&edited).unwrap();
+    let expected = [("added", "\"\u{1f980}"), ("epochs", "4"), ("format", "größe\n")];
+    assert_eq!(found.metadata, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    assert_eq!(found.tensors.into_iter().map(DescribedTensor::tensor).collect::<TensorMap>().len(), 1);
 }
