@@ -610,7 +610,7 @@ impl File {
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
         let reader = Reader::with_index(Box::new(FileReader::new(&self.storage)), index).counting(count);
-        let mut deserializer = Deserializer::over(reader, self.format.name).with_metadata(Metadata::OfFile(self));
+        let mut deserializer = Deserializer::over(reader, self.format.name, Metadata::OfFile(self));
         let ended = read(&mut deserializer).and_then(|()| deserializer.end());
         ended.map_err(|error| self.place(error))
     }

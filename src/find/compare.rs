@@ -21,7 +21,7 @@ pub(crate) struct Comparison {
 /// Compares a type with the tensors and the metadata of a file. No payload is read.
 pub(crate) fn compare(schema: &Schema, index: &Index, metadata: Metadata<'_>) -> Comparison {
     let reader = Reader::with_index(Box::new(Slice::new(&[])), Cow::Borrowed(index));
-    let mut deserializer = Deserializer::over(reader, "").with_metadata(metadata);
+    let mut deserializer = Deserializer::over(reader, "", metadata);
     deserializer.findings = Some(Box::new(Findings::of(index.len())));
     let compared = deserializer.compare_value(schema.node());
     let mut findings = deserializer.findings.take().unwrap_or_default();

@@ -26,12 +26,6 @@ pub(crate) enum Metadata<'de> {
 }
 
 impl<'de> Deserializer<'de> {
-    /// The same deserializer with the metadata of an open file.
-    pub(crate) fn with_metadata(mut self, metadata: Metadata<'de>) -> Self {
-        self.metadata = metadata;
-        self
-    }
-
     /// Returns the entries, after reading them the first time.
     fn metadata_entries(&mut self) -> Result<&IndexMap<String, String>> {
         let read = match &self.metadata {

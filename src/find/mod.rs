@@ -34,7 +34,7 @@ use crate::model::{
     Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
     Path, Schema, SharedArrays, Source, StructDef, TensorSpec, put,
 };
-use crate::record::{Format, Reader};
+use crate::record::{Format, ReadMetadata, Reader};
 use crate::storage::{Slice, Storage, Stream};
 
 /// Reads a value from a tensor file.
@@ -115,20 +115,25 @@ impl<'de> Deserializer<'de> {
     }
 
     pub(crate) fn of_slice(format: &Format, file: &'de [u8], limits: Limits) -> Self {
-        let slice = Box::new(Slice::new(file));
-        Self::of_storage(format, slice, limits).with_metadata(Metadata::Unread(Some(format.metadata)))
+        Self::of_storage(format, Box::new(Slice::new(file)), limits, Some(format.metadata))
     }
 
     pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
-        Self::of_storage(format, Box::new(Stream::new(reader)), limits)
+        Self::of_storage(format, Box::new(Stream::new(reader)), limits, None)
     }
 
-    fn of_storage(format: &Format, storage: Box<dyn Storage<'de> + 'de>, limits: Limits) -> Self {
-        Self::over(Reader::new(storage, (format.index_reader)(), limits), format.name)
-            .with_metadata(Metadata::Unread(None))
+    fn of_storage(
+        format: &Format,
+        storage: Box<dyn Storage<'de> + 'de>,
+        limits: Limits,
+        metadata: Option<ReadMetadata>,
+    ) -> Self {
+        let reader = Reader::new(storage, (format.index_reader)(), limits);
+        Self::over(reader, format.name, Metadata::Unread(metadata))
     }
 
-    pub(crate) fn over(reader: Reader<'de>, format: &'static str) -> Self {
+    // All at once, as the deserializer is large, and a change of it would be a copy.
+    pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: Metadata<'de>) -> Self {
         Self {
             reader,
             format,
@@ -144,14 +149,14 @@ impl<'de> Deserializer<'de> {
             opened: None,
             findings: None,
             shared: SharedArrays::default(),
-            metadata: Metadata::Unknown,
+            metadata,
             has_metadata: false,
         }
     }
 
     /// A deserializer of which each value is the next tensor, and nothing is searched by name.
     pub(crate) fn one_by_one(reader: Reader<'de>, format: &Format) -> Self {
-        Self { positional: true, settled: true, ..Self::over(reader, format.name) }
+        Self { positional: true, settled: true, ..Self::over(reader, format.name, Metadata::Unknown) }
     }
 
     pub(crate) fn reader(&mut self) -> &mut Reader<'de> {

@@ -259,6 +259,9 @@ impl Writer {
     /// A header of so many tensors.
     pub(super) fn new(metadata: &IndexMap<String, String>, tensors: usize) -> Self {
         let mut writer = Self::empty(tensors);
+        if metadata.is_empty() {
+            return writer;
+        }
         let sorted = sorted::values(metadata.iter().collect(), &mut |one, other| one.0.cmp(other.0));
         writer.metadata(sorted.into_iter());
         writer
