@@ -27,7 +27,7 @@ pub(crate) enum Metadata<'de> {
 
 impl<'de> Deserializer<'de> {
     /// Returns the entries, after reading them the first time.
-    fn metadata_entries(&mut self) -> Result<&IndexMap<String, String>> {
+    pub(super) fn metadata_entries(&mut self) -> Result<&IndexMap<String, String>> {
         let read = match &self.metadata {
             Metadata::Read(_) => None,
             Metadata::Unknown => Some(IndexMap::new()),

@@ -223,7 +223,9 @@ impl<'de> Deserializer<'de> {
         if self.reader.drain_headers().is_err() {
             return error;
         }
-        let report = compare(&Schema::new(root), self.reader.index()).report;
+        let Ok(metadata) = self.metadata_entries().cloned() else { return error };
+        let metadata = Metadata::Read(Box::new(metadata));
+        let report = compare(&Schema::new(root), self.reader.index(), metadata).report;
         // That the file is refused as a whole was found by reading too, and the error has its kind.
         let is_refused_only = report.refused.is_some() && report.count() == 1;
         if report.is_ok() || is_refused_only { error } else { ErrorKind::Load(Box::new(report)).into() }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tensorfile::atomic::FileLock;
 use tensorfile::{FORMATS, File, MetadataEdit};
 
-use super::info::cut;
+use super::info::{MAX_VALUE, cut};
 use crate::args::{Input, NoClobber};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::{Stdout, escape};
@@ -118,7 +118,7 @@ impl Edit {
             out.json_list(|list| list.push(&edited))??;
         } else if self.dry_run {
             for (key, value) in &entries {
-                writeln!(out, "{} = {}", escape(key), escape(&cut(value)))?;
+                writeln!(out, "{} = {}", escape(key), escape(&cut(value, MAX_VALUE)))?;
             }
         }
         Ok(Verdict::Pass)

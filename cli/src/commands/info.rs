@@ -37,7 +37,7 @@ Examples:
   curl --silent https://example.org/model.ptd | tensorfile info -";
 
 /// The maximum number of characters of a metadata value that are printed.
-const MAX_VALUE: usize = 200;
+pub const MAX_VALUE: usize = 200;
 
 impl Info {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
@@ -131,9 +131,6 @@ fn alignment(file: &Description<'_>) -> Vec<String> {
 /// Cuts a text of more than `most` characters.
 pub fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
-/// Cuts a long text.
-pub fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_VALUE) {
         Some((end, _)) => format!("{}… ({} bytes)", &text[..end], count(text.len() as u64)),
         None => text.to_owned(),
     }

@@ -54,8 +54,7 @@ fn prints_help_without_arguments() {
 fn help_goes_to_standard_output() {
     let session = Session::new();
     let reading = ["ls", "info", "show", "stats", "diff", "verify", "hash"];
-    let writing = ["report", "convert", "append", "split", "merge", "completions", "man"];
-    let writing = ["convert", "append", "edit", "split", "merge", "completions", "man"];
+    let writing = ["report", "convert", "append", "edit", "split", "merge", "completions", "man"];
     for command in reading.into_iter().chain(writing) {
         let output = session.run(&[command, "--help"]);
         assert!(output.status.success() && output.stderr.is_empty(), "{command}");
