@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use ndarray::{Array1, array};
 use serde::{Deserialize, Serialize};
 use tensorfile::{
-    Category, Deserializer, ErrorKind, FORMATS, File, Format, MetadataKind, SaveOptions, TensorFile, TensorMap,
-    Tensors, WriteOptions, btf, ten,
+    Category, Deserializer, ErrorKind, FORMATS, File, Format, MetadataKind, TensorFile, TensorMap, Tensors,
+    WriteOptions, btf, ten,
 };
 
 use crate::support::written_formats;
@@ -620,7 +620,7 @@ fn every_shard_has_the_metadata() {
     for format in keepers() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("run.{}", format.extensions[0]));
-        SaveOptions::new().max_shard_bytes(4).save(&path, &run()).unwrap();
+        tensorfile::SaveOptions::new().max_shard_bytes(4).save(&path, &run()).unwrap();
         let index = folder.path().join(format!("run.{}.index.json", format.extensions[0]));
         let file = File::open(&index).unwrap();
         assert!(file.shards().len() > 1);
@@ -637,7 +637,8 @@ fn every_shard_has_the_metadata() {
         assert_eq!(tensorfile::load::<Run>(&index).unwrap(), Run { epochs: 5, ..run() });
     }
     let folder = tempfile::tempdir().unwrap();
-    let error = SaveOptions::new().max_shard_bytes(4).save(folder.path().join("run.ten"), &epochs()).unwrap_err();
+    let error =
+        tensorfile::SaveOptions::new().max_shard_bytes(4).save(folder.path().join("run.ten"), &epochs()).unwrap_err();
     assert!(error.to_string().contains("cannot store the metadata `epochs`"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -816,7 +817,7 @@ mod edits {
     use std::fs;
 
     use ndarray::array;
-    use tensorfile::{Dtype, FORMATS, File, Format, MetadataEdit, TensorMap, WriteOptions};
+    use tensorfile::{FORMATS, File, Format, MetadataEdit, TensorMap, WriteOptions};
 
     /// Formats whose metadata can be edited, and a key that each keeps.
     fn editable() -> Vec<(&'static Format, &'static str)> {
@@ -994,7 +995,7 @@ mod edits {
         fs::write(&path, &old).unwrap();
         tensorbuffers::append(&path, &TensorMap::from_iter([("b", array![1_u8])])).unwrap();
         assert_eq!(tag(&fs::read(&path).unwrap()).as_deref(), Some("123"));
-        assert_eq!(File::open(&path).unwrap().get("b").unwrap().info().dtype, Dtype::U8);
+        assert_eq!(File::open(&path).unwrap().get("b").unwrap().info().dtype, tensorfile::Dtype::U8);
     }
 
     #[cfg(feature = "shards")]

@@ -36,7 +36,9 @@ pub fn run(input: &[u8]) {
     assert_eq!(after.len(), before.len() + new.len());
     for (tensor, old) in after.tensors().zip(before.tensors()) {
         assert_eq!((tensor.name(), tensor.info()), (old.name(), old.info()));
-        assert_eq!(tensor.read().unwrap(), old.read().unwrap());
+        if tensor.info().unknown_dtype().is_none() {
+            assert_eq!(tensor.read().unwrap(), old.read().unwrap());
+        }
     }
     for (tensor, (name, new)) in after.tensors().skip(before.len()).zip(&new) {
         assert_eq!(tensor.name(), name);
@@ -49,6 +51,9 @@ pub fn run(input: &[u8]) {
 
 /// Reads a file that was appended to as any other.
 fn everything(file: &File) {
+    if file.tensors().any(|tensor| tensor.info().unknown_dtype().is_some()) {
+        return;
+    }
     let map: TensorMap = file.load().unwrap();
     for format in FORMATS {
         let _ = format.to_vec(&map, &WriteOptions::new());
