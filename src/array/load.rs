@@ -6,6 +6,8 @@ use crate::model::{Adapt, FromTensors, Loaded, Source, TensorSpec};
 use crate::tensor::{Element, TensorInfo};
 
 impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
+    // See `compiled`.
+    #[inline(never)]
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
         let array = owned_of(source.tensor(&spec::<A, D>(adapt).owned())?)?;
         Ok(if adapt.transpose { array.reversed_axes() } else { array })

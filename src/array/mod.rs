@@ -40,6 +40,7 @@
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
 
+mod compiled;
 mod load;
 mod store;
 mod with;

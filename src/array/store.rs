@@ -28,6 +28,8 @@ where
     S: Data<Elem = A>,
     D: Dimension,
 {
+    // See `compiled`.
+    #[inline(never)]
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         check_shape(self.shape(), adapt)?;
         match self.as_slice() {
@@ -37,6 +39,7 @@ where
         }
     }
 
+    #[inline(never)]
     fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
         if let Some(elements) = self.as_slice_memory_order() {
             lent.bytes(A::as_le_bytes(elements));

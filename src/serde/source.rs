@@ -41,7 +41,9 @@ pub fn deserialize_load<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserial
 }
 
 /// Calls `load` with the deserializer as a source.
-fn drive<'de, D: Deserializer<'de>>(deserializer: D, load: LoadFrom<'_, 'de>) -> Result<(), D::Error> {
+// Not inlined: see `compiled` in `own.rs`.
+#[inline(never)]
+pub(super) fn drive<'de, D: Deserializer<'de>>(deserializer: D, load: LoadFrom<'_, 'de>) -> Result<(), D::Error> {
     let mut source = SerdeSource::Open(deserializer);
     match (load(&mut source), source) {
         (Err(_), SerdeSource::Failed(error)) => Err(error),

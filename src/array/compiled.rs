@@ -1,0 +1,37 @@
+//! The array types of most models, compiled with this crate.
+//!
+//! rustc compiles a generic function in every crate that uses it, unless the function is `#[inline(never)]` and a crate
+//! below has compiled it for the same types. So the functions that depend on an array's type are not inlined, and programs
+//! take those of the types here from this crate. `benches/compile` shows what that saves.
+#![expect(dead_code, reason = "rustc compiles what a static mentions")]
+
+use half::{bf16, f16};
+use ndarray::{Array1, Array2, Array3, Array4};
+
+use crate::error::Result;
+use crate::model::{Adapt, FromTensors, Lent, Sink, Source, Store};
+use crate::tensor::Element;
+
+static F64: Ranks<f64> = ranks();
+static F32: Ranks<f32> = ranks();
+static F16: Ranks<f16> = ranks();
+static BF16: Ranks<bf16> = ranks();
+static I64: Ranks<i64> = ranks();
+static I32: Ranks<i32> = ranks();
+static U8: Ranks<u8> = ranks();
+
+type Ranks<A> = (Functions<Array1<A>>, Functions<Array2<A>>, Functions<Array3<A>>, Functions<Array4<A>>);
+
+struct Functions<T> {
+    store: fn(&T, &mut dyn Sink, &Adapt) -> Result<()>,
+    lend: for<'a> fn(&'a T, &mut Lent<'a>),
+    load: fn(&mut dyn Source<'static>, &Adapt) -> Result<T>,
+}
+
+impl<T: Store + FromTensors<'static>> Functions<T> {
+    const ALL: Self = Self { store: T::store, lend: T::lend, load: T::load };
+}
+
+const fn ranks<A: Element>() -> Ranks<A> {
+    (Functions::ALL, Functions::ALL, Functions::ALL, Functions::ALL)
+}
