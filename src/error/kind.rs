@@ -379,11 +379,11 @@ impl fmt::Display for ErrorKind {
             Self::Malformed { what } => f.write_str(what),
             Self::Missing { name, found, .. } => {
                 write!(f, "missing tensor `{}`", Short(name))?;
-                list(f, "; the file has ", found)
+                NameList { lead: "; the file has ", names: found }.fmt(f)
             }
             Self::Unexpected { name, expected, .. } => {
                 write!(f, "unexpected tensor `{}`", Short(name))?;
-                list(f, "; expected ", expected)
+                NameList { lead: "; expected ", names: expected }.fmt(f)
             }
             Self::WrongDtype { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
             Self::WrongShape { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
@@ -400,7 +400,7 @@ impl fmt::Display for ErrorKind {
             }
             Self::MissingMetadata { key, expected, found } => {
                 write!(f, "missing metadata `{}`, which is {expected}", Short(key))?;
-                list(f, "; the file has ", found)
+                NameList { lead: "; the file has ", names: found }.fmt(f)
             }
             Self::InvalidMetadata { key, what } => write!(f, "metadata `{}`: {what}", Short(key)),
             Self::UnsupportedMetadata { key, what } => write!(f, "cannot store the metadata `{}`; {what}", Short(key)),
@@ -423,14 +423,22 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Writes some of the names, and the number of the others.
-fn list(f: &mut fmt::Formatter<'_>, lead: &str, names: &[String]) -> fmt::Result {
-    const SHOWN: usize = 5;
-    for (at, name) in names.iter().take(SHOWN).enumerate() {
-        write!(f, "{}`{}`", if at == 0 { lead } else { ", " }, Short(name))?;
+/// Some of the names, and the number of the others. Without names, nothing.
+pub(crate) struct NameList<'a> {
+    pub(crate) lead: &'a str,
+    pub(crate) names: &'a [String],
+}
+
+impl fmt::Display for NameList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 5;
+        let Self { lead, names } = *self;
+        for (at, name) in names.iter().take(SHOWN).enumerate() {
+            write!(f, "{}`{}`", if at == 0 { lead } else { ", " }, Short(name))?;
+        }
+        if names.len() > SHOWN {
+            write!(f, " and {} more", names.len() - SHOWN)?;
+        }
+        Ok(())
     }
-    if names.len() > SHOWN {
-        write!(f, " and {} more", names.len() - SHOWN)?;
-    }
-    Ok(())
 }

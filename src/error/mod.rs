@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use invalid_cast::InvalidCast;
+pub(crate) use kind::NameList;
 pub use kind::{Category, ErrorKind};
 pub use report::{Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor};
 

@@ -4,10 +4,10 @@ use std::path::Path;
 use indexmap::IndexMap;
 
 use super::File;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, NameList, Result};
 use crate::format::FORMATS;
 use crate::record::{MetadataChanges, Rewritten};
-use crate::storage::{FileReader, FileStorage, replace};
+use crate::storage::{FileReader, replace};
 
 /// Changes to the metadata of a file, whose tensors stay as they are.
 ///
@@ -92,8 +92,7 @@ impl MetadataEdit {
     pub fn entries(&self, file: &File) -> Result<IndexMap<String, String>> {
         self.rewrite(file)?;
         let mut entries = file.metadata()?.entries;
-        entries.retain(|key, _| !self.changes.unset.contains(key));
-        entries.extend(self.changes.set.clone());
+        self.changes.apply(&mut entries);
         Ok(entries)
     }
 
@@ -185,25 +184,17 @@ impl MetadataEdit {
 }
 
 fn not_there(key: &str, entries: &IndexMap<String, String>) -> String {
-    const SHOWN: usize = 5;
-    let keys = ErrorKind::by_similarity(key, entries.keys().cloned().collect());
-    if keys.is_empty() {
-        return "the file has none".to_owned();
+    match ErrorKind::by_similarity(key, entries.keys().cloned().collect()) {
+        keys if keys.is_empty() => "the file has none".to_owned(),
+        keys => NameList { lead: "the file has no such entry, but ", names: &keys }.to_string(),
     }
-    let shown: Vec<String> = keys.iter().take(SHOWN).map(|key| format!("`{key}`")).collect();
-    let more = keys.len().saturating_sub(SHOWN);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("the file has no such entry, but {}{more}", shown.join(", "))
 }
 
 fn write(file: &File, rewritten: &Rewritten, out: &mut dyn Write) -> Result<()> {
     let Rewritten { begin, kept, end } = rewritten;
     out.write_all(begin)?;
-    copy(&file.storage, kept.start, kept.end, out).map_err(|error| file.place(error))?;
+    let copied = file.storage.write_to(kept.start, kept.end - kept.start, out);
+    copied.map_err(|error| file.place(error.into()))?;
     out.write_all(end)?;
     Ok(out.flush()?)
-}
-
-fn copy(storage: &FileStorage, start: u64, end: u64, out: &mut dyn Write) -> Result<()> {
-    Ok(storage.write_to(start, end - start, out)?)
 }

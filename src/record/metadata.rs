@@ -52,7 +52,6 @@ pub struct MetadataChanges {
 
 impl MetadataChanges {
     /// Changes entries. New ones come last.
-    #[cfg(feature = "safetensors")]
     pub(crate) fn apply(&self, entries: &mut IndexMap<String, String>) {
         entries.retain(|key, _| !self.unset.contains(key));
         entries.extend(self.set.iter().map(|(key, value)| (key.clone(), value.clone())));

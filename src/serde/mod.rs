@@ -2,6 +2,7 @@
 //!
 //! Nothing else in the crate depends on serde, except the public functions of the formats, whose bounds are serde's.
 
+mod compiled;
 mod de;
 pub(crate) mod error;
 mod metadata;

@@ -59,20 +59,3 @@ fn load<'de, D: Deserializer<'de>>(
     }
     None
 }
-
-/// The bridge for our own serializer and deserializer, compiled with this crate.
-///
-/// Programs that hand a type to our own functions never take these ways, but rustc cannot know. It does know the functions
-/// that this crate has compiled, if they are not inlined, and does not compile them again.
-mod compiled {
-    #![expect(dead_code, reason = "rustc compiles what a static mentions")]
-
-    use super::{LoadFrom, Result, Store, Value, find, model};
-    use crate::serde::{serialize_store, source::drive};
-
-    static SERIALIZE: fn(&dyn Store, &mut model::Serializer<'static>) -> Result<()> =
-        |value, ours| serialize_store(value, ours);
-    static WHOLE: fn(&mut find::Deserializer<'static>, LoadFrom<'_, 'static>) -> Result<()> =
-        |ours, load| drive(ours, load);
-    static PART: fn(Value<'_, 'static>, LoadFrom<'_, 'static>) -> Result<()> = |ours, load| drive(ours, load);
-}

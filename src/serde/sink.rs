@@ -15,7 +15,7 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// # Errors
 ///
 /// Errors of the serializer.
-// Not inlined: see `compiled` in `own.rs`.
+// See `compiled`.
 #[inline(never)]
 pub fn serialize_store<S: Serializer>(value: &dyn Store, serializer: S) -> Result<S::Ok, S::Error> {
     own::serialize(value, serializer).unwrap_or_else(|other| Part::Value(value, &Adapt::NONE).serialize(other))

@@ -41,7 +41,7 @@ pub fn deserialize_load<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserial
 }
 
 /// Calls `load` with the deserializer as a source.
-// Not inlined: see `compiled` in `own.rs`.
+// See `compiled`.
 #[inline(never)]
 pub(super) fn drive<'de, D: Deserializer<'de>>(deserializer: D, load: LoadFrom<'_, 'de>) -> Result<(), D::Error> {
     let mut source = SerdeSource::Open(deserializer);

@@ -546,7 +546,7 @@ fn the_rest_of_a_stream_is_compared_but_not_held() {
     assert!(matches!(error.kind(), ErrorKind::Load(_)));
     assert!(peak < BYTES / 4, "{peak}");
 
-    // What cannot be compared is told by its first mismatch.
+    // A file that is cut is not compared: the error is the first difference.
     let error = ten::from_reader::<Model>(&file[..file.len() - 1]).unwrap_err();
     assert_eq!(error.to_string(), format!("ten: tensor `a`: the file has {info}, but expected f64 (at byte 96)"));
 }

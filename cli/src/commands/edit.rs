@@ -96,7 +96,8 @@ impl Edit {
         let path = self.input.path();
         check_extension(&file, target)?;
 
-        let entries = edit.entries(&file).at(path)?;
+        let entries =
+            (self.json || self.dry_run).then(|| edit.entries(&file).at(path)).transpose()?.unwrap_or_default();
         if !self.dry_run {
             match to_stdout {
                 true if out.is_terminal() => {
