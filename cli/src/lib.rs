@@ -60,6 +60,7 @@ Exit codes:
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    commands::complete();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         // Help and version are errors to clap, but go to standard output.

@@ -1,3 +1,4 @@
+use super::complete::tensor_name;
 use super::{Glob, InvalidGlob};
 use crate::exit::{Failure, Outcome};
 
@@ -8,7 +9,8 @@ pub struct Filter {
     ///
     /// `*` matches any text including dots, `?` one character, `[ab]` one of these characters, `{a,b}` one of these texts.
     /// If given several times, a tensor must match at least one GLOB and no `!GLOB`.
-    #[arg(long = "filter", value_name = "GLOB", value_parser = Pattern::parse, allow_hyphen_values = true)]
+    #[arg(long = "filter", value_name = "GLOB", value_parser = Pattern::parse, allow_hyphen_values = true,
+        add = tensor_name())]
     filters: Vec<Pattern>,
 }
 

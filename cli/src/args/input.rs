@@ -8,6 +8,7 @@ use hashbrown::HashSet;
 use serde::Serialize;
 use tensorfile::{Backend, FORMATS, File, Format, OpenOptions};
 
+use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, for_each};
 use crate::output::{HEADER, JsonList, Stdout, escape, note};
 
@@ -74,10 +75,10 @@ pub struct NamedInputs {
     /// More files, and the names of tensors, or their positions in the file, such as `#3`
     ///
     /// A file is what exists, is `-`, or ends in the extension of a format. With --tensor, all are files.
-    #[arg(value_name = "FILE|NAME")]
+    #[arg(value_name = "FILE|NAME", add = path_or_tensor_name())]
     more: Vec<OsString>,
     /// The name of a tensor, or its position in the file, such as `#3`
-    #[arg(long, short, value_name = "NAME")]
+    #[arg(long, short, value_name = "NAME", add = tensor_name())]
     tensor: Vec<String>,
     /// Read the files as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]

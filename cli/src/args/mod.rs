@@ -1,6 +1,7 @@
 //! Arguments that several commands have.
 
 mod cast;
+mod complete;
 mod filter;
 mod glob;
 mod input;

@@ -22,6 +22,8 @@ mod verify;
 use crate::exit::Outcome;
 use crate::output::Stdout;
 
+pub use setup::complete;
+
 /// Declares the subcommands, in the order of the help.
 macro_rules! commands {
     ($($module:ident::$command:ident),* $(,)?) => {

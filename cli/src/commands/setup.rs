@@ -1,17 +1,28 @@
-//! `completions` and `man`: generated from the definition of the command line.
+//! `completions` and `man`: made from the definition of the command line.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
+use clap_complete::env::{CompleteEnv, Shells};
 
 use crate::Cli;
 use crate::args::NoClobber;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::Stdout;
 
+/// The environment variable with which a completion script asks the program what may come next.
+const COMPLETE: &str = "TENSORFILE_COMPLETE";
+
+/// Answers the completion script of a shell, and exits, if one asks.
+pub fn complete() {
+    CompleteEnv::with_factory(Cli::command).var(COMPLETE).complete();
+}
+
 /// Print a completion script for a shell.
+///
+/// The script asks `tensorfile` itself, so it also completes the names of tensors in the files of a command line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub struct Completions {
@@ -27,9 +38,11 @@ Examples:
 
 impl Completions {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        // The generator panics if the output is closed, so it writes to memory.
+        let shell = self.shell.to_string();
+        let shells = Shells::builtins();
+        let shell = shells.completer(&shell).ok_or_else(|| Failure::usage(format_args!("{shell}: unknown shell")))?;
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "tensorfile", &mut script);
+        shell.write_registration(COMPLETE, "tensorfile", "tensorfile", "tensorfile", &mut script)?;
         out.write_all(&script)?;
         Ok(Verdict::Pass)
     }

@@ -107,19 +107,79 @@ fn reports_a_full_device() {
     }
 }
 
+/// Returns what the program offers for the last of `words`, as the script of `fish` asks for it.
+fn completions(session: &Session, words: &[&str]) -> Vec<String> {
+    let mut command = session.command(&["--", "tensorfile"]);
+    let output = command.args(words).env("TENSORFILE_COMPLETE", "fish").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    // A tab is before the help of a candidate.
+    lines.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect()
+}
+
 #[test]
-fn writes_completions_and_manual_pages() {
+fn completes_names_of_tensors_dtypes_and_formats() {
+    let session = Session::new();
+    assert_eq!(completions(&session, &["show", "model.ptd", "embed.w"]), ["embed.weight"]);
+    assert_eq!(completions(&session, &["stats", "model.ptd", "--tensor", "head."]), ["head.weight"]);
+    assert_eq!(completions(&session, &["ls", "model.ptd", "--filter", "embed.w"]), ["embed.weight"]);
+    assert_eq!(completions(&session, &["show", "mod"]), ["model.ptd"]);
+    assert_eq!(completions(&session, &["convert", "model.ptd", "--dtype", "bf"]), ["bf16"]);
+    assert_eq!(completions(&session, &["convert", "model.ptd", "--to", "safet"]), ["safetensors"]);
+    assert_eq!(completions(&session, &["show", "missing.ptd", "embed.w"]), [""; 0]);
+}
+
+/// A shell inserts candidates as they are, so a name that is a command must not be one.
+#[test]
+fn names_that_a_shell_would_run_are_not_completed() {
+    let session = Session::new();
+    let names = ["ok", "$(touch x)", "`touch x`", "a;touch x", "a b", "a\nb", "-a", "a'b", "a\"b", "a|b", "~a", "a*"];
+    let tensors = tensorfile::TensorMap::from_iter(names.map(|name| (name, ndarray::array![1.0_f32])));
+    tensorfile::save(session.path("hostile.safetensors"), &tensors).unwrap();
+    assert_eq!(completions(&session, &["show", "hostile.safetensors", ""])[..1], ["ok"]);
+    let offered = completions(&session, &["show", "hostile.safetensors", ""]);
+    assert!(names[1..].iter().all(|name| !offered.iter().any(|candidate| candidate == name)), "{offered:?}");
+}
+
+#[test]
+fn writes_completion_scripts() {
     let session = Session::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = session.run(&["completions", shell]);
-        assert!(output.status.success() && !output.stdout.is_empty(), "{shell}");
         let script = String::from_utf8(output.stdout).unwrap();
-        if shell != "elvish" && shell != "powershell" {
-            for word in ["bf16", "safetensors", "no-clobber"] {
-                assert!(script.contains(word), "{shell}: {word}");
-            }
-        }
+        assert!(output.status.success() && script.contains("TENSORFILE_COMPLETE"), "{shell}: {script}");
     }
+}
+
+#[test]
+fn bash_completes_names_of_tensors() {
+    const TYPED: &str = r#"
+        source <("$0" completions bash)
+        tensorfile() { "$program" "$@"; }
+        COMP_WORDS=(tensorfile show model.ptd embed.w) COMP_CWORD=3 COMP_TYPE=9
+        _clap_complete_tensorfile tensorfile embed.w model.ptd
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+
+    let session = Session::new();
+    let program = env!("CARGO_BIN_EXE_tensorfile");
+    let mut bash = std::process::Command::new("bash");
+    bash.current_dir(session.path("")).env("program", program).args(["-c", TYPED, program]);
+    let Ok(output) = bash.output() else {
+        println!("skipped: there is no bash");
+        return;
+    };
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "embed.weight\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn writes_manual_pages() {
+    let session = Session::new();
     assert!(session.run(&["man", "--out", "pages"]).status.success());
     for page in ["tensorfile.1", "tensorfile-ls.1", "tensorfile-show.1"] {
         let written = std::fs::read_to_string(session.path("pages").join(page)).unwrap();
