@@ -2,6 +2,7 @@
 
 use super::number::{Number, Numeric, round_to_odd_f32};
 use super::small_float::SmallFloat;
+use super::vectors::map;
 use crate::tensor::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 
 /// Conversion of an 8-bit float to numbers and back.
@@ -82,11 +83,11 @@ macro_rules! encodings {
 
         impl SmallFloat for $scalar {
             fn widen(from: &[Self], to: &mut [f32]) {
-                from.iter().zip(to).for_each(|(from, to)| *to = from.to_f32());
+                map(from, to, Self::to_f32);
             }
 
             fn narrow(from: &[f32], to: &mut [Self]) {
-                from.iter().zip(to).for_each(|(from, to)| *to = Self(Self::ENCODING.encode_any(*from)));
+                map(from, to, |from| Self(Self::ENCODING.encode_any(from)));
             }
         }
     )*};

@@ -14,6 +14,7 @@ use num_traits::Float;
 use super::nearest::nearest;
 use super::number::{Number, Numeric, if_number, round_to_f32, round_to_odd_f32};
 use super::small_float::SmallFloat;
+use super::vectors::{map, widest};
 use super::{CHUNK, in_chunks};
 use crate::tensor::{Dtype, Element, for_each_dtype};
 
@@ -326,7 +327,7 @@ const fn small_float_steps<A: SmallFloat>() -> Steps {
             let mut wide = [0.0; CHUNK];
             widen::<A>(bytes, &mut |floats| {
                 let wide = &mut wide[..floats.len()];
-                floats.iter().zip(&mut *wide).for_each(|(from, to)| *to = f64::from(*from));
+                map(floats, wide, f64::from);
                 take(wide);
             });
         },
@@ -428,7 +429,7 @@ fn convert<A: Numeric, H: Copy + Default>(bytes: &[u8], to: impl Fn(A) -> H, tak
     let mut converted = [H::default(); CHUNK];
     in_chunks::<A>(bytes, |elements| {
         let converted = &mut converted[..elements.len()];
-        elements.iter().zip(&mut *converted).for_each(|(from, to_)| *to_ = to(*from));
+        map(elements, converted, &to);
         take(converted);
     });
 }
@@ -478,10 +479,8 @@ fn append_rounded<A: Numeric, F: Float>(
 ) -> Changes {
     let (mut rounded, mut unrounded) = ([A::zeroed(); CHUNK], [F::zero(); CHUNK]);
     let (rounded, unrounded) = (&mut rounded[..numbers.len()], &mut unrounded[..numbers.len()]);
-    for ((number, rounded), unrounded) in numbers.iter().zip(&mut *rounded).zip(&mut *unrounded) {
-        *rounded = round(*number);
-        *unrounded = back(*rounded);
-    }
+    map(numbers, rounded, round);
+    map(rounded, unrounded, back);
     out.extend_from_slice(&Element::as_le_bytes(rounded));
     compare(numbers, unrounded)
 }
@@ -498,35 +497,70 @@ fn narrow<A: SmallFloat>(numbers: &[f32], out: &mut Vec<u8>) -> Changes {
 fn narrow_f64<A: SmallFloat>(numbers: &[f64], out: &mut Vec<u8>) -> Changes {
     let (mut odd, mut narrowed, mut back) = ([0.0_f32; CHUNK], [A::zeroed(); CHUNK], [0.0_f64; CHUNK]);
     let (odd, narrowed, back) = (&mut odd[..numbers.len()], &mut narrowed[..numbers.len()], &mut back[..numbers.len()]);
-    numbers.iter().zip(&mut *odd).for_each(|(from, to)| *to = round_to_odd_f32(*from));
+    map(numbers, odd, round_to_odd_f32);
     A::narrow(odd, narrowed);
     A::widen(narrowed, odd);
-    odd.iter().zip(&mut *back).for_each(|(from, to)| *to = f64::from(*from));
+    map(odd, back, f64::from);
     out.extend_from_slice(&Element::as_le_bytes(narrowed));
     compare(numbers, back)
 }
 
 /// Rounds to the nearest integer in range. NaN becomes 0.
 fn append_integers<A: Integer, F: Rounded>(numbers: &[F], out: &mut Vec<u8>) -> Changes {
-    let is_wide = size_of::<A>() == size_of::<u64>();
-    let [begin, end, step, part] = [A::BEGIN, A::END, TWO_TO_32, 1.0 / TWO_TO_32].map(F::nearest);
-    // The largest float in range.
-    let last = F::nearest(if is_wide { A::END.next_down() } else { A::END - 1.0 });
-    // Ties go to the limits, which are even, and not beyond them. From 2^53 on there are no halves.
-    let [low, high] = [A::BEGIN - 0.5, A::END - 0.5].map(F::nearest);
-    debug_assert!(is_wide || end - begin < F::SHIFT, "the integers are in the low bits");
-
     let mut integers = [A::zeroed(); CHUNK];
     let integers = &mut integers[..numbers.len()];
+    let changes = widest(round_in_range::<A, F>, (numbers, &mut *integers));
+    // Few chunks have other numbers.
+    let changes = changes.unwrap_or_else(|| widest(round_any::<A, F>, (numbers, &mut *integers)));
+    out.extend_from_slice(&Element::as_le_bytes(integers));
+    changes
+}
+
+const fn is_wide<A>() -> bool {
+    size_of::<A>() == size_of::<u64>()
+}
+
+/// Rounds numbers to integers of up to 32 bits. `None` if one is out of range or NaN.
+#[inline(always)]
+fn round_in_range<A: Integer, F: Rounded>((numbers, integers): (&[F], &mut [A])) -> Option<Changes> {
+    if is_wide::<A>() {
+        return None;
+    }
+    let [begin, last] = [A::BEGIN, A::END - 1.0].map(F::nearest);
+    let [mut changed, mut underflowed, mut out_of_range] = [false; 3].map(F::Count::from);
+    for (&number, integer) in numbers.iter().zip(integers) {
+        // NaN becomes `begin`.
+        let in_range = if number > begin { number } else { begin };
+        let in_range = if in_range < last { in_range } else { last };
+        let shifted = in_range + F::SHIFT;
+        let rounded = shifted - F::SHIFT;
+        *integer = A::from_low_bits(shifted.low_bits());
+        changed += F::Count::from(rounded != number);
+        underflowed += F::Count::from((rounded == F::zero()) & (number != F::zero()));
+        out_of_range += F::Count::from(in_range != number);
+    }
+    let changes = Changes { changed: changed.into(), underflowed: underflowed.into(), ..Changes::default() };
+    (out_of_range.into() == 0).then_some(changes)
+}
+
+#[inline(always)]
+fn round_any<A: Integer, F: Rounded>((numbers, integers): (&[F], &mut [A])) -> Changes {
+    let [begin, end, step, part] = [A::BEGIN, A::END, TWO_TO_32, 1.0 / TWO_TO_32].map(F::nearest);
+    // The largest float in range.
+    let last = F::nearest(if is_wide::<A>() { A::END.next_down() } else { A::END - 1.0 });
+    // Ties go to the limits, which are even, and not beyond them. From 2^53 on there are no halves.
+    let [low, high] = [A::BEGIN - 0.5, A::END - 0.5].map(F::nearest);
+    debug_assert!(is_wide::<A>() || end - begin < F::SHIFT, "the integers are in the low bits");
+
     let [mut changed, mut overflowed, mut underflowed, mut nan_to_zero] = [false; 4].map(F::Count::from);
-    for (&number, integer) in numbers.iter().zip(&mut *integers) {
+    for (&number, integer) in numbers.iter().zip(integers) {
         let is_nan = number.is_nan();
         let number = if is_nan { F::zero() } else { number };
         let in_range = if number < begin { begin } else { number };
         let in_range = if in_range > last { last } else { in_range };
         let is_out_of_range = (number < low) | (number >= high);
         let rounded;
-        if is_wide {
+        if is_wide::<A>() {
             // The high and the low 32 bits, rounded to the nearest each, so that the low ones may be negative.
             let high_bits = in_range * part + F::SHIFT;
             let high_part = (high_bits - F::SHIFT) * step;
@@ -545,7 +579,6 @@ fn append_integers<A: Integer, F: Rounded>(numbers: &[F], out: &mut Vec<u8>) -> 
         underflowed += F::Count::from((rounded == F::zero()) & (number != F::zero()) & !is_out_of_range);
         nan_to_zero += F::Count::from(is_nan);
     }
-    out.extend_from_slice(&Element::as_le_bytes(integers));
     Changes {
         changed: changed.into(),
         overflowed: overflowed.into(),
@@ -556,31 +589,44 @@ fn append_integers<A: Integer, F: Rounded>(numbers: &[F], out: &mut Vec<u8>) -> 
 
 /// Appends the nearest integers in range.
 fn append_in_range<A: Integer, H: Integer + Into<i64>>(numbers: &[H], out: &mut Vec<u8>) -> Changes {
+    #[inline(always)]
+    fn clamp<A: Integer, H: Integer + Into<i64>>((numbers, integers): (&[H], &mut [A])) -> u32 {
+        // The limits of `A`, or of the hub if it has less room. Compared in the hub, more are done at once.
+        let [smallest, largest] = [i64::MIN, i64::MAX].map(|limit| H::from_i64(A::from_i64(limit).to_i64()));
+        let mut overflowed = 0;
+        for (&number, integer) in numbers.iter().zip(integers) {
+            overflowed += u32::from((number < smallest) | (number > largest));
+            let in_range: i64 = number.clamp(smallest, largest).into();
+            *integer = A::from_low_bits(in_range.cast_unsigned());
+        }
+        overflowed
+    }
+
     let mut integers = [A::zeroed(); CHUNK];
     let integers = &mut integers[..numbers.len()];
-    // The limits of `A`, or of the hub if it has less room. Compared in the hub, more are done at once.
-    let [smallest, largest] = [i64::MIN, i64::MAX].map(|limit| H::from_i64(A::from_i64(limit).to_i64()));
-    let mut overflowed = 0_u32;
-    for (&number, integer) in numbers.iter().zip(&mut *integers) {
-        overflowed += u32::from((number < smallest) | (number > largest));
-        let in_range: i64 = number.clamp(smallest, largest).into();
-        *integer = A::from_low_bits(in_range.cast_unsigned());
-    }
+    let overflowed = widest(clamp, (numbers, &mut *integers));
     out.extend_from_slice(&Element::as_le_bytes(integers));
     let overflowed = overflowed.into();
     Changes { changed: overflowed, overflowed, ..Changes::default() }
 }
 
 fn append_nearest_f64<A: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
-    let mut floats = [0.0; CHUNK];
-    let mut changed = 0;
-    in_chunks::<A>(bytes, |integers| {
-        let floats = &mut floats[..integers.len()];
-        for (integer, float) in integers.iter().zip(&mut *floats) {
+    #[inline(always)]
+    fn round<A: Integer>((integers, floats): (&[A], &mut [f64])) -> u64 {
+        let mut changed = 0;
+        for (integer, float) in integers.iter().zip(floats) {
             let (nearest, lost) = to_nearest_f64(*integer);
             *float = nearest;
             changed += u64::from(lost != 0.0);
         }
+        changed
+    }
+
+    let mut floats = [0.0; CHUNK];
+    let mut changed = 0;
+    in_chunks::<A>(bytes, |integers| {
+        let floats = &mut floats[..integers.len()];
+        changed += widest(round, (integers, &mut *floats));
         out.extend_from_slice(&Element::as_le_bytes(floats));
     });
     Changes { changed, ..Changes::default() }
@@ -608,20 +654,25 @@ fn u64_to_i64(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
 
 /// Counts the changes from up to a chunk of numbers to the narrowed ones.
 fn compare<F: Float>(from: &[F], to: &[F]) -> Changes {
-    let [mut changed, mut overflowed, mut underflowed] = [0_u32; 3];
     // Without branches, so that many are done at once.
-    for (&from, &to) in from.iter().zip(to) {
-        let (is_changed, is_finite) = (from != to, to.abs() < F::infinity());
-        changed += u32::from(is_changed);
-        overflowed += u32::from(is_changed & !is_finite);
-        underflowed += u32::from(is_changed & (to == F::zero()));
+    #[inline(always)]
+    fn count<F: Float>((from, to): (&[F], &[F])) -> [u32; 3] {
+        let [mut changed, mut overflowed, mut underflowed] = [0; 3];
+        for (&from, &to) in from.iter().zip(to) {
+            let (is_changed, is_finite) = (from != to, to.abs() < F::infinity());
+            changed += u32::from(is_changed);
+            overflowed += u32::from(is_changed & !is_finite);
+            underflowed += u32::from(is_changed & (to == F::zero()));
+        }
+        [changed, overflowed, underflowed]
     }
+
+    let [changed, overflowed, underflowed] = widest(count, (from, to)).map(u64::from);
     let mut nan = 0;
     if overflowed > 0 {
         // NaN stays NaN, but is equal to nothing and not below infinity.
         nan = from.iter().map(|from| u64::from(from.is_nan())).sum();
     }
-    let [changed, overflowed, underflowed] = [changed, overflowed, underflowed].map(u64::from);
     Changes { changed: changed - nan, overflowed: overflowed - nan, underflowed, nan_to_zero: 0 }
 }
 

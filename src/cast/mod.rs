@@ -8,6 +8,7 @@ mod number;
 mod report;
 mod small_float;
 mod strict;
+mod vectors;
 mod writer;
 
 pub use number::Number;

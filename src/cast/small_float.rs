@@ -2,6 +2,7 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::number::Numeric;
+use super::vectors::map;
 
 /// A float type whose numbers are all numbers of `f32`.
 pub(super) trait SmallFloat: Numeric {
@@ -25,17 +26,17 @@ impl SmallFloat for f16 {
 
 impl SmallFloat for bf16 {
     fn widen(from: &[Self], to: &mut [f32]) {
-        from.iter().zip(to).for_each(|(from, to)| *to = f32::from_bits(u32::from(from.to_bits()) << 16));
+        map(from, to, |from| f32::from_bits(u32::from(from.to_bits()) << 16));
     }
 
     // As `half` does it, but without branches, so that many are done at once.
     fn narrow(from: &[f32], to: &mut [Self]) {
-        for (from, to) in from.iter().zip(to) {
+        map(from, to, |from| {
             let bits = from.to_bits();
             let last = (bits >> 16) & 1;
             let nearest = if from.is_nan() { bits | 0x40_0000 } else { bits.wrapping_add(0x7fff + last) };
-            *to = Self::from_bits(upper_half(nearest));
-        }
+            Self::from_bits(upper_half(nearest))
+        });
     }
 }
 
