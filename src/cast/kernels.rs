@@ -91,10 +91,12 @@ impl Kernel {
         let route = match (direct, source, target) {
             _ if from == to => Route::Copy,
             (Some((_, _, direct)), ..) => Route::Direct(*direct),
+            (_, _, Steps { from_odd_f32: Some(from), .. }) => Route::ByF32(source.to_odd_f32, *from),
             (_, Steps { to_i32: Some(to), .. }, Steps { from_i32: Some(from), .. }) => Route::ByI32(*to, *from),
             (_, Steps { to_i64: Some(to), .. }, Steps { from_i64: Some(from), .. }) => Route::ByI64(*to, *from),
             (_, Steps { to_f32: Some(to), .. }, Steps { from_f32: Some(from), .. }) => Route::ByF32(*to, *from),
-            _ => Route::ByF64(source.to_f64, target.from_f64),
+            (_, _, Steps { from_f64: Some(from), .. }) => Route::ByF64(source.to_f64, *from),
+            _ => return None,
         };
         Some(Self { from, encode: target.encode, route })
     }
@@ -175,9 +177,13 @@ struct Steps {
     encode: EncodeNumber,
     to_f32: Option<ToHub<f32>>,
     from_f32: Option<FromHub<f32>>,
+    /// Numbers that `f32` does not hold are rounded to odd, so that they can be rounded once more.
+    to_odd_f32: ToHub<f32>,
+    /// Floats of fewer bits than `f32` only.
+    from_odd_f32: Option<FromHub<f32>>,
     /// Integers of 64 bits are rounded to odd, so that they can be rounded once more.
     to_f64: ToHub<f64>,
-    from_f64: FromHub<f64>,
+    from_f64: Option<FromHub<f64>>,
     /// Integers only, if `i32` holds all of them.
     to_i32: Option<ToHub<i32>>,
     from_i32: Option<FromHub<i32>>,
@@ -249,6 +255,21 @@ macro_rules! cast {
                 self as f32
             }
 
+            #[allow(clippy::cast_precision_loss, reason = "only what `f32` holds is cast")]
+            fn to_odd_f32(self) -> f32 {
+                match size_of::<Self>() {
+                    1 | 2 => self as f32,
+                    4 => {
+                        // Without the low 8 bits, `f32` holds any integer of 32 bits. The next bit is set if they had one.
+                        let [low, next, end] = [0xff, 0x100, 1 << 24].map(Self::from_low_bits);
+                        let is_exact = (self <= end) & (self >= Self::from_i64(-(1 << 24)));
+                        let odd = self & !low | ((self & low) + low) & next;
+                        (if is_exact { self } else { odd }) as f32
+                    }
+                    _ => round_to_odd_f32(to_odd_f64(self)),
+                }
+            }
+
             fn to_f64(self) -> f64 {
                 self as f64
             }
@@ -295,8 +316,10 @@ impl Cast for f32 {
         encode: encode::<f32>,
         to_f32: Some(|bytes, take| in_chunks(bytes, take)),
         from_f32: Some(append_unchanged),
+        to_odd_f32: |bytes, take| in_chunks(bytes, take),
+        from_odd_f32: None,
         to_f64: |bytes, take| convert::<f32, f64>(bytes, Into::into, take),
-        from_f64: |numbers, out| append_rounded(numbers, round_to_f32, Into::into, out),
+        from_f64: Some(|numbers, out| append_rounded(numbers, round_to_f32, Into::into, out)),
         to_i32: None,
         from_i32: None,
         to_i64: None,
@@ -309,8 +332,10 @@ impl Cast for f64 {
         encode: encode::<f64>,
         to_f32: None,
         from_f32: None,
+        to_odd_f32: |bytes, take| convert(bytes, round_to_odd_f32, take),
+        from_odd_f32: None,
         to_f64: |bytes, take| in_chunks(bytes, take),
-        from_f64: append_unchanged,
+        from_f64: Some(append_unchanged),
         to_i32: None,
         from_i32: None,
         to_i64: None,
@@ -322,7 +347,9 @@ const fn small_float_steps<A: SmallFloat>() -> Steps {
     Steps {
         encode: encode::<A>,
         to_f32: Some(widen::<A>),
-        from_f32: Some(narrow::<A>),
+        from_f32: None,
+        to_odd_f32: widen::<A>,
+        from_odd_f32: Some(narrow::<A>),
         to_f64: |bytes, take| {
             let mut wide = [0.0; CHUNK];
             widen::<A>(bytes, &mut |floats| {
@@ -331,7 +358,7 @@ const fn small_float_steps<A: SmallFloat>() -> Steps {
                 take(wide);
             });
         },
-        from_f64: narrow_f64::<A>,
+        from_f64: None,
         to_i32: None,
         from_i32: None,
         to_i64: None,
@@ -349,12 +376,14 @@ const fn integer_steps<A: Integer>() -> Steps {
         encode: encode::<A>,
         to_f32: if is_small { Some(to_f32) } else { None },
         from_f32: if is_small { Some(append_integers::<A, f32>) } else { None },
+        to_odd_f32: |bytes, take| convert(bytes, A::to_odd_f32, take),
+        from_odd_f32: None,
         to_f64: if size_of::<A>() < size_of::<u64>() {
             to_f64
         } else {
             |bytes, take| convert(bytes, to_odd_f64::<A>, take)
         },
-        from_f64: append_integers::<A, f64>,
+        from_f64: Some(append_integers::<A, f64>),
         to_i32: if A::END <= i32::END { Some(to_i32) } else { None },
         from_i32: Some(append_in_range::<A, i32>),
         to_i64: Some(|bytes, take| convert(bytes, A::to_i64, take)),
@@ -373,6 +402,7 @@ trait Integer: Numeric + Ord {
     /// Returns the high bits, with the sign, and the low 32 bits.
     fn halves(self) -> (i64, u32);
     fn to_f32(self) -> f32;
+    fn to_odd_f32(self) -> f32;
     fn to_f64(self) -> f64;
     fn to_i32(self) -> i32;
     /// Saturates.
@@ -490,17 +520,6 @@ fn narrow<A: SmallFloat>(numbers: &[f32], out: &mut Vec<u8>) -> Changes {
     let (narrowed, back) = (&mut narrowed[..numbers.len()], &mut back[..numbers.len()]);
     A::narrow(numbers, narrowed);
     A::widen(narrowed, back);
-    out.extend_from_slice(&Element::as_le_bytes(narrowed));
-    compare(numbers, back)
-}
-
-fn narrow_f64<A: SmallFloat>(numbers: &[f64], out: &mut Vec<u8>) -> Changes {
-    let (mut odd, mut narrowed, mut back) = ([0.0_f32; CHUNK], [A::zeroed(); CHUNK], [0.0_f64; CHUNK]);
-    let (odd, narrowed, back) = (&mut odd[..numbers.len()], &mut narrowed[..numbers.len()], &mut back[..numbers.len()]);
-    map(numbers, odd, round_to_odd_f32);
-    A::narrow(odd, narrowed);
-    A::widen(narrowed, odd);
-    map(odd, back, f64::from);
     out.extend_from_slice(&Element::as_le_bytes(narrowed));
     compare(numbers, back)
 }

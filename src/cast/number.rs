@@ -112,14 +112,16 @@ fn round_to_odd(integer: i128) -> f64 {
     f64::from_bits(toward_zero | 1)
 }
 
-/// Rounds to odd: the last bit of the result is set if bits were lost. (`half` would drop bits of an `f64`.)
+/// Rounds to odd: the last bit of the result is set if bits were lost. A finite number stays finite.
+///
+/// Rounding that to the nearest float of fewer bits gives the same as rounding once. (`half` would drop bits of an `f64`.)
 #[expect(clippy::cast_possible_truncation, reason = "lost bits set the last one")]
 pub(super) fn round_to_odd_f32(wide: f64) -> f32 {
     let nearest = wide as f32;
     let back: f64 = nearest.into();
     // Without branches, so that many are done at once.
     let toward_zero = if back.abs() > wide.abs() { nearest.to_bits() - 1 } else { nearest.to_bits() };
-    let is_exact = back == wide || !nearest.is_finite();
+    let is_exact = (back == wide) | wide.is_nan();
     f32::from_bits(if is_exact { nearest.to_bits() } else { toward_zero | 1 })
 }
 

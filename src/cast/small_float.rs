@@ -1,8 +1,7 @@
-use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
 use super::number::Numeric;
-use super::vectors::map;
+use super::vectors::{map, narrow_f16, widen_f16};
 
 /// A float type whose numbers are all numbers of `f32`.
 pub(super) trait SmallFloat: Numeric {
@@ -14,13 +13,12 @@ pub(super) trait SmallFloat: Numeric {
 }
 
 impl SmallFloat for f16 {
-    // `half` uses the processor's instructions for this if there are any.
     fn widen(from: &[Self], to: &mut [f32]) {
-        from.convert_to_f32_slice(to);
+        widen_f16(from, to);
     }
 
     fn narrow(from: &[f32], to: &mut [Self]) {
-        to.convert_from_f32_slice(from);
+        narrow_f16(from, to);
     }
 }
 
