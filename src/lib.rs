@@ -32,7 +32,7 @@
 //!
 //! | Task | Items |
 //! | --- | --- |
-//! | Load and save files by path | [`load`], [`save`], [`SaveOptions`] |
+//! | Load and save files by path | [`load`], [`save`], [`SaveOptions`], [`SavePlan`] |
 //! | Map a struct to named tensors | `#[derive(TensorFile)]`; its docs list the attributes, [`TensorFile`](trait@TensorFile) the types of fields |
 //! | Work with tensors of any dtype | [`TensorMap`], [`Tensor`], [`TensorView`], [`CooTensor`], [`Blob`] |
 //! | Open a file, read single tensors or slices | [`File`], [`FileTensor`], [`OpenOptions`] |
@@ -160,7 +160,7 @@ pub use error::{
     Category, Error, ErrorKind, Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor,
     Result, UnexpectedTensor,
 };
-pub use file::{Backend, File, FileTensor, MetadataEdit, OpenOptions, SaveOptions, atomic, load, save};
+pub use file::{Backend, File, FileTensor, MetadataEdit, OpenOptions, SaveOptions, SavePlan, atomic, load, save};
 pub use find::Deserializer;
 #[cfg(feature = "gguf")]
 pub use format::gguf;

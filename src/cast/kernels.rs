@@ -621,6 +621,9 @@ fn append_in_range<A: Integer, H: Integer + Into<i64>>(numbers: &[H], out: &mut 
         overflowed
     }
 
+    if (A::BEGIN, A::END) == (H::BEGIN, H::END) {
+        return append_unchanged(numbers, out);
+    }
     let mut integers = [A::zeroed(); CHUNK];
     let integers = &mut integers[..numbers.len()];
     let overflowed = widest(clamp, (numbers, &mut *integers));

@@ -37,7 +37,7 @@ use crate::tensor::{Element, Tensor, TensorView};
 pub use edit::MetadataEdit;
 pub use load::load;
 pub use open::{Backend, OpenOptions};
-pub use save::{SaveOptions, save};
+pub use save::{SaveOptions, SavePlan, save};
 pub use tensor::FileTensor;
 
 /// An open tensor file: its index is read, and its tensors can be read one by one.

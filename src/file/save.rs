@@ -1,12 +1,15 @@
-use std::path::Path;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 #[cfg(feature = "shards")]
 use super::shards;
+#[cfg(feature = "shards")]
+use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::format::by_extension;
 use crate::model::{TensorSink, Tensors};
 use crate::progress::{Listener, Progress, ProgressCount};
-use crate::record::{self, Format, WriteOptions};
+use crate::record::{self, Format, Plan, WriteOptions};
 use crate::storage::{refuse_existing, replace};
 
 /// Saves a value to a file, in the format of the path's extension.
@@ -216,29 +219,136 @@ impl SaveOptions {
     /// As [`save`](super::save()), and for shards [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the format
     /// would store no names.
     pub fn save<T: Tensors + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<()> {
-        self.save_tensors(path.as_ref(), &ByRef(value))
+        let (path, tensors) = (path.as_ref(), &ByRef(value));
+        self.planned(path, tensors)?.save(path, tensors, self)
     }
 
-    fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
+    /// Checks that a value can be saved, and lays out its file, or its shards. Nothing is written yet.
+    ///
+    /// ```
+    /// use tensorfile::{SaveOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
+    /// let plan = SaveOptions::new().plan(&path, &map)?;
+    /// plan.save(&map)?;
+    /// assert_eq!(std::fs::metadata(&path)?.len(), plan.file_bytes());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`save`](Self::save), except for those of the file system.
+    pub fn plan<T: Tensors + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<SavePlan> {
+        let path = path.as_ref().to_owned();
+        let planned = self.planned(&path, &ByRef(value))?;
+        Ok(SavePlan { path, options: self.clone(), planned })
+    }
+
+    // A tensor that cannot be stored is found before a file is made.
+    fn planned(&self, path: &Path, tensors: &dyn Tensors) -> Result<Planned> {
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let encode = (format.encode)(&self.write)?;
         #[cfg(feature = "shards")]
-        if let Some(bytes) = self.max_shard_bytes
-            && let Some(split) = shards::split(tensors, std::sync::Arc::clone(&encode), bytes)?
-        {
-            if self.no_replace {
-                shards::refuse_old(path, &split)?;
-            }
-            return shards::save(path, &split, tensors, self.progress.as_ref());
+        if let Some(bytes) = self.max_shard_bytes {
+            let files = shards::split(tensors, encode, bytes).map_err(|error| error.in_format(format.name))?;
+            return Ok(match files {
+                shards::Files::One(plan) => Planned::File(plan),
+                shards::Files::Shards(split) => Planned::Shards(split),
+            });
         }
-        // A tensor that cannot be stored is found before a file is made.
-        let plan = record::plan(tensors, encode)?;
-        if self.no_replace {
+        record::plan(tensors, encode).map(Planned::File)
+    }
+}
+
+/// A value that [`SaveOptions::plan`] has checked: the size of its files is known, and nothing is written yet.
+#[derive(Debug)]
+pub struct SavePlan {
+    path: PathBuf,
+    options: SaveOptions,
+    planned: Planned,
+}
+
+impl SavePlan {
+    /// Returns the size of the file in bytes, or the sum of all shards without their index.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.planned.file_bytes()
+    }
+
+    /// Saves the value, as [`SaveOptions::save`] does. It must be the one that was planned.
+    ///
+    /// # Errors
+    ///
+    /// As [`save`](super::save()), and [`ErrorKind::Changed`](crate::ErrorKind::Changed) if it is another value.
+    pub fn save<T: Tensors + ?Sized>(&self, value: &T) -> Result<()> {
+        self.planned.save(&self.path, &ByRef(value), &self.options)
+    }
+
+    /// Writes the value to a writer instead of the path. It must be the one that was planned.
+    ///
+    /// ```
+    /// use tensorfile::{SaveOptions, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
+    /// let mut file = Vec::new();
+    /// SaveOptions::new().plan("model.ten", &map)?.to_writer(&mut file, &map)?;
+    /// assert_eq!(file, ten::to_vec(&map)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the value is split into shards.
+    /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): it is another value.
+    pub fn to_writer<T: Tensors + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
+        match &self.planned {
+            Planned::File(plan) => plan.write_stream(&ByRef(value), &mut writer),
+            #[cfg(feature = "shards")]
+            Planned::Shards(_) => {
+                let (what, instead) = ("write shards to one writer", "save them to files");
+                Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into())
+            }
+        }
+    }
+}
+
+/// The layout of one file, or of all shards.
+#[derive(Debug)]
+enum Planned {
+    File(Plan),
+    #[cfg(feature = "shards")]
+    Shards(shards::Split),
+}
+
+impl Planned {
+    fn file_bytes(&self) -> u64 {
+        match self {
+            Self::File(plan) => plan.file_bytes(),
+            #[cfg(feature = "shards")]
+            Self::Shards(split) => split.file_bytes(),
+        }
+    }
+
+    fn save(&self, path: &Path, tensors: &dyn Tensors, options: &SaveOptions) -> Result<()> {
+        let plan = match self {
+            Self::File(plan) => plan,
+            #[cfg(feature = "shards")]
+            Self::Shards(split) => {
+                if options.no_replace {
+                    shards::refuse_old(path, split)?;
+                }
+                return shards::save(path, split, tensors, options.progress.as_ref());
+            }
+        };
+        if options.no_replace {
             refuse_existing(path)?;
         }
         #[cfg(feature = "shards")]
         shards::remove_left(path);
-        let mut count = self.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
+        let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
         replace(path, |file| {
             plan.write_file(tensors, file, count.as_mut())?;
             count.take().into_iter().for_each(ProgressCount::finish);

@@ -72,7 +72,7 @@ impl Plan {
     }
 
     /// Asks the format for the layout.
-    pub(super) fn lay_out(&mut self) -> Result<()> {
+    pub(crate) fn lay_out(&mut self) -> Result<()> {
         if self.encode.names() == Names::Embedded {
             self.embed_names()?;
         }

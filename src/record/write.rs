@@ -46,8 +46,7 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    let plan = plan(tensors, encode)?;
-    plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
+    plan(tensors, encode)?.write_stream(tensors, out)
 }
 
 /// Writes slices, of which none is empty, with as few calls as it takes.
@@ -86,6 +85,10 @@ impl Plan {
     }
 
     /// Writes the tensors that were planned to a new file.
+    pub(crate) fn write_stream(&self, tensors: &dyn Tensors, out: &mut dyn Write) -> Result<()> {
+        self.write(tensors, Output::stream(out, self.file_bytes())).map(drop)
+    }
+
     pub(crate) fn write_file(
         &self,
         tensors: &dyn Tensors,

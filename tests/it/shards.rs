@@ -2,13 +2,15 @@
 
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use ndarray::{Array1, Array2, Ix1, array};
 use serde_json::{Value, json};
 use tensorfile::{
-    Backend, Category, ErrorKind, File, Format, OpenOptions, SaveOptions, Tensor, TensorMap, WriteOptions,
+    Backend, Category, ErrorKind, File, Format, OpenOptions, Result, SaveOptions, Tensor, TensorMap, TensorSink,
+    Tensors, WriteOptions,
 };
 
 use crate::support::memory::peak;
@@ -163,7 +165,7 @@ fn tensors_without_names_cannot_be_in_shards() {
     assert_eq!(error.category(), Category::Call);
     assert_eq!(
         error.to_string(),
-        "cannot save in shards as btf; without names none could be found again; `WriteOptions::embed_names` writes names"
+        "btf: cannot save in shards; without names none could be found again; `WriteOptions::embed_names` writes names"
     );
     assert!(names(folder.path()).is_empty());
 }
@@ -431,4 +433,56 @@ fn shards_are_of_one_format() {
         File::open(&index).unwrap_err().without_path().to_string(),
         "the shards are of two formats, ten and btf"
     );
+}
+
+/// Tensors that count how often they are sent.
+struct Counted<'a> {
+    tensors: &'a TensorMap,
+    sent: Cell<usize>,
+}
+
+impl Tensors for Counted<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        self.sent.set(self.sent.get() + 1);
+        self.tensors.send(sink)
+    }
+}
+
+#[test]
+fn values_are_planned_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    let map: TensorMap = (0..4).map(|at| (at.to_string(), Tensor::from_slice(&[at; 8], [8]).unwrap())).collect();
+    let tensors = Counted { tensors: &map, sent: Cell::new(0) };
+
+    // One pass plans, and one for each file writes.
+    for (max_shard, files) in [(None, 1), (Some(1000), 1), (Some(32), 4), (Some(64), 2)] {
+        let mut save = SaveOptions::new();
+        if let Some(bytes) = max_shard {
+            save = save.max_shard_bytes(bytes);
+        }
+        save.save(&path, &tensors).unwrap();
+        assert_eq!(tensors.sent.take(), 1 + files, "{max_shard:?}");
+
+        let plan = save.plan(&path, &tensors).unwrap();
+        assert_eq!(tensors.sent.take(), 1, "{max_shard:?}");
+        plan.save(&tensors).unwrap();
+        assert_eq!(tensors.sent.take(), files, "{max_shard:?}");
+    }
+}
+
+#[test]
+fn plans_know_the_size_of_all_shards() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    let map: TensorMap = (0..4).map(|at| (at.to_string(), Tensor::from_slice(&[at; 8], [8]).unwrap())).collect();
+    let plan = SaveOptions::new().max_shard_bytes(64).plan(&path, &map).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let error = plan.to_writer(&mut Vec::new(), &map).unwrap_err();
+    assert_eq!(error.to_string(), "cannot write shards to one writer; save them to files");
+
+    plan.save(&map).unwrap();
+    let files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+    let shards = files.filter(|path| path.extension().is_some_and(|extension| extension == "ten"));
+    assert_eq!(shards.map(|path| fs::metadata(path).unwrap().len()).sum::<u64>(), plan.file_bytes());
 }

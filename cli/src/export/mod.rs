@@ -16,7 +16,8 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
 use tensorfile::{
-    Dtype, File, FileMetadata, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions,
+    Dtype, File, FileMetadata, Result, SaveOptions, SavePlan, TensorInfo, TensorRecord, TensorSink, Tensors,
+    WriteOptions,
 };
 
 use crate::args::{Names, Target, WriteArgs};
@@ -87,10 +88,8 @@ pub struct Export<'t> {
     tensors: &'t dyn Tensors,
     list: Vec<(String, TensorInfo)>,
     target: Target,
-    options: WriteOptions,
     drops_names: bool,
-    /// The size of the file in bytes, or of a file with the tensors of all shards.
-    bytes: u64,
+    plan: SavePlan,
 }
 
 impl<'t> Export<'t> {
@@ -110,10 +109,15 @@ impl<'t> Export<'t> {
         if let Some(bytes) = args.align {
             options = options.alignment(bytes);
         }
-        let mut export = Self { tensors, list, target, options, drops_names: drops, bytes: 0 };
-        let bytes = export.target.format.file_bytes(&export.named(), &export.options);
-        export.bytes = bytes.at(&export.target.path)?;
-        Ok(export)
+        let mut save = SaveOptions::new().format(target.format).write(options).no_replace(target.no_replace);
+        if let Some(bytes) = target.max_shard {
+            if target.is_stdout() {
+                return Err(Failure::usage("shards cannot be written to standard output"));
+            }
+            save = save.max_shard_bytes(bytes);
+        }
+        let plan = save.plan(&target.path, &named(tensors, drops)).at(&target.path)?;
+        Ok(Self { tensors, list, target, drops_names: drops, plan })
     }
 
     /// Returns the number of tensors.
@@ -142,12 +146,12 @@ impl<'t> Export<'t> {
         let casts = casts();
         out.json_list(|list| {
             exports.iter().try_for_each(|export| {
-                let Self { target, list: tensors, bytes, .. } = export;
+                let Self { target, list: tensors, plan, .. } = export;
                 list.push(&Written {
                     file: target.path.display().to_string(),
                     format: target.format.name,
                     tensors: tensors.len(),
-                    bytes: *bytes,
+                    bytes: plan.file_bytes(),
                     written: !args.dry_run,
                     casts: casts.iter().map(CastRow::from).collect(),
                 })
@@ -156,34 +160,17 @@ impl<'t> Export<'t> {
         Ok(())
     }
 
-    /// Returns the tensors under the names that are stored.
-    fn named(&self) -> Renamed<'t> {
-        match self.drops_names {
-            true => Renamed::by_position(self.tensors),
-            false => Renamed::new(self.tensors, |_| None),
-        }
-    }
-
     fn write(&self, out: &mut Stdout) -> Outcome<()> {
-        let Self { target, options, .. } = self;
         let payload = self.list.iter().map(|(_, info)| info.payload_bytes().unwrap_or_default() as u64);
-        let named = self.named();
+        let named = named(self.tensors, self.drops_names);
         let tensors = &Watched::new(&named, payload.sum());
-        if !target.is_stdout() {
-            let mut save = SaveOptions::new().format(target.format).write(options.clone());
-            save = save.no_replace(target.no_replace);
-            if let Some(bytes) = target.max_shard {
-                save = save.max_shard_bytes(bytes);
-            }
-            return save.save(&target.path, tensors).at(&target.path);
-        }
-        if target.max_shard.is_some() {
-            return Err(Failure::usage("shards cannot be written to standard output"));
+        if !self.target.is_stdout() {
+            return self.plan.save(tensors).at(&self.target.path);
         }
         if out.is_terminal() {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
-        target.format.to_writer(out, tensors, options).at(Path::new("standard output"))
+        self.plan.to_writer(out, tensors).at(Path::new("standard output"))
     }
 
     fn print(&self, args: &WriteArgs, casts: &[TensorCast], out: &mut Stdout) -> Outcome<()> {
@@ -199,9 +186,17 @@ impl<'t> Export<'t> {
         table.print(args.wide.width(out), out)?;
         let (path, format) = (self.target.path.display().to_string(), self.target.format.name);
         let tensors = counted(self.list.len(), "tensor");
-        let line = format!("{}: {format}, {tensors}, {}", escape(&path), sizes.phrase(self.bytes));
+        let line = format!("{}: {format}, {tensors}, {}", escape(&path), sizes.phrase(self.plan.file_bytes()));
         writeln!(out, "{}", out.styled(HEADER, &line).into_owned())?;
         Ok(())
+    }
+}
+
+/// Returns tensors under the names that are stored.
+fn named(tensors: &dyn Tensors, drops_names: bool) -> Renamed<'_> {
+    match drops_names {
+        true => Renamed::by_position(tensors),
+        false => Renamed::new(tensors, |_| None),
     }
 }
 

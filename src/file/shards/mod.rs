@@ -22,4 +22,4 @@ mod open;
 mod save;
 
 pub(super) use open::{is_index, join, metadata, read};
-pub(super) use save::{refuse_old, remove_left, save, split};
+pub(super) use save::{Files, Split, refuse_old, remove_left, save, split};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::index::{MAX_BYTES, ShardIndex, TOTAL, malformed};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::file::checkpoint::index_of;
 use crate::limits::Limits;
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
@@ -14,30 +14,50 @@ use crate::progress::{Listener, ProgressCount};
 use crate::record::{Encode, Names, Plan};
 use crate::storage::{FileSet, Step, Turn, refuse_existing, remove_left_for, turn_path};
 
-/// The plan of all tensors, and the shard of each.
+/// The plans of shards, and the shard of each tensor.
 #[derive(Debug)]
 pub(in crate::file) struct Split {
-    plan: Plan,
+    /// All tensors, without a layout.
+    all: Plan,
     shard_of: Vec<usize>,
-    shards: usize,
+    shards: Vec<Plan>,
     /// The bytes of all tensors. Shared bytes count once.
     bytes: u64,
 }
 
-/// Splits tensors into shards; `None` if one file is enough.
-pub(in crate::file) fn split(tensors: &dyn Tensors, encode: Arc<dyn Encode>, max_bytes: u64) -> Result<Option<Split>> {
-    let format = encode.format();
-    let stores_names = encode.names() != Names::Omitted;
-    let plan = Plan::without_layout(tensors, encode).map_err(|error| error.in_format(format.name))?;
-    let payloads = (0..plan.len()).map(|at| (plan.payload_bytes(at) as u64, plan.owner(at)));
+impl Split {
+    /// Returns the size of all shards in bytes.
+    pub(in crate::file) fn file_bytes(&self) -> u64 {
+        self.shards.iter().map(Plan::file_bytes).fold(0, u64::saturating_add)
+    }
+}
+
+/// A plan of as many files as it takes.
+pub(in crate::file) enum Files {
+    One(Plan),
+    Shards(Split),
+}
+
+/// Plans one file, or shards if one would be too large.
+pub(in crate::file) fn split(tensors: &dyn Tensors, encode: Arc<dyn Encode>, max_bytes: u64) -> Result<Files> {
+    let mut all = Plan::without_layout(tensors, encode)?;
+    let payloads = (0..all.len()).map(|at| (all.payload_bytes(at) as u64, all.owner(at)));
     let (shard_of, bytes) = assign(payloads, max_bytes);
     let shards = shard_of.iter().max().map_or(1, |last| last + 1);
-    if shards > 1 && !stores_names {
-        let (what, instead) = (format!("save in shards as {}", format.name), "without names none could be found again");
-        let instead = format!("{instead}; `WriteOptions::embed_names` writes names");
-        return Err(ErrorKind::Unsupported { what, instead }.into());
+    if shards == 1 {
+        all.lay_out()?;
+        return Ok(Files::One(all));
     }
-    Ok((shards > 1).then_some(Split { plan, shard_of, shards, bytes }))
+    if all.encode().names() == Names::Omitted {
+        let instead = "without names none could be found again; `WriteOptions::embed_names` writes names".to_owned();
+        return Err(ErrorKind::Unsupported { what: "save in shards".to_owned(), instead }.into());
+    }
+    let plan = |shard: usize| {
+        let positions: Vec<usize> = (0..all.len()).filter(|at| shard_of[*at] == shard).collect();
+        all.subset(&positions)
+    };
+    let shards = (0..shards).map(plan).collect::<Result<_>>()?;
+    Ok(Files::Shards(Split { all, shard_of, shards, bytes }))
 }
 
 /// Returns the shard of each tensor, given by its length and the first tensor with the same bytes, and the bytes of all.
@@ -109,7 +129,8 @@ pub(in crate::file) fn save(
 pub(in crate::file) fn refuse_old(path: &Path, split: &Split) -> Result<()> {
     refuse_existing(&index_of(path))?;
     // Without an index, the shards have the first names.
-    (0..split.shards).try_for_each(|at| refuse_existing(&path.with_file_name(shard_name(path, 1, at, split.shards)?)))
+    let shards = split.shards.len();
+    (0..shards).try_for_each(|at| refuse_existing(&path.with_file_name(shard_name(path, 1, at, shards)?)))
 }
 
 /// Removes what killed saves left for a path that is saved as one file now.
@@ -128,17 +149,10 @@ fn save_in_steps(
 ) -> Result<()> {
     let old = OldSet::read(path)?;
     // A path that cannot be in an index is found before anything is written.
-    shard_name(path, 1, 0, split.shards)?;
-    let in_format = |error: Error| error.in_format(split.plan.encode().format().name);
-    let plan = |shard: usize| {
-        let positions: Vec<usize> = (0..split.plan.len()).filter(|at| split.shard_of[*at] == shard).collect();
-        split.plan.subset(&positions).map_err(in_format)
-    };
-    let plans = (0..split.shards).map(plan).collect::<Result<Vec<_>>>()?;
-    let total = plans.iter().map(Plan::file_bytes).fold(0, u64::saturating_add);
-    let mut count = progress.map(|listener| listener.count(total));
+    shard_name(path, 1, 0, split.shards.len())?;
+    let mut count = progress.map(|listener| listener.count(split.file_bytes()));
     let mut set = FileSet::new(path)?;
-    for (shard, plan) in plans.iter().enumerate() {
+    for (shard, plan) in split.shards.iter().enumerate() {
         let own = Shard { tensors, shard_of: &split.shard_of, shard };
         let like = old.names.get(shard).or(old.names.last()).map(|name| path.with_file_name(name));
         set.write(like.as_deref(), &mut |file| plan.write_file(&own, file, count.as_mut()))?;
@@ -148,7 +162,7 @@ fn save_in_steps(
     // Another save to the path would take the same names, and remove the same old shards.
     let _turn = Turn::wait(path)?;
     let old = OldSet::read(path)?;
-    let names = old.other_names(path, split.shards)?;
+    let names = old.other_names(path, split.shards.len())?;
     let paths: Vec<PathBuf> = names.iter().map(|name| path.with_file_name(name)).collect();
     let own = old.names.iter().filter(|name| is_shard_name(path, name));
     let replaced = own.map(|name| path.with_file_name(name)).collect();
@@ -204,7 +218,7 @@ impl OldSet {
 }
 
 fn index(split: &Split, names: &[String]) -> Vec<u8> {
-    let entry = |(at, &shard): (usize, &usize)| (split.plan.name(at).to_owned(), names[shard].clone());
+    let entry = |(at, &shard): (usize, &usize)| (split.all.name(at).to_owned(), names[shard].clone());
     let weight_map = split.shard_of.iter().enumerate().map(entry).collect();
     let total = RawValue::from_string(split.bytes.to_string()).expect("a number is JSON");
     let metadata = [(TOTAL.to_owned(), total)].into_iter().collect();
@@ -226,7 +240,7 @@ fn shard_name(path: &Path, set: usize, at: usize, shards: usize) -> Result<Strin
     let Some((stem, end)) = around_number(path) else {
         let what = format!("save {} in shards", path.display());
         let instead = "the name goes into an index, which takes UTF-8".to_owned();
-        return Err(Error::from(ErrorKind::Unsupported { what, instead }));
+        return Err(ErrorKind::Unsupported { what, instead }.into());
     };
     let set = if set == 1 { String::new() } else { format!("-{set}") };
     Ok(format!("{stem}-{:05}-of-{shards:05}{set}{end}", at + 1))
@@ -278,7 +292,7 @@ mod tests {
     fn save_tensors(path: &Path, number: u8, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<()> {
         let encode = (ten::FORMAT.encode)(&WriteOptions::new()).unwrap();
         let tensors = tensors(number);
-        let split = split(&tensors, encode, 1).unwrap().unwrap();
+        let Files::Shards(split) = split(&tensors, encode, 1).unwrap() else { panic!("one file is enough") };
         save_in_steps(path, &split, &tensors, None, before)
     }
 
