@@ -277,6 +277,16 @@ impl SavePlan {
         self.planned.file_bytes()
     }
 
+    /// Returns the number of files, without an index: 1, or the number of shards.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        match &self.planned {
+            Planned::File(_) => 1,
+            #[cfg(feature = "shards")]
+            Planned::Shards(split) => split.len(),
+        }
+    }
+
     /// Saves the value, as [`SaveOptions::save`] does. It must be the one that was planned.
     ///
     /// # Errors

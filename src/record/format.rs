@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{Encode, FileMetadata, IndexReader, MetadataChanges, Names, Rewritten, TypedEntry, cannot_store};
+use super::{
+    COO_OF_TFRT, Encode, FileMetadata, IndexReader, MetadataChanges, Names, Rewritten, TypedEntry, cannot_store,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
@@ -392,6 +394,8 @@ impl WriteOptions {
 
     /// Adds the metadata of a file. Of two entries with the same key, the first one stays.
     ///
+    /// Between two BTF files, sparse tensors keep their layout number: see [`tfrt_coo`](Self::tfrt_coo).
+    ///
     /// Between two GGUF files, entries keep their types; formats without types get them as text. The field
     /// [`metadata`](field@Self::metadata) may then be changed: entries that differ from the file are text.
     ///
@@ -416,6 +420,7 @@ impl WriteOptions {
             self.metadata.entry(key.clone()).or_insert_with(|| value.clone());
         }
         self.typed.extend(file.typed.clone());
+        self.tfrt_coo |= file.coo_layouts.contains(&COO_OF_TFRT);
         self
     }
 

@@ -32,6 +32,9 @@ pub struct FileMetadata {
     pub(crate) typed: Option<Arc<Vec<TypedEntry>>>,
 }
 
+/// The layout number of sparse tensors in the code of the TensorFlow Runtime.
+pub(crate) const COO_OF_TFRT: u8 = 1;
+
 /// An entry of metadata as the bytes of its format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypedEntry {

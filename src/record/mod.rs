@@ -44,7 +44,7 @@ pub use index::Entry;
 pub use io_slices::IoSlices;
 pub use layout::FileLayout;
 pub use metadata::FileMetadata;
-pub(crate) use metadata::{MetadataChanges, Rewritten, TypedEntry};
+pub(crate) use metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
 pub use names::Names;
 pub use plan::Plan;
 pub(crate) use planner::no_place_for_metadata;

@@ -26,6 +26,11 @@ pub(in crate::file) struct Split {
 }
 
 impl Split {
+    /// Returns the number of shards.
+    pub(in crate::file) fn len(&self) -> usize {
+        self.shards.len()
+    }
+
     /// Returns the size of all shards in bytes.
     pub(in crate::file) fn file_bytes(&self) -> u64 {
         self.shards.iter().map(Plan::file_bytes).fold(0, u64::saturating_add)
@@ -129,7 +134,7 @@ pub(in crate::file) fn save(
 pub(in crate::file) fn refuse_old(path: &Path, split: &Split) -> Result<()> {
     refuse_existing(&index_of(path))?;
     // Without an index, the shards have the first names.
-    let shards = split.shards.len();
+    let shards = split.len();
     (0..shards).try_for_each(|at| refuse_existing(&path.with_file_name(shard_name(path, 1, at, shards)?)))
 }
 
@@ -149,7 +154,7 @@ fn save_in_steps(
 ) -> Result<()> {
     let old = OldSet::read(path)?;
     // A path that cannot be in an index is found before anything is written.
-    shard_name(path, 1, 0, split.shards.len())?;
+    shard_name(path, 1, 0, split.len())?;
     let mut count = progress.map(|listener| listener.count(split.file_bytes()));
     let mut set = FileSet::new(path)?;
     for (shard, plan) in split.shards.iter().enumerate() {
@@ -162,7 +167,7 @@ fn save_in_steps(
     // Another save to the path would take the same names, and remove the same old shards.
     let _turn = Turn::wait(path)?;
     let old = OldSet::read(path)?;
-    let names = old.other_names(path, split.shards.len())?;
+    let names = old.other_names(path, split.len())?;
     let paths: Vec<PathBuf> = names.iter().map(|name| path.with_file_name(name)).collect();
     let own = old.names.iter().filter(|name| is_shard_name(path, name));
     let replaced = own.map(|name| path.with_file_name(name)).collect();

@@ -1,6 +1,6 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, dtypes};
+use crate::record::{COO_OF_TFRT, Cursor, dtypes};
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// The tags of the dtypes that the format can store.
@@ -21,8 +21,6 @@ const TAGS: &[(u8, Dtype)] = &[
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
 const ROW_MAJOR: u8 = 0;
-/// The layout number of sparse tensors in TFRT's code.
-const COO_OF_TFRT: u8 = 1;
 
 /// The layout number of sparse tensors in the specification.
 const COO: u8 = 2;

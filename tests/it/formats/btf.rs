@@ -150,6 +150,9 @@ fn writes_the_layout_number_of_the_specification_or_of_tfrt() {
     assert_eq!(btf::Options::new().tfrt_coo(true).to_vec(&sparse()).unwrap(), file);
     let map: TensorMap = btf::from_slice(&file).unwrap();
     assert_eq!(btf::FORMAT.to_vec(&map, &WriteOptions::new().tfrt_coo(true)).unwrap(), file);
+    let old = OpenOptions::new().format(&btf::FORMAT).from_bytes(file.clone()).unwrap();
+    let options = WriteOptions::new().keep_metadata(&old.metadata().unwrap());
+    assert_eq!(btf::FORMAT.to_vec(&old, &options).unwrap(), file);
     assert_eq!(btf::FORMAT.to_vec(&map, &WriteOptions::new()).unwrap(), hex(SPARSE));
 }
 
