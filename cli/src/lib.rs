@@ -55,7 +55,7 @@ Exit codes:
   2  the command line is wrong
   3  a file cannot be read or written
   4  a file is malformed
-  130, 143  stopped by SIGINT or SIGTERM; files that were being written are unchanged";
+  129, 130, 143  stopped by SIGHUP, SIGINT or SIGTERM; files that were being written are unchanged";
 
 /// Runs the program with the arguments of this process.
 #[must_use]

@@ -8,7 +8,7 @@ use tensorfile::atomic::FileLock;
 use tensorfile::{FORMATS, File, MetadataEdit};
 
 use super::info::{MAX_VALUE, cut};
-use crate::args::{Input, NoClobber};
+use crate::args::{Input, NoClobber, file_at};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::{Stdout, escape};
 
@@ -77,7 +77,8 @@ impl FromStr for Entry {
 impl Edit {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         let edit = self.edit()?;
-        let target = self.output.as_deref().unwrap_or(self.input.path());
+        let input = file_at(self.input.path())?;
+        let target = self.output.as_deref().unwrap_or(&input);
         let to_stdout = self.output.as_deref() == Some(Path::new("-"));
         if self.output.is_none() && self.input.is_stdin() {
             return Err(Failure::usage("standard input cannot be changed; `-o OUT` writes a file"));

@@ -8,13 +8,13 @@ use tensorfile::view::Subset;
 use crate::args::{Glob, Input, InvalidGlob, NoClobber, Target, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept, Source};
-use crate::output::Stdout;
+use crate::output::{Stdout, note};
 
 /// Split a file by size, by the prefixes of names, or by patterns.
 ///
 /// By size, the new files are shards, `model-00001-of-00003.ptd` and so on, and an index, `model.ptd.index.json`, which all
-/// commands open as one file. Otherwise they are independent files. Each has the metadata of the file, which is not
-/// changed.
+/// commands open as one file. If one file is enough, nothing is written unless --out is given. By names, the new files are
+/// independent. Each has the metadata of the file, which is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Split {
@@ -88,6 +88,20 @@ impl Split {
             let target = Target::new(path, format)?.in_shards(self.by.max_shard_size).guard(self.no_clobber)?;
             exports.push(Export::plan(&self.write, subset, kept.clone(), target)?);
         }
+        if self.by.max_shard_size.is_some() && self.out.is_none() {
+            // One file would replace the input.
+            exports.retain(|export| export.files() > 1);
+            if exports.is_empty() {
+                let path = path.display();
+                note(format_args!("{path}: one file is enough, so nothing is written; --out writes it"));
+            }
+        }
+        for export in exports.iter().filter(|export| export.files() == 1) {
+            if is_same_file(export.path(), file.path()) {
+                let path = export.path().display();
+                return Err(Failure::usage(format_args!("{path}: the file that is split would be replaced")));
+            }
+        }
         Export::run_all(&exports, &self.write, &Vec::new, out)?;
         Ok(Verdict::Pass)
     }
@@ -129,6 +143,11 @@ impl Split {
         // New shards of sharded files are named as the old ones.
         Ok(path.to_str().and_then(|path| path.strip_suffix(".index.json")).map_or(path, Path::new))
     }
+}
+
+fn is_same_file(one: &Path, other: Option<&Path>) -> bool {
+    let other = other.and_then(|other| other.canonicalize().ok());
+    other.is_some_and(|other| one.canonicalize().is_ok_and(|one| one == other))
 }
 
 /// Adds `-` and a suffix to the name of a file, before its extension.

@@ -16,8 +16,8 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
 use tensorfile::{
-    Dtype, File, FileMetadata, Result, SaveOptions, SavePlan, TensorInfo, TensorRecord, TensorSink, Tensors,
-    WriteOptions,
+    Dtype, File, FileMetadata, Format, Layout, Result, SaveOptions, SavePlan, TensorInfo, TensorRecord, TensorSink,
+    Tensors, WriteOptions,
 };
 
 use crate::args::{Names, Target, WriteArgs};
@@ -26,8 +26,8 @@ use crate::output::numbers::counted;
 use crate::output::tensors::type_label;
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
-use sources::Watched;
 pub use sources::{Duplicates, Joined, Source};
+use sources::{Known, Watched};
 
 /// The metadata of safetensors that names the library a file was written for.
 ///
@@ -95,9 +95,10 @@ pub struct Export<'t> {
 impl<'t> Export<'t> {
     /// Decides how names and metadata are stored, and checks that the file can be written.
     pub fn plan(args: &WriteArgs, tensors: &'t dyn Tensors, kept: Kept, target: Target) -> Outcome<Self> {
-        let list = list(tensors)?;
+        let mut list = list(tensors)?;
+        drop_unknown(args, &mut list, &target)?;
         let mut entries = kept.entries;
-        drop_metadata(args, &mut entries, &target)?;
+        drop_metadata(args, &mut entries, kept.format, &target)?;
         let Naming { embeds, drops } = Naming::of(args, &list, &target)?;
         let keeps_order = args.keep_dim_order || kept.format == Some(target.format.name);
         let options = kept.metadata.iter().fold(WriteOptions::new(), WriteOptions::keep_metadata);
@@ -116,8 +117,17 @@ impl<'t> Export<'t> {
             }
             save = save.max_shard_bytes(bytes);
         }
-        let plan = save.plan(&target.path, &named(tensors, drops)).at(&target.path)?;
+        let plan = save.plan(&target.path, &named(&Known(tensors), drops)).at(&target.path)?;
         Ok(Self { tensors, list, target, drops_names: drops, plan })
+    }
+
+    /// Returns the number of files, without the index of shards.
+    pub fn files(&self) -> usize {
+        self.plan.files()
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.target.path
     }
 
     /// Returns the number of tensors.
@@ -162,7 +172,8 @@ impl<'t> Export<'t> {
 
     fn write(&self, out: &mut Stdout) -> Outcome<()> {
         let payload = self.list.iter().map(|(_, info)| info.payload_bytes().unwrap_or_default() as u64);
-        let named = named(self.tensors, self.drops_names);
+        let known = Known(self.tensors);
+        let named = named(&known, self.drops_names);
         let tensors = &Watched::new(&named, payload.sum());
         if !self.target.is_stdout() {
             return self.plan.save(tensors).at(&self.target.path);
@@ -275,11 +286,35 @@ impl Naming {
     }
 }
 
+/// Removes the tensors of unknown dtypes, if that is allowed.
+fn drop_unknown(args: &WriteArgs, tensors: &mut Vec<(String, TensorInfo)>, target: &Target) -> Outcome<()> {
+    let is_unknown = |info: &TensorInfo| matches!(info.layout, Layout::Unknown(_));
+    let unknown = tensors.iter().filter(|(_, info)| is_unknown(info)).map(|(name, _)| name.clone());
+    let unknown: Vec<String> = unknown.collect();
+    let names = quoted(&unknown);
+    match unknown.len() {
+        0 => return Ok(()),
+        1 => refuse_or_drop(args, target, &format!("the tensor {names}, whose dtype is unknown"), "it")?,
+        _ => refuse_or_drop(args, target, &format!("the tensors {names}, whose dtypes are unknown"), "them")?,
+    }
+    tensors.retain(|(_, info)| !is_unknown(info));
+    Ok(())
+}
+
 /// Removes the metadata that the format cannot store, if that is allowed.
-fn drop_metadata(args: &WriteArgs, metadata: &mut IndexMap<String, String>, target: &Target) -> Outcome<()> {
+fn drop_metadata(
+    args: &WriteArgs,
+    metadata: &mut IndexMap<String, String>,
+    from: Option<&str>,
+    target: &Target,
+) -> Outcome<()> {
     let lost: Vec<String> = metadata.keys().filter(|key| !target.format.keeps_metadata(key)).cloned().collect();
     let (about_file, others): (Vec<String>, Vec<String>) = lost.iter().cloned().partition(|key| key == FILE_METADATA);
-    if !others.is_empty() {
+    // The other values of a checkpoint, such as the state of an optimizer, are not about its tensors.
+    let is_checkpoint = from.and_then(Format::named).is_some_and(|format| format.read_only);
+    if !others.is_empty() && is_checkpoint {
+        note(format_args!("{}: dropped the metadata {}", target.path.display(), quoted(&others)));
+    } else if !others.is_empty() {
         let pronoun = if others.len() == 1 { "it" } else { "them" };
         refuse_or_drop(args, target, &format!("the metadata {}", quoted(&others)), pronoun)?;
     }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tensorfile::view::Subset;
-use tensorfile::{File, Result, TensorData, TensorRecord, TensorSink, Tensors};
+use tensorfile::{File, Layout, Result, TensorData, TensorRecord, TensorSink, Tensors};
 
 use super::list;
 use crate::exit::{At, Failure, Outcome};
@@ -31,6 +31,26 @@ impl<'f> Source<'f> {
 impl Tensors for Source<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         self.file.send(&mut SourceSink { path: self.path, sink })
+    }
+}
+
+/// Tensors without those of unknown dtypes.
+pub struct Known<'t>(pub &'t dyn Tensors);
+
+impl Tensors for Known<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        self.0.send(&mut KnownSink(sink))
+    }
+}
+
+struct KnownSink<'a>(&'a mut dyn TensorSink);
+
+impl TensorSink for KnownSink<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        match tensor.info.layout {
+            Layout::Unknown(_) => Ok(()),
+            _ => self.0.tensor(tensor),
+        }
     }
 }
 

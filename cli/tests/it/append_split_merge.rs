@@ -153,3 +153,25 @@ fn splits_and_merges_every_format() {
         assert_eq!(map(&session, &again), tensors, "{}", format.name);
     }
 }
+
+#[test]
+fn splitting_never_replaces_the_file() {
+    let session = session();
+    let before = std::fs::read(session.path("model.ptd")).unwrap();
+    let output = session.run(&["split", "model.ptd", "--max-shard-size", "1GB"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    assert!(message.contains("one file is enough, so nothing is written"), "{message}");
+
+    for arguments in
+        [&["--by", "*=model.ptd"][..], &["--by", "*=./model.ptd"], &["--max-shard-size", "1GB", "--out", "model.ptd"]]
+    {
+        let output = session.run(&[&["split", "model.ptd"], arguments].concat());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && message.contains("would be replaced"), "{arguments:?}: {message}");
+    }
+    assert!(std::fs::read(session.path("model.ptd")).unwrap() == before);
+
+    assert!(session.run(&["split", "model.ptd", "--max-shard-size", "1GB", "--out", "one.ptd"]).status.success());
+    assert!(session.path("one.ptd").exists());
+}

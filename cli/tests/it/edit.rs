@@ -146,3 +146,14 @@ fn other_commands_keep_the_types_of_gguf() {
         std::fs::remove_file(session.path("new.gguf")).unwrap();
     }
 }
+
+#[test]
+fn the_model_of_a_directory_is_edited() {
+    let session = Session::new();
+    std::fs::create_dir(session.path("model")).unwrap();
+    session.write("model/model.safetensors", &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]));
+    let output = session.run(&["edit", "model", "--set", "author=me"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let file = File::open(session.path("model/model.safetensors")).unwrap();
+    assert_eq!(file.metadata().unwrap().entries["author"], "me");
+}

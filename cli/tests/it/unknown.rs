@@ -43,8 +43,14 @@ fn tensors_of_unknown_dtypes_are_listed_and_can_be_left_out() {
 
     for target in ["new.npz", "copy.safetensors"] {
         let (code, _, err) = run(&["convert", "new.safetensors", target]);
-        assert!(code == Some(2) && err.contains("tensor `a`: cannot store F99[2, 2] of unknown dtype"), "{err}");
+        assert!(
+            code == Some(2) && err.contains("cannot store the tensor `a`, whose dtype is unknown; --lossy"),
+            "{err}"
+        );
         assert!(!session.path(target).exists());
+        let (code, _, err) = run(&["convert", "new.safetensors", target, "--lossy"]);
+        assert!(code == Some(0) && err.contains("dropped the tensor `a`, whose dtype is unknown"), "{err}");
+        assert_eq!(run(&["ls", "--diffable", target]).1, "b u8[1] 1\n");
         let (code, _, err) = run(&["convert", "--filter", "!a", "new.safetensors", target]);
         assert_eq!(code, Some(0), "{err}");
         assert_eq!(run(&["ls", "--diffable", target]).1, "b u8[1] 1\n");
