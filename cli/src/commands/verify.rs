@@ -16,6 +16,7 @@ use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
 use crate::output::{Progress, Stdout, escape};
 use crate::pieces::Pieces;
+use crate::repeated;
 
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
 ///
@@ -124,6 +125,7 @@ impl Verify {
         report.warnings.extend(metadata.warnings);
         report.warnings.extend(layout_warnings(&file));
         report.warnings.extend(unknown_dtypes(&file));
+        report.warnings.extend(repeated_names(&file));
         if let Some(format) = self.target.as_deref().and_then(Format::named) {
             check_format(&file, format, !self.json, report).at(path)?;
             if format.name == "btf" && metadata.coo_layouts.contains(&SPECIFIED_COO) {
@@ -207,6 +209,13 @@ fn unknown_dtypes(file: &File) -> Option<String> {
         first.name(),
         first.info()
     ))
+}
+
+/// Returns a warning about names that several tensors have.
+fn repeated_names(file: &File) -> Option<String> {
+    let names: Vec<String> = repeated::names(file).into_iter().map(str::to_owned).collect();
+    let message = || format!("tensors that have the same name can only be read by position: {}", quoted(&names));
+    (!names.is_empty()).then(message)
 }
 
 /// Adds the reason that a file is malformed to the report. Other errors are returned.

@@ -16,7 +16,8 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
 use tensorfile::{
-    Dtype, File, FileMetadata, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions,
+    Dtype, Error, ErrorKind, File, FileMetadata, Result, SaveOptions, TensorInfo, TensorRecord, TensorSink, Tensors,
+    WriteOptions,
 };
 
 use crate::args::{Names, Target, WriteArgs};
@@ -112,7 +113,7 @@ impl<'t> Export<'t> {
         }
         let mut export = Self { tensors, list, target, options, drops_names: drops, bytes: 0 };
         let bytes = export.target.format.file_bytes(&export.named(), &export.options);
-        export.bytes = bytes.at(&export.target.path)?;
+        export.bytes = bytes.map_err(|error| cannot_write(&export.target.path, &error))?;
         Ok(export)
     }
 
@@ -277,6 +278,18 @@ impl Naming {
             note(format_args!("{path}: names are embedded, because {} cannot store all of them", format.name));
         }
         Ok(Self { embeds, drops: false })
+    }
+}
+
+/// Converts an error of planning a file.
+fn cannot_write(path: &Path, error: &Error) -> Failure {
+    match error.kind() {
+        // Some streams have such names, and are read by position.
+        ErrorKind::RepeatedName { .. } => {
+            let advice = "--names index stores the tensors without names";
+            Failure::usage(format_args!("{}: {error}; {advice}", path.display()))
+        }
+        _ => Failure::from_error(path.display(), error),
     }
 }
 

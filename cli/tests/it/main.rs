@@ -21,6 +21,7 @@ mod info;
 mod limits;
 mod ls;
 mod pytorch;
+mod repeated_names;
 mod report;
 mod several_files;
 mod show;
