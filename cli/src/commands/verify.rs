@@ -21,16 +21,16 @@ use crate::repeated;
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
 ///
 /// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that exceeds the limits of the library counts as
-/// malformed. Unusual but readable files give warnings: elements that are not aligned, gaps between payloads, and
-/// remarks of the format. NaN is not reported; see `stats --fail-on`.
+/// malformed. Unusual but readable files give warnings: elements that are not aligned, gaps between payloads,
+/// repeated names, and remarks of the format. NaN is not reported; see `stats --fail-on`.
 ///
 /// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if an
 /// optional check failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// The files, or directories, whose tensor files are read in the order of their names, shards as one; `-` for
-    /// standard input
+    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one file;
+    /// `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
