@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use super::Session;
+use super::{Session, skipped};
 
 /// Returns the exit code and the message of a command that fails.
 fn failure(session: &Session, arguments: &[&str]) -> (i32, String) {
@@ -176,7 +176,7 @@ fn bash_completes_names_of_tensors() {
     let mut bash = std::process::Command::new("bash");
     bash.current_dir(session.path("")).env("program", program).args(["-c", TYPED, program]);
     let Ok(output) = bash.output() else {
-        println!("skipped: there is no bash");
+        skipped("there is no bash");
         return;
     };
     assert_eq!(

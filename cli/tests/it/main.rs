@@ -33,11 +33,16 @@ mod tour;
 mod unknown;
 mod verify;
 
+#[path = "../../../tests/it/support/skipped.rs"]
+mod skip;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tensorfile::{CooTensor, Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
+
+use skip::skipped;
 
 /// A directory with files, in which the program runs.
 struct Session {
