@@ -13,7 +13,7 @@ fn failure(session: &Session, arguments: &[&str]) -> (i32, String) {
 }
 
 /// Returns the names of the commands, in the order of the help.
-fn commands(session: &Session) -> Vec<String> {
+pub fn commands(session: &Session) -> Vec<String> {
     let help = String::from_utf8(session.run(&["--help"]).stdout).unwrap();
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     // The help of a command may go on in a line that is indented more.

@@ -12,6 +12,8 @@ mod diff;
 mod edit;
 mod every_command;
 mod every_format;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod hash;
 mod hostile_names;
 #[cfg(target_os = "linux")]
@@ -32,6 +34,8 @@ mod threads;
 mod tour;
 mod unknown;
 mod verify;
+#[cfg(unix)]
+mod writing;
 
 #[path = "../../../tests/it/support/skipped.rs"]
 mod skip;
