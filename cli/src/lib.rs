@@ -9,6 +9,7 @@
 //! - [`export`]: writes tensors of one or more files to another.
 //! - [`signals`]: signals that would leave temporary files.
 //! - [`digests`]: digests of tensors, and lists of them.
+//! - [`repeated`]: names that several tensors of a file have.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod exit;
 mod export;
 mod output;
 mod pieces;
+mod repeated;
 mod signals;
 
 use std::ffi::OsStr;

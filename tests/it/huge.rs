@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tensorfile::{Backend, OpenOptions};
 
-use crate::support::written_formats;
+use crate::support::{skipped, written_formats};
 
 use crate::support::huge::{GIB, write};
 use crate::support::interop::run;
@@ -46,7 +46,7 @@ fn opens_lists_and_slices_in_bounded_memory() {
     for format in written_formats() {
         let path = folder.path().join("huge").with_extension(format.extensions[0]);
         let Some(huge) = write(format, &path) else {
-            println!("NOTE: this file system has no holes, so no huge files are tried");
+            skipped("this file system has no holes, so no huge files are tried");
             return;
         };
         let before = peak();

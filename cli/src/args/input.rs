@@ -49,8 +49,8 @@ pub fn file_at(path: &Path) -> Outcome<PathBuf> {
 /// The argument of commands that read several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Inputs {
-    /// The files, or directories, whose tensor files are read in the order of their names, shards as one; `-` for
-    /// standard input
+    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one file;
+    /// `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -68,8 +68,8 @@ impl Inputs {
 /// The arguments of commands that read tensors of several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NamedInputs {
-    /// A file, or a directory, whose tensor files are read in the order of their names, shards as one; `-` for standard
-    /// input
+    /// A file or directory; a directory's tensor files are read in the order of their names, and shards count as one file;
+    /// `-` is standard input
     #[arg(value_name = "FILE")]
     first: PathBuf,
     /// More files, and the names of tensors, or their positions in the file, such as `#3`

@@ -56,7 +56,8 @@ impl Rule {
 impl Rename {
     /// Returns the tensors under their new names.
     ///
-    /// Fails if a rule renames no tensor, or if two tensors get the same name.
+    /// Fails if a rule renames no tensor, or gives a tensor the name of another. Names that several tensors have already, as
+    /// in some streams, are left to the writer.
     pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors) -> Outcome<Renamed<'t>> {
         let mut is_used = vec![false; self.renames.len()];
         let mut old_names = HashMap::new();
@@ -64,7 +65,9 @@ impl Rename {
             let rule = self.renames.iter().position(|rule| rule.apply(&old).is_some());
             rule.into_iter().for_each(|rule| is_used[rule] = true);
             let new = self.new_name(&old).unwrap_or_else(|| old.clone());
-            if let Some(other) = old_names.insert(new.clone(), old.clone()) {
+            if let Some(other) = old_names.insert(new.clone(), old.clone())
+                && (old != new || other != new)
+            {
                 return Err(Failure::usage(format_args!(
                     "--rename: `{other}` and `{old}` would both be named `{new}`"
                 )));

@@ -20,8 +20,8 @@ use crate::output::{Each, Stdout, escape};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Hash {
-    /// The files, or directories, whose tensor files are read in the order of their names, shards as one; `-` for
-    /// standard input
+    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one file;
+    /// `-` is standard input
     #[arg(value_name = "FILE", required_unless_present = "check")]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -42,7 +42,8 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile hash model.safetensors model.ptd
   tensorfile hash *.ptd > digests && tensorfile hash --check digests
-  tensorfile hash --tensors model.ptd > tensors && tensorfile hash --tensors --check tensors model.btf
+  tensorfile hash --tensors model.ptd > tensors
+  tensorfile hash --tensors --check tensors model.btf
   tensorfile hash --json model.ptd | jq '.[].tensors[].name'";
 
 impl Hash {

@@ -5,7 +5,9 @@ use anstyle::AnsiColor;
 use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{ByteMap, SaveReport, is_aligned};
-use tensorfile::{Category, Dtype, Error, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData};
+use tensorfile::{
+    Category, CooTensor, Dtype, Error, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData,
+};
 
 use crate::args::{display_name, expand, format_names, open, written_format_names};
 use crate::digests::{Digester, Manifest};
@@ -14,26 +16,27 @@ use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
 use crate::output::{Progress, Stdout, escape};
 use crate::pieces::Pieces;
+use crate::repeated;
 
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
 ///
-/// The structure of a file is always checked, including alignment. A file that exceeds the limits of the library counts as
-/// malformed. Unusual but readable files give warnings: elements that are not aligned, gaps between payloads, and
-/// remarks of the format. NaN is not reported; see `stats --fail-on`.
+/// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that exceeds the limits of the library counts as
+/// malformed. Unusual but readable files give warnings: elements that are not aligned, gaps between payloads,
+/// repeated names, and remarks of the format. NaN is not reported; see `stats --fail-on`.
 ///
 /// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if an
 /// optional check failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// The files, or directories, whose tensor files are read in the order of their names, shards as one; `-` for
-    /// standard input
+    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one file;
+    /// `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     from: Option<String>,
-    /// Read all payloads and check bools, the coordinates of sparse tensors, and the checksums of compressed data
+    /// Read all payloads and check bools and the checksums of npz files
     #[arg(long, short)]
     payload: bool,
     /// Compare the tensors with MANIFEST, the output of `hash --tensors`; `-` for standard input
@@ -122,6 +125,7 @@ impl Verify {
         report.warnings.extend(metadata.warnings);
         report.warnings.extend(layout_warnings(&file));
         report.warnings.extend(unknown_dtypes(&file));
+        report.warnings.extend(repeated_names(&file));
         if let Some(format) = self.target.as_deref().and_then(Format::named) {
             check_format(&file, format, !self.json, report).at(path)?;
             if format.name == "btf" && metadata.coo_layouts.contains(&SPECIFIED_COO) {
@@ -138,17 +142,15 @@ impl Verify {
             let together = if self.json { 1 } else { usize::MAX };
             report.problems.extend(others.chunks(together).map(message));
         }
+        if !self.payload {
+            for tensor in file.tensors() {
+                add_malformed(check_coordinates(tensor), report).at(path)?;
+            }
+        }
         if self.payload {
             let mut progress = Progress::bytes(file.tensors().map(|tensor| tensor.payload_bytes()).sum());
             for tensor in file.tensors() {
-                match check_payload(tensor, &mut progress) {
-                    Ok(()) => {}
-                    Err(error) if error.category() == Category::File => {
-                        report.malformed = true;
-                        report.problems.push(error.without_path().to_string());
-                    }
-                    Err(error) => return Err(error).at(path),
-                }
+                add_malformed(check_payload(tensor, &mut progress), report).at(path)?;
             }
         }
         if let Some(manifest) = manifest {
@@ -207,6 +209,56 @@ fn unknown_dtypes(file: &File) -> Option<String> {
         first.name(),
         first.info()
     ))
+}
+
+/// Returns a warning about names that several tensors have.
+fn repeated_names(file: &File) -> Option<String> {
+    let names: Vec<String> = repeated::names(file).into_iter().map(str::to_owned).collect();
+    let message = || format!("tensors that have the same name can only be read by position: {}", quoted(&names));
+    (!names.is_empty()).then(message)
+}
+
+/// Adds the reason that a file is malformed to the report. Other errors are returned.
+fn add_malformed(checked: Result<()>, report: &mut Report) -> Result<()> {
+    match checked {
+        Err(error) if error.category() == Category::File => {
+            report.malformed = true;
+            report.problems.push(error.without_path().to_string());
+            Ok(())
+        }
+        checked => checked,
+    }
+}
+
+/// Checks the coordinates of a sparse tensor, without reading its elements.
+fn check_coordinates(tensor: FileTensor<'_>) -> Result<()> {
+    match tensor.layout() {
+        Layout::Coo { entries } if !are_inside(tensor, *entries).unwrap_or(false) => {
+            // Says which is wrong, and where. A payload of which no part can be read is checked here too.
+            tensor.read().map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether the coordinates of a sparse tensor are inside its shape. They are read in pieces.
+fn are_inside(tensor: FileTensor<'_>, entries: usize) -> Result<bool> {
+    const PIECE: usize = 1 << 20;
+    const INDEX: usize = size_of::<u64>();
+    let row = tensor.shape().rank() * INDEX;
+    let rows = (PIECE / row.max(INDEX)).max(1);
+    let mut bytes = Vec::new();
+    for start in (0..entries).step_by(rows) {
+        let rows = rows.min(entries - start);
+        bytes.resize(rows * row, 0);
+        tensor.read_at(start as u64 * row as u64, &mut bytes)?;
+        let indices = bytes.as_chunks::<INDEX>().0.iter().map(|index| u64::from_le_bytes(*index)).collect();
+        // The elements do not matter.
+        if CooTensor::new(tensor.shape().clone(), indices, vec![0_u8; rows]).is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Reads a payload and checks its elements.

@@ -16,8 +16,8 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
 use tensorfile::{
-    Dtype, File, FileMetadata, Format, Layout, Result, SaveOptions, SavePlan, TensorInfo, TensorRecord, TensorSink,
-    Tensors, WriteOptions,
+    Dtype, Error, ErrorKind, File, FileMetadata, Format, Layout, Result, SaveOptions, SavePlan, TensorInfo,
+    TensorRecord, TensorSink, Tensors, WriteOptions,
 };
 
 use crate::args::{Names, Target, WriteArgs};
@@ -117,7 +117,8 @@ impl<'t> Export<'t> {
             }
             save = save.max_shard_bytes(bytes);
         }
-        let plan = save.plan(&target.path, &named(&Known(tensors), drops)).at(&target.path)?;
+        let plan = save.plan(&target.path, &named(&Known(tensors), drops));
+        let plan = plan.map_err(|error| cannot_write(&target.path, &error))?;
         Ok(Self { tensors, list, target, drops_names: drops, plan })
     }
 
@@ -283,6 +284,18 @@ impl Naming {
             note(format_args!("{path}: names are embedded, because {} cannot store all of them", format.name));
         }
         Ok(Self { embeds, drops: false })
+    }
+}
+
+/// Converts an error of planning a file.
+fn cannot_write(path: &Path, error: &Error) -> Failure {
+    match error.kind() {
+        // Some streams have such names, and are read by position.
+        ErrorKind::RepeatedName { .. } => {
+            let advice = "--names index stores the tensors without names";
+            Failure::usage(format_args!("{}: {error}; {advice}", path.display()))
+        }
+        _ => Failure::from_error(path.display(), error),
     }
 }
 

@@ -144,7 +144,10 @@ impl<'t> Joined<'t> {
                     tensors.insert(name, Place { first: at, last: at });
                     continue;
                 };
-                if let Duplicates::Refuse { hint } = duplicates {
+                // Names that are repeated in one part, as in some streams, are left to the writer.
+                if let Duplicates::Refuse { hint } = duplicates
+                    && place.last != at
+                {
                     let (one, two) = (parts[place.last].1.display(), path.display());
                     return Err(Failure::usage(format_args!("both {one} and {two} have a tensor `{name}`{hint}")));
                 }

@@ -35,7 +35,7 @@ fn print(style: Style, message: &dyn fmt::Display) {
     let _ = writeln!(anstream::stderr().lock(), "{style}tensorfile:{style:#} {}", escape(&message.to_string()));
 }
 
-/// Escapes the characters of a text from a file that would control a terminal or change the direction of its text.
+/// Escapes the characters of a text from a file that would control a terminal, change the direction of its text or be invisible.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return text.into();
@@ -50,16 +50,19 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// Returns whether a character would control a terminal or change the direction of its text.
+/// Returns whether a character would control a terminal, change the direction of its text or be invisible.
 pub fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            // Soft hyphen, and marks that change the direction of text or take no room.
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            // Annotations and tags.
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+            // Those that Unicode lets programs show as nothing (`Default_Ignorable_Code_Point`): soft hyphen, fillers, variation
+            // selectors, tags, and marks that change the direction of text or take no room.
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+            // Separators of lines, and annotations.
+            | '\u{2028}'..='\u{2029}' | '\u{fff9}'..='\u{fffb}'
         )
 }
 
@@ -118,5 +121,6 @@ mod tests {
         assert!(matches!(escape("layers.0.gewicht_ä"), Cow::Borrowed(_)));
         assert_eq!(escape("a\u{1b}[2J\n\u{202e}b"), "a\\u{1b}[2J\\n\\u{202e}b");
         assert_eq!(escape("\u{ad}\u{61c}\u{fff9}\u{e0041}é"), "\\u{ad}\\u{61c}\\u{fff9}\\u{e0041}é");
+        assert_eq!(escape("a\u{fe0f}b\u{e0100}"), "a\\u{fe0f}b\\u{e0100}");
     }
 }

@@ -1,6 +1,7 @@
 //! Names and metadata that try to control the terminal, or to break out of JSON, SVG, CSV and Rust code.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use serde_json::Value;
 use tensorfile::{Format, TensorMap, WriteOptions};
@@ -15,6 +16,9 @@ pub const NAMES: &[&str] = &[
     "\u{202e}thgir",
     "no\u{200b}room\u{feff}",
     "\u{e0041}\u{fff9}",
+    "soft\u{ad}\u{61c}\u{180e}",
+    "\u{2060}\u{2066}x\u{2069}\u{206f}",
+    "\u{fe00}w\u{fe0f}\u{e0100}\u{e01ef}",
     "</text><script>alert(1)</script>&amp;\"'",
     "]]><!--",
     "\",\"x\":{\"",
@@ -38,9 +42,24 @@ fn session(format: &Format) -> (Session, String) {
     (session, name)
 }
 
+/// Characters that take no room, change the direction of text, or choose a variant of the character before.
+const INVISIBLE: &[RangeInclusive<char>] = &[
+    '\u{ad}'..='\u{ad}',
+    '\u{61c}'..='\u{61c}',
+    '\u{180e}'..='\u{180e}',
+    '\u{200b}'..='\u{200f}',
+    '\u{2028}'..='\u{202e}',
+    '\u{2060}'..='\u{206f}',
+    '\u{fe00}'..='\u{fe0f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+    '\u{e0000}'..='\u{e007f}',
+    '\u{e0100}'..='\u{e01ef}',
+];
+
 /// Returns the first character that a terminal does not just print.
 pub fn control(text: &str) -> Option<char> {
-    let is_invisible = |c| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    let is_invisible = |c| INVISIBLE.iter().any(|range| range.contains(&c));
     text.chars().find(|&c| c != '\n' && (c.is_control() || is_invisible(c)))
 }
 
@@ -97,6 +116,23 @@ fn output_does_not_control_the_terminal() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn no_invisible_character_is_printed() {
+    let session = Session::new();
+    let all: Vec<char> =
+        INVISIBLE.iter().cloned().flatten().chain('\u{1}'..='\u{1f}').chain('\u{7f}'..='\u{9f}').collect();
+    let names = all.iter().map(|c| (format!("a{c}b"), weights(&[1])));
+    session.write("names.safetensors", &names.collect());
+    for arguments in [&["ls", "names.safetensors"][..], &["ls", "--json", "names.safetensors"]] {
+        let text = String::from_utf8(session.run(arguments).stdout).unwrap();
+        assert_eq!(control(&text), None, "{arguments:?}");
+    }
+    let output = session.run(&["hash", "--tensors", "names.safetensors"]);
+    std::fs::write(session.path("tensors"), &output.stdout).unwrap();
+    let output = session.run(&["hash", "--tensors", "--check", "tensors", "names.safetensors"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "names.safetensors: ok\n", "escapes are read back");
 }
 
 #[test]

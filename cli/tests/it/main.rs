@@ -12,6 +12,8 @@ mod diff;
 mod edit;
 mod every_command;
 mod every_format;
+#[cfg(target_os = "linux")]
+mod full_disk;
 mod hash;
 mod hostile_names;
 #[cfg(target_os = "linux")]
@@ -21,6 +23,7 @@ mod info;
 mod limits;
 mod ls;
 mod pytorch;
+mod repeated_names;
 mod report;
 mod several_files;
 mod show;
@@ -31,12 +34,19 @@ mod threads;
 mod tour;
 mod unknown;
 mod verify;
+#[cfg(unix)]
+mod writing;
+
+#[path = "../../../tests/it/support/skipped.rs"]
+mod skip;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tensorfile::{CooTensor, Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
+
+use skip::skipped;
 
 /// A directory with files, in which the program runs.
 struct Session {

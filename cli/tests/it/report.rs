@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tensorfile::{CooTensor, Dtype, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use super::hostile_names::{self, NAMES};
-use super::{Session, weights};
+use super::{Session, skipped, weights};
 
 /// Runs `report` with these arguments, and returns the page.
 fn page(session: &Session, arguments: &[&str]) -> String {
@@ -422,7 +422,7 @@ fn large_model() -> Vec<(String, &'static str, [u64; 2])> {
 fn large_models_have_small_pages() {
     let session = Session::new();
     if !write_hole(&session, "large.safetensors", &large_model()) {
-        println!("NOTE: this file system has no holes, so no large model is tried");
+        skipped("this file system has no holes, so no large model is tried");
         return;
     }
     let page = page(&session, &["large.safetensors", "--charts", "12", "--sample", "64KiB"]);

@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::skipped;
+
 const MODEL: &str = "silero_vad_16k.safetensors";
 const BEGIN: &str = "<!-- tour: tests/it/tour.rs keeps it true -->";
 const END: &str = "<!-- end of tour -->";
@@ -16,7 +18,7 @@ fn readme_tour_is_up_to_date() {
     let interop = std::env::var_os("TENSORFILE_INTEROP").map_or_else(|| root.join("../target/interop"), PathBuf::from);
     let folder = tempfile::tempdir().unwrap();
     if std::fs::copy(interop.join("models").join(MODEL), folder.path().join(MODEL)).is_err() {
-        println!("NOTE: skipped, as {MODEL} is not there; tests/interop/setup.sh fetches it");
+        skipped(format_args!("{MODEL} is missing; tests/interop/setup.sh fetches it"));
         return;
     }
 

@@ -1,6 +1,6 @@
 use tensorfile::{CooTensor, Tensor, TensorMap};
 
-use super::{Session, model};
+use super::{Session, model, weights};
 
 #[test]
 fn reports_problems() {
@@ -37,12 +37,46 @@ fn checks_payloads_on_request() {
 }
 
 #[test]
+fn coordinates_outside_the_shape_are_found_without_payloads() {
+    let session = Session::new();
+    // More entries than are read at once, and the wrong one is the last.
+    let entries = 70_000;
+    let coordinates = (0..entries).flat_map(|at| [at % 3, at % 300]).collect();
+    let sparse = CooTensor::new([3, 300], coordinates, vec![1.5_f32; 70_000]).unwrap();
+    session.write("far.btf", &[("0", weights(&[2])), ("1", sparse.to_tensor())].into_iter().collect());
+    let good = std::fs::read(session.path("far.btf")).unwrap();
+    let output = session.run(&["verify", "far.btf"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "far.btf: ok\n");
+
+    let indices =
+        good.windows(16).rposition(|bytes| bytes == [0_u64, 99].map(u64::to_le_bytes).as_flattened()).unwrap();
+    let elements = 8 + 70_000 * 4;
+    assert_eq!(indices, good.len() - elements - 16);
+    for (axis, dim) in [3, 300].into_iter().enumerate() {
+        // The last ones are inside the shape in fewer bits, or as offsets that wrap around.
+        for found in [dim, 1 << 62, u64::MAX, (1 << 32) + 1, (1 << 63) + 1, 300_u64.wrapping_neg()] {
+            let mut file = good.clone();
+            let at = indices + axis * 8;
+            file[at..at + 8].copy_from_slice(&found.to_le_bytes());
+            std::fs::write(session.path("far.btf"), &file).unwrap();
+            let message = format!("index {found} of coordinate 69999 is outside dim {axis}, which is {dim}");
+            let expected = format!("far.btf: btf: tensor `#1`: {message} (at byte {at})\n");
+            for arguments in [&["verify", "far.btf"][..], &["verify", "--payload", "far.btf"]] {
+                let output = session.run(arguments);
+                assert_eq!(String::from_utf8(output.stdout).unwrap(), expected, "{arguments:?}");
+                assert_eq!(output.status.code(), Some(4), "{arguments:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn checks_manifests_and_other_formats() {
     let session = Session::new();
     let mut changed = model();
-    changed.insert("steps", super::weights(&[1]));
+    changed.insert("steps", weights(&[1]));
     session.write("changed.ptd", &changed);
-    session.write("changed.npz", &[("steps", super::weights(&[1]))].into_iter().collect());
+    session.write("changed.npz", &[("steps", weights(&[1]))].into_iter().collect());
     std::fs::write(session.path("tensors"), session.run(&["hash", "--tensors", "model.ptd"]).stdout).unwrap();
     insta::assert_snapshot!(session.transcript(&[
         "verify --manifest tensors model.ptd changed.ptd",
@@ -62,7 +96,7 @@ fn remarks_on_what_the_reference_software_passes_over() {
     let session = Session::new();
     assert!(session.run(&["convert", "sparse.btf", "tfrt.btf", "--tfrt-coo"]).status.success());
     std::fs::write(session.path("zeros.btf"), [0; 4096]).unwrap();
-    let name: TensorMap = [("a\0b", super::weights(&[1]))].into_iter().collect();
+    let name: TensorMap = [("a\0b", weights(&[1]))].into_iter().collect();
     std::fs::write(session.path("nul.tbs"), tensorfile::tensorbuffers::to_vec(&name).unwrap()).unwrap();
     insta::assert_snapshot!(session.transcript(&[
         "verify --for btf sparse.btf",
@@ -84,7 +118,7 @@ fn strict_treats_warnings_as_problems() {
     std::fs::write(session.path("odd.npy"), file).unwrap();
 
     // The second record starts 100,000 bytes after the first.
-    let two: TensorMap = [("0", super::weights(&[2])), ("1", super::weights(&[2]))].into_iter().collect();
+    let two: TensorMap = [("0", weights(&[2])), ("1", weights(&[2]))].into_iter().collect();
     session.write("hole.btf", &two);
     let file = std::fs::read(session.path("hole.btf")).unwrap();
     let offset = u64::from_le_bytes(file[16..24].try_into().unwrap());
@@ -106,7 +140,7 @@ fn strict_treats_warnings_as_problems() {
 fn content_beats_the_extension() {
     let session = Session::new();
     for (name, format) in [("model.npz", "safetensors"), ("model.safetensors", "npz"), ("other.ptd", "safetensors")] {
-        let map: TensorMap = [("bias", super::weights(&[2]))].into_iter().collect();
+        let map: TensorMap = [("bias", weights(&[2]))].into_iter().collect();
         std::fs::write(session.path(name), super::file_of(tensorfile::Format::named(format).unwrap(), &map)).unwrap();
     }
     insta::assert_snapshot!(session.transcript(&[

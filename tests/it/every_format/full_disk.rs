@@ -7,7 +7,7 @@ use tensorfile::{Backend, Category};
 
 use super::writers::{LEN, Target, for_each_target};
 use crate::support::child::command;
-use crate::support::folder;
+use crate::support::{folder, skipped};
 
 const FOLDER: &str = "TENSORFILE_TEST_FULL";
 
@@ -93,8 +93,7 @@ fn disks_that_are_full() {
             return;
         }
     }
-    let note = "skipped: a file system in memory cannot be mounted here\n";
-    std::io::Write::write_all(&mut std::io::stderr(), note.as_bytes()).unwrap();
+    skipped("a file system in memory cannot be mounted here");
 }
 
 #[test]

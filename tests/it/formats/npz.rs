@@ -6,7 +6,7 @@ use tensorfile::{
     npz,
 };
 
-use crate::support::{Dribble, Messages, hex, message};
+use crate::support::{Dribble, Messages, hex, message, skipped};
 
 /// An archive of the array `a`, `[1, 2]` in `u1`, and the member `b`, the byte 3.
 ///
@@ -454,7 +454,7 @@ fn archives_say_that_their_names_are_utf8() {
     let path = folder.path().join("names.npz");
     std::fs::write(&path, &file).unwrap();
     let unzip = |option: &str| std::process::Command::new("unzip").arg(option).arg(&path).output();
-    let Ok(tested) = unzip("-t") else { return eprintln!("skipped: Info-ZIP's `unzip` is not installed") };
+    let Ok(tested) = unzip("-t") else { return skipped("Info-ZIP's `unzip` is not installed") };
     assert!(tested.status.success(), "{tested:?}");
 }
 

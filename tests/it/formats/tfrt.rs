@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use ndarray::{Array1, Array2, Array4, ArrayView2, array};
 use tensorfile::{Arrays, TensorMap, btf};
 
-use crate::support::{Dribble, root};
+use crate::support::{Dribble, root, skipped};
 
 /// The contents of a file, or `None` and a note where the folder is not there.
 fn read(name: &str) -> Option<Vec<u8>> {
     let folder: PathBuf = root().join("../shared/fixtures/tfrt");
     if !folder.is_dir() {
-        println!("skipped: {} is missing", folder.display());
+        skipped(format_args!("{} is missing", folder.display()));
         return None;
     }
     Some(std::fs::read(folder.join(name)).unwrap())

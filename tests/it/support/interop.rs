@@ -2,21 +2,17 @@
 //!
 //! Tests print that they are skipped if it is missing.
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::root;
+use super::{root, skipped};
 
 /// Returns the path of a file or folder of the foreign software, if it is installed.
 pub fn installed(path: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("TENSORFILE_INTEROP").unwrap_or("target/interop".into());
     let path = root().join(folder).join(path);
     if !path.exists() {
-        // The test harness hides what passing tests print with `eprintln!`.
-        let message =
-            format!("skipped: {} is missing; tests/interop/setup.sh --executorch installs it\n", path.display());
-        std::io::stderr().write_all(message.as_bytes()).expect("stderr is open");
+        skipped(format_args!("{} is missing; tests/interop/setup.sh --executorch installs it", path.display()));
         return None;
     }
     Some(path)

@@ -6,12 +6,15 @@ pub mod child;
 pub mod huge;
 pub mod interop;
 pub mod memory;
+mod skipped;
 
 use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
 use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, btf, ten};
+
+pub use skipped::skipped;
 
 /// The root of the repository.
 pub fn root() -> &'static Path {

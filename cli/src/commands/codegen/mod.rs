@@ -21,8 +21,9 @@ use serde::Serialize;
 use tensorfile::TensorInfo;
 
 use crate::args::Input;
-use crate::exit::{Failure, Outcome, Verdict};
+use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::{Stdout, escape};
+use crate::repeated;
 
 use names::is_type_name;
 use print::Style;
@@ -69,6 +70,10 @@ impl Codegen {
             return Err(Failure::usage(format_args!("--root: `{root}` cannot be the name of a struct")));
         }
         let file = self.input.open()?;
+        if let Some(name) = repeated::names(&file).first() {
+            // No struct can load it: fields are found by name. The error says what can.
+            file.get(name).at(self.input.path())?;
+        }
         let path = self.input.path().display().to_string();
         let load = match self.views {
             true => format!("`File::open({path:?})?.load::<{root}>()`"),

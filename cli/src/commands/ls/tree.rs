@@ -116,7 +116,7 @@ impl<'a> Branch<'a, '_> {
         let mut label = self.segment(group[0]).to_owned();
         let bytes = group.iter().fold(0_u64, |sum, item| sum.saturating_add(self.tensor(*item).2));
         let tensors = group.len();
-        // A segment that is no tensor and that only one other follows shares a line with that.
+        // A segment that is not a tensor and that only one other follows shares a line with that.
         while !group.iter().any(|item| self.ends(*item)) {
             let below = Self { start: self.start + self.segment(group[0]).len() + 1, depth: self.depth + 1, ..self };
             let next = below.segment(group[0]);

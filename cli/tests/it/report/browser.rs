@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tensorfile::{Format, TensorMap, WriteOptions};
 
-use super::super::{Session, weights};
+use super::super::{Session, skipped, weights};
 use super::{data, large_model, page, write_hole};
 
 /// The page and the messages of a browser.
@@ -39,14 +39,14 @@ fn browser() -> Option<OsString> {
         found.find(|path| path.is_file()).map(PathBuf::into_os_string)
     });
     let Some(browser) = found else {
-        println!("NOTE: skipped, as there is no Chromium; $CHROMIUM can name it");
+        skipped("there is no Chromium; $CHROMIUM can name it");
         return None;
     };
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("page.html"), "<p>it works").unwrap();
     let opened = open(&browser, &folder.path().join("page.html"));
     if !opened.dom.contains("<p>it works") {
-        println!("NOTE: skipped, as {} does not open pages: {}", browser.display(), opened.messages);
+        skipped(format_args!("{} does not open pages: {}", browser.display(), opened.messages));
         return None;
     }
     Some(browser)
@@ -330,7 +330,7 @@ fn large_files_have_few_elements() {
     let session = Session::new();
     let many: Vec<_> = (0..100_000).map(|at| (format!("block.{}.{at}", at / 100), "F32", [1, 1])).collect();
     if !write_hole(&session, "large.safetensors", &large_model()) || !write_hole(&session, "many.safetensors", &many) {
-        println!("NOTE: this file system has no holes, so no large model is tried");
+        skipped("this file system has no holes, so no large model is tried");
         return;
     }
     let script = "const found = { elements: document.querySelectorAll('*').length };

@@ -1,0 +1,67 @@
+//! A disk that is full: a failure names the file, and the old files stay.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use tensorfile::FORMATS;
+
+use super::skipped;
+use super::writing::Writing;
+
+/// The variable with the folder in which a file system in memory is mounted.
+const DISK: &str = "TENSORFILE_TEST_DISK";
+
+#[test]
+fn full_disks_leave_the_old_files() {
+    const MOUNT: &str = "mount -t tmpfs -o size=20m tmpfs \"$TENSORFILE_TEST_DISK\" && exec \"$@\"";
+
+    let folder = tempfile::tempdir().unwrap();
+    for namespace in ["-m", "-rm"] {
+        let mounted = |program: &[&OsStr]| {
+            let mut command = Command::new("unshare");
+            command.args([namespace, "sh", "-c", MOUNT, "sh"]).args(program).env(DISK, folder.path()).output()
+        };
+        if mounted(&["true".as_ref()]).is_ok_and(|output| output.status.success()) {
+            let test = std::env::current_exe().unwrap();
+            let arguments = ["full_disk::fills_a_disk", "--exact", "--ignored", "--nocapture"].map(OsStr::new);
+            let output = mounted(&[&[test.as_os_str()], &arguments[..]].concat()).unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            return;
+        }
+    }
+    skipped("a file system in memory cannot be mounted here");
+}
+
+#[test]
+#[ignore = "another test starts it"]
+fn fills_a_disk() {
+    let Some(disk) = std::env::var_os(DISK) else { return };
+    let ballast = Path::new(&disk).join("ballast");
+    for format in FORMATS.iter().filter(|format| !format.read_only) {
+        let writing = Writing::in_folder(format, &disk);
+        let before = writing.reset();
+        for command in writing.commands() {
+            let line = &command.line;
+            // A part of the 12 MB that some commands write, so that split files have a shard or two.
+            fill(&ballast, if command.is_long { 5 << 20 } else { 0 });
+            let output = writing.session.run(&command.arguments());
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(3), "{line}: {message}");
+            let expected = format!("tensorfile: {}: ", command.output);
+            assert!(message.starts_with(&expected) && message.contains("No space left on device"), "{line}: {message}");
+            assert!(writing.files() == before, "{line}: {:?}", writing.files().keys());
+            std::fs::remove_file(&ballast).unwrap();
+        }
+    }
+}
+
+/// Writes a file that leaves `room` bytes of the disk.
+fn fill(path: &Path, room: u64) {
+    let mut file = File::create(path).unwrap();
+    while file.write_all(&[0; 4096]).is_ok() {}
+    let bytes = file.metadata().unwrap().len();
+    file.set_len(bytes.checked_sub(room).unwrap()).unwrap();
+}
