@@ -661,6 +661,17 @@ mod streams {
     }
 
     #[test]
+    fn a_stream_goes_on_after_a_tensor_of_unknown_dtype() {
+        let stream = [super::tensor(b"x1", b"a", &[2], &[1, 2, 3]), stream()].concat();
+        let mut decoder = ten::Decoder::new(&stream[..]);
+        assert_eq!(
+            message(decoder.decode::<Tensor>()),
+            "ten: tensor `a`: cannot read elements of dtype `x1`; it is unknown, and only the file's other tensors can be read"
+        );
+        assert_eq!(decoder.count(), 3);
+    }
+
+    #[test]
     fn a_malformed_stream_ends_the_iteration() {
         let mut messages = Messages::default();
         for (what, stream, good, expected) in [
