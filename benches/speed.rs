@@ -306,7 +306,7 @@ fn small(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// One array of so many elements as the benchmark of the Go package `ten` has.
+/// One array of as many elements as the benchmark of the Go package `ten` has.
 fn one(report: &mut Report) -> Result<()> {
     for elements in cases::GO {
         let array = vec![Array1::from_elem(elements, 1.5_f32)];

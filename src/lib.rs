@@ -141,6 +141,7 @@ mod pipeline;
 mod progress;
 pub mod record;
 mod serde;
+mod serialize;
 mod sorted;
 mod stats;
 mod storage;

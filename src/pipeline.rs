@@ -52,7 +52,7 @@ fn in_threads<R: Default + Send, E>(
     let taken = thread::scope(|scope| {
         let stop = Stop(&queue);
         for _ in 1..threads {
-            // If there is no other thread to be had, this one does it all.
+            // Without other threads, this one does all the work.
             let _ = thread::Builder::new().spawn_scoped(scope, || queue.help(work));
         }
         let taken = (0..parts).try_for_each(|part| {

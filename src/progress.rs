@@ -27,7 +27,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// A function that is told of progress.
+/// A function that progress is reported to.
 #[derive(Clone)]
 pub(crate) struct Listener(Arc<dyn Fn(Progress) + Send + Sync>);
 
@@ -55,14 +55,14 @@ pub(crate) struct ProgressCount<'a> {
 }
 
 impl ProgressCount<'_> {
-    /// Adds bytes, and tells of it.
+    /// Adds bytes and reports progress.
     pub(crate) fn add(&mut self, bytes: u64) {
         let Progress { bytes: before, total } = self.progress;
         self.progress.bytes = before.saturating_add(bytes).min(total);
         (self.listener.0)(self.progress);
     }
 
-    /// Tells that all is done, if it was not told yet.
+    /// Reports the end, unless it was reported.
     pub(crate) fn finish(mut self) {
         let left = self.progress.total - self.progress.bytes;
         if left > 0 || self.progress.total == 0 {

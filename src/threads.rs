@@ -118,7 +118,7 @@ fn part_len(bytes: usize) -> usize {
     bytes.div_ceil(threads_for(bytes)).next_multiple_of(PAGE)
 }
 
-/// Returns the number of threads that so many bytes are worth, at least 1.
+/// Returns the number of threads that `bytes` bytes are worth, at least 1.
 pub(crate) fn threads_for(bytes: usize) -> usize {
     match bytes / WORTH_A_THREAD {
         0 | 1 => 1,
@@ -139,7 +139,7 @@ fn for_each<I: ExactSizeIterator + Send>(parts: I, work: &(dyn Fn(I::Item) + Syn
     };
     thread::scope(|scope| {
         for _ in 0..others {
-            // If there is no other thread to be had, this one does it all.
+            // Without other threads, this one does all the work.
             let _ = thread::Builder::new().spawn_scoped(scope, work);
         }
         work();

@@ -31,7 +31,7 @@ pub fn small_by_name() -> BTreeMap<String, Array1<f32>> {
 /// The sizes that the benchmark of the Go package `ten` measures, in elements of `f32`.
 pub const GO: [usize; 4] = [100, 500, 1_000, 10_000];
 
-/// A model of so many small tensors: two in each layer.
+/// A model of `tensors` small tensors: two in each layer.
 pub fn model(tensors: usize) -> Model {
     let layer = || Layer { w: Array2::from_elem((4, 4), 1.5), b: Array1::from_elem(16, 2.5) };
     Model { l: (0..tensors.div_ceil(2)).map(|_| layer()).collect() }

@@ -261,7 +261,7 @@ impl<A: Element> CooTensor<A> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTensor`] where an array of that shape cannot be had.
+    /// [`ErrorKind::InvalidTensor`]: the array would be too large.
     pub fn to_dense(&self) -> Result<ndarray::ArrayD<A>>
     where
         A: num_traits::Zero,

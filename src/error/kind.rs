@@ -256,13 +256,13 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// A name that is none of those found, of which the most similar come first in the message.
+    /// No tensor has this name. The message lists the most similar names first.
     pub(crate) fn missing(name: &str, found: Vec<String>) -> Self {
         let found = Self::by_similarity(name, found);
         Self::Missing { name: name.to_owned(), found, complete: true }
     }
 
-    /// A key that is none of those found, of which the most similar come first in the message.
+    /// No entry of metadata has this key. The message lists the most similar keys first.
     pub(crate) fn missing_metadata(key: &str, expected: String, found: Vec<String>) -> Self {
         Self::MissingMetadata { key: key.to_owned(), expected, found: Self::by_similarity(key, found) }
     }

@@ -24,9 +24,9 @@ use crate::storage::{refuse_existing, replace};
 /// if the file system has locks: a writer holds the lock of its file while it lives.
 ///
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an open
-/// [`File`](super::File), which converts it, or any other value that the format's `to_writer` takes. Only tensors and the
-/// names that the format stores are saved. To keep the metadata of a file, pass
-/// `WriteOptions::new().metadata(file.metadata()?.entries)`. Names can be embedded; see [`WriteOptions`].
+/// [`File`](super::File), which converts it, or any other [`Tensors`]; a plain serde value is passed in a
+/// [`SerdeValue`](crate::SerdeValue). Only tensors and the names that the format stores are saved. To keep the metadata of a
+/// file, pass `WriteOptions::new().metadata(file.metadata()?.entries)`. Names can be embedded; see [`WriteOptions`].
 ///
 /// ```
 /// use tensorfile::{File, Tensor, TensorMap};

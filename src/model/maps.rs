@@ -46,8 +46,7 @@ fn for_each_entry<'a, K: MapKey + 'a, T: Store + 'a>(
 
 #[cold]
 pub(crate) fn not_a_key() -> Error {
-    let instead = "expected a tensor, a number, or a struct, map, list or tuple of them";
-    ErrorKind::NotATensor { found: "a map key that is no string and no number", instead }.into()
+    ErrorKind::Message("map keys must be strings or numbers".to_owned()).into()
 }
 
 #[cold]

@@ -206,7 +206,19 @@ impl Format {
     /// ```
     #[must_use]
     pub fn stores_name(&self, name: &str) -> bool {
-        self.max_name.is_none_or(|most| most > 0 && name.len() <= most) && (self.check_name)(name).is_ok()
+        self.has_room_for(name) && (self.check_name)(name).is_ok()
+    }
+
+    /// Returns whether a name is short enough, so that it need not be embedded. Room for no bytes is no room for an empty
+    /// name, and in other formats an empty name may mean none.
+    pub(crate) fn has_room_for(&self, name: &str) -> bool {
+        let Some(most) = self.max_name else { return true };
+        // A name can be stored in fewer bytes than it has here.
+        let stored = || (self.encode)(&WriteOptions::new()).is_ok_and(|encode| encode.name_bytes(name) <= most);
+        match name.len() {
+            0 => most > 0 && (self.check_name)("").is_ok(),
+            len => len <= most || most > 0 && stored(),
+        }
     }
 
     /// Refuses a tensor that the format cannot store.

@@ -361,7 +361,7 @@ impl<'w> Output<'w> {
         Self { buffer: file, to: None, large: LARGE }
     }
 
-    /// Passes on the writes of a file of so many bytes.
+    /// Passes on the writes of a file of `file_bytes` bytes.
     pub(crate) fn stream(to: &'w mut dyn Write, file_bytes: u64) -> Self {
         let capacity = usize::try_from(file_bytes).unwrap_or(BUFFER).min(BUFFER);
         Self { buffer: Vec::with_capacity(capacity), to: Some(to), large: LARGE }

@@ -27,7 +27,7 @@ pub(super) struct Elements {
 impl Elements {
     /// Elements of this dtype; `None` if they are not numbers.
     ///
-    /// Booleans and quantised elements are read as the integers that are stored.
+    /// Booleans and quantized elements are read as the integers that are stored.
     pub(super) fn new(dtype: Dtype) -> Option<Self> {
         let dtype = read_as(dtype);
         Some(Self { dtype, floats: float_chunks(dtype)? })
@@ -71,7 +71,7 @@ where
     });
 }
 
-/// Returns the dtype of the stored integers for `bool` and quantised dtypes, and other dtypes unchanged.
+/// Returns the dtype of the stored integers for `bool` and quantized dtypes, and other dtypes unchanged.
 fn read_as(dtype: Dtype) -> Dtype {
     macro_rules! read_as {
         ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {

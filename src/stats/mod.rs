@@ -18,7 +18,7 @@ use quantiles::Quantiles;
 
 /// Statistics of a tensor, computed from its payload in one pass.
 ///
-/// NaN and infinities are counted; everything else is computed from the finite elements. Quantised elements count as the
+/// NaN and infinities are counted; everything else is computed from the finite elements. Quantized elements count as the
 /// stored integers, and `bool` as 0 and 1. The memory is below 20 MiB for tensors of any size.
 ///
 /// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`]. Large pieces are

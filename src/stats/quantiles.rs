@@ -156,7 +156,7 @@ impl Quantiles {
         few.iter().for_each(|element| self.counts[(self.bin)(element - self.center) as usize] += 1);
     }
 
-    /// Returns `true` if the bins of so many elements show that their [`center`] is zero, which takes less time than to
+    /// Returns `true` if the bins show that the [`center`] of `elements` elements is zero, which takes less time than to
     /// find it.
     fn is_spread(&self, elements: usize) -> bool {
         /// Twice the relative error of a number that is known by its bin, or more.

@@ -52,11 +52,11 @@ macro_rules! for_each_dtype {
             F8E4M3Fn   "f8_e4m3fn"   1/1 Float8    crate::tensor::F8E4M3Fn as u8,   "8-bit float, 4 exponent bits, no infinities.";
             F8E5M2Fnuz "f8_e5m2fnuz" 1/1 Float8    crate::tensor::F8E5M2Fnuz as u8, "8-bit float, 5 exponent bits, no infinities, no negative zero.";
             F8E4M3Fnuz "f8_e4m3fnuz" 1/1 Float8    crate::tensor::F8E4M3Fnuz as u8, "8-bit float, 4 exponent bits, no infinities, no negative zero.";
-            QInt8      "qint8"       1/1 Quantised crate::tensor::QInt8 as i8,      "Quantised signed 8-bit integer; opaque.";
-            QUint8     "quint8"      1/1 Quantised crate::tensor::QUint8 as u8,     "Quantised unsigned 8-bit integer; opaque.";
-            QInt32     "qint32"      1/4 Quantised crate::tensor::QInt32 as i32,    "Quantised signed 32-bit integer; opaque.";
-            QUint4x2   "quint4x2"    1/1 Opaque    crate::tensor::QUint4x2 as u8,   "Quantised unsigned 4-bit integers, two to a byte; opaque. ExecuTorch counts bytes as elements.";
-            QUint2x4   "quint2x4"    1/1 Opaque    crate::tensor::QUint2x4 as u8,   "Quantised unsigned 2-bit integers, four to a byte; opaque. ExecuTorch counts bytes as elements.";
+            QInt8      "qint8"       1/1 Quantised crate::tensor::QInt8 as i8,      "Quantized signed 8-bit integer; opaque.";
+            QUint8     "quint8"      1/1 Quantised crate::tensor::QUint8 as u8,     "Quantized unsigned 8-bit integer; opaque.";
+            QInt32     "qint32"      1/4 Quantised crate::tensor::QInt32 as i32,    "Quantized signed 32-bit integer; opaque.";
+            QUint4x2   "quint4x2"    1/1 Opaque    crate::tensor::QUint4x2 as u8,   "Quantized unsigned 4-bit integers, two to a byte; opaque. ExecuTorch counts bytes as elements.";
+            QUint2x4   "quint2x4"    1/1 Opaque    crate::tensor::QUint2x4 as u8,   "Quantized unsigned 2-bit integers, four to a byte; opaque. ExecuTorch counts bytes as elements.";
             Bits16     "bits16"      1/2 Opaque    crate::tensor::Bits16 as u16,    "16 uninterpreted bits.";
             F8E8M0     "f8_e8m0"     1/1 Float8    crate::tensor::F8E8M0 as u8,     "8-bit power of two: 8 exponent bits, no sign, no zero, no infinities. The scales of MX formats.";
             F4         "f4"          2/1 Block     () as u8,                        "4-bit floats, E2M1, two to a byte; opaque.";
@@ -288,7 +288,7 @@ impl Dtype {
         matches!(self.row().class, Class::Complex)
     }
 
-    /// Returns `true` for dtypes without arithmetic: quantised, packed and uninterpreted ones.
+    /// Returns `true` for dtypes without arithmetic: quantized, packed and uninterpreted ones.
     ///
     /// ```
     /// use tensorfile::Dtype;

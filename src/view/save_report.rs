@@ -130,10 +130,7 @@ impl TensorSink for ReportSink {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let format = self.report.format;
         let is_position = tensor.name == self.count.to_string();
-        let has_room = format.max_name.is_none_or(|longest| match tensor.name.len() {
-            0 => format.stores_name(""),
-            len => len <= longest,
-        });
+        let has_room = format.has_room_for(tensor.name);
         self.report.unstored_names += usize::from(!is_position && !has_room);
         self.count += 1;
         // An only tensor without a name is called 0.

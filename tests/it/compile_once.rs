@@ -9,7 +9,9 @@ use std::{env, fs, io};
 
 use ndarray::{Array1, Array2, array};
 use object::{Object, ObjectSymbol};
-use tensorfile::{File, Result, TensorFile, btf, npy, npz, ptd, safetensors, ten, tensorbuffers};
+use tensorfile::{
+    FORMATS, File, Result, TensorFile, btf, gguf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers,
+};
 
 #[derive(TensorFile, Debug, PartialEq)]
 struct Model {
@@ -57,8 +59,10 @@ fn use_every_format() -> Result<()> {
     let model = Model { embed: linear(1.0), list: vec![linear(2.0), linear(3.0)], bias: Some(array![4.0]) };
     let folder = tempfile::tempdir()?;
 
+    let mut used = vec!["npy", "pytorch"];
     macro_rules! round_trips {
         ($($format:ident),*) => {$({
+            used.push(stringify!($format));
             let mut file = Vec::new();
             $format::to_writer(&mut file, &model)?;
             assert_eq!($format::from_slice::<Model>(&file)?, model);
@@ -69,13 +73,20 @@ fn use_every_format() -> Result<()> {
             assert_eq!(File::open(&path)?.load::<Model>()?, model);
         })*};
     }
-    round_trips!(btf, ten, ptd, tensorbuffers, safetensors, npz);
+    round_trips!(btf, ten, ptd, tensorbuffers, safetensors, npz, gguf);
 
     // This one has room for one tensor.
     npy::to_writer(io::sink(), &model).unwrap_err();
     npy::to_vec(&model).unwrap_err();
     npy::from_slice::<Model>(&[]).unwrap_err();
     npy::from_reader::<Model>(io::empty()).unwrap_err();
+
+    // This one is only read.
+    pytorch::from_slice::<Model>(&[]).unwrap_err();
+    pytorch::from_reader::<Model>(io::empty()).unwrap_err();
+    for format in FORMATS {
+        assert!(used.contains(&format.name), "{} is not used here", format.name);
+    }
 
     let path = folder.path().join("model.ptd");
     tensorfile::save(&path, &model)?;

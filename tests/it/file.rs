@@ -140,7 +140,7 @@ fn every_way_of_writing_stores_rows_unless_asked() {
 
 #[cfg(feature = "ptd")]
 #[test]
-fn slices_and_pours_other_memory_orders() {
+fn slices_and_writes_other_memory_orders() {
     let info = tensorfile::TensorInfo {
         layout: tensorfile::Layout::from_dim_order(&[1, 0]).unwrap(),
         ..tensorfile::TensorInfo::new(tensorfile::Dtype::U8, [2, 3])

@@ -10,7 +10,7 @@ mod architecture;
 mod cast;
 #[cfg(all(feature = "pytorch", feature = "safetensors", feature = "shards"))]
 mod checkpoint;
-#[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(all(feature = "gguf", feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
 #[cfg(not(target_env = "msvc"))]
 mod compile_once;
 mod containers;

@@ -102,7 +102,7 @@ fn limits_are_exact() {
 }
 
 #[test]
-fn booleans_and_quantised_elements_are_integers() {
+fn booleans_and_quantized_elements_are_integers() {
     let stats = of(&[true, false, true, true]);
     assert_eq!((counts(&stats), range(&stats).as_str(), stats.mean()), ([4, 0, 0, 0, 1], "0 to 1", Some(0.75)));
     let stats = of(&[QInt8(-3), QInt8(5)]);

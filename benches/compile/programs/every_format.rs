@@ -5,7 +5,7 @@ mod model;
 use std::{env, hint, io};
 
 use model::Model;
-use tensorfile::{Result, btf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers};
+use tensorfile::{Result, btf, gguf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers};
 
 fn main() -> Result<()> {
     let mut paths = env::args_os().skip(1);
@@ -19,9 +19,10 @@ fn main() -> Result<()> {
     safetensors::to_writer(io::stdout(), &model)?;
     npy::to_writer(io::stdout(), &model)?;
     npz::to_writer(io::stdout(), &model)?;
+    gguf::to_writer(io::stdout(), &model)?;
 
     let file: &[u8] = hint::black_box(&[]);
-    let models: [Result<Model>; 8] = [
+    let models: [Result<Model>; 9] = [
         btf::from_slice(file),
         ten::from_slice(file),
         ptd::from_slice(file),
@@ -30,6 +31,7 @@ fn main() -> Result<()> {
         npy::from_slice(file),
         npz::from_slice(file),
         pytorch::from_slice(file),
+        gguf::from_slice(file),
     ];
     hint::black_box(&models);
     Ok(())

@@ -21,7 +21,7 @@ fn prints_a_table() {
 #[test]
 fn prints_details_of_one_tensor() {
     let session = Session::new();
-    session.write("quantised.ptd", &quantised());
+    session.write("quantized.ptd", &quantized());
     insta::assert_snapshot!(session.transcript(&[
         "stats model.ptd embed.weight",
         "stats model.ptd halves --bins 3",
@@ -30,8 +30,8 @@ fn prints_details_of_one_tensor() {
         "stats model.ptd none",
         "stats model.ptd packed",
         "stats sparse.btf 0 --bins 4",
-        "stats --long --bins 4 quantised.ptd",
-        "stats quantised.ptd",
+        "stats --long --bins 4 quantized.ptd",
+        "stats quantized.ptd",
     ]));
 }
 
@@ -61,7 +61,7 @@ fn fail_on_checks_elements() {
     ]));
 }
 
-fn quantised() -> TensorMap {
+fn quantized() -> TensorMap {
     let tensor = |dtype, bytes: &[u8]| Tensor::new(TensorInfo::new(dtype, [4]), bytes).unwrap();
     [("q", tensor(Dtype::QInt8, &[0, 1, 255, 128])), ("u", tensor(Dtype::QUint8, &[0, 1, 255, 128]))]
         .into_iter()

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tensorfile::Limits;
 
@@ -19,6 +19,8 @@ const BASE: usize = 128 << 10;
 const STREAM: usize = (256 << 10) + (1 << 20);
 /// The time that an input may take. Slow machines that run other tests at the same time need less.
 const TIME: Duration = Duration::from_secs(20);
+/// The calls are looked at this often within the time.
+const LOOKS: u32 = 20;
 
 /// Returns the limits for reading a file of `len` bytes. The default is more than any input should get.
 pub fn limits(len: usize) -> Limits {
@@ -66,8 +68,9 @@ pub fn in_time(what: &'static str, call: impl FnOnce()) {
 /// A call that has not ended.
 struct Running(u64);
 
-/// The calls that have not ended, with the time when each began.
-static CALLS: LazyLock<Mutex<HashMap<u64, (&'static str, Instant)>>> = LazyLock::new(|| {
+/// The calls that have not ended, with how often each was looked at. Counting looks instead of reading a clock leaves out the
+/// time for which the whole process stood still, such as on a machine that was suspended.
+static CALLS: LazyLock<Mutex<HashMap<u64, (&'static str, u32)>>> = LazyLock::new(|| {
     thread::spawn(watch);
     Mutex::default()
 });
@@ -76,7 +79,7 @@ impl Running {
     fn start(what: &'static str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let own = NEXT.fetch_add(1, Ordering::Relaxed);
-        CALLS.lock().unwrap().insert(own, (what, Instant::now()));
+        CALLS.lock().unwrap().insert(own, (what, 0));
         Self(own)
     }
 }
@@ -89,12 +92,14 @@ impl Drop for Running {
 
 fn watch() {
     loop {
-        thread::sleep(TIME / 20);
-        let calls = CALLS.lock().unwrap();
-        if let Some((what, began)) = calls.values().find(|(_, began)| began.elapsed() > TIME) {
-            eprintln!("{what}: an input takes longer than {:?}", began.elapsed());
-            // libFuzzer keeps the input of a process that aborts.
-            std::process::abort();
+        thread::sleep(TIME / LOOKS);
+        for (what, looks) in CALLS.lock().unwrap().values_mut() {
+            *looks += 1;
+            if *looks > LOOKS {
+                eprintln!("{what}: an input takes longer than {TIME:?}");
+                // libFuzzer keeps the input of a process that aborts.
+                std::process::abort();
+            }
         }
     }
 }

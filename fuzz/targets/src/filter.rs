@@ -2,6 +2,7 @@
 
 use tensorfile_cli::Filter;
 
+use crate::budget::bounded;
 use crate::input::Input;
 
 pub fn run(input: &[u8]) {
@@ -9,11 +10,12 @@ pub fn run(input: &[u8]) {
     let globs: Vec<String> = (0..1 + input.below(3)).map(|_| text(input.before_nul())).collect();
     let globs: Vec<&str> = globs.iter().map(String::as_str).collect();
     let own = text(input.0);
-    let Ok(filter) = Filter::parse(&globs) else { return };
+    let len = globs.iter().map(|glob| glob.len()).sum();
+    let Ok(filter) = bounded("parsing", len, || Filter::parse(&globs)) else { return };
     // Globs with brackets, braces or escapes have rules of their own.
     let is_simple = !globs.iter().any(|glob| glob.contains(['[', ']', '{', '}', '\\', ',']));
     for name in [&own, "", "a", "layers.0.weight", "layers.10.bias", "ä.b", "a/b", "a\\b"] {
-        let found = filter.matches(name);
+        let found = bounded("matching", len + name.len(), || filter.matches(name));
         if is_simple {
             let (excludes, includes): (Vec<&str>, Vec<&str>) = globs.iter().partition(|glob| glob.starts_with('!'));
             let any = |globs: &[&str]| globs.iter().any(|glob| matches(glob, name));

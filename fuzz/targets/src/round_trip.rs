@@ -73,19 +73,16 @@ fn same(format: &Format, written: &TensorMap, read: &TensorMap, with_names: bool
 /// Returns the elements in row-major order.
 fn row_major(tensor: &Tensor) -> Vec<u8> {
     let info = tensorfile::TensorInfo { layout: Layout::RowMajor, ..tensor.info().clone() };
-    if tensor.dtype().is_complex() {
-        let npy = tensorfile::npy::Options::new().to_vec(tensor).unwrap();
-        let rows: Tensor = tensorfile::npy::from_slice(&npy).unwrap();
-        assert_eq!(*rows.info(), info);
-        return rows.as_bytes().to_vec();
-    }
-    // Together these formats store all dtypes, in row-major order.
-    let formats = ["ptd", "safetensors"].map(|name| Format::named(name).unwrap());
-    let format = formats.into_iter().find(|format| format.dtypes.contains(&tensor.dtype())).unwrap();
-    let file = format.to_vec(&TensorMap::from_iter([("x", tensor.clone())]), &WriteOptions::new()).unwrap();
+    // Together these formats store all tensors, in row-major order. An only tensor of npy has no name, and is read as `0`.
+    let stores = |format: &&'static Format| {
+        format.dtypes.contains(&tensor.dtype()) && format.max_rank.is_none_or(|most| tensor.shape().rank() <= most)
+    };
+    let mut formats = ["ptd", "safetensors", "npy"].into_iter().map(|name| Format::named(name).unwrap());
+    let format = formats.find(stores).unwrap();
+    let file = format.to_vec(&TensorMap::from_iter([("0", tensor.clone())]), &WriteOptions::new()).unwrap();
     let map: TensorMap = format.from_slice(&file).unwrap();
-    assert_eq!(*map["x"].info(), info);
-    map["x"].as_bytes().to_vec()
+    assert_eq!(*map["0"].info(), info);
+    map["0"].as_bytes().to_vec()
 }
 
 /// Options and collections, as the bytes that they are made of.

@@ -2,17 +2,18 @@
 
 use tensorfile_cli::{Axis, Slice};
 
+use crate::budget::bounded;
 use crate::input::Input;
 
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
     let shape: Vec<usize> = (0..input.below(5)).map(|_| input.below(12)).collect();
     let Ok(text) = std::str::from_utf8(input.0) else { return };
-    let Ok(slice) = text.parse::<Slice>() else { return };
+    let Ok(slice) = bounded("parsing", text.len(), || text.parse::<Slice>()) else { return };
     assert_eq!(slice.to_string().parse::<Slice>().as_ref(), Ok(&slice), "{text} is printed as {slice}");
     let huge = [usize::MAX; 3];
     for shape in [&shape[..], &[], &[5], &[3, 0], &huge] {
-        let Ok(axes) = slice.axes(shape) else { continue };
+        let Ok(axes) = bounded("a slice of a shape", text.len(), || slice.axes(shape)) else { continue };
         assert_eq!(axes.len(), shape.len());
         for (&len, axis) in shape.iter().zip(&axes) {
             check(text, *axis, len);

@@ -179,6 +179,9 @@ fn decode(stream: Unsteady<'_>, bits: u8, len: usize) {
         let mut decoder = ten::Decoder::with_limits(stream, limits(len));
         // A tensor has at least three blocks of bytes.
         for at in 0..len + 2 {
+            // The stream goes on after a tensor that does not fit its type, and after one of unknown dtype.
+            let is_of_tensor =
+                |error: &tensorfile::Error| matches!(error.category(), Category::Mismatch | Category::Call);
             let goes_on = match (bits >> (at % 6 + 2)) & 1 {
                 0 => match decoder.decode::<Tensor>() {
                     Ok(Some((_, tensor))) => {
@@ -186,12 +189,12 @@ fn decode(stream: Unsteady<'_>, bits: u8, len: usize) {
                         true
                     }
                     Ok(None) => false,
-                    Err(error) => error.category() == Category::Mismatch,
+                    Err(error) => is_of_tensor(&error),
                 },
                 _ if at % 3 == 0 => decoder.skip_tensor().unwrap_or(false),
                 _ => match decoder.decode::<Array2<f32>>() {
                     Ok(found) => found.is_some(),
-                    Err(error) => error.category() == Category::Mismatch,
+                    Err(error) => is_of_tensor(&error),
                 },
             };
             if !goes_on {

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tensorfile_fuzz_targets::{TARGETS, Target};
+use tensorfile_fuzz_targets::TARGETS;
 
 #[test]
 fn seeds_find_nothing() {
@@ -38,22 +38,43 @@ fn every_target_runs_with_libfuzzer() {
     }
 }
 
+/// Returns the entries of a folder in `fuzz/`, sorted.
+fn entries(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(folder);
+    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
 #[test]
 fn kept_inputs_find_nothing() {
-    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    for folder in ["corpus", "findings"] {
-        TARGETS.iter().for_each(|target| replay(target, &fuzz.join(folder).join(target.name)));
+    for folder in ["corpus", "findings"].map(entries).iter().flatten() {
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let target = TARGETS.iter().find(|target| target.name == name);
+        let target = target.unwrap_or_else(|| panic!("{} has the name of no target", folder.display()));
+        for path in entries(folder) {
+            if std::panic::catch_unwind(|| target.run(&fs::read(&path).unwrap())).is_err() {
+                panic!("{} finds something in {}", target.name, path.display());
+            }
+        }
     }
 }
 
-/// Runs a target on the files of a folder, if there are any.
-fn replay(target: &Target, folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    for path in paths {
-        if std::panic::catch_unwind(|| target.run(&fs::read(&path).unwrap())).is_err() {
-            panic!("{} finds something in {}", target.name, path.display());
+#[test]
+fn every_target_and_row_has_a_corpus() {
+    for target in TARGETS {
+        assert!(!entries(Path::new("corpus").join(target.name)).is_empty(), "{} has no corpus", target.name);
+    }
+    // In these targets, the first byte of an input is the row of its format.
+    for target in ["read", "stream", "large", "convert", "program"] {
+        let rows: Vec<u8> = entries(Path::new("corpus").join(target))
+            .iter()
+            .filter_map(|path| fs::read(path).unwrap().first().copied())
+            .collect();
+        for (row, format) in (0_u8..).zip(tensorfile::FORMATS) {
+            let is_written = target != "large" || !format.read_only;
+            assert!(!is_written || rows.contains(&row), "no input of {target} is of {}", format.name);
         }
     }
 }

@@ -19,7 +19,7 @@
 //!
 //! # Dtypes
 //!
-//! Quantised types such as [`Q4_0`](crate::Dtype::Q4_0) are opaque: blocks of bytes, each with the weights of a part of a
+//! Quantized types such as [`Q4_0`](crate::Dtype::Q4_0) are opaque: blocks of bytes, each with the weights of a part of a
 //! row and their scales. Such tensors are read, listed and written whole, but not computed. The innermost dim is a multiple
 //! of the block. Types that this version does not know are [listed as unknown](crate::Layout::Unknown), up to the start
 //! of the next tensor, with the padding before it.

@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Takes bytes as long as they match.
-    fn take_while(&mut self, matches: impl Fn(&u8) -> bool) -> &'a [u8] {
+    fn take_while(&mut self, matches: &dyn Fn(&u8) -> bool) -> &'a [u8] {
         let len = self.rest.iter().position(|byte| !matches(byte)).unwrap_or(self.rest.len());
         let (found, rest) = self.rest.split_at(len);
         self.rest = rest;
@@ -130,13 +130,13 @@ impl<'a> Parser<'a> {
     fn string(&mut self) -> Option<&'a [u8]> {
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'))?;
         self.rest = &self.rest[1..];
-        let string = self.take_while(|byte| *byte != quote);
+        let string = self.take_while(&|byte| *byte != quote);
         self.take(quote).then_some(string)
     }
 
     fn bool(&mut self) -> Option<bool> {
         self.skip_blanks();
-        match self.take_while(u8::is_ascii_alphanumeric) {
+        match self.take_while(&u8::is_ascii_alphanumeric) {
             b"True" => Some(true),
             b"False" => Some(false),
             _ => None,
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
 
     fn integer(&mut self) -> Option<usize> {
         self.skip_blanks();
-        let digits = self.take_while(u8::is_ascii_digit);
+        let digits = self.take_while(&u8::is_ascii_digit);
         self.rest = self.rest.strip_prefix(b"L").unwrap_or(self.rest);
         match digits {
             // Python refuses these.

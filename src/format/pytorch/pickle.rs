@@ -38,7 +38,7 @@ impl<'a> Input<'a> {
         self.end - self.offset()
     }
 
-    /// Checks that there are so many bytes.
+    /// Checks that `needed` bytes are left.
     fn need(&self, needed: u64) -> Result<()> {
         match self.left() {
             left if left < needed => Err(Error::new(ErrorKind::Truncated { needed, left }).at(self.offset())),

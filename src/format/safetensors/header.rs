@@ -256,7 +256,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A header of so many tensors.
+    /// A header of `tensors` tensors.
     pub(super) fn new(metadata: &IndexMap<String, String>, tensors: usize) -> Self {
         let mut writer = Self::empty(tensors);
         if metadata.is_empty() {
@@ -267,7 +267,7 @@ impl Writer {
         writer
     }
 
-    /// A header with room for so many tensors.
+    /// A header with room for `tensors` tensors.
     pub(super) fn empty(tensors: usize) -> Self {
         // Of short names.
         const TENSOR: usize = 80;

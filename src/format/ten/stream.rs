@@ -350,7 +350,7 @@ impl<'r> Decoder<'r> {
 
     /// Reads the next tensor and its name, which is empty if it has none; `None` at the end of the stream.
     ///
-    /// A tensor that does not fit `T` is skipped by the error. The next call reads the one after it.
+    /// A tensor that does not fit `T` or has an unknown dtype is skipped by the error. The next call reads the one after it.
     ///
     /// ```
     /// use ndarray::array;
@@ -372,7 +372,7 @@ impl<'r> Decoder<'r> {
     /// # Errors
     ///
     /// By [`category`](crate::Error::category): `File` if the stream is malformed, `Mismatch` if the tensor does not fit
-    /// `T`.
+    /// `T`, `Call` if its dtype is unknown.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
         let Some((name, _)) = self.peek()? else { return Ok(None) };
         let name = name.to_owned();

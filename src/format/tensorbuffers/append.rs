@@ -51,13 +51,12 @@ fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<B
     metadata::open(file, limits, |contents| {
         let mut names = HashSet::new();
         let mut tensors = Vec::new();
-        let old = |record: Record<'_>| {
+        contents.each_tensor(limits, &mut |record| {
             metadata::insert_name(&mut names, &record)?;
             let Record { id, name, info, range } = record;
             tensors.push(OldTensor { id, name: name.into(), info, range });
             Ok(())
-        };
-        contents.each_tensor(limits, old)?;
+        })?;
         encode.model = encode.model.take().or_else(|| contents.model.map(str::to_owned));
         let end = contents.start;
         encode.operations = encode.operations.take().or(Some(contents.operations));

@@ -46,7 +46,7 @@ type Contents = (Packed, Option<String>, Vec<metadata::Operation>);
 fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
     metadata::open(file, limits, |contents| {
         let mut tensors = Packed::default();
-        contents.each_tensor(limits, |tensor| {
+        contents.each_tensor(limits, &mut |tensor| {
             tensors.push(&Waiting::new(tensor.name, tensor.info, &tensor.range));
             Ok(())
         })?;

@@ -110,7 +110,7 @@ pub fn metadata(file: &[u8]) -> Result<Metadata> {
 pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Metadata> {
     open(file, limits, |contents| {
         let (mut names, mut wrong_ids) = (HashSet::new(), Vec::new());
-        contents.each_tensor(limits, |record| {
+        contents.each_tensor(limits, &mut |record| {
             if record.id != header::id(record.name) {
                 wrong_ids.push(record.name.to_owned());
             }
@@ -203,7 +203,7 @@ impl<'a> Contents<'a> {
     }
 
     /// Calls `take` with each tensor, in the order of their data.
-    pub(super) fn each_tensor(&self, limits: &Limits, mut take: impl FnMut(Record<'a>) -> Result<()>) -> Result<()> {
+    pub(super) fn each_tensor(&self, limits: &Limits, take: &mut dyn FnMut(Record<'a>) -> Result<()>) -> Result<()> {
         self.check_ids()?;
         let mut before: Option<(&str, Range<u64>)> = None;
         for at in self.in_data_order() {

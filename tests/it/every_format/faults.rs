@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use tensorfile::{Backend, ErrorKind, File, OpenOptions, Result, TensorMap, WriteOptions};
+use tensorfile::{Backend, ErrorKind, FORMATS, File, OpenOptions, Result, TensorMap, WriteOptions};
 
 use super::{packed_samples, samples};
 use crate::support::{folder, written_formats};
@@ -117,7 +117,7 @@ impl Read for Broken<'_> {
 
 #[test]
 fn a_reader_that_fails_at_any_byte() {
-    for format in written_formats() {
+    for format in FORMATS {
         for (map, file) in [samples(format), packed_samples(format)].concat() {
             for len in 0..=file.len() {
                 let what = format!("{}, after {len} of {} bytes", format.name, file.len());
@@ -151,10 +151,10 @@ fn contents(file: &File) -> Result<TensorMap> {
 fn a_file_that_shrinks_to_any_length_is_an_error_when_it_is_read_at_positions() {
     let folder = folder(true);
     let path = folder.path().join("file");
-    for format in written_formats() {
+    for format in FORMATS {
         let positioned = OpenOptions::new().format(format).backend(Backend::Positioned);
         for (map, bytes) in [samples(format), packed_samples(format)].concat() {
-            let whole = format.to_vec(&map, &options()).unwrap();
+            let whole = (!format.read_only).then(|| format.to_vec(&map, &options()).unwrap());
             for len in 0..bytes.len() as u64 {
                 std::fs::write(&path, &bytes).unwrap();
                 let file = positioned.open(&path).unwrap();
@@ -170,7 +170,7 @@ fn a_file_that_shrinks_to_any_length_is_an_error_when_it_is_read_at_positions() 
                     }
                 }
                 if let Ok(written) = format.to_vec(&file, &options()) {
-                    assert!(len >= end && written == whole, "{what}");
+                    assert!(len >= end && Some(written) == whole, "{what}");
                 }
             }
         }

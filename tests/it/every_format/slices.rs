@@ -184,7 +184,7 @@ fn payloads_that_are_not_lent_are_copied() {
 
 #[test]
 fn a_writer_may_take_any_number_of_bytes() {
-    /// Takes up to so many bytes of the first slice that is not empty, and is interrupted in between.
+    /// Takes up to a number of bytes of the first slice that is not empty, and is interrupted in between.
     struct Few(Vec<u8>, usize, bool);
 
     impl Write for Few {

@@ -222,7 +222,10 @@ fn follows_the_offset_table() {
         ("in order", laid_out(&[24, 56], &[(24, one.clone()), (56, two.clone())])),
         ("reordered", laid_out(&[64, 24], &[(24, two.clone()), (64, one.clone())])),
         ("with gaps", laid_out(&[40, 104], &[(40, one.clone()), (104, two.clone())])),
-        ("with more behind", laid_out(&[24, 56], &[(24, one.clone()), (56, two.clone()), (200, vec![1])])),
+        (
+            "with bytes after the last record",
+            laid_out(&[24, 56], &[(24, one.clone()), (56, two.clone()), (200, vec![1])]),
+        ),
         ("the last one unpadded", laid_out(&[24, 56], &[(24, one.clone()), (56, unpadded(two.clone(), 7))])),
         ("reordered and unpadded", laid_out(&[64, 24], &[(24, two.clone()), (64, unpadded(one.clone(), 5))])),
     ] {

@@ -1,5 +1,6 @@
 use half::f16;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, ShapeBuilder, array};
+use tensorfile::view::SaveReport;
 use tensorfile::{Arrays, Dtype, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap, ten};
 
 use crate::support::{Dribble, Messages, hex, message, u64s};
@@ -567,6 +568,8 @@ fn names_that_are_not_utf8_survive_rewriting() {
         let map: TensorMap = ten::from_slice(&file).unwrap();
         assert_eq!(map.names().collect::<Vec<_>>(), [name]);
         assert_eq!(ten::to_vec(&map).unwrap(), file, "{name}");
+        assert!(ten::FORMAT.stores_name(name), "{name}");
+        assert_eq!(SaveReport::new(&map, &ten::FORMAT).unwrap().unstored_names, 0, "{name}");
         let (read, value) = ten::Decoder::new(&file[..]).next().unwrap().unwrap();
         let mut encoder = ten::Encoder::new(Vec::new());
         encoder.encode(&read, &value).unwrap();
@@ -658,6 +661,17 @@ mod streams {
         );
         assert_eq!(decoder.decode::<u8>().unwrap(), Some((String::new(), 7)));
         assert!(decoder.decode::<u8>().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_stream_goes_on_after_a_tensor_of_unknown_dtype() {
+        let stream = [tensor(b"x1", b"a", &[2], &[1, 2, 3]), stream()].concat();
+        let mut decoder = ten::Decoder::new(&stream[..]);
+        assert_eq!(
+            message(decoder.decode::<Tensor>()),
+            "ten: tensor `a`: cannot read elements of dtype `x1`; it is unknown, and only the file's other tensors can be read"
+        );
+        assert_eq!(decoder.count(), 3);
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl<'a> Comparison<'a> {
         let threads = max_threads().min(elements.div_ceil(PIECE));
         let mut diffs = std::thread::scope(|scope| {
             let help = || compare(&mut |bytes| _ = done.fetch_add(bytes, Ordering::Relaxed));
-            // If there is no other thread to be had, this one does it all.
+            // Without other threads, this one does all the work.
             let start = |_| std::thread::Builder::new().spawn_scoped(scope, help).ok();
             let others: Vec<_> = (1..threads).filter_map(start).collect();
             let mut diffs = compare(advance);
