@@ -52,7 +52,7 @@ fn sigint_and_sigterm_remove_temporary_files() {
                     assert!(left == before || left == new, "{line}: {:?}", left.keys());
                     stopped += 1;
                 }
-                if stopped == 2 {
+                if stopped == 3 {
                     break;
                 }
                 if left != before {
