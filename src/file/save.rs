@@ -219,8 +219,7 @@ impl SaveOptions {
     /// As [`save`](super::save()), and for shards [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the format
     /// would store no names.
     pub fn save<T: Tensors + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<()> {
-        let (path, tensors) = (path.as_ref(), &ByRef(value));
-        self.planned(path, tensors)?.save(path, tensors, self)
+        self.save_tensors(path.as_ref(), &ByRef(value))
     }
 
     /// Checks that a value can be saved, and lays out its file, or its shards. Nothing is written yet.
@@ -241,9 +240,17 @@ impl SaveOptions {
     ///
     /// As [`save`](Self::save), except for those of the file system.
     pub fn plan<T: Tensors + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<SavePlan> {
-        let path = path.as_ref().to_owned();
-        let planned = self.planned(&path, &ByRef(value))?;
-        Ok(SavePlan { path, options: self.clone(), planned })
+        self.plan_tensors(path.as_ref(), &ByRef(value))
+    }
+
+    // These are not generic, so that the crates of users do not compile them.
+    fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
+        self.planned(path, tensors)?.save(path, tensors, self)
+    }
+
+    fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {
+        let planned = self.planned(path, tensors)?;
+        Ok(SavePlan { path: path.to_owned(), options: self.clone(), planned })
     }
 
     // A tensor that cannot be stored is found before a file is made.
@@ -314,14 +321,7 @@ impl SavePlan {
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): it is another value.
     pub fn to_writer<T: Tensors + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
-        match &self.planned {
-            Planned::File(plan) => plan.write_stream(&ByRef(value), &mut writer),
-            #[cfg(feature = "shards")]
-            Planned::Shards(_) => {
-                let (what, instead) = ("write shards to one writer", "save them to files");
-                Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into())
-            }
-        }
+        self.planned.write(&ByRef(value), &mut writer)
     }
 }
 
@@ -339,6 +339,17 @@ impl Planned {
             Self::File(plan) => plan.file_bytes(),
             #[cfg(feature = "shards")]
             Self::Shards(split) => split.file_bytes(),
+        }
+    }
+
+    fn write(&self, tensors: &dyn Tensors, writer: &mut dyn Write) -> Result<()> {
+        match self {
+            Self::File(plan) => plan.write_stream(tensors, writer),
+            #[cfg(feature = "shards")]
+            Self::Shards(_) => {
+                let (what, instead) = ("write shards to one writer", "save them to files");
+                Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into())
+            }
         }
     }
 
