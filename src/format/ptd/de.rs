@@ -73,6 +73,8 @@ pub(super) struct Contents {
     pub(super) name_with_nul: Option<String>,
     /// The end of the index and of all segments.
     pub(super) end: u64,
+    /// Where bytes begin that belong to no tensor.
+    end_of_tensors: u64,
 }
 
 impl Contents {
@@ -99,7 +101,7 @@ impl Contents {
             let name = name.escape_default().to_string();
             warnings.push(format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", Short(&name)));
         }
-        warnings.extend(trailing_bytes(self.end, len));
+        warnings.extend(trailing_bytes(self.end_of_tensors, len));
         FileMetadata {
             version: Some(version.to_owned()),
             entries: entries.unwrap_or_default(),
@@ -414,8 +416,10 @@ impl<'a> Index<'a> {
         let segments = self.segments.len();
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
         let ends = self.segments.iter().map(|segment| segment.end).chain(self.frame.end);
-        let end = ends.chain([self.frame.first_byte()]).max().unwrap_or_default();
-        Ok(Contents { metadata, tensors: self.tensors, name_with_nul: self.name_with_nul, end })
+        let begin = self.frame.first_byte();
+        let end = ends.chain([begin]).max().unwrap_or_default();
+        let end_of_tensors = if self.tensors.len() == 0 { begin } else { end };
+        Ok(Contents { metadata, tensors: self.tensors, name_with_nul: self.name_with_nul, end, end_of_tensors })
     }
 }
 

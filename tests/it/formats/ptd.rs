@@ -770,6 +770,10 @@ fn remarks_on_what_readers_may_stumble_over() {
     );
     let longer = [hex(FT01), vec![0; 3]].concat();
     assert_eq!(warnings(longer), ["3 bytes at the end, from byte 338 on, belong to no tensor"]);
+    // A list of fields that ends before that of the tensors.
+    let unlisted = with(FT01, &[(0x3a, &[4])]);
+    let found = warnings(unlisted);
+    assert!(found.iter().any(|warning| warning.ends_with("belong to no tensor")), "{found:?}");
 }
 
 #[test]
