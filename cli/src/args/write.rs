@@ -90,6 +90,12 @@ impl Target {
             let extensions: Vec<&str> = written.flat_map(|format| format.extensions).copied().collect();
             let given = extension.to_string_lossy().to_ascii_lowercase();
             let is_alike = |own: &&&str| own.starts_with(&given) || given.starts_with(**own);
+            if is_stdin(path) {
+                return Failure::usage("standard output needs --to, the format to write");
+            }
+            if path.is_dir() {
+                return Failure::usage(format_args!("{}: is a directory; name a file", path.display()));
+            }
             let path = path.display();
             if let Some(own) = extensions.iter().find(is_alike).filter(|_| !given.is_empty()) {
                 return Failure::usage(format_args!("{path}: unknown extension; did you mean `.{own}`?"));

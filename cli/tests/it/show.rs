@@ -128,3 +128,11 @@ fn parts_of_large_slices_follow_each_other() {
     let expected: Vec<u8> = numbers[2 * dims[1] * dims[2]..].iter().flat_map(|number| number.to_le_bytes()).collect();
     assert!(output.stdout == expected);
 }
+
+#[test]
+fn a_file_of_one_tensor_needs_no_name() {
+    let session = Session::new();
+    session.write("one.npy", &tensorfile::TensorMap::from_iter([("0", ndarray::array![1, 2])]));
+    let output = session.run(&["show", "one.npy", "--format", "csv"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "1\n2\n");
+}

@@ -56,3 +56,36 @@ fn tensors_of_unknown_dtypes_are_listed_and_can_be_left_out() {
         assert_eq!(run(&["ls", "--diffable", target]).1, "b u8[1] 1\n");
     }
 }
+
+#[test]
+fn generated_structs_leave_them_out() {
+    let session = Session::new();
+    write(&session, "new.safetensors", 1);
+    let output = session.run(&["codegen", "new.safetensors"]);
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        r#"use ndarray::Array1;
+use tensorfile::TensorFile;
+
+/// The tensors of `new.safetensors`, by `tensorfile codegen`.
+///
+/// `tensorfile::load::<Model>("new.safetensors")` loads them.
+///
+/// Without `a`, a tensor of unknown dtype.
+#[derive(Debug, TensorFile)]
+#[tensor(allow_unknown)]
+pub struct Model {
+    /// `u8[1]`
+    pub b: Array1<u8>,
+}
+"#
+    );
+
+    #[derive(tensorfile::TensorFile)]
+    #[tensor(allow_unknown)]
+    struct Model {
+        b: ndarray::Array1<u8>,
+    }
+    let model: Model = tensorfile::load(session.path("new.safetensors")).unwrap();
+    assert_eq!(model.b, ndarray::array![4]);
+}

@@ -18,10 +18,11 @@ mod tests;
 use std::io::Write;
 
 use serde::Serialize;
-use tensorfile::TensorInfo;
+use tensorfile::{FileTensor, Layout, TensorInfo};
 
 use crate::args::Input;
 use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::export::quoted;
 use crate::output::{Stdout, escape};
 use crate::repeated;
 
@@ -79,15 +80,25 @@ impl Codegen {
             true => format!("`File::open({path:?})?.load::<{root}>()`"),
             false => format!("`tensorfile::load::<{root}>({path:?})`"),
         };
-        let docs = [
+        let mut docs = vec![
             format!("The tensors of `{}`, by `tensorfile codegen`.", escape(&path)),
             String::new(),
             format!("{load} loads them."),
         ];
-        let style = Style { root, views: self.views, shapes: self.shapes, docs: &docs };
+        let is_known = |tensor: &FileTensor<'_>| !matches!(tensor.info().layout, Layout::Unknown(_));
+        let unknown =
+            file.tensors().filter(|tensor| !is_known(tensor)).map(|tensor| escape(tensor.name()).into_owned());
+        let unknown: Vec<String> = unknown.collect();
+        if !unknown.is_empty() {
+            let noun = if unknown.len() == 1 { "a tensor of unknown dtype" } else { "tensors of unknown dtypes" };
+            docs.extend([String::new(), format!("Without {}, {noun}.", quoted(&unknown))]);
+        }
+        let allow_unknown = !unknown.is_empty();
+        let style = Style { root, views: self.views, shapes: self.shapes, allow_unknown, docs: &docs };
+        let tensors = file.tensors().filter(is_known);
         let code = match file.tensors().any(|tensor| tensor.has_name()) {
-            true => of_named(file.tensors().map(|tensor| (tensor.name(), tensor.info())), &style),
-            false => of_nameless(file.tensors().map(|tensor| tensor.info()), &style),
+            true => of_named(tensors.map(|tensor| (tensor.name(), tensor.info())), &style),
+            false => of_nameless(tensors.map(|tensor| tensor.info()), &style),
         };
         match self.json {
             true => out.json_list(|list| list.push(&Generated { file: &path, code: &code }))??,

@@ -16,6 +16,8 @@ pub struct Style<'a> {
     pub views: bool,
     /// Require the shapes of this file.
     pub shapes: bool,
+    /// Skip tensors of the file that have no field.
+    pub allow_unknown: bool,
     /// The documentation of the outermost struct.
     pub docs: &'a [String],
 }
@@ -79,6 +81,9 @@ impl Printer<'_> {
         self.import("tensorfile", "TensorFile");
         let (name, lifetime) = (self.names[at], if self.borrows[at] { "<'a>" } else { "" });
         push(text, "#[derive(Debug, TensorFile)]");
+        if self.style.allow_unknown {
+            push(text, "#[tensor(allow_unknown)]");
+        }
         let fields = &self.structs.structs[at].fields;
         if fields.is_empty() {
             return push(text, &format!("pub struct {name}{lifetime} {{}}"));

@@ -2,7 +2,7 @@ use tensorfile::{Dtype, TensorInfo};
 
 use super::{Style, of_named, of_nameless};
 
-const STYLE: Style<'_> = Style { root: "Model", views: false, shapes: false, docs: &[] };
+const STYLE: Style<'_> = Style { root: "Model", views: false, shapes: false, allow_unknown: false, docs: &[] };
 
 /// Parses lines of name, dtype and dims, such as `a.weight f32 2,3`.
 fn tensors(lines: &str) -> Vec<(&str, TensorInfo)> {

@@ -23,12 +23,15 @@ pub use sparse::Sparse;
 
 /// Show the elements of tensors, or of slices of them.
 ///
+/// A file of one tensor needs no name.
+///
 /// Text looks as numpy prints it: tensors with more than 1000 elements are summarized, and only the shown elements are
 /// read. Floats have up to 8 digits after the point. All other formats have every element, with enough digits to
 /// distinguish it from others of its dtype. Quantized and packed elements are shown as integers.
 ///
-/// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". Complex numbers are lists of two. CSV is for tensors of up to 2 dims, with a
-/// line for each row, or for each element of a vector. Raw is little-endian bytes in row-major order.
+/// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". Complex numbers are lists of two. CSV is for
+/// tensors of up to 2 dims, with a line for each row, or for each element of a vector. Raw is little-endian bytes in
+/// row-major order.
 ///
 /// Sparse tensors are shown as their stored elements with coordinates.
 #[derive(Debug, clap::Args)]
@@ -81,11 +84,6 @@ impl Show {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.json);
         let names = self.inputs.names();
-        if names.is_empty() {
-            return Err(Failure::usage(
-                "name a tensor, as in `tensorfile show FILE NAME`; `tensorfile ls FILE` lists them",
-            ));
-        }
         let format = if self.json { OutputFormat::Json } else { self.format };
         if !self.json && format != OutputFormat::Text && (names.len() > 1 || !self.inputs.is_single()) {
             return Err(Failure::usage("--format prints a single tensor; use --json for several"));
@@ -94,6 +92,16 @@ impl Show {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
         self.inputs.for_each(self.json, out, &mut |path, file, printer| {
+            let names = match (names.as_slice(), file.len()) {
+                ([], 1) => &["#0".to_owned()],
+                ([], _) => {
+                    return Err(Failure::usage(format_args!(
+                        "{}: name a tensor, as in `tensorfile show FILE NAME`; `tensorfile ls FILE` lists them",
+                        path.display()
+                    )));
+                }
+                (names, _) => names,
+            };
             for_each(names.iter().enumerate(), |(at, name)| {
                 let shown = file.get(name).at(path).and_then(|tensor| match printer {
                     Printer::Text(out) => {
