@@ -112,7 +112,7 @@ fn count(cases: &[Case], wanted: &str) -> std::result::Result<Vec<u64>, Failure>
 }
 
 fn table(cases: &[Case], counts: &[u64]) -> Table {
-    let formats = ["btf", "ten", "ptd", "tensorbuffers", "safetensors"];
+    let formats = ["btf", "ten", "ptd", "tensorbuffers", "safetensors", "npz"];
     let mut rows: Vec<(&str, BTreeMap<&str, u64>)> = Vec::new();
     for (case, count) in cases.iter().zip(counts) {
         match rows.iter_mut().find(|(what, _)| *what == case.what) {
@@ -311,6 +311,7 @@ fn all() -> Vec<Case> {
     add!(ptd, tensorfile::ptd::Options::new());
     add!(tensorbuffers, tensorfile::tensorbuffers::Options::new());
     add!(safetensors, tensorfile::safetensors::Options::new());
+    add!(npz, tensorfile::npz::Options::new());
     cases
 }
 
