@@ -92,7 +92,7 @@ impl Caster {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`]: one of the dtypes is neither, such as `bool`, complex and the quantised ones.
+    /// [`ErrorKind::Unsupported`]: one of the dtypes is neither, such as `bool`, complex and the quantized ones.
     pub fn between_kinds(from: Dtype, to: Dtype) -> Result<Self> {
         let Some(kernel) = Kernel::between(from, to) else {
             return Err(unsupported(from, to, "only integers and floats are cast"));

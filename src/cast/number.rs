@@ -143,7 +143,7 @@ macro_rules! if_number {
     (Logical => $number:expr, else $other:expr) => {
         $other
     };
-    (Quantised => $number:expr, else $other:expr) => {
+    (Quantized => $number:expr, else $other:expr) => {
         $other
     };
     (Opaque => $number:expr, else $other:expr) => {

@@ -85,7 +85,7 @@ fn read_as(dtype: Dtype) -> Dtype {
         (Logical $variant:ident, $bits:ty) => {
             <$bits as Element>::DTYPE
         };
-        (Quantised $variant:ident, $bits:ty) => {
+        (Quantized $variant:ident, $bits:ty) => {
             <$bits as Element>::DTYPE
         };
         ($class:ident $variant:ident, $bits:ty) => {

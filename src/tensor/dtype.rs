@@ -23,12 +23,12 @@ use bytemuck::{Pod, Zeroable};
 ///   - `Signed`, `Unsigned`: integers of Rust.
 ///   - `Float`: floats of Rust or `half`.
 ///   - `Float8`: floats of 8 bits. `cast/float8.rs` has a row for the encoding of each.
-///   - `Quantised`: one integer to a block, of which we do not know the scale.
+///   - `Quantized`: one integer to a block, of which we do not know the scale.
 ///   - `Opaque`: packed or uninterpreted bits.
 ///   - `Complex`: a real and an imaginary part.
 ///   - `Block`: blocks of bytes that stand for several elements. There is no scalar, and so no compiled code for the row.
 /// - `scalar`: the Rust type of an element, an [`Element`](super::Element) with this dtype; `()` for `Block`. Those of
-///   `Float8`, `Quantised` and `Opaque` are declared from this list too, under the name of the variant.
+///   `Float8`, `Quantized` and `Opaque` are declared from this list too, under the name of the variant.
 /// - `bits`: the integer that has the bits of an element, or of each part of a complex number; `u8` for `Block`.
 /// - `doc`: the documentation of the variant.
 macro_rules! for_each_dtype {
@@ -52,9 +52,9 @@ macro_rules! for_each_dtype {
             F8E4M3Fn   "f8_e4m3fn"   1/1 Float8    crate::tensor::F8E4M3Fn as u8,   "8-bit float, 4 exponent bits, no infinities.";
             F8E5M2Fnuz "f8_e5m2fnuz" 1/1 Float8    crate::tensor::F8E5M2Fnuz as u8, "8-bit float, 5 exponent bits, no infinities, no negative zero.";
             F8E4M3Fnuz "f8_e4m3fnuz" 1/1 Float8    crate::tensor::F8E4M3Fnuz as u8, "8-bit float, 4 exponent bits, no infinities, no negative zero.";
-            QInt8      "qint8"       1/1 Quantised crate::tensor::QInt8 as i8,      "Quantized signed 8-bit integer; opaque.";
-            QUint8     "quint8"      1/1 Quantised crate::tensor::QUint8 as u8,     "Quantized unsigned 8-bit integer; opaque.";
-            QInt32     "qint32"      1/4 Quantised crate::tensor::QInt32 as i32,    "Quantized signed 32-bit integer; opaque.";
+            QInt8      "qint8"       1/1 Quantized crate::tensor::QInt8 as i8,      "Quantized signed 8-bit integer; opaque.";
+            QUint8     "quint8"      1/1 Quantized crate::tensor::QUint8 as u8,     "Quantized unsigned 8-bit integer; opaque.";
+            QInt32     "qint32"      1/4 Quantized crate::tensor::QInt32 as i32,    "Quantized signed 32-bit integer; opaque.";
             QUint4x2   "quint4x2"    1/1 Opaque    crate::tensor::QUint4x2 as u8,   "Quantized unsigned 4-bit integers, two to a byte; opaque. ExecuTorch counts bytes as elements.";
             QUint2x4   "quint2x4"    1/1 Opaque    crate::tensor::QUint2x4 as u8,   "Quantized unsigned 2-bit integers, four to a byte; opaque. ExecuTorch counts bytes as elements.";
             Bits16     "bits16"      1/2 Opaque    crate::tensor::Bits16 as u16,    "16 uninterpreted bits.";
@@ -211,7 +211,7 @@ enum Class {
     Unsigned,
     Float,
     Float8,
-    Quantised,
+    Quantized,
     Opaque,
     Complex,
     Block,
@@ -298,7 +298,7 @@ impl Dtype {
     /// ```
     #[must_use]
     pub const fn is_opaque(self) -> bool {
-        matches!(self.row().class, Class::Quantised | Class::Opaque | Class::Block)
+        matches!(self.row().class, Class::Quantized | Class::Opaque | Class::Block)
     }
 
     /// Returns `true` if an element takes bytes of its own, and `false` for dtypes with several elements in a block.
