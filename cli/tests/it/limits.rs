@@ -14,7 +14,7 @@ use super::weights;
 
 /// The number of tensors in a file; another has twice as many. An unoptimized program reads them in some seconds. The
 /// benchmark `limits` has millions.
-const TENSORS: usize = 50_000;
+const TENSORS: usize = 25_000;
 
 /// The memory that a command may take in addition to that of the program for one tensor, and to the indexes. Most of it is
 /// buffers, which twice the tensors do not make larger.
