@@ -10,14 +10,15 @@
 //!
 //! A tensor on its way from `btf::to_writer(file, &model)` to the writer passes through:
 //!
-//! 1. `btf::to_writer`, `Options::to_writer` (`format/btf/mod.rs`), which call
-//! 2. `record::to_writer` (`record/write.rs`): makes a `Plan`, then sends the value to the plan's writer,
-//! 3. `SerdeValue::send` (`serde/mod.rs`), `own::serialize` (`serde/own.rs`): from serde's bounds to `dyn Store`,
-//! 4. `Store::store` of the struct (derived) and of the array (`array/store.rs`), which call `Sink::fields` and
-//!    `Sink::tensor` of
-//! 5. `Serializer` (`model/serializer.rs`): gives the tensor its name,
-//! 6. `PlanWriter::tensor` (`record/write.rs`): compares it with the plan,
-//! 7. `LayoutWriter::tensor` (`record/write.rs`): writes padding, header and payload.
+//! 1. `btf::to_writer` and `Options::to_writer` (`format/btf/mod.rs`),
+//! 2. `serde::to_writer` (`serde/mod.rs`), which has serde's bounds, and `record::to_writer` (`record/write.rs`), which has
+//!    none: it makes a `Plan`, and sends the value to the plan's writer by
+//! 3. `SerdeValue::send` (`serde/mod.rs`), `serialize_store` (`serde/sink.rs`) and `own::serialize` (`serde/own.rs`): back
+//!    from serde to `dyn Store`, of which
+//! 4. `Store::store` of the struct (derived) and of the array (`array/store.rs`) call
+//! 5. `Serializer::fields` and `Serializer::tensor` (`model/serializer.rs`): the tensor gets its name,
+//! 6. `PlanWriter::tensor` (`record/write.rs`): it is compared with the plan,
+//! 7. `LayoutWriter::tensor` (`record/write.rs`): padding, header and payload are written.
 //!
 //! `tensorfile::save` skips step 3: types that map to tensors need no serde.
 

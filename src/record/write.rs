@@ -84,11 +84,12 @@ impl Plan {
         PlanWriter::new(self, Output::stream(out, self.file_bytes()))
     }
 
-    /// Writes the tensors that were planned to a new file.
+    /// Writes the tensors that were planned to a stream.
     pub(crate) fn write_stream(&self, tensors: &dyn Tensors, out: &mut dyn Write) -> Result<()> {
         self.write(tensors, Output::stream(out, self.file_bytes())).map(drop)
     }
 
+    /// Writes the tensors that were planned to a new file.
     pub(crate) fn write_file(
         &self,
         tensors: &dyn Tensors,
