@@ -2,11 +2,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 use tensorfile::view::{ByteMap, SaveReport, is_aligned};
 use tensorfile::{
-    Category, CooTensor, Dtype, Error, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData,
+    Category, CooTensor, Dtype, Error, ErrorKind, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData,
 };
 
 use crate::args::{display_name, expand, format_names, open, written_format_names};
@@ -163,15 +163,34 @@ impl Verify {
 /// Adds the tensors and names that a format cannot store to the report; those with the same reason on one line, if they are
 /// to be `grouped`.
 fn check_format(file: &File, format: &'static Format, grouped: bool, report: &mut Report) -> Result<()> {
+    /// What errors of tensors that cannot be stored begin with.
+    const STORE: &str = "store ";
+
     let mut save = SaveReport::new(file, format)?;
     if grouped {
-        let mut reasons: IndexMap<String, Vec<String>> = IndexMap::new();
+        // By what can be stored instead: the names, and what cannot be stored.
+        let mut reasons: IndexMap<String, (Vec<String>, IndexSet<String>)> = IndexMap::new();
         for (name, error) in std::mem::take(&mut save.tensors) {
-            reasons.entry(error.kind().to_string()).or_default().push(name);
+            let (what, reason) = match error.kind() {
+                ErrorKind::Unsupported { what, instead } if what.starts_with(STORE) => {
+                    (Some(what[STORE.len()..].to_owned()), instead.clone())
+                }
+                kind => (None, kind.to_string()),
+            };
+            let (names, whats) = reasons.entry(reason).or_default();
+            names.push(name);
+            whats.extend(what);
         }
-        report.problems.extend(reasons.iter().map(|(reason, names)| match &names[..] {
-            [name] => format!("tensor {}: {reason}", quoted(std::slice::from_ref(name))),
-            names => format!("{} ({}): {reason}", counted(names.len(), "tensor"), quoted(names)),
+        report.problems.extend(reasons.iter().map(|(reason, (names, whats))| {
+            let subject = match &names[..] {
+                [name] => format!("tensor {}", quoted(std::slice::from_ref(name))),
+                names => format!("{} ({})", counted(names.len(), "tensor"), quoted(names)),
+            };
+            let whats = whats.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            match whats.is_empty() {
+                true => format!("{subject}: {reason}"),
+                false => format!("{subject}: cannot store {whats}; {reason}"),
+            }
         }));
     }
     report.problems.extend(save.problems());
