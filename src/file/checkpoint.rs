@@ -15,7 +15,8 @@ use crate::format::has_known_extension;
 pub(super) const INDEX_EXTENSION: &str = ".index.json";
 
 /// The files that a directory is opened as. The first one that it has counts, as in `transformers`.
-const NAMES: [&str; 3] = ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"];
+const NAMES: [&str; 4] =
+    ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"];
 
 /// Returns the file to open instead of `path`, which could not be opened as a file because of `error`.
 pub(super) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<PathBuf>> {
@@ -46,11 +47,15 @@ fn in_directory(folder: &Path) -> Result<PathBuf> {
     if let Some(found) = paths().find(|path| path.is_file()).or_else(|| paths().find(is_dangling)) {
         return Ok(found);
     }
-    let [file, index, pickle] = NAMES;
+    let [file, index, pickle, _] = NAMES;
     let mut message = format!("is a directory without `{file}`, `{index}` or `{pickle}`");
     let others = tensor_files(folder)?;
     if let [first, rest @ ..] = &others[..] {
-        let end = if rest.is_empty() { String::new() } else { format!(" or one of {} others", rest.len()) };
+        let end = match rest.len() {
+            0 => String::new(),
+            1 => " or the other tensor file".to_owned(),
+            others => format!(" or one of {others} others"),
+        };
         message += &format!("; open `{}` in it{end}", first.display());
     }
     Err(io::Error::new(io::ErrorKind::IsADirectory, message).into())

@@ -127,16 +127,18 @@ fn a_directory_without_a_checkpoint_says_what_was_looked_for() {
     check("");
     write("pytorch_model-00001-of-00002.bin");
     write("pytorch_model-00002-of-00002.bin");
-    write("pytorch_model.bin.index.json");
-    check("; open `pytorch_model.bin.index.json` in it");
-    fs::remove_file(folder.path().join("pytorch_model.bin.index.json")).unwrap();
+    write("other.bin.index.json");
+    check("; open `other.bin.index.json` in it");
+    fs::remove_file(folder.path().join("other.bin.index.json")).unwrap();
     // Formats whose features are off have extensions too.
     for name in ["weights.pt", "weights.ptd", "weights.gguf", "weights.bin", "weights.ten"] {
         write(name);
         check(&format!("; open `{name}` in it"));
         fs::remove_file(folder.path().join(name)).unwrap();
     }
-    ["b.ten", "a.npz", "c.btf"].iter().for_each(|name| write(name));
+    ["b.ten", "a.npz"].iter().for_each(|name| write(name));
+    check("; open `a.npz` in it or the other tensor file");
+    write("c.btf");
     check("; open `a.npz` in it or one of 2 others");
 }
 
@@ -180,6 +182,14 @@ fn a_directory_with_a_pickle_is_opened_too() {
     );
     let map: TensorMap = load(folder.path()).unwrap();
     assert_eq!(map, load(fixtures.join("state_dict.pt")).unwrap());
+
+    // The same in shards.
+    let shard = "pytorch_model-00001-of-00001.bin";
+    fs::rename(folder.path().join("pytorch_model.bin"), folder.path().join(shard)).unwrap();
+    let names: serde_json::Map<_, _> = map.iter().map(|(name, _)| (name.to_owned(), shard.into())).collect();
+    let index = serde_json::json!({ "weight_map": names }).to_string();
+    fs::write(folder.path().join("pytorch_model.bin.index.json"), index).unwrap();
+    assert_eq!(load::<TensorMap>(folder.path()).unwrap(), map);
 }
 
 #[test]
