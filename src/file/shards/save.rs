@@ -57,11 +57,9 @@ pub(in crate::file) fn split(tensors: &dyn Tensors, encode: Arc<dyn Encode>, max
         let instead = "without names none could be found again; `WriteOptions::embed_names` writes names".to_owned();
         return Err(ErrorKind::Unsupported { what: "save in shards".to_owned(), instead }.into());
     }
-    let plan = |shard: usize| {
-        let positions: Vec<usize> = (0..all.len()).filter(|at| shard_of[*at] == shard).collect();
-        all.subset(&positions)
-    };
-    let shards = (0..shards).map(plan).collect::<Result<_>>()?;
+    let mut positions = vec![Vec::new(); shards];
+    shard_of.iter().enumerate().for_each(|(at, shard)| positions[*shard].push(at));
+    let shards = positions.iter().map(|positions| all.subset(positions)).collect::<Result<_>>()?;
     Ok(Files::Shards(Split { all, shard_of, shards, bytes }))
 }
 
