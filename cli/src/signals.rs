@@ -2,6 +2,8 @@
 
 /// Makes SIGHUP, SIGINT and SIGTERM remove temporary files before they end the program, with the exit code of a shell.
 ///
+/// If SIGHUP is ignored, it stays ignored, so that `nohup` works. Where that cannot be found out, it is left alone.
+///
 /// Writing more than `ulimit -f` allows becomes an error instead of the signal SIGXFSZ. Without these, the program still
 /// works, so that failures are ignored.
 pub fn handle() {
@@ -12,7 +14,8 @@ pub fn handle() {
 
         // The flag is not read: a signal that is handled does not end the process.
         let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
-        let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM]) else { return };
+        let hangup = ignored().is_some_and(|ignored| ignored & (1 << (SIGHUP - 1)) == 0).then_some(SIGHUP);
+        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)) else { return };
         let wait = move || {
             if let Some(signal) = signals.forever().next() {
                 tensorfile::atomic::exit_without_saving(128 + signal);
@@ -20,4 +23,12 @@ pub fn handle() {
         };
         let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
     }
+}
+
+/// Returns a bit for each signal that this process ignores, from signal 1 on, where the system tells it.
+#[cfg(unix)]
+fn ignored() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(mask.trim(), 16).ok()
 }

@@ -30,6 +30,13 @@ fn interrupted(writing: &Writing, command: &WriteCommand, signal: Signal, after:
 
 #[test]
 fn sigint_and_sigterm_remove_temporary_files() {
+    let mut signals = vec![(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)];
+    // Elsewhere, or under `nohup`, the program leaves SIGHUP alone.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    if mask.is_none_or(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1) {
+        signals.pop();
+    }
     for format in FORMATS.iter().filter(|format| !format.read_only) {
         let writing = Writing::new(format);
         for command in writing.long_commands() {
@@ -42,7 +49,7 @@ fn sigint_and_sigterm_remove_temporary_files() {
             // Later and later, until it was stopped by each signal.
             for attempt in 0.. {
                 assert!(attempt < 100, "{line} is too fast to be stopped");
-                let (signal, code) = [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)][stopped % 3];
+                let (signal, code) = signals[stopped];
                 let after = Duration::from_micros(attempt * 1300 % 9000);
                 let status = interrupted(&writing, &command, signal, after);
                 let left = writing.files();
@@ -52,7 +59,7 @@ fn sigint_and_sigterm_remove_temporary_files() {
                     assert!(left == before || left == new, "{line}: {:?}", left.keys());
                     stopped += 1;
                 }
-                if stopped == 3 {
+                if stopped == signals.len() {
                     break;
                 }
                 if left != before {
@@ -110,4 +117,21 @@ fn a_limit_of_the_file_size_is_an_error() {
             }
         }
     }
+}
+
+#[test]
+fn a_hangup_that_is_ignored_stops_nothing() {
+    let writing = Writing::new(FORMATS[0]);
+    let command = writing.long_commands().remove(0);
+    writing.reset();
+    let mut program = Command::new("sh");
+    program.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tensorfile")]);
+    program.args(command.arguments()).current_dir(writing.session.path(""));
+    let mut child = program.stderr(Stdio::null()).spawn().unwrap();
+    // It may end before, or be in any of its steps.
+    while !writing.has_temporary() && child.try_wait().unwrap().is_none() {}
+    if child.try_wait().unwrap().is_none() {
+        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    }
+    assert!(child.wait().unwrap().success(), "{}", command.line);
 }
