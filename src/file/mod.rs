@@ -108,7 +108,8 @@ impl File {
     /// path is opened by that path.
     ///
     /// A directory is that of a checkpoint of Hugging Face. It opens its `model.safetensors`, or else the index
-    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. [`path`](Self::path) returns which one was opened.
+    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. [`path`](Self::path) returns which one was
+    /// opened.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap};

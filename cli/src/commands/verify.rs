@@ -20,9 +20,9 @@ use crate::repeated;
 
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
 ///
-/// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that exceeds the limits of the library counts as
-/// malformed. Unusual but readable files give warnings: elements that are not aligned, gaps between payloads,
-/// repeated names, and remarks of the format. NaN is not reported; see `stats --fail-on`.
+/// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that exceeds
+/// the limits of the library counts as malformed. Unusual but readable files give warnings: elements that are not aligned,
+/// gaps between payloads, repeated names, and remarks of the format. NaN is not reported; see `stats --fail-on`.
 ///
 /// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if an
 /// optional check failed.
@@ -163,7 +163,7 @@ impl Verify {
 /// Adds the tensors and names that a format cannot store to the report; those with the same reason on one line, if they are
 /// to be `grouped`.
 fn check_format(file: &File, format: &'static Format, grouped: bool, report: &mut Report) -> Result<()> {
-    /// What errors of tensors that cannot be stored begin with.
+    /// The beginning of the errors of tensors that cannot be stored.
     const STORE: &str = "store ";
 
     let mut save = SaveReport::new(file, format)?;

@@ -35,7 +35,8 @@ fn print(style: Style, message: &dyn fmt::Display) {
     let _ = writeln!(anstream::stderr().lock(), "{style}tensorfile:{style:#} {}", escape(&message.to_string()));
 }
 
-/// Escapes the characters of a text from a file that would control a terminal, change the direction of its text or be invisible.
+/// Escapes the characters of a text from a file that would control a terminal, change the direction of its text or be
+/// invisible.
 pub fn escape(text: &str) -> Cow<'_, str> {
     if !text.contains(is_control) {
         return text.into();

@@ -73,7 +73,7 @@ pub(super) struct Contents {
     pub(super) name_with_nul: Option<String>,
     /// The end of the index and of all segments.
     pub(super) end: u64,
-    /// Where bytes begin that belong to no tensor.
+    /// The offset of the first byte after all tensors.
     end_of_tensors: u64,
 }
 
