@@ -321,7 +321,7 @@ impl SavePlan {
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): it is another value.
     pub fn to_writer<T: Tensors + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
-        self.planned.write(&ByRef(value), &mut writer)
+        self.planned.write(&ByRef(value), &mut writer, self.options.progress.as_ref())
     }
 }
 
@@ -342,9 +342,14 @@ impl Planned {
         }
     }
 
-    fn write(&self, tensors: &dyn Tensors, writer: &mut dyn Write) -> Result<()> {
+    fn write(&self, tensors: &dyn Tensors, writer: &mut dyn Write, progress: Option<&Listener>) -> Result<()> {
         match self {
-            Self::File(plan) => plan.write_stream(tensors, writer),
+            Self::File(plan) => {
+                let mut count = progress.map(|listener| listener.count(plan.file_bytes()));
+                plan.write_stream(tensors, writer, count.as_mut())?;
+                count.into_iter().for_each(ProgressCount::finish);
+                Ok(())
+            }
             #[cfg(feature = "shards")]
             Self::Shards(_) => {
                 let (what, instead) = ("write shards to one writer", "save them to files");

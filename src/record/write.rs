@@ -46,7 +46,7 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    plan(tensors, encode)?.write_stream(tensors, out)
+    plan(tensors, encode)?.write_stream(tensors, out, None)
 }
 
 /// Writes slices, of which none is empty, with as few calls as it takes.
@@ -85,7 +85,20 @@ impl Plan {
     }
 
     /// Writes the tensors that were planned to a stream.
-    pub(crate) fn write_stream(&self, tensors: &dyn Tensors, out: &mut dyn Write) -> Result<()> {
+    pub(crate) fn write_stream(
+        &self,
+        tensors: &dyn Tensors,
+        out: &mut dyn Write,
+        count: Option<&mut ProgressCount<'_>>,
+    ) -> Result<()> {
+        let mut counted;
+        let out: &mut dyn Write = match count {
+            Some(count) => {
+                counted = ProgressWriter { out, count };
+                &mut counted
+            }
+            None => out,
+        };
         self.write(tensors, Output::stream(out, self.file_bytes())).map(drop)
     }
 
@@ -97,15 +110,7 @@ impl Plan {
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
         allocate(file, self.file_bytes())?;
-        let mut counted;
-        let out: &mut dyn Write = match count {
-            Some(count) => {
-                counted = ProgressWriter { out: file, count };
-                &mut counted
-            }
-            None => file,
-        };
-        self.write(tensors, Output::stream(out, self.file_bytes()))?;
+        self.write_stream(tensors, file, count)?;
         // A compressed file is shorter than planned.
         let end = file.stream_position()?;
         if end < self.file_bytes() {

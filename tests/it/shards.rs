@@ -5,6 +5,8 @@
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ndarray::{Array1, Array2, Ix1, array};
 use serde_json::{Value, json};
@@ -485,4 +487,16 @@ fn plans_know_the_size_of_all_shards() {
     let files = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
     let shards = files.filter(|path| path.extension().is_some_and(|extension| extension == "ten"));
     assert_eq!(shards.map(|path| fs::metadata(path).unwrap().len()).sum::<u64>(), plan.file_bytes());
+}
+
+#[test]
+fn progress_is_reported_for_writers_too() {
+    let map = map();
+    let bytes = Arc::new(AtomicU64::new(0));
+    let seen = Arc::clone(&bytes);
+    let options = SaveOptions::new().progress(move |progress| seen.store(progress.bytes, Ordering::Relaxed));
+    let options = options.write(WriteOptions::new().embed_names(true));
+    let plan = options.plan("model.ten", &map).unwrap();
+    plan.to_writer(&mut Vec::new(), &map).unwrap();
+    assert_eq!(bytes.load(Ordering::Relaxed), plan.file_bytes());
 }
