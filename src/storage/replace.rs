@@ -80,7 +80,7 @@ impl Staged {
         mut with: Option<Folder>,
         before: &mut dyn FnMut(Step) -> io::Result<()>,
     ) -> Result<()> {
-        let Self { named: given, path, new } = self;
+        let Self { named: given, path, mut new } = self;
         before(Step::Rename)?;
         new.rename(&path, with.as_mut()).map_err(|error| named(&given, error))?;
         let synced = before(Step::SyncFolder).and_then(|()| sync_folder(&path).map_err(|error| named(&given, error)));

@@ -33,6 +33,8 @@ fn live() -> MutexGuard<'static, Vec<PathBuf>> {
 #[derive(Debug)]
 pub(super) struct Temporary {
     path: PathBuf,
+    /// The path may already be that of another temporary file.
+    is_renamed: bool,
     /// Keeps the lock. Windows does not rename open files, and has no lock.
     #[cfg(unix)]
     _lock: File,
@@ -68,6 +70,7 @@ impl Temporary {
         let _lock = file.try_clone().inspect_err(|_| discard(live, &path))?;
         let temporary = Self {
             path,
+            is_renamed: false,
             #[cfg(unix)]
             _lock,
         };
@@ -100,26 +103,25 @@ impl Temporary {
     }
 
     /// Renames the file. From then on, the files of `with` stay, and those that they replace are to be removed.
-    pub(super) fn rename(self, target: &Path, with: Option<&mut Folder>) -> io::Result<()> {
+    pub(super) fn rename(&mut self, target: &Path, with: Option<&mut Folder>) -> io::Result<()> {
         let mut live = live();
-        let renamed = fs::rename(&self.path, target);
-        if renamed.is_ok() {
-            live.retain(|path| *path != self.path);
-            if let Some(folder) = with {
-                live.retain(|path| !folder.placed.contains(path));
-                folder.placed = std::mem::take(&mut folder.replaced);
-                live.extend(folder.placed.iter().cloned());
-            }
+        fs::rename(&self.path, target)?;
+        self.is_renamed = true;
+        live.retain(|path| *path != self.path);
+        if let Some(folder) = with {
+            live.retain(|path| !folder.placed.contains(path));
+            folder.placed = std::mem::take(&mut folder.replaced);
+            live.extend(folder.placed.iter().cloned());
         }
-        // Dropping this locks the list again.
-        drop(live);
-        renamed
+        Ok(())
     }
 }
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        discard(&mut live(), &self.path);
+        if !self.is_renamed {
+            discard(&mut live(), &self.path);
+        }
     }
 }
 
@@ -345,6 +347,20 @@ mod tests {
         assert_eq!(names(folder.path()), expected);
         drop((first, second));
         assert_eq!(names(folder.path()).len(), others.len());
+    }
+
+    #[test]
+    fn a_renamed_file_gives_its_name_to_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("file");
+        let (_file, mut first) = Temporary::create(&target, false).unwrap();
+        first.rename(&target, None).unwrap();
+        let (_file, mut second) = Temporary::create(&target, false).unwrap();
+        assert_eq!(first.path, second.path);
+        drop(first);
+        second.rename(&target, None).unwrap();
+        drop(second);
+        assert_eq!(names(folder.path()), ["file"]);
     }
 
     #[test]
