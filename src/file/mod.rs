@@ -616,8 +616,15 @@ impl File {
         ended.map_err(|error| self.place(error))
     }
 
-    /// Loads a value of the type `node` after comparing it with the index.
+    /// Loads a value of the type `node`. A file that does not fit it is found by comparing both, without reading.
     fn load_with<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
+        if self.progress.is_none() && self.is_small() {
+            // Comparing takes as long as reading, and is only needed to say what does not fit.
+            return match self.load_index(Cow::Borrowed(&self.index), None, node, load) {
+                Ok(()) => Ok(()),
+                Err(error) => Err(self.check(&Schema::new(node())).err().unwrap_or(error)),
+            };
+        }
         let ranges = self.check(&Schema::new(node()))?;
         let bytes = || ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
         let count = self.progress.as_ref().map(|listener| listener.count(bytes()));
@@ -633,6 +640,14 @@ impl File {
         load: LoadFrom<'_, 'f>,
     ) -> Result<()> {
         self.read(index, count, &mut |deserializer| deserializer.load_with(node(), load))
+    }
+
+    /// Returns whether all payloads are read in no time.
+    fn is_small(&self) -> bool {
+        const SMALL: usize = 16 << 20;
+
+        let bytes = |at| self.index.entry(at).info().payload_bytes().unwrap_or(usize::MAX);
+        (0..self.len()).map(bytes).fold(0, usize::saturating_add) <= SMALL
     }
 
     fn metadata_in(&self, storage: &FileStorage, known: Option<&FileMetadata>) -> Result<FileMetadata> {

@@ -1,5 +1,6 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[cfg(feature = "shards")]
 use super::shards;
@@ -9,7 +10,7 @@ use crate::error::Result;
 use crate::format::by_extension;
 use crate::model::{TensorSink, Tensors};
 use crate::progress::{Listener, Progress, ProgressCount};
-use crate::record::{self, Format, Plan, WriteOptions};
+use crate::record::{self, Encode, Format, Plan, WriteOptions};
 use crate::storage::{refuse_existing, replace};
 
 /// Saves a value to a file, in the format of the path's extension.
@@ -245,16 +246,21 @@ impl SaveOptions {
 
     // These are not generic, so that the crates of users do not compile them.
     fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
-        self.planned(path, tensors)?.save(path, tensors, self)
+        self.planned(path, tensors, record::plan_once)?.save(path, tensors, self)
     }
 
     fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {
-        let planned = self.planned(path, tensors)?;
+        let planned = self.planned(path, tensors, record::plan)?;
         Ok(SavePlan { path: path.to_owned(), options: self.clone(), planned })
     }
 
     // A tensor that cannot be stored is found before a file is made.
-    fn planned(&self, path: &Path, tensors: &dyn Tensors) -> Result<Planned> {
+    fn planned(
+        &self,
+        path: &Path,
+        tensors: &dyn Tensors,
+        plan: fn(&dyn Tensors, Arc<dyn Encode>) -> Result<Plan>,
+    ) -> Result<Planned> {
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let encode = (format.encode)(&self.write)?;
         #[cfg(feature = "shards")]
@@ -265,7 +271,7 @@ impl SaveOptions {
                 shards::Files::Shards(split) => Planned::Shards(split),
             });
         }
-        record::plan(tensors, encode).map(Planned::File)
+        plan(tensors, encode).map(Planned::File)
     }
 }
 

@@ -11,8 +11,8 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use smallvec::SmallVec;
 
+use super::checked::changed;
 use super::order::in_stored_order;
-use super::plan::changed;
 use super::share::{Digest, Shared, digester};
 use super::{Plan, Sharing};
 use crate::error::{Error, ErrorKind, Result, Short};

@@ -3,6 +3,7 @@
 //! A format implements [`IndexReader`] and [`Encode`], and puts both into a [`Format`].
 
 mod candidates;
+mod checked;
 #[cfg(feature = "npy")]
 mod codec;
 mod cursor;
@@ -11,6 +12,7 @@ mod flatbuffer;
 mod format;
 mod index;
 mod io_slices;
+mod kept;
 mod layout;
 mod metadata;
 pub(crate) mod names;
@@ -77,7 +79,7 @@ pub(crate) use payload::check_sum;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
 pub(crate) use reader::{ReadMetadata, Reader};
-pub(crate) use write::{plan, to_vec, to_vec_into, to_writer, write_slices};
+pub(crate) use write::{plan, plan_once, to_vec, to_vec_into, to_writer, write_slices};
 #[cfg(feature = "npz")]
 pub(crate) use zip::{OtherArchive, ZipContents, ZipFile, open_zip, place_of, zip_error};
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
+use super::kept::KeptPayloads;
 use super::share::{Digest, Digester, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
 use crate::error::{Error, ErrorKind, Result, Short};
@@ -38,6 +39,8 @@ pub struct Plan {
     pub(super) shared: Shared,
     /// Metadata of the value, in its order.
     pub(super) metadata: Vec<(String, MetadataValue)>,
+    /// The payloads, if the value need not be sent again.
+    pub(super) kept: Option<KeptPayloads>,
     layout: FileLayout,
 }
 
@@ -59,6 +62,7 @@ impl Plan {
             embedded: None,
             shared: Shared::default(),
             metadata: Vec::new(),
+            kept: None,
             layout: FileLayout::default(),
         }
     }
@@ -326,11 +330,6 @@ fn bad_layout(what: String, instead: String) -> Error {
 /// The error for a tensor that ends past the largest offset.
 pub(crate) fn ends_too_far(info: &TensorInfo) -> Error {
     cannot_store(info.to_string(), "the file would be longer than can be addressed").into()
-}
-
-/// The error for tensors that are not those of the plan.
-pub(super) fn changed(what: String) -> Error {
-    ErrorKind::Changed { what }.into()
 }
 
 impl fmt::Debug for Plan {

@@ -40,6 +40,10 @@ impl Plan {
             self.check_names()?;
         }
         self.shared = candidates.compare(self, tensors)?;
+        if !self.shared.is_empty() {
+            // The value was sent again, with payloads that are not known to be those that were kept.
+            self.kept = None;
+        }
         if !self.metadata.is_empty() {
             let mut keys = HashSet::with_capacity(self.metadata.len());
             if let Some((key, _)) = self.metadata.iter().find(|(key, _)| !keys.insert(key.as_str())) {
@@ -95,7 +99,13 @@ impl Planner<'_> {
         encode.check(tensor.name, tensor.info)?;
         plan.push(tensor.name, tensor.info)?;
         let at = plan.len() - 1;
-        self.candidates.add(at, plan.payload_bytes(at), tensor);
+        let payload_bytes = plan.payload_bytes(at);
+        self.candidates.add(at, payload_bytes, tensor);
+        if let Some(kept) = &mut plan.kept
+            && !kept.add(tensor.data, payload_bytes)
+        {
+            plan.kept = None;
+        }
         Ok(())
     }
 }

@@ -45,6 +45,10 @@ impl Shared {
         Self { tensors, keys: Some(keys) }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+
     pub(super) fn owner(&self, at: usize) -> usize {
         if self.tensors.is_empty() { at } else { self.tensors.get(&at).map_or(at, |(owner, _)| *owner) }
     }

@@ -3,9 +3,9 @@ use std::fs::File;
 use std::io::{self, IoSlice, Seek, Write};
 use std::sync::Arc;
 
+use super::checked::{Checked, changed};
+use super::kept::KeptPayloads;
 use super::order::in_stored_order;
-use super::plan::changed;
-use super::share::{Digest, Digester};
 use super::{Encode, Plan};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
@@ -15,8 +15,18 @@ use crate::threads;
 
 /// Plans the file of some tensors.
 pub(crate) fn plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Plan> {
+    make_plan(tensors, encode, None)
+}
+
+/// Plans the file of some tensors that are written next. Small payloads are kept, so that the value is not sent again.
+pub(crate) fn plan_once(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Plan> {
+    make_plan(tensors, encode, Some(KeptPayloads::default()))
+}
+
+fn make_plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>, kept: Option<KeptPayloads>) -> Result<Plan> {
     // The plan is large, and another result of it would be a copy.
     let mut plan = Plan::empty(encode, false);
+    plan.kept = kept;
     match plan.add_all(tensors).and_then(|()| plan.lay_out()) {
         Ok(()) => Ok(plan),
         Err(error) => Err(error.in_format(plan.encode().format().name)),
@@ -35,7 +45,7 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 /// Writes some tensors to a file in memory that is reused.
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
-    let plan = plan(tensors, encode)?;
+    let plan = plan_once(tensors, encode)?;
     // A view can have far more elements than there is memory, so the allocation may fail.
     usize::try_from(plan.file_bytes()).ok().and_then(|len| file.try_reserve_exact(len).ok()).ok_or_else(|| {
         Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(plan.encode().format().name)
@@ -46,7 +56,7 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    plan(tensors, encode)?.write_stream(tensors, out, None)
+    plan_once(tensors, encode)?.write_stream(tensors, out, None)
 }
 
 /// Writes slices, of which none is empty, with as few calls as it takes.
@@ -122,7 +132,11 @@ impl Plan {
     /// Writes the tensors that were planned. Returns the file, if it is written to memory.
     pub(crate) fn write<'w>(&'w self, tensors: &dyn Tensors, out: Output<'w>) -> Result<Vec<u8>> {
         let mut writer = PlanWriter::new(self, out);
-        tensors.send(&mut writer).map_err(|error| error.in_format(self.encode().format().name))?;
+        let written = match &self.kept {
+            Some(kept) => writer.add_kept(kept.as_bytes()),
+            None => tensors.send(&mut writer),
+        };
+        written.map_err(|error| error.in_format(self.encode().format().name))?;
         writer.into_output()
     }
 }
@@ -206,6 +220,19 @@ impl<'w> PlanWriter<'w> {
         self.write(tensor.data)
     }
 
+    /// Writes all tensors of a value that need not be sent again.
+    fn add_kept(&mut self, mut payloads: &[u8]) -> Result<()> {
+        let plan = self.plan;
+        for at in 0..plan.len() - usize::from(plan.embedded().is_some()) {
+            let (payload, after) = payloads.split_at(plan.payload_bytes(at));
+            self.file.tensor(at, &payload).map_err(|error| error.in_tensor(plan.name(at)))?;
+            self.done += 1;
+            payloads = after;
+        }
+        self.metadata_done = plan.metadata.len();
+        Ok(())
+    }
+
     fn write(&mut self, data: &dyn TensorData) -> Result<()> {
         let (plan, at) = (self.plan, self.done);
         let planned = plan.payload_bytes(at);
@@ -249,57 +276,6 @@ impl TensorSink for PlanWriter<'_> {
 impl fmt::Debug for PlanWriter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PlanWriter").field("plan", self.plan).field("done", &self.done).finish_non_exhaustive()
-    }
-}
-
-/// A payload that is compared with the plan while it is written.
-struct Checked<'a> {
-    data: &'a dyn TensorData,
-    planned: usize,
-    digest: Option<(Digest, Digester)>,
-}
-
-impl TensorData for Checked<'_> {
-    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        let (digest, digester) = self.digest.clone().unzip();
-        let mut counter = Counter { out, planned: self.planned, left: self.planned, digester };
-        self.data.write_to(&mut counter)?;
-        let Counter { left, digester, .. } = counter;
-        if left > 0 {
-            return Err(changed(format!("{} bytes instead of {}", self.planned - left, self.planned)).into());
-        }
-        if digest != digester.map(|digester| digester.digest()) {
-            return Err(changed("its bytes, which several tensors share, are others".to_owned()).into());
-        }
-        Ok(())
-    }
-}
-
-/// Passes on the planned number of bytes. More are an error.
-struct Counter<'a> {
-    out: &'a mut dyn Write,
-    planned: usize,
-    left: usize,
-    digester: Option<Digester>,
-}
-
-impl Write for Counter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let left = self.left.checked_sub(bytes.len());
-        self.left = left.ok_or_else(|| io::Error::from(changed(format!("more than {} bytes", self.planned))))?;
-        if let Some(digester) = &mut self.digester {
-            digester.write(bytes);
-        }
-        self.out.write_all(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

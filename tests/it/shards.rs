@@ -454,11 +454,11 @@ impl Tensors for Counted<'_> {
 fn values_are_planned_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.ten");
-    let map: TensorMap = (0..4).map(|at| (at.to_string(), Tensor::from_slice(&[at; 8], [8]).unwrap())).collect();
+    let map: TensorMap = (0..4).map(|at| (at.to_string(), Tensor::from_slice(&[at; 2000], [2000]).unwrap())).collect();
     let tensors = Counted { tensors: &map, sent: Cell::new(0) };
 
     // One pass plans, and one for each file writes.
-    for (max_shard, files) in [(None, 1), (Some(1000), 1), (Some(32), 4), (Some(64), 2)] {
+    for (max_shard, files) in [(None, 1), (Some(1 << 20), 1), (Some(8000), 4), (Some(16_000), 2)] {
         let mut save = SaveOptions::new();
         if let Some(bytes) = max_shard {
             save = save.max_shard_bytes(bytes);

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::io::{self, Write};
 
-use ndarray::{Array1, array};
+use ndarray::{Array1, Array2, array};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
-use tensorfile::{Arrays, Category, Dtype, ErrorKind, Tensor, TensorMap, btf, ten};
+use tensorfile::{Arrays, Category, Dtype, ErrorKind, File, SerdeValue, Tensor, TensorMap, WriteOptions, btf, ten};
 
 use crate::support::Messages;
 
@@ -13,11 +13,13 @@ use crate::support::Messages;
 struct Turncoat<'a> {
     passes: Cell<usize>,
     values: [&'a [(&'a str, Tensor)]; 2],
+    /// A tensor that is too large for the value to be sent only once.
+    large: Option<Tensor>,
 }
 
 impl<'a> Turncoat<'a> {
     fn new(values: [&'a [(&'a str, Tensor)]; 2]) -> Self {
-        Self { passes: Cell::new(0), values }
+        Self { passes: Cell::new(0), values, large: Some(vector(&[0.0; 5000])) }
     }
 }
 
@@ -25,6 +27,9 @@ impl Serialize for Turncoat<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let value = self.values[self.passes.replace(self.passes.get() + 1)];
         let mut map = serializer.serialize_map(None)?;
+        if let Some(large) = &self.large {
+            map.serialize_entry("large", large)?;
+        }
         for (name, tensor) in value {
             map.serialize_entry(name, tensor)?;
         }
@@ -113,15 +118,36 @@ fn the_contents_of_a_tensor_may_change() {
     assert_eq!(map["a"], vector(&[2.0]));
 }
 
-/// A list of numbers that has another length each time.
+#[test]
+fn a_value_of_small_tensors_is_sent_once() {
+    let (before, after) = ([("a", vector(&[1.0]))], [("b", vector(&[2.0; 3]))]);
+    for format in tensorfile::FORMATS.iter().filter(|format| !format.read_only && format.name != "npy") {
+        let value = Turncoat { large: None, ..Turncoat::new([&before, &after]) };
+        let file = format.to_vec(&SerdeValue(&value), &WriteOptions::new().embed_names(true)).unwrap();
+        assert_eq!(value.passes.get(), 1, "{}", format.name);
+        let map: TensorMap = File::from_bytes(file).unwrap().load().unwrap();
+        assert!(map.iter().map(|(_, tensor)| tensor).eq([&before[0].1]), "{}: {map:?}", format.name);
+    }
+    // Kept payloads are written wherever the elements come from.
+    let columns = Array2::from_shape_fn((3, 5), |(row, column)| row * 10 + column).mapv(|number| number as f32);
+    let strided = Arrays((columns.t(), columns.slice(ndarray::s![.., 1..;2]), columns.slice(ndarray::s![..;-1, 0])));
+    let dense = Arrays((
+        columns.t().as_standard_layout().into_owned(),
+        columns.slice(ndarray::s![.., 1..;2]).as_standard_layout().into_owned(),
+        array![20.0_f32, 10.0, 0.0],
+    ));
+    assert_eq!(btf::to_vec(&strided).unwrap(), btf::to_vec(&dense).unwrap());
+}
+
+/// A list of numbers that has another length each time, and is too long to be sent only once.
 struct Growing(Cell<u8>);
 
 impl Serialize for Growing {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.set(self.0.get() + 1);
         let mut seq = serializer.serialize_seq(None)?;
-        for number in 0..self.0.get() {
-            seq.serialize_element(&number)?;
+        for _ in 0..5000 + usize::from(self.0.get()) {
+            seq.serialize_element(&self.0.get())?;
         }
         seq.end()
     }
@@ -131,7 +157,7 @@ impl Serialize for Growing {
 fn a_list_that_grows_is_an_error() {
     assert_eq!(
         btf::to_vec(&Growing(Cell::new(0))).unwrap_err().to_string(),
-        "btf: tensor `0`: the value changed between planning and writing: `0` was u8[1], then came `0`, u8[2]"
+        "btf: tensor `0`: the value changed between planning and writing: `0` was u8[5001], then came `0`, u8[5002]"
     );
 }
 
@@ -155,7 +181,7 @@ impl Serialize for Forged {
         let payload = self.payloads[self.passes.replace(self.passes.get() + 1)];
         let mut tensor = serializer.serialize_struct("$tensorfile::Tensor", 4)?;
         tensor.serialize_field("dtype", &Variant("dtype", Dtype::U8 as u32, "u8"))?;
-        tensor.serialize_field("shape", &[3_usize])?;
+        tensor.serialize_field("shape", &[self.payloads[0].len()])?;
         tensor.serialize_field("layout", &Variant("layout", 0, "row_major"))?;
         tensor.serialize_field("data", serde_bytes::Bytes::new(payload))?;
         tensor.end()
@@ -165,12 +191,13 @@ impl Serialize for Forged {
 #[test]
 fn a_payload_of_another_length_is_an_error() {
     let changed = "btf: tensor `0`: the value changed between planning and writing:";
-    let write = |payload: &'static [u8]| btf::to_vec(&Forged { passes: Cell::new(0), payloads: [b"abc", payload] });
-    write(b"abc").unwrap();
+    static BYTES: [u8; 5001] = [7; 5001];
+    let write = |len| btf::to_vec(&Forged { passes: Cell::new(0), payloads: [&BYTES[..5000], &BYTES[..len]] });
+    write(5000).unwrap();
     let mut messages = Messages::default();
-    messages.compare("shorter", write(b"ab"), &format!("{changed} 2 bytes instead of 3"));
-    messages.compare("longer", write(b"abcd"), &format!("{changed} more than 3 bytes"));
-    messages.compare("none", write(b""), &format!("{changed} 0 bytes instead of 3"));
+    messages.compare("shorter", write(4999), &format!("{changed} 4999 bytes instead of 5000"));
+    messages.compare("longer", write(5001), &format!("{changed} more than 5000 bytes"));
+    messages.compare("none", write(0), &format!("{changed} 0 bytes instead of 5000"));
     messages.end();
 }
 

@@ -1,0 +1,61 @@
+use std::io::{self, Write};
+
+use super::share::{Digest, Digester};
+use crate::error::{Error, ErrorKind};
+use crate::model::TensorData;
+
+/// A payload that is compared with the plan while it is written.
+pub(super) struct Checked<'a> {
+    pub(super) data: &'a dyn TensorData,
+    pub(super) planned: usize,
+    pub(super) digest: Option<(Digest, Digester)>,
+}
+
+impl TensorData for Checked<'_> {
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let (digest, digester) = self.digest.clone().unzip();
+        let mut counter = Counter { out, planned: self.planned, left: self.planned, digester };
+        self.data.write_to(&mut counter)?;
+        let Counter { left, digester, .. } = counter;
+        if left > 0 {
+            return Err(changed(format!("{} bytes instead of {}", self.planned - left, self.planned)).into());
+        }
+        if digest != digester.map(|digester| digester.digest()) {
+            return Err(changed("its bytes, which several tensors share, are others".to_owned()).into());
+        }
+        Ok(())
+    }
+}
+
+/// Passes on the planned number of bytes. More are an error.
+struct Counter<'a> {
+    out: &'a mut dyn Write,
+    planned: usize,
+    left: usize,
+    digester: Option<Digester>,
+}
+
+impl Write for Counter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let left = self.left.checked_sub(bytes.len());
+        self.left = left.ok_or_else(|| io::Error::from(changed(format!("more than {} bytes", self.planned))))?;
+        if let Some(digester) = &mut self.digester {
+            digester.write(bytes);
+        }
+        self.out.write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The error for tensors that are not those of the plan.
+pub(super) fn changed(what: String) -> Error {
+    ErrorKind::Changed { what }.into()
+}
