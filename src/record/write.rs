@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::order::in_stored_order;
 use super::plan::changed;
-use super::share::{Digest, Digester};
+use super::share::{Digester, KeyedDigest};
 use super::{Encode, Plan};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
@@ -256,7 +256,7 @@ impl fmt::Debug for PlanWriter<'_> {
 struct Checked<'a> {
     data: &'a dyn TensorData,
     planned: usize,
-    digest: Option<(Digest, Digester)>,
+    digest: Option<(KeyedDigest, Digester)>,
 }
 
 impl TensorData for Checked<'_> {
