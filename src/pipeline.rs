@@ -45,7 +45,7 @@ fn in_threads<R: Default + Send, E>(
     }
     places.resize_with(places.len().max(AHEAD * threads), R::default);
     let queue = Queue {
-        state: Mutex::new(State { parts, next: 0, places: std::mem::take(places), done: Vec::new() }),
+        state: Mutex::new(QueueState { parts, next: 0, places: std::mem::take(places), done: Vec::new() }),
         has_place: Condvar::new(),
         has_result: Condvar::new(),
     };
@@ -70,12 +70,12 @@ fn in_threads<R: Default + Send, E>(
 
 /// The parts that are left, and the results that were not taken.
 struct Queue<R> {
-    state: Mutex<State<R>>,
+    state: Mutex<QueueState<R>>,
     has_place: Condvar,
     has_result: Condvar,
 }
 
-struct State<R> {
+struct QueueState<R> {
     parts: usize,
     /// The first part that nobody has begun.
     next: usize,
@@ -84,7 +84,7 @@ struct State<R> {
     done: Vec<(usize, R)>,
 }
 
-impl<R> State<R> {
+impl<R> QueueState<R> {
     /// Begins the next part if there is one, and a place for its result.
     ///
     /// Parts are begun in order, so the part that is taken next always has a place.
@@ -97,7 +97,7 @@ impl<R> State<R> {
 }
 
 impl<R> Queue<R> {
-    fn lock(&self) -> MutexGuard<'_, State<R>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<R>> {
         // No code that can panic runs while it is locked, so that it is always whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

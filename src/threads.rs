@@ -90,10 +90,10 @@ fn copy(room: &mut [MaybeUninit<u8>], bytes: &[u8]) {
 }
 
 /// A function that fills a part of some bytes, given its offset.
-type Read<'r, E> = &'r (dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync);
+type FillPart<'r, E> = &'r (dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync);
 
 /// Fills `bytes`. Returns the error of the first part that failed.
-pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: Read<'_, E>) -> Result<(), E> {
+pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(), E> {
     let len = part_len(bytes.len());
     if len >= bytes.len() {
         return read(0, bytes);

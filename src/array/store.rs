@@ -54,7 +54,7 @@ fn store_bytes(dtype: Dtype, shape: &[usize], bytes: &[u8], sink: &mut (dyn Sink
 }
 
 /// Stores an array that is not in row-major order.
-fn store_strided(array: &dyn Strided, sink: &mut (dyn Sink + '_)) -> Result<()> {
+fn store_strided(array: &dyn StridedArray, sink: &mut (dyn Sink + '_)) -> Result<()> {
     let mut info = TensorInfo::new(array.dtype(), array.shape());
     let in_memory = dim_order(array.shape(), array.strides())
         .and_then(|order| array.in_memory_order(&order).map(|bytes| (order, bytes)));
@@ -93,7 +93,7 @@ fn dim_order(shape: &[usize], strides: &[isize]) -> Option<DimOrder> {
 }
 
 /// An array of any element type and memory order.
-trait Strided {
+trait StridedArray {
     fn dtype(&self) -> Dtype;
 
     fn shape(&self) -> &[usize];
@@ -111,7 +111,7 @@ trait Strided {
     fn append_run(&self, index: &mut [usize], len: usize, out: &mut Vec<u8>);
 }
 
-impl<A: Element> Strided for ArrayView<'_, A, IxDyn> {
+impl<A: Element> StridedArray for ArrayView<'_, A, IxDyn> {
     fn dtype(&self) -> Dtype {
         A::DTYPE
     }
@@ -184,7 +184,7 @@ impl TensorData for Transposed<'_> {
 
 /// The elements of an array with gaps between its rows or elements, in row-major order.
 struct Gathered<'a> {
-    array: &'a dyn Strided,
+    array: &'a dyn StridedArray,
     /// The bytes of an element.
     element: usize,
 }

@@ -6,7 +6,7 @@ use super::vectors::map;
 use crate::tensor::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 
 /// Conversion of an 8-bit float to numbers and back.
-trait Encode: Copy {
+trait Float8Codec: Copy {
     /// Returns the number that the bits stand for.
     fn decode(self, bits: u8) -> f32;
 
@@ -106,7 +106,7 @@ const F32_BIAS: u32 = 127;
 const F32_MANTISSA_BITS: u32 = f32::MANTISSA_DIGITS - 1;
 
 // Functions called for each element are inlined and have no branches, so that many elements are done at once.
-impl Encode for Encoding {
+impl Float8Codec for Encoding {
     #[inline]
     fn decode(self, bits: u8) -> f32 {
         let magnitude = u32::from(bits & !SIGN);
@@ -216,7 +216,7 @@ impl PowerOfTwo {
     const SMALLEST: u32 = Self::NORMAL / 2;
 }
 
-impl Encode for PowerOfTwo {
+impl Float8Codec for PowerOfTwo {
     #[inline]
     fn decode(self, bits: u8) -> f32 {
         let exponent = u32::from(bits) << F32_MANTISSA_BITS;

@@ -57,11 +57,11 @@ pub struct TensorDigester {
     info: TensorInfo,
     /// The bytes that have arrived.
     found: u64,
-    state: State,
+    state: DigestState,
 }
 
 #[derive(Debug, Clone)]
-enum State {
+enum DigestState {
     Hashing(Box<TreeHasher>),
     Buffering(Vec<u8>),
 }
@@ -71,8 +71,8 @@ impl TensorDigester {
     #[must_use]
     pub fn new(info: &TensorInfo) -> Self {
         let state = match info.layout {
-            Layout::RowMajor | Layout::Blob | Layout::Unknown(_) => State::Hashing(Box::new(head(info))),
-            Layout::DimOrder(_) | Layout::Coo { .. } => State::Buffering(Vec::new()),
+            Layout::RowMajor | Layout::Blob | Layout::Unknown(_) => DigestState::Hashing(Box::new(head(info))),
+            Layout::DimOrder(_) | Layout::Coo { .. } => DigestState::Buffering(Vec::new()),
         };
         Self { info: info.clone(), found: 0, state }
     }
@@ -81,10 +81,10 @@ impl TensorDigester {
     pub fn update(&mut self, piece: &[u8]) {
         self.found += piece.len() as u64;
         match &mut self.state {
-            State::Hashing(hasher) => {
+            DigestState::Hashing(hasher) => {
                 hasher.update(piece);
             }
-            State::Buffering(bytes) => {
+            DigestState::Buffering(bytes) => {
                 let expected = self.info.payload_bytes().unwrap_or(0);
                 // A payload that is too long is an error in `finish`, and not buffered.
                 if self.found <= expected as u64 {
@@ -112,8 +112,8 @@ impl TensorDigester {
     pub fn finish(self) -> Result<Digest, InvalidTensor> {
         self.info.check_payload(self.found)?;
         match self.state {
-            State::Hashing(hasher) => Ok(hasher.finish()),
-            State::Buffering(bytes) => Ok(Digest::of(&TensorView::new(self.info, &bytes)?)),
+            DigestState::Hashing(hasher) => Ok(hasher.finish()),
+            DigestState::Buffering(bytes) => Ok(Digest::of(&TensorView::new(self.info, &bytes)?)),
         }
     }
 }

@@ -23,7 +23,7 @@ use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, LoadReport, Result};
-use crate::find::{Comparison, Deserializer, HasMetadata, Metadata, compare};
+use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare};
 use crate::format::misnamed_as;
 use crate::limits::Limits;
 use crate::model::{
@@ -611,7 +611,7 @@ impl File {
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
         let reader = Reader::with_index(Box::new(FileReader::new(&self.storage)), index).counting(count);
-        let mut deserializer = Deserializer::over(reader, self.format.name, Metadata::OfFile(self));
+        let mut deserializer = Deserializer::over(reader, self.format.name, MetadataSource::OfFile(self));
         let ended = read(&mut deserializer).and_then(|()| deserializer.end());
         ended.map_err(|error| self.place(error))
     }
@@ -687,12 +687,12 @@ impl File {
     }
 
     fn compare<T: TensorFile>(&self) -> Comparison {
-        compare(&T::schema(), &self.index, Metadata::OfFile(self))
+        compare(&T::schema(), &self.index, MetadataSource::OfFile(self))
     }
 
     /// Compares the index with a schema. Returns the ranges that will be read.
     fn check(&self, schema: &Schema) -> Result<Vec<Range<u64>>> {
-        let Comparison { report, payloads, .. } = compare(schema, &self.index, Metadata::OfFile(self));
+        let Comparison { report, payloads, .. } = compare(schema, &self.index, MetadataSource::OfFile(self));
         if report.is_ok() {
             return Ok(payloads);
         }

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
 use crate::record::{Format, Reader};
 #[cfg(feature = "shards")]
-use crate::storage::Version;
+use crate::storage::FileVersion;
 use crate::storage::{FileReader, FileStorage};
 
 /// A way to access the bytes of an open file.
@@ -154,7 +154,7 @@ impl OpenOptions {
 
     fn open_path(&self, path: &Path) -> Result<File> {
         #[cfg(feature = "shards")]
-        let version = Version::of(path);
+        let version = FileVersion::of(path);
         let storage = match self.storage(path) {
             Ok(storage) => storage,
             Err(error) => {
@@ -232,7 +232,7 @@ impl OpenOptions {
     ///
     /// If the index is replaced in the meantime, its shards may be gone, or others may have their names.
     #[cfg(feature = "shards")]
-    fn open_shards(&self, mut storage: FileStorage, mut version: Version, path: &Path) -> Result<File> {
+    fn open_shards(&self, mut storage: FileStorage, mut version: FileVersion, path: &Path) -> Result<File> {
         /// Enough for a writer that does nothing but save.
         const ATTEMPTS: u32 = 100;
 
@@ -241,7 +241,7 @@ impl OpenOptions {
             // Until the end of the attempt, `storage` keeps the system from using the identity of the index again.
             let opened = self.open_shards_once(&storage, path);
             attempt += 1;
-            let now = Version::of(path);
+            let now = FileVersion::of(path);
             if now == version || attempt == ATTEMPTS {
                 return opened;
             }

@@ -260,18 +260,18 @@ impl SaveOptions {
         path: &Path,
         tensors: &dyn Tensors,
         plan: fn(&dyn Tensors, Arc<dyn Encode>) -> Result<Plan>,
-    ) -> Result<Planned> {
+    ) -> Result<PlannedFiles> {
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let encode = (format.encode)(&self.write)?;
         #[cfg(feature = "shards")]
         if let Some(bytes) = self.max_shard_bytes {
             let files = shards::split(tensors, encode, bytes).map_err(|error| error.in_format(format.name))?;
             return Ok(match files {
-                shards::Files::One(plan) => Planned::File(plan),
-                shards::Files::Shards(split) => Planned::Shards(split),
+                shards::Files::One(plan) => PlannedFiles::File(plan),
+                shards::Files::Shards(split) => PlannedFiles::Shards(split),
             });
         }
-        plan(tensors, encode).map(Planned::File)
+        plan(tensors, encode).map(PlannedFiles::File)
     }
 }
 
@@ -280,7 +280,7 @@ impl SaveOptions {
 pub struct SavePlan {
     path: PathBuf,
     options: SaveOptions,
-    planned: Planned,
+    planned: PlannedFiles,
 }
 
 impl SavePlan {
@@ -294,9 +294,9 @@ impl SavePlan {
     #[must_use]
     pub fn files(&self) -> usize {
         match &self.planned {
-            Planned::File(_) => 1,
+            PlannedFiles::File(_) => 1,
             #[cfg(feature = "shards")]
-            Planned::Shards(split) => split.len(),
+            PlannedFiles::Shards(split) => split.len(),
         }
     }
 
@@ -333,13 +333,13 @@ impl SavePlan {
 
 /// The layout of one file, or of all shards.
 #[derive(Debug)]
-enum Planned {
+enum PlannedFiles {
     File(Plan),
     #[cfg(feature = "shards")]
     Shards(shards::Split),
 }
 
-impl Planned {
+impl PlannedFiles {
     fn file_bytes(&self) -> u64 {
         match self {
             Self::File(plan) => plan.file_bytes(),

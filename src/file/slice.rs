@@ -8,7 +8,7 @@ use crate::sorted;
 use crate::tensor::{Layout, Shape, TensorInfo};
 
 /// A range of each dim of a tensor. All offsets are within the payload.
-pub(super) struct Part<'a> {
+pub(super) struct TensorSlice<'a> {
     /// The bytes of an element, or of a block.
     element: usize,
     /// The number of elements in a block, of which the last dim has whole ones. The next three are in blocks.
@@ -18,7 +18,7 @@ pub(super) struct Part<'a> {
     ranges: Cow<'a, [Range<usize>]>,
 }
 
-impl<'a> Part<'a> {
+impl<'a> TensorSlice<'a> {
     pub(super) fn new(tensor: &'a TensorInfo, ranges: &'a [Range<usize>]) -> Result<Self> {
         let shape = &tensor.shape;
         check(shape, ranges)?;
@@ -146,7 +146,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    fn new(part: &Part<'_>) -> Self {
+    fn new(part: &TensorSlice<'_>) -> Self {
         if part.ranges.iter().any(Range::is_empty) {
             // The other dims can be so large that their product is not a number of bytes.
             return Self { len: 0, dims: Vec::new(), indices: Vec::new(), next: Run { from: 0, to: 0 }, left: 0 };
@@ -237,7 +237,7 @@ mod tests {
     /// The runs of a part of a tensor of bytes: their length, and their offsets in the payload and in the part.
     fn runs(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> (usize, Vec<(usize, usize)>) {
         let info = info(dims, order);
-        let runs = Part::new(&info, ranges).unwrap().runs();
+        let runs = TensorSlice::new(&info, ranges).unwrap().runs();
         (runs.len, runs.map(|run| (run.from, run.to)).collect())
     }
 
@@ -255,8 +255,9 @@ mod tests {
     #[test]
     fn blocks_are_read_whole() {
         let info = TensorInfo::new(Dtype::F6E2M3, [3, 8]);
-        let part =
-            |range: Range<usize>| Part::new(&info, &[1..3, range.clone()]).map(|part| (part.shape(), part.runs().len));
+        let part = |range: Range<usize>| {
+            TensorSlice::new(&info, &[1..3, range.clone()]).map(|part| (part.shape(), part.runs().len))
+        };
         assert_eq!(part(0..8).unwrap(), (Shape::new(&[2, 8]), 12));
         assert_eq!(part(4..8).unwrap(), (Shape::new(&[2, 4]), 3));
         assert_eq!(
@@ -264,12 +265,12 @@ mod tests {
             "cannot take the range 4..6 of 8; f6_e2m3[3, 8] has blocks of 4 elements along the last dim, which are read whole"
         );
         let ranges = [1..3, 4..8];
-        let part = Part::new(&info, &ranges).unwrap();
+        let part = TensorSlice::new(&info, &ranges).unwrap();
         let mut found = [0; 6];
         part.copy(&(0..18).collect::<Vec<u8>>(), &mut found);
         assert_eq!(found, [9, 10, 11, 15, 16, 17]);
         let uneven = TensorInfo::new(Dtype::F4, [4, 3]);
-        assert!(Part::new(&uneven, &[0..2, 0..3]).is_err(), "rows are not whole blocks");
+        assert!(TensorSlice::new(&uneven, &[0..2, 0..3]).is_err(), "rows are not whole blocks");
     }
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
         let mut calls = 0;
         let info = TensorInfo { dtype: Dtype::F64, ..info(&[huge, huge, 0], &[0, 1, 2]) };
         let ranges = [0..huge, 0..huge, 0..0];
-        let part = Part::new(&info, &ranges).unwrap();
+        let part = TensorSlice::new(&info, &ranges).unwrap();
         let mut count = |_: usize, _: &mut [u8]| {
             calls += 1;
             Ok(())
@@ -294,7 +295,7 @@ mod tests {
     fn read(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> (usize, usize) {
         let info = info(dims, order);
         let payload: Vec<u8> = (0..=250).cycle().take(info.payload_bytes().unwrap()).collect();
-        let part = Part::new(&info, ranges).unwrap();
+        let part = TensorSlice::new(&info, ranges).unwrap();
         let mut found = vec![0; part.shape().elements().unwrap()];
         let (mut calls, mut bytes) = (0, 0);
         let mut from_payload = |offset: usize, into: &mut [u8]| {

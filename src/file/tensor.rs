@@ -7,7 +7,7 @@ use std::path::Path;
 use ndarray::{Array, Dimension};
 
 use super::File;
-use super::slice::Part;
+use super::slice::TensorSlice;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
 use crate::record::{Index, Located, check_sum};
@@ -420,7 +420,7 @@ impl<'f> FileTensor<'f> {
 
     fn read_part(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
         self.check_known()?;
-        let part = Part::new(self.info(), ranges)?;
+        let part = TensorSlice::new(self.info(), ranges)?;
         let info = TensorInfo::new(self.dtype(), part.shape());
         let len = info.payload_bytes().expect("a part is no larger than the whole");
         #[cfg(feature = "npy")]

@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::findings::Findings;
-use super::{At, Deserializer, Metadata};
+use super::{At, Deserializer, MetadataSource};
 use crate::error::{LoadReport, Result};
 use crate::model::{Adapt, MetadataOf, Node, Schema, Source};
 use crate::record::{Entry, Index, Reader};
@@ -19,7 +19,7 @@ pub(crate) struct Comparison {
 }
 
 /// Compares a type with the tensors and the metadata of a file. No payload is read.
-pub(crate) fn compare(schema: &Schema, index: &Index, metadata: Metadata<'_>) -> Comparison {
+pub(crate) fn compare(schema: &Schema, index: &Index, metadata: MetadataSource<'_>) -> Comparison {
     let reader = Reader::with_index(Box::new(Slice::new(&[])), Cow::Borrowed(index));
     let mut deserializer = Deserializer::over(reader, "", metadata);
     deserializer.findings = Some(Box::new(Findings::of(index.len())));
@@ -96,7 +96,7 @@ impl LoadReport {
                 return findings.report(index.len());
             }
         }
-        compare(schema, &index, Metadata::Unknown).report
+        compare(schema, &index, MetadataSource::Unknown).report
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
         if embedded {
             index.embed(file.iter().map(|(name, _)| *name)).unwrap();
         }
-        super::compare(&T::schema(), &index, Metadata::Unknown)
+        super::compare(&T::schema(), &index, MetadataSource::Unknown)
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub(crate) struct FieldsWalk {
     flattened_metadata: bool,
     stage: Stage,
     /// The next value.
-    value: Value,
+    value: FieldValue,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,7 +124,7 @@ enum Stage {
     Unknown,
 }
 
-enum Value {
+enum FieldValue {
     /// A field under one of its names.
     Named(&'static str, At),
     Flattened,
@@ -161,7 +161,7 @@ impl FieldsWalk {
             has_metadata,
             flattened_metadata: false,
             stage,
-            value: Value::Flattened,
+            value: FieldValue::Flattened,
         }
     }
 
@@ -177,7 +177,7 @@ impl FieldsWalk {
                 Stage::InOrder(likely) => match self.next_in_order(de, likely)? {
                     Some((field, name)) => {
                         self.stage = Stage::InOrder(field + 1);
-                        return Ok(Some(self.give(field, Value::Named(name, At::Here))));
+                        return Ok(Some(self.give(field, FieldValue::Named(name, At::Here))));
                     }
                     None => self.stage = Stage::Remaining(0),
                 },
@@ -194,7 +194,7 @@ impl FieldsWalk {
                     if self.fields.get(field).flatten {
                         let node = self.fields.node(field);
                         self.flattened_metadata = node.map_or(Ok(false), |node| de.has_entries_of(node, None))?;
-                        return Ok(Some(self.give(field, Value::Flattened)));
+                        return Ok(Some(self.give(field, FieldValue::Flattened)));
                     }
                 }
                 Stage::Flattened(_) => self.stage = Stage::Unknown,
@@ -206,18 +206,18 @@ impl FieldsWalk {
     /// Goes to the value of the key that was returned last.
     pub(crate) fn enter(&self, de: &mut Deserializer<'_>) {
         match &self.value {
-            Value::Named(name, at) => {
+            FieldValue::Named(name, at) => {
                 de.path.push(name);
                 de.at = *at;
             }
-            Value::Unknown(name) => {
+            FieldValue::Unknown(name) => {
                 // A tensor with the name of the struct is here and not below.
                 if self.place.is_root() || !name.is_empty() {
                     de.path.push(name);
                 }
                 de.at = At::Here;
             }
-            Value::Flattened => {
+            FieldValue::Flattened => {
                 de.at = if self.at == At::Absent { At::Absent } else { At::Shared };
                 de.has_metadata = self.flattened_metadata;
             }
@@ -229,9 +229,9 @@ impl FieldsWalk {
         de.path.back_to(self.place);
     }
 
-    fn give(&mut self, field: usize, value: Value) -> FieldKey {
+    fn give(&mut self, field: usize, value: FieldValue) -> FieldKey {
         self.given[field] = true;
-        if matches!(value, Value::Named(_, At::Absent)) {
+        if matches!(value, FieldValue::Named(_, At::Absent)) {
             self.absent.push(field);
         }
         self.value = value;
@@ -254,7 +254,7 @@ impl FieldsWalk {
     }
 
     /// Searches a field in the file. Returns the value to give for it.
-    fn search(&self, de: &mut Deserializer<'_>, field: usize) -> Result<Option<Value>> {
+    fn search(&self, de: &mut Deserializer<'_>, field: usize) -> Result<Option<FieldValue>> {
         if self.given[field] {
             return Ok(None);
         }
@@ -268,18 +268,18 @@ impl FieldsWalk {
                 let found = de.next_here();
                 de.path.back_to(self.place);
                 if found?.is_some() {
-                    return Ok(Some(Value::Named(name, At::Here)));
+                    return Ok(Some(FieldValue::Named(name, At::Here)));
                 }
             }
         }
         if let Some(node) = self.fields.node(field) {
             for name in spec.names() {
                 if de.has_entries_of(node, Some(name))? {
-                    return Ok(Some(Value::Named(name, At::Here)));
+                    return Ok(Some(FieldValue::Named(name, At::Here)));
                 }
             }
         }
-        Ok((self.fields.are_tensors() && !spec.optional).then_some(Value::Named(spec.name, At::Absent)))
+        Ok((self.fields.are_tensors() && !spec.optional).then_some(FieldValue::Named(spec.name, At::Absent)))
     }
 
     /// Returns the name of a tensor below the struct that no field took.
@@ -294,7 +294,7 @@ impl FieldsWalk {
             if de.reader.is_drained() || self.place.is_root() { de.next_here()? } else { de.reader.peek()? };
         let name = unknown.and_then(|at| de.path.strip(de.reader.name(at)));
         Ok(name.map(|name| {
-            self.value = Value::Unknown(name.to_owned());
+            self.value = FieldValue::Unknown(name.to_owned());
             FieldKey::Unknown(name.to_owned())
         }))
     }

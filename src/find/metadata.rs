@@ -15,7 +15,7 @@ pub(crate) trait HasMetadata {
 
 /// The metadata of the file, which is read when a type asks for it.
 #[derive(Clone)]
-pub(crate) enum Metadata<'de> {
+pub(crate) enum MetadataSource<'de> {
     /// There is none to ask for: names and shapes alone are compared.
     Unknown,
     /// As the index has it, or else by the format's function. That of a stream is only in the index.
@@ -29,16 +29,16 @@ impl<'de> Deserializer<'de> {
     /// Returns the entries, after reading them the first time.
     pub(super) fn metadata_entries(&mut self) -> Result<&IndexMap<String, String>> {
         let read = match &self.metadata {
-            Metadata::Read(_) => None,
-            Metadata::Unknown => Some(IndexMap::new()),
-            Metadata::Unread(read) => Some(self.reader.metadata_entries(*read)?),
-            Metadata::OfFile(file) => Some(file.entries()?),
+            MetadataSource::Read(_) => None,
+            MetadataSource::Unknown => Some(IndexMap::new()),
+            MetadataSource::Unread(read) => Some(self.reader.metadata_entries(*read)?),
+            MetadataSource::OfFile(file) => Some(file.entries()?),
         };
         if let Some(read) = read {
-            self.metadata = Metadata::Read(Box::new(read));
+            self.metadata = MetadataSource::Read(Box::new(read));
         }
         match &self.metadata {
-            Metadata::Read(entries) => Ok(entries),
+            MetadataSource::Read(entries) => Ok(entries),
             _ => unreachable!("they were just read"),
         }
     }
@@ -46,7 +46,7 @@ impl<'de> Deserializer<'de> {
     /// Returns whether there is an entry of which the place is the key.
     pub(super) fn has_entry_here(&mut self) -> Result<bool> {
         self.metadata_entries()?;
-        let Metadata::Read(entries) = &self.metadata else { return Ok(false) };
+        let MetadataSource::Read(entries) = &self.metadata else { return Ok(false) };
         Ok(entries.contains_key(self.path.name()))
     }
 
@@ -77,7 +77,7 @@ impl<'de> Deserializer<'de> {
 
     /// Calls `each` with the fields of a struct that are metadata.
     pub(super) fn metadata_fields(&mut self, def: &'static StructDef, each: &mut EachPart<'_, 'de>) -> Result<()> {
-        if self.findings.is_some() && matches!(self.metadata, Metadata::Unknown) {
+        if self.findings.is_some() && matches!(self.metadata, MetadataSource::Unknown) {
             return Ok(());
         }
         let place = self.path.mark();

@@ -24,7 +24,7 @@ use std::io::Read;
 
 pub(crate) use compare::{Comparison, compare};
 pub(crate) use fields::{FieldKey, Fields, FieldsWalk};
-pub(crate) use metadata::{HasMetadata, Metadata};
+pub(crate) use metadata::{HasMetadata, MetadataSource};
 pub(crate) use root::RootKind;
 
 use self::findings::Findings;
@@ -80,7 +80,7 @@ pub struct Deserializer<'de> {
     findings: Option<Box<Findings>>,
     /// Arrays that were read and can share memory with others.
     shared: SharedArrays,
-    metadata: Metadata<'de>,
+    metadata: MetadataSource<'de>,
     /// The file has metadata of the flattened field here.
     pub(crate) has_metadata: bool,
 }
@@ -129,11 +129,11 @@ impl<'de> Deserializer<'de> {
         metadata: Option<ReadMetadata>,
     ) -> Self {
         let reader = Reader::new(storage, (format.index_reader)(), limits);
-        Self::over(reader, format.name, Metadata::Unread(metadata))
+        Self::over(reader, format.name, MetadataSource::Unread(metadata))
     }
 
     // All at once, as the deserializer is large, and a change of it would be a copy.
-    pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: Metadata<'de>) -> Self {
+    pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
         Self {
             reader,
             format,
@@ -156,7 +156,7 @@ impl<'de> Deserializer<'de> {
 
     /// A deserializer of which each value is the next tensor, and nothing is searched by name.
     pub(crate) fn one_by_one(reader: Reader<'de>, format: &Format) -> Self {
-        Self { positional: true, settled: true, ..Self::over(reader, format.name, Metadata::Unknown) }
+        Self { positional: true, settled: true, ..Self::over(reader, format.name, MetadataSource::Unknown) }
     }
 
     pub(crate) fn reader(&mut self) -> &mut Reader<'de> {
@@ -224,7 +224,7 @@ impl<'de> Deserializer<'de> {
             return error;
         }
         let Ok(metadata) = self.metadata_entries().cloned() else { return error };
-        let metadata = Metadata::Read(Box::new(metadata));
+        let metadata = MetadataSource::Read(Box::new(metadata));
         let report = compare(&Schema::new(root), self.reader.index(), metadata).report;
         // That the file is refused as a whole was found by reading too, and the error has its kind.
         let is_refused_only = report.refused.is_some() && report.count() == 1;

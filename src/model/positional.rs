@@ -184,7 +184,7 @@ impl Program {
 
     /// Returns the tensors, or the end, that may come next from `step` on.
     fn next_tensors(&self, step: usize) -> Vec<usize> {
-        let (mut open, mut found) = (vec![Place { step, opened: false }], Vec::new());
+        let (mut open, mut found) = (vec![ProgramPosition { step, opened: false }], Vec::new());
         while let Some(place) = open.pop() {
             match &self.steps[place.step] {
                 Step::Tensor(_) | Step::End => found.push(place.step),
@@ -197,7 +197,7 @@ impl Program {
     /// Returns the way from `step` to `target` without a tensor in between. There is at most one, because a part that may
     /// be empty is not made optional.
     fn way(&self, step: usize, target: usize) -> Vec<usize> {
-        let mut open = vec![vec![Place { step, opened: false }]];
+        let mut open = vec![vec![ProgramPosition { step, opened: false }]];
         while let Some(way) = open.pop() {
             let place = *way.last().expect("a way has its first step");
             if place.step == target {
@@ -212,14 +212,17 @@ impl Program {
 
     /// Returns the places after one that takes no tensor. Of two, the last is followed first: going on comes before
     /// ending.
-    fn follow(&self, Place { step, opened }: Place) -> impl Iterator<Item = Place> + use<> {
-        let next = |step| Some(Place { step, opened });
+    fn follow(
+        &self,
+        ProgramPosition { step, opened }: ProgramPosition,
+    ) -> impl Iterator<Item = ProgramPosition> + use<> {
+        let next = |step| Some(ProgramPosition { step, opened });
         let places = match &self.steps[step] {
             Step::Split(other) => [next(*other), next(step + 1)],
             // An opened item that holds no tensor does not count.
             Step::Repeat(_) if opened => [None, None],
             Step::Repeat(other) => [next(step + 1), next(*other)],
-            Step::OpenItem => [None, Some(Place { step: step + 1, opened: true })],
+            Step::OpenItem => [None, Some(ProgramPosition { step: step + 1, opened: true })],
             _ => [None, next(step + 1)],
         };
         places.into_iter().flatten()
@@ -228,7 +231,7 @@ impl Program {
 
 /// A step, with the information whether an item was opened since the last tensor.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct ProgramPosition {
     step: usize,
     opened: bool,
 }

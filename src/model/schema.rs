@@ -132,8 +132,8 @@ impl Schema {
         self.collect().metadata
     }
 
-    fn collect(&self) -> Collector {
-        let mut collector = Collector { structs: Vec::new(), entries: Vec::new(), metadata: Vec::new() };
+    fn collect(&self) -> SchemaCollector {
+        let mut collector = SchemaCollector { structs: Vec::new(), entries: Vec::new(), metadata: Vec::new() };
         collector.node(self.node, &Adapt::NONE, &[String::new()], false);
         collector
     }
@@ -159,14 +159,14 @@ impl fmt::Display for Schema {
     }
 }
 
-struct Collector {
+struct SchemaCollector {
     /// The structs around, so that one that contains itself is listed once.
     structs: Vec<TypeId>,
     entries: Vec<SchemaEntry>,
     metadata: Vec<SchemaMetadata>,
 }
 
-impl Collector {
+impl SchemaCollector {
     /// Adds the tensors of `node`, which has any of `names`.
     fn node(&mut self, node: Node, adapt: &Adapt, names: &[String], optional: bool) {
         match node {

@@ -50,7 +50,7 @@ pub(crate) struct SerdeState {
     /// The dims of the list that comes next, which ndarray's own representation sends first.
     pub(crate) dims: Option<Shape>,
     /// The header of a tensor that is being received field by field.
-    pub(crate) header: Option<Header>,
+    pub(crate) header: Option<HeaderField>,
     /// The header of a tensor whose payload comes next.
     pub(crate) payload: Option<TensorInfo>,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Numbers {
 
 /// A field of a tensor's header.
 #[derive(Debug, Default)]
-pub(crate) struct Header {
+pub(crate) struct HeaderField {
     pub(crate) dtype: Option<Dtype>,
     pub(crate) numbers: Shape,
     pub(crate) variant: Option<&'static str>,

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::checked::changed;
 use super::order::in_stored_order;
-use super::share::{Digest, Shared, digester};
+use super::share::{KeyedDigest, Shared, digester};
 use super::{Plan, Sharing};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
@@ -121,8 +121,8 @@ fn cannot_tie(plan: &Plan, at: usize, target: &str, why: String) -> Error {
 }
 
 /// Returns the tensors whose bytes another one has too, each with the first of them.
-fn group(plan: &Plan, digests: &[Option<Digest>]) -> HashMap<usize, (usize, Digest)> {
-    let mut groups: HashMap<(usize, Digest), Vec<usize>> = HashMap::new();
+fn group(plan: &Plan, digests: &[Option<KeyedDigest>]) -> HashMap<usize, (usize, KeyedDigest)> {
+    let mut groups: HashMap<(usize, KeyedDigest), Vec<usize>> = HashMap::new();
     for (at, digest) in digests.iter().enumerate() {
         if let Some(digest) = digest {
             groups.entry((plan.payload_bytes(at), *digest)).or_default().push(at);
@@ -145,11 +145,11 @@ struct Digests<'a> {
     keys: &'a [RandomState; 2],
     /// The position of the next tensor.
     at: usize,
-    made: Vec<Option<Digest>>,
+    made: Vec<Option<KeyedDigest>>,
 }
 
 impl Digests<'_> {
-    fn finish(self) -> Result<Vec<Option<Digest>>> {
+    fn finish(self) -> Result<Vec<Option<KeyedDigest>>> {
         match self.at == self.plan.len() {
             true => Ok(self.made),
             false => Err(changed(format!("`{}` did not come again", Short(self.plan.name(self.at))))),

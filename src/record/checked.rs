@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use super::share::{Digest, Digester};
+use super::share::{Digester, KeyedDigest};
 use crate::error::{Error, ErrorKind};
 use crate::model::TensorData;
 
@@ -8,7 +8,7 @@ use crate::model::TensorData;
 pub(super) struct Checked<'a> {
     pub(super) data: &'a dyn TensorData,
     pub(super) planned: usize,
-    pub(super) digest: Option<(Digest, Digester)>,
+    pub(super) digest: Option<(KeyedDigest, Digester)>,
 }
 
 impl TensorData for Checked<'_> {

@@ -102,7 +102,7 @@ const PIECE: usize = 32 * 1024;
 /// Decodes a payload piece by piece.
 ///
 /// It holds one piece in memory, regardless of the sizes in the file.
-pub(crate) struct Decoder<R> {
+pub(crate) struct PayloadDecoder<R> {
     bytes: Bytes<R>,
     big_endian: Option<NonZeroU8>,
     /// The number of payload bytes that are not decoded yet.
@@ -124,15 +124,15 @@ enum Bytes<R> {
         crc: flate2::Crc,
     },
     #[cfg(feature = "pytorch")]
-    Strided(Gather<R>),
+    Strided(StridedReader<R>),
 }
 
 /// Readers of payloads, which strided ones are read from in steps.
-pub(crate) trait Source: Read + io::Seek {}
+pub(crate) trait PayloadSource: Read + io::Seek {}
 
-impl<R: Read + io::Seek> Source for R {}
+impl<R: Read + io::Seek> PayloadSource for R {}
 
-impl<R: Source> Decoder<R> {
+impl<R: PayloadSource> PayloadDecoder<R> {
     /// Decodes a payload of `payload` bytes from its range of the file, which has `_len` bytes.
     pub(crate) fn new(reader: R, codec: &Codec, _len: u64, payload: u64) -> Self {
         let bytes = match codec {
@@ -145,7 +145,7 @@ impl<R: Source> Decoder<R> {
                 crc: flate2::Crc::new(),
             },
             #[cfg(feature = "pytorch")]
-            Codec::Strided(strided) => Bytes::Strided(Gather::new(reader, strided.clone())),
+            Codec::Strided(strided) => Bytes::Strided(StridedReader::new(reader, strided.clone())),
             _ => Bytes::Plain(reader),
         };
         Self { bytes, big_endian: codec.big_endian(), left: payload, is_checked: false, piece: Vec::new() }
@@ -177,7 +177,7 @@ fn reverse<const SIZE: usize>(bytes: &mut [u8]) {
     bytes.as_chunks_mut::<SIZE>().0.iter_mut().for_each(|element| element.reverse());
 }
 
-impl<R: Source> Bytes<R> {
+impl<R: PayloadSource> Bytes<R> {
     fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
         match self {
             Self::Plain(reader) => reader.read_exact(bytes).map_err(Error::from),
@@ -220,7 +220,7 @@ impl<R: Source> Bytes<R> {
 
 /// Reads the runs of strided elements one after the other.
 #[cfg(feature = "pytorch")]
-struct Gather<R> {
+struct StridedReader<R> {
     reader: io::BufReader<R>,
     strided: Box<Strided>,
     indices: Vec<u64>,
@@ -234,7 +234,7 @@ struct Gather<R> {
 }
 
 #[cfg(feature = "pytorch")]
-impl<R: Source> Gather<R> {
+impl<R: PayloadSource> StridedReader<R> {
     /// A run that is no longer is held, as it may be repeated.
     const ELEMENT: usize = 16;
 

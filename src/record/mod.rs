@@ -59,11 +59,11 @@ pub use crate::storage::ReadAt;
 #[cfg(feature = "pytorch")]
 pub(crate) use codec::Strided;
 #[cfg(feature = "npy")]
-pub(crate) use codec::{Codec, Decoder, RangeReader};
+pub(crate) use codec::{Codec, PayloadDecoder, RangeReader};
 #[cfg(feature = "npz")]
 pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
-pub(crate) use flatbuffer::{Fields, FlatbufferReader, FlatbufferWriter, Origin, Table, Tables};
+pub(crate) use flatbuffer::{FlatbufferOrigin, FlatbufferReader, FlatbufferWriter, Table, TableFields, Tables};
 pub(crate) use format::{dtypes, trailing_bytes};
 pub(crate) use index::{Index, Located, Unread};
 pub(crate) use io_slices::to_io_slices;

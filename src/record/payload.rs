@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Located;
 use super::sum::Sum;
 #[cfg(feature = "npy")]
-use super::{Decoder, RangeReader};
+use super::{PayloadDecoder, RangeReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
@@ -106,7 +106,7 @@ impl Located {
         let mut file = FileReader::new(storage);
         let range = self.range();
         let packed = range.end - range.start;
-        let mut decoder = Decoder::new(RangeReader::new(&mut file, range), codec, packed, self.payload_bytes());
+        let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, range), codec, packed, self.payload_bytes());
         let mut done = 0;
         while done < wanted.end
             && let Some(piece) = decoder.piece()?
@@ -128,7 +128,7 @@ impl Located {
             let range = self.range();
             let packed = range.end - range.start;
             let reader = RangeReader::new(&mut file, range);
-            let mut decoder = Decoder::new(reader, codec, packed, self.payload_bytes());
+            let mut decoder = PayloadDecoder::new(reader, codec, packed, self.payload_bytes());
             while let Some(piece) = decoder.piece()? {
                 out.write_all(piece)?;
             }

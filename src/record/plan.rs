@@ -6,7 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
 use super::kept::KeptPayloads;
-use super::share::{Digest, Digester, Shared};
+use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{MetadataValue, is_index};
@@ -31,7 +31,7 @@ pub struct Plan {
     /// All names, one after the other.
     names: String,
     /// Messages are often of one tensor.
-    tensors: SmallVec<[Planned; 1]>,
+    tensors: SmallVec<[PlannedTensor; 1]>,
     /// The name was given, so it is stored even if it looks like a position.
     is_named: bool,
     /// The payload of the last tensor, if that is the list of names.
@@ -46,7 +46,7 @@ pub struct Plan {
 
 /// A tensor of a [`Plan`].
 #[derive(Debug, Clone)]
-struct Planned {
+struct PlannedTensor {
     name_end: usize,
     info: TensorInfo,
     payload: usize,
@@ -71,7 +71,7 @@ impl Plan {
     pub(super) fn push(&mut self, name: &str, info: &TensorInfo) -> Result<()> {
         let payload = info.payload_bytes().ok_or_else(|| ends_too_far(info))?;
         self.names.push_str(name);
-        self.tensors.push(Planned { name_end: self.names.len(), info: info.clone(), payload });
+        self.tensors.push(PlannedTensor { name_end: self.names.len(), info: info.clone(), payload });
         Ok(())
     }
 
@@ -90,7 +90,7 @@ impl Plan {
         let mut plan = Self::empty(Arc::clone(&self.encode), self.is_named);
         for &at in positions {
             plan.names.push_str(self.name(at));
-            plan.tensors.push(Planned { name_end: plan.names.len(), ..self.planned(at).clone() });
+            plan.tensors.push(PlannedTensor { name_end: plan.names.len(), ..self.planned(at).clone() });
         }
         plan.shared = self.shared.subset(positions);
         // The format's options already have it.
@@ -233,7 +233,7 @@ impl Plan {
     }
 
     #[inline]
-    fn planned(&self, at: usize) -> &Planned {
+    fn planned(&self, at: usize) -> &PlannedTensor {
         &self.tensors.as_slice()[at]
     }
 
@@ -243,7 +243,7 @@ impl Plan {
     }
 
     /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
-    pub(super) fn digest(&self, at: usize) -> Option<(Digest, Digester)> {
+    pub(super) fn digest(&self, at: usize) -> Option<(KeyedDigest, Digester)> {
         self.shared.digest(at)
     }
 
@@ -317,7 +317,7 @@ impl Plan {
     fn embed_names(&mut self) -> Result<()> {
         let payload = names::payload((0..self.tensors.len()).map(|at| self.name(at)))?;
         let info = TensorInfo::new(Dtype::U8, [payload.len()]);
-        self.tensors.push(Planned { name_end: self.names.len(), info, payload: payload.len() });
+        self.tensors.push(PlannedTensor { name_end: self.names.len(), info, payload: payload.len() });
         self.embedded = Some(payload);
         Ok(())
     }

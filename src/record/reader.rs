@@ -7,9 +7,9 @@ use super::names;
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
 use super::payload::{check_sum, read_plain};
-#[cfg(feature = "npy")]
-use super::{Decoder, RangeReader};
 use super::{Entry, FileMetadata, Index, Located, Unread};
+#[cfg(feature = "npy")]
+use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{NamesByPosition, Payload};
@@ -431,7 +431,7 @@ impl<'de> Reader<'de> {
             let range = entry.range();
             let packed = range.end - range.start;
             let reader = RangeReader::new(&mut *self.storage, range);
-            let mut decoder = Decoder::new(reader, codec, packed, len as u64);
+            let mut decoder = PayloadDecoder::new(reader, codec, packed, len as u64);
             while let Some(piece) = decoder.piece()? {
                 buffer.append(piece, len);
             }

@@ -16,9 +16,9 @@ pub enum Sharing {
 }
 
 /// 128 bits that differ if bytes differ: two hashes with random keys.
-pub(super) type Digest = [u64; 2];
+pub(super) type KeyedDigest = [u64; 2];
 
-/// Computes a [`Digest`], which does not depend on how the bytes are split into writes.
+/// Computes a [`KeyedDigest`], which does not depend on how the bytes are split into writes.
 #[derive(Clone)]
 pub(super) struct Digester([DefaultHasher; 2]);
 
@@ -27,7 +27,7 @@ impl Digester {
         self.0.iter_mut().for_each(|hasher| hasher.write(piece));
     }
 
-    pub(super) fn digest(&self) -> Digest {
+    pub(super) fn digest(&self) -> KeyedDigest {
         [self.0[0].finish(), self.0[1].finish()]
     }
 }
@@ -36,12 +36,12 @@ impl Digester {
 #[derive(Default)]
 pub(super) struct Shared {
     /// For each of them, the first with its bytes, and their digest.
-    tensors: HashMap<usize, (usize, Digest)>,
+    tensors: HashMap<usize, (usize, KeyedDigest)>,
     keys: Option<[RandomState; 2]>,
 }
 
 impl Shared {
-    pub(super) fn new(tensors: HashMap<usize, (usize, Digest)>, keys: [RandomState; 2]) -> Self {
+    pub(super) fn new(tensors: HashMap<usize, (usize, KeyedDigest)>, keys: [RandomState; 2]) -> Self {
         Self { tensors, keys: Some(keys) }
     }
 
@@ -57,12 +57,13 @@ impl Shared {
     #[cfg(feature = "shards")]
     pub(super) fn subset(&self, positions: &[usize]) -> Self {
         let new: HashMap<usize, usize> = positions.iter().enumerate().map(|(new, &at)| (at, new)).collect();
-        let tensor =
-            |(at, &(owner, digest)): (&usize, &(usize, Digest))| Some((*new.get(at)?, (*new.get(&owner)?, digest)));
+        let tensor = |(at, &(owner, digest)): (&usize, &(usize, KeyedDigest))| {
+            Some((*new.get(at)?, (*new.get(&owner)?, digest)))
+        };
         Self { tensors: self.tensors.iter().filter_map(tensor).collect(), keys: self.keys.clone() }
     }
 
-    pub(super) fn digest(&self, at: usize) -> Option<(Digest, Digester)> {
+    pub(super) fn digest(&self, at: usize) -> Option<(KeyedDigest, Digester)> {
         let keys = self.keys.as_ref()?;
         let (_, digest) = self.tensors.get(&at)?;
         Some((*digest, digester(keys)))

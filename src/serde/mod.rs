@@ -107,10 +107,10 @@ pub(crate) fn from_reader<T: for<'de> Deserialize<'de>>(
 }
 
 /// A closure that deserializes a value and keeps it.
-type Read<'x, 'de> = &'x mut (dyn FnMut(&mut Deserializer<'de>) -> Result<()> + 'x);
+type ReadValue<'x, 'de> = &'x mut (dyn FnMut(&mut Deserializer<'de>) -> Result<()> + 'x);
 
 // Not generic, so that the crates of users compile neither a deserializer nor how it is dropped.
-fn read_slice<'de>(format: &Format, file: &'de [u8], limits: &Limits, read: Read<'_, 'de>) -> Result<()> {
+fn read_slice<'de>(format: &Format, file: &'de [u8], limits: &Limits, read: ReadValue<'_, 'de>) -> Result<()> {
     read_with(Deserializer::of_slice(format, file, limits.clone()), format, read)
 }
 
@@ -123,6 +123,6 @@ fn read_stream(
     read_with(Deserializer::of_reader(format, reader, limits.clone()), format, &mut |deserializer| read(deserializer))
 }
 
-fn read_with<'de>(mut deserializer: Deserializer<'de>, format: &Format, read: Read<'_, 'de>) -> Result<()> {
+fn read_with<'de>(mut deserializer: Deserializer<'de>, format: &Format, read: ReadValue<'_, 'de>) -> Result<()> {
     deserializer.read_whole(read).map_err(|error| error.in_format(format.name))
 }

@@ -11,7 +11,7 @@ use serde::ser::{
 
 use super::token;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Header, MapKey, Mark, Numbers, Serializer, Sink, not_a_key, not_bytes};
+use crate::model::{HeaderField, MapKey, Mark, Numbers, Serializer, Sink, not_a_key, not_bytes};
 use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo};
 
 impl<'s> Serializer<'s> {
@@ -49,17 +49,17 @@ impl<'s> Serializer<'s> {
         error.in_tensor(self.path.name())
     }
 
-    fn list(&mut self, has_fixed_len: bool) -> Result<List<'_, 's>> {
+    fn list(&mut self, has_fixed_len: bool) -> Result<ListSerializer<'_, 's>> {
         if self.serde.payload.is_some() {
             return Err(not_bytes());
         }
         if self.serde.header.is_some() {
-            return Ok(List::new(self, None, ListKind::Raw));
+            return Ok(ListSerializer::new(self, None, ListKind::Raw));
         }
         self.enter()?;
         let dims = self.serde.dims.take();
         let kind = if has_fixed_len { ListKind::FixedLen } else { ListKind::AnyLen };
-        Ok(List::new(self, dims, kind))
+        Ok(ListSerializer::new(self, dims, kind))
     }
 }
 
@@ -95,12 +95,12 @@ macro_rules! numbers {
 impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
     type Ok = ();
     type Error = Error;
-    type SerializeSeq = List<'a, 's>;
-    type SerializeTuple = List<'a, 's>;
-    type SerializeTupleStruct = List<'a, 's>;
+    type SerializeSeq = ListSerializer<'a, 's>;
+    type SerializeTuple = ListSerializer<'a, 's>;
+    type SerializeTupleStruct = ListSerializer<'a, 's>;
     type SerializeTupleVariant = Impossible<(), Error>;
-    type SerializeMap = Map<'a, 's>;
-    type SerializeStruct = Struct<'a, 's>;
+    type SerializeMap = MapSerializer<'a, 's>;
+    type SerializeStruct = StructSerializer<'a, 's>;
     type SerializeStructVariant = Impossible<(), Error>;
 
     numbers! {
@@ -139,32 +139,32 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
         value.serialize(self)
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<List<'a, 's>> {
+    fn serialize_seq(self, _: Option<usize>) -> Result<ListSerializer<'a, 's>> {
         self.list(false)
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<List<'a, 's>> {
+    fn serialize_tuple(self, _: usize) -> Result<ListSerializer<'a, 's>> {
         self.list(true)
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<List<'a, 's>> {
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<ListSerializer<'a, 's>> {
         self.list(true)
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Map<'a, 's>> {
+    fn serialize_map(self, _: Option<usize>) -> Result<MapSerializer<'a, 's>> {
         self.enter()?;
         let map = self.path.mark();
-        Ok(Map { serializer: self, map })
+        Ok(MapSerializer { serializer: self, map })
     }
 
-    fn serialize_struct(self, name: &'static str, len: usize) -> Result<Struct<'a, 's>> {
+    fn serialize_struct(self, name: &'static str, len: usize) -> Result<StructSerializer<'a, 's>> {
         self.enter()?;
         let kind = match name {
             token::TENSOR => StructKind::Tensor,
             token::NDARRAY if len == token::NDARRAY_FIELDS.len() => StructKind::Ndarray,
             _ => StructKind::Fields,
         };
-        Ok(Struct { serializer: self, kind, dtype: None, shape: Shape::default(), layout: Layout::RowMajor })
+        Ok(StructSerializer { serializer: self, kind, dtype: None, shape: Shape::default(), layout: Layout::RowMajor })
     }
 
     fn serialize_str(self, _: &str) -> Result<()> {
@@ -240,7 +240,7 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
 }
 
 /// Items numbered from 0, or numbers that are one tensor.
-pub struct List<'a, 's> {
+pub struct ListSerializer<'a, 's> {
     serializer: &'a mut Serializer<'s>,
     /// The dims of the numbers, if there are any; `None` for a list.
     dims: Option<Shape>,
@@ -260,7 +260,7 @@ enum ListKind {
     Raw,
 }
 
-impl<'a, 's> List<'a, 's> {
+impl<'a, 's> ListSerializer<'a, 's> {
     fn new(serializer: &'a mut Serializer<'s>, dims: Option<Shape>, kind: ListKind) -> Self {
         Self { serializer, dims, numbers: Numbers::default(), others: 0, kind }
     }
@@ -322,7 +322,7 @@ impl<'a, 's> List<'a, 's> {
 
 macro_rules! list {
     ($($kind:ident::$method:ident),*) => {$(
-        impl $kind for List<'_, '_> {
+        impl $kind for ListSerializer<'_, '_> {
             type Ok = ();
             type Error = Error;
 
@@ -340,12 +340,12 @@ macro_rules! list {
 list!(SerializeSeq::serialize_element, SerializeTuple::serialize_element, SerializeTupleStruct::serialize_field);
 
 /// Values under the names that are their keys.
-pub struct Map<'a, 's> {
+pub struct MapSerializer<'a, 's> {
     serializer: &'a mut Serializer<'s>,
     map: Mark,
 }
 
-impl SerializeMap for Map<'_, '_> {
+impl SerializeMap for MapSerializer<'_, '_> {
     type Ok = ();
     type Error = Error;
 
@@ -387,7 +387,7 @@ impl<K: Serialize + ?Sized> MapKey for K {
 }
 
 /// A struct of named fields, or one that is a tensor.
-pub struct Struct<'a, 's> {
+pub struct StructSerializer<'a, 's> {
     serializer: &'a mut Serializer<'s>,
     kind: StructKind,
     dtype: Option<Dtype>,
@@ -404,7 +404,7 @@ enum StructKind {
     Ndarray,
 }
 
-impl Struct<'_, '_> {
+impl StructSerializer<'_, '_> {
     /// Returns the place of the struct.
     fn begin_field(&mut self, name: &'static str) -> Result<Mark> {
         match (self.kind, name) {
@@ -415,7 +415,7 @@ impl Struct<'_, '_> {
             }
             (StructKind::Tensor, token::DATA) => self.serializer.serde.payload = Some(self.take_info()?),
             (StructKind::Ndarray, "data") => self.serializer.serde.dims = Some(std::mem::take(&mut self.shape)),
-            _ => self.serializer.serde.header = Some(Header::default()),
+            _ => self.serializer.serde.header = Some(HeaderField::default()),
         }
         Ok(self.serializer.path.mark())
     }
@@ -460,7 +460,7 @@ impl Struct<'_, '_> {
     }
 }
 
-fn layout(header: Header) -> Result<Layout> {
+fn layout(header: HeaderField) -> Result<Layout> {
     match header.variant {
         Some(token::ROW_MAJOR) => Ok(Layout::RowMajor),
         Some(token::BLOB) => Ok(Layout::Blob),
@@ -479,7 +479,7 @@ fn not_ours() -> Error {
     ErrorKind::NotATensor { found: "a struct that is named like a tensor but has other fields", instead }.into()
 }
 
-impl SerializeStruct for Struct<'_, '_> {
+impl SerializeStruct for StructSerializer<'_, '_> {
     type Ok = ();
     type Error = Error;
 
@@ -494,20 +494,20 @@ impl SerializeStruct for Struct<'_, '_> {
     }
 }
 
-impl fmt::Debug for List<'_, '_> {
+impl fmt::Debug for ListSerializer<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("List").finish_non_exhaustive()
+        f.debug_struct("ListSerializer").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Map<'_, '_> {
+impl fmt::Debug for MapSerializer<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Map").finish_non_exhaustive()
+        f.debug_struct("MapSerializer").finish_non_exhaustive()
     }
 }
 
-impl fmt::Debug for Struct<'_, '_> {
+impl fmt::Debug for StructSerializer<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Struct").finish_non_exhaustive()
+        f.debug_struct("StructSerializer").finish_non_exhaustive()
     }
 }

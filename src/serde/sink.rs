@@ -18,12 +18,12 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 // See `compiled`.
 #[inline(never)]
 pub fn serialize_store<S: Serializer>(value: &dyn Store, serializer: S) -> Result<S::Ok, S::Error> {
-    own::serialize(value, serializer).unwrap_or_else(|other| Part::Value(value, &Adapt::NONE).serialize(other))
+    own::serialize(value, serializer).unwrap_or_else(|other| SerdePart::Value(value, &Adapt::NONE).serialize(other))
 }
 
 /// A part of a value, as serde sees it: the only type that our types hand to a serde format, apart from keys.
 #[derive(Clone, Copy)]
-enum Part<'a> {
+enum SerdePart<'a> {
     Value(&'a dyn Store, &'a Adapt),
     /// A field whose tensors are named as if they were fields of the struct around.
     Flattened(&'a dyn Store, &'a Adapt),
@@ -40,7 +40,7 @@ enum Part<'a> {
     Metadata(&'a MetadataValue),
 }
 
-impl Serialize for Part<'_> {
+impl Serialize for SerdePart<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Self::Value(value, adapt) => {
@@ -122,7 +122,7 @@ pub(super) fn wrapped_metadata() -> Error {
 fn serialize_list<'a, S: Serializer>(
     serializer: S,
     len: usize,
-    item: &mut dyn FnMut(usize) -> Part<'a>,
+    item: &mut dyn FnMut(usize) -> SerdePart<'a>,
 ) -> Result<S::Ok, S::Error> {
     let mut seq = serializer.serialize_seq(Some(len))?;
     for at in 0..len {
@@ -178,7 +178,7 @@ impl<S: Serializer> Sink for SerdeSink<S> {
 
     fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
         let serializer = self.take()?;
-        self.set(serialize_list(serializer, items.len(), &mut |at| Part::Value(items.item(at), adapt)))
+        self.set(serialize_list(serializer, items.len(), &mut |at| SerdePart::Value(items.item(at), adapt)))
     }
 
     fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
@@ -194,7 +194,7 @@ impl<S: Serializer> Sink for SerdeSink<S> {
     fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
         let serializer = self.take()?;
         self.set(match value {
-            Some(value) => serializer.serialize_some(&Part::Value(value, adapt)),
+            Some(value) => serializer.serialize_some(&SerdePart::Value(value, adapt)),
             None => serializer.serialize_none(),
         })
     }
@@ -204,7 +204,7 @@ impl<S: Serializer> Sink for SerdeSink<S> {
             return Err(wrapped_metadata());
         }
         let serializer = self.take()?;
-        self.set(Part::Metadata(value).serialize(serializer))
+        self.set(SerdePart::Metadata(value).serialize(serializer))
     }
 }
 
@@ -216,9 +216,9 @@ fn serialize_fields<S: Serializer>(
     let mut state = serializer.serialize_struct(def.name, values.len())?;
     for (field, value) in def.fields.iter().zip(values) {
         let part = match field.adapt.tied {
-            _ if field.flatten => Part::Flattened(*value, &field.adapt),
-            Some(to) if is_ours::<S::Error>() => Part::Tied(*value, &field.adapt, to),
-            _ => Part::Value(*value, &field.adapt),
+            _ if field.flatten => SerdePart::Flattened(*value, &field.adapt),
+            Some(to) if is_ours::<S::Error>() => SerdePart::Tied(*value, &field.adapt, to),
+            _ => SerdePart::Value(*value, &field.adapt),
         };
         state.serialize_field(field.name, &part)?;
     }
@@ -228,7 +228,7 @@ fn serialize_fields<S: Serializer>(
 fn serialize_tuple<S: Serializer>(serializer: S, items: &dyn List, adapt: &Adapt) -> Result<S::Ok, S::Error> {
     let mut tuple = serializer.serialize_tuple(items.len())?;
     for at in 0..items.len() {
-        tuple.serialize_element(&Part::Value(items.item(at), adapt))?;
+        tuple.serialize_element(&SerdePart::Value(items.item(at), adapt))?;
     }
     tuple.end()
 }
@@ -237,7 +237,7 @@ fn serialize_map<S: Serializer>(serializer: S, entries: &dyn Entries, adapt: &Ad
     let mut map = serializer.serialize_map(Some(entries.len()))?;
     let mut failed = None;
     let visited = entries.for_each(&mut |key, value| {
-        failed = map.serialize_entry(key, &Part::Value(value, adapt)).err();
+        failed = map.serialize_entry(key, &SerdePart::Value(value, adapt)).err();
         if failed.is_some() { Err(misused("an error of the serde format")) } else { Ok(()) }
     });
     match (failed, visited) {
@@ -262,8 +262,12 @@ pub(super) fn serialize_tensor<S: Serializer>(
         }
     };
     let mut tensor = serializer.serialize_struct(token::TENSOR, token::TENSOR_FIELDS.len())?;
-    let parts =
-        [Part::Dtype(info.dtype), Part::Dims(info.shape.dims()), Part::Layout(&info.layout), Part::Bytes(bytes)];
+    let parts = [
+        SerdePart::Dtype(info.dtype),
+        SerdePart::Dims(info.shape.dims()),
+        SerdePart::Layout(&info.layout),
+        SerdePart::Bytes(bytes),
+    ];
     for (name, part) in token::TENSOR_FIELDS.iter().zip(&parts) {
         tensor.serialize_field(name, part)?;
     }

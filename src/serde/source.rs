@@ -1,7 +1,7 @@
 //! Any serde format as a [`Source`]: types that map to tensors implement `Deserialize` with it.
 //!
 //! Everything here is generic over the format only and shared by all types, except the few lines of
-//! [`deserialize_load`]. [`Part`] is the only visitor and the only seed, so a format's deserializer is compiled for one
+//! [`deserialize_load`]. [`Request`] is the only visitor and the only seed, so a format's deserializer is compiled for one
 //! type. Results go to places that it borrows, and closures are behind `&mut dyn`.
 
 use std::fmt;
@@ -61,7 +61,7 @@ enum SerdeSource<'de, D: Deserializer<'de>> {
 }
 
 impl<'de, D: Deserializer<'de>> SerdeSource<'de, D> {
-    fn read(&mut self, part: Part<'_, 'de>) -> Result<()> {
+    fn read(&mut self, part: Request<'_, 'de>) -> Result<()> {
         let Self::Open(deserializer) = std::mem::replace(self, Self::Done) else {
             return Err(message("a type loaded itself twice"));
         };
@@ -75,28 +75,28 @@ impl<'de, D: Deserializer<'de>> SerdeSource<'de, D> {
 impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
         let mut loaded = None;
-        self.read(Part::Tensor(spec, &mut loaded))?;
+        self.read(Request::Tensor(spec, &mut loaded))?;
         loaded.ok_or_else(|| message("a serde format gave no tensor"))
     }
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
-        self.read(Part::Fields(def, each))
+        self.read(Request::Fields(def, each))
     }
 
     fn list(&mut self, each: EachPart<'_, 'de>) -> Result<()> {
-        self.read(Part::List(None, each))
+        self.read(Request::List(None, each))
     }
 
     fn tuple(&mut self, len: usize, each: EachPart<'_, 'de>) -> Result<()> {
-        self.read(Part::List(Some(len), each))
+        self.read(Request::List(Some(len), each))
     }
 
     fn map(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()> {
-        self.read(Part::Map(key, each))
+        self.read(Request::Map(key, each))
     }
 
     fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()> {
-        self.read(Part::Option(some))
+        self.read(Request::Option(some))
     }
 
     fn metadata(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
@@ -104,7 +104,7 @@ impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
             return Err(wrapped_metadata());
         }
         let mut value = None;
-        self.read(Part::Metadata(kind, &mut value))?;
+        self.read(Request::Metadata(kind, &mut value))?;
         value.ok_or_else(|| message("a serde format gave no value"))
     }
 }
@@ -150,7 +150,7 @@ impl<'de> Source<'de> for Nothing {
 }
 
 /// A part of a value that is asked for, and the place for what is found.
-enum Part<'x, 'de> {
+enum Request<'x, 'de> {
     Tensor(&'x TensorSpec, &'x mut Option<Loaded<'de>>),
     Fields(&'static StructDef, EachPart<'x, 'de>),
     /// Items, and how many there are if the type tells it.
@@ -183,7 +183,7 @@ enum Part<'x, 'de> {
     Ignored,
 }
 
-impl<'de> DeserializeSeed<'de> for Part<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -224,7 +224,7 @@ impl<'de> DeserializeSeed<'de> for Part<'_, 'de> {
 fn deserialize_metadata<'de, D: Deserializer<'de>>(
     deserializer: D,
     kind: MetadataKind,
-    part: Part<'_, 'de>,
+    part: Request<'_, 'de>,
 ) -> Result<(), D::Error> {
     // Few calls, as each one is compiled for every format that a program uses.
     match kind {
@@ -245,7 +245,7 @@ fn deserialize_metadata<'de, D: Deserializer<'de>>(
     }
 }
 
-impl<'de> Visitor<'de> for Part<'_, 'de> {
+impl<'de> Visitor<'de> for Request<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -340,7 +340,7 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self {
-            Self::Option(each) => Part::Value(0, each).deserialize(deserializer),
+            Self::Option(each) => Request::Value(0, each).deserialize(deserializer),
             Self::Ignored => self.deserialize(deserializer),
             _ => self.refuse(Unexpected::Option).map_err(to_de),
         }
@@ -348,7 +348,7 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self {
-            Self::Key(_, text) => Part::Key(KeyPart::Whole, text).deserialize(deserializer),
+            Self::Key(_, text) => Request::Key(KeyPart::Whole, text).deserialize(deserializer),
             Self::Ignored | Self::Metadata(..) => self.deserialize(deserializer),
             _ => self.refuse(Unexpected::NewtypeStruct).map_err(to_de),
         }
@@ -369,15 +369,15 @@ impl<'de> Visitor<'de> for Part<'_, 'de> {
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<(), A::Error> {
         let mut at = 0;
         if let Self::Metadata(_, place) = self {
-            return access.variant_seed(Part::Variant(place))?.1.unit_variant();
+            return access.variant_seed(Request::Variant(place))?.1.unit_variant();
         }
         let names = match &self {
             Self::Dtype(_) => Dtype::NAMES,
             Self::Layout(_) => token::LAYOUTS,
-            Self::Ignored => return access.variant_seed(Part::Ignored)?.1.newtype_variant_seed(Part::Ignored),
+            Self::Ignored => return access.variant_seed(Request::Ignored)?.1.newtype_variant_seed(Request::Ignored),
             _ => return self.refuse(Unexpected::Enum).map_err(to_de),
         };
-        let ((), variant) = access.variant_seed(Part::Name(names, &mut at))?;
+        let ((), variant) = access.variant_seed(Request::Name(names, &mut at))?;
         let (mut order, mut entries) = (Vec::new(), 0);
         match self.variant_value(at, &mut order, &mut entries) {
             Some(value) => variant.newtype_variant_seed(value)?,
@@ -405,17 +405,17 @@ impl From<Error> for Failure {
 }
 
 /// The items of a list in any format. It is behind `&mut dyn`, so that what reads them is compiled once.
-trait Items<'de> {
+trait DynSeqAccess<'de> {
     /// Reads an item, and returns `false` after the last one.
-    fn next(&mut self, item: Part<'_, 'de>) -> Result<bool, Failure>;
+    fn next(&mut self, item: Request<'_, 'de>) -> Result<bool, Failure>;
 }
 
 /// The entries of a map in any format.
-trait Entries<'de> {
+trait DynMapAccess<'de> {
     /// Reads a key, and returns `false` after the last one.
-    fn next_key(&mut self, key: Part<'_, 'de>) -> Result<bool, Failure>;
+    fn next_key(&mut self, key: Request<'_, 'de>) -> Result<bool, Failure>;
 
-    fn value(&mut self, value: Part<'_, 'de>) -> Result<(), Failure>;
+    fn value(&mut self, value: Request<'_, 'de>) -> Result<(), Failure>;
 }
 
 /// serde's access to a list or a map, and the error that it gave.
@@ -449,66 +449,66 @@ impl<A, E: serde::de::Error> Access<A, E> {
     }
 }
 
-impl<'de, A: SeqAccess<'de>> Items<'de> for Access<A, A::Error> {
-    fn next(&mut self, item: Part<'_, 'de>) -> Result<bool, Failure> {
+impl<'de, A: SeqAccess<'de>> DynSeqAccess<'de> for Access<A, A::Error> {
+    fn next(&mut self, item: Request<'_, 'de>) -> Result<bool, Failure> {
         let next = self.access.next_element_seed(item);
         self.check(next).map(|item| item.is_some())
     }
 }
 
-impl<'de, A: MapAccess<'de>> Entries<'de> for Access<A, A::Error> {
-    fn next_key(&mut self, key: Part<'_, 'de>) -> Result<bool, Failure> {
+impl<'de, A: MapAccess<'de>> DynMapAccess<'de> for Access<A, A::Error> {
+    fn next_key(&mut self, key: Request<'_, 'de>) -> Result<bool, Failure> {
         let next = self.access.next_key_seed(key);
         self.check(next).map(|key| key.is_some())
     }
 
-    fn value(&mut self, value: Part<'_, 'de>) -> Result<(), Failure> {
+    fn value(&mut self, value: Request<'_, 'de>) -> Result<(), Failure> {
         let value = self.access.next_value_seed(value);
         self.check(value)
     }
 }
 
 /// Methods that are not generic over the format, so that they are compiled once.
-impl<'de> Part<'_, 'de> {
-    fn read_items(self, items: &mut dyn Items<'de>) -> Result<(), Failure> {
+impl<'de> Request<'_, 'de> {
+    fn read_items(self, items: &mut dyn DynSeqAccess<'de>) -> Result<(), Failure> {
         match self {
             Self::Tensor(spec, loaded) => {
                 let missing = |at| Failure::Length(at, "a tensor's dtype, shape, layout and data".to_owned());
-                let mut header = Header::default();
+                let mut header = TensorHeader::default();
                 for at in 0..3 {
                     items.next(header.part(at))?.then_some(()).ok_or_else(|| missing(at))?;
                 }
                 let info = header.info()?;
                 spec.check(&info).map_err(Error::from)?;
-                items.next(Part::Payload(&info, loaded))?.then_some(()).ok_or_else(|| missing(3))?;
+                items.next(Request::Payload(&info, loaded))?.then_some(()).ok_or_else(|| missing(3))?;
             }
             // Fields in order, from formats without names.
             Self::Fields(def, each) => {
                 for (at, field) in def.fields.iter().enumerate() {
-                    if !items.next(Part::Value(at, &mut *each))? && !field.optional {
-                        return Err(Failure::Length(at, expected(&Part::Fields(def, each))));
+                    if !items.next(Request::Value(at, &mut *each))? && !field.optional {
+                        return Err(Failure::Length(at, expected(&Request::Fields(def, each))));
                     }
                 }
             }
             Self::List(len, each) => {
                 let mut at = 0;
                 while len != Some(at) {
-                    match (items.next(Part::Value(at, &mut *each))?, len) {
+                    match (items.next(Request::Value(at, &mut *each))?, len) {
                         (true, _) => at += 1,
                         (false, None) => break,
-                        (false, Some(_)) => return Err(Failure::Length(at, expected(&Part::List(len, each)))),
+                        (false, Some(_)) => return Err(Failure::Length(at, expected(&Request::List(len, each)))),
                     }
                 }
             }
             Self::Shape(shape) => {
                 let (dims, mut dim) = (shape.get_or_insert_default(), 0);
-                while items.next(Part::Number(&mut dim))? {
+                while items.next(Request::Number(&mut dim))? {
                     dims.push(as_usize(dim)?);
                 }
             }
             Self::DimOrder(order) => {
                 let mut dim = 0;
-                while items.next(Part::Byte(&mut dim))? {
+                while items.next(Request::Byte(&mut dim))? {
                     order.push(as_byte(dim)?);
                 }
             }
@@ -516,36 +516,36 @@ impl<'de> Part<'_, 'de> {
             Self::Payload(info, loaded) => {
                 let (mut buffer, expected) = payload_buffer(info)?;
                 let mut byte = 0;
-                while items.next(Part::Byte(&mut byte))? {
+                while items.next(Request::Byte(&mut byte))? {
                     append(&mut buffer, byte, expected)?;
                 }
                 keep(loaded, info, Payload::Owned(buffer))?;
             }
             Self::EarlyPayload(bytes) => {
                 let (bytes, mut byte) = (bytes.get_or_insert_default(), 0);
-                while items.next(Part::Byte(&mut byte))? {
+                while items.next(Request::Byte(&mut byte))? {
                     bytes.push(as_byte(byte)?);
                 }
             }
-            Self::Ignored => while items.next(Part::Ignored)? {},
+            Self::Ignored => while items.next(Request::Ignored)? {},
             _ => self.refuse(Unexpected::Seq)?,
         }
         Ok(())
     }
 
-    fn read_entries(self, entries: &mut dyn Entries<'de>) -> Result<(), Failure> {
+    fn read_entries(self, entries: &mut dyn DynMapAccess<'de>) -> Result<(), Failure> {
         match self {
             Self::Tensor(spec, loaded) => read_tensor(entries, spec, loaded)?,
             Self::Fields(def, each) => read_fields(entries, def, each)?,
             Self::Map(part, each) => {
                 let mut key = String::new();
-                while entries.next_key(Part::Key(part, &mut key))? {
-                    entries.value(Part::Entry(&mut key, &mut *each))?;
+                while entries.next_key(Request::Key(part, &mut key))? {
+                    entries.value(Request::Entry(&mut key, &mut *each))?;
                 }
             }
             Self::Ignored => {
-                while entries.next_key(Part::Ignored)? {
-                    entries.value(Part::Ignored)?;
+                while entries.next_key(Request::Ignored)? {
+                    entries.value(Request::Ignored)?;
                 }
             }
             _ => self.refuse(Unexpected::Map)?,
@@ -554,10 +554,10 @@ impl<'de> Part<'_, 'de> {
     }
 
     /// Returns the value of a variant of a layout, if it has one.
-    fn variant_value<'x>(&self, at: usize, order: &'x mut Vec<u8>, entries: &'x mut u64) -> Option<Part<'x, 'de>> {
+    fn variant_value<'x>(&self, at: usize, order: &'x mut Vec<u8>, entries: &'x mut u64) -> Option<Request<'x, 'de>> {
         match (self, token::LAYOUTS.get(at)) {
-            (Self::Layout(_), Some(&token::DIM_ORDER)) => Some(Part::DimOrder(order)),
-            (Self::Layout(_), Some(&token::COO)) => Some(Part::Number(entries)),
+            (Self::Layout(_), Some(&token::DIM_ORDER)) => Some(Request::DimOrder(order)),
+            (Self::Layout(_), Some(&token::COO)) => Some(Request::Number(entries)),
             _ => None,
         }
     }
@@ -580,26 +580,26 @@ impl<'de> Part<'_, 'de> {
     }
 }
 
-fn expected(part: &Part<'_, '_>) -> String {
+fn expected(part: &Request<'_, '_>) -> String {
     (part as &dyn Expected).to_string()
 }
 
 fn read_tensor<'de>(
-    entries: &mut dyn Entries<'de>,
+    entries: &mut dyn DynMapAccess<'de>,
     spec: &TensorSpec,
     loaded: &mut Option<Loaded<'de>>,
 ) -> Result<(), Failure> {
-    let (mut header, mut early, mut field) = (Header::default(), None, 0);
-    while entries.next_key(Part::Name(token::TENSOR_FIELDS, &mut field))? {
+    let (mut header, mut early, mut field) = (TensorHeader::default(), None, 0);
+    while entries.next_key(Request::Name(token::TENSOR_FIELDS, &mut field))? {
         match token::TENSOR_FIELDS[field] {
             token::DATA if loaded.is_some() || early.is_some() => return Err(Failure::Twice(token::DATA)),
             token::DATA if header.is_complete() => {
                 let info = header.info()?;
                 spec.check(&info).map_err(Error::from)?;
-                entries.value(Part::Payload(&info, loaded))?;
+                entries.value(Request::Payload(&info, loaded))?;
             }
             // A format that sorts its keys gives the payload before its header.
-            token::DATA => entries.value(Part::EarlyPayload(&mut early))?,
+            token::DATA => entries.value(Request::EarlyPayload(&mut early))?,
             _ if loaded.is_some() => return Err(message("a tensor has a field twice").into()),
             _ => entries.value(header.part(field))?,
         }
@@ -613,24 +613,24 @@ fn read_tensor<'de>(
     let info = header.info()?;
     spec.check(&info).map_err(Error::from)?;
     let bytes = early.ok_or(Failure::Missing(token::DATA))?;
-    Ok(Part::Payload(&info, loaded).bytes(&bytes)?)
+    Ok(Request::Payload(&info, loaded).bytes(&bytes)?)
 }
 
 fn read_fields<'de>(
-    entries: &mut dyn Entries<'de>,
+    entries: &mut dyn DynMapAccess<'de>,
     def: &'static StructDef,
     each: EachPart<'_, 'de>,
 ) -> Result<(), Failure> {
     let fields = def.fields;
     let mut given = vec![false; fields.len()];
     let mut at = 0;
-    while entries.next_key(Part::FieldName(def, &mut at))? {
+    while entries.next_key(Request::FieldName(def, &mut at))? {
         match given.get_mut(at) {
-            None => entries.value(Part::Ignored)?,
+            None => entries.value(Request::Ignored)?,
             Some(true) => return Err(Failure::Twice(fields[at].name)),
             Some(given) => {
                 *given = true;
-                entries.value(Part::Value(at, &mut *each))?;
+                entries.value(Request::Value(at, &mut *each))?;
             }
         }
         at += 1;
@@ -647,22 +647,22 @@ fn read_fields<'de>(
 
 /// A tensor's header that comes field by field.
 #[derive(Default)]
-struct Header {
+struct TensorHeader {
     dtype: Option<Dtype>,
     shape: Option<Shape>,
     layout: Option<Layout>,
 }
 
-impl Header {
+impl TensorHeader {
     /// Returns the place for a field of [`token::TENSOR_FIELDS`] other than the last.
-    fn part<'x, 'de>(&'x mut self, field: usize) -> Part<'x, 'de> {
+    fn part<'x, 'de>(&'x mut self, field: usize) -> Request<'x, 'de> {
         match field {
-            0 => Part::Dtype(&mut self.dtype),
+            0 => Request::Dtype(&mut self.dtype),
             1 => {
                 self.shape = None;
-                Part::Shape(&mut self.shape)
+                Request::Shape(&mut self.shape)
             }
-            _ => Part::Layout(&mut self.layout),
+            _ => Request::Layout(&mut self.layout),
         }
     }
 
@@ -691,7 +691,7 @@ impl Header {
     }
 }
 
-impl Part<'_, '_> {
+impl Request<'_, '_> {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tensor(spec, _) => spec.expecting(f),

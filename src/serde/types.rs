@@ -38,9 +38,9 @@ tensors! {
 /// A map of tensors by name.
 impl Serialize for dyn Tensors + '_ {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut count = Count(0);
+        let mut count = TensorCounter(0);
         self.send(&mut count).map_err(to_ser)?;
-        let mut entries = Entries { map: serializer.serialize_map(Some(count.0))?, error: None };
+        let mut entries = MapSink { map: serializer.serialize_map(Some(count.0))?, error: None };
         let sent = self.send(&mut entries);
         match (entries.error, sent) {
             (Some(error), _) => Err(error),
@@ -50,9 +50,9 @@ impl Serialize for dyn Tensors + '_ {
     }
 }
 
-struct Count(usize);
+struct TensorCounter(usize);
 
-impl TensorSink for Count {
+impl TensorSink for TensorCounter {
     fn tensor(&mut self, _: &TensorRecord<'_>) -> Result<()> {
         self.0 += 1;
         Ok(())
@@ -60,23 +60,23 @@ impl TensorSink for Count {
 }
 
 /// A map of serde that takes tensors.
-struct Entries<M: SerializeMap> {
+struct MapSink<M: SerializeMap> {
     map: M,
     error: Option<M::Error>,
 }
 
-impl<M: SerializeMap> TensorSink for Entries<M> {
+impl<M: SerializeMap> TensorSink for MapSink<M> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        self.map.serialize_entry(tensor.name, &Record(tensor)).map_err(|error| {
+        self.map.serialize_entry(tensor.name, &TensorValue(tensor)).map_err(|error| {
             self.error = Some(error);
             ErrorKind::Message("an error of the serde format".to_owned()).into()
         })
     }
 }
 
-struct Record<'a>(&'a TensorRecord<'a>);
+struct TensorValue<'a>(&'a TensorRecord<'a>);
 
-impl Serialize for Record<'_> {
+impl Serialize for TensorValue<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serialize_tensor(serializer, self.0.info, self.0.data)
     }

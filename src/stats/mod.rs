@@ -128,7 +128,7 @@ impl Stats {
                 && quantiles.bins().is_none()
                 && let Some(part) = elements.parts(bytes).next()
             {
-                let mut found = Part::default();
+                let mut found = PartStats::default();
                 found.read(*elements, part, &mut |finite| match finite {
                     Chunk::F32(finite) => quantiles.add(finite),
                     Chunk::F64(finite) => quantiles.add(finite),
@@ -139,7 +139,7 @@ impl Stats {
             }
             let bins = quantiles.as_ref().and_then(Quantiles::bins);
             let parts: Vec<&[u8]> = elements.parts(bytes).collect();
-            let read = |part: usize, found: &mut Part| {
+            let read = |part: usize, found: &mut PartStats| {
                 let mut binned = std::mem::take(&mut found.bins);
                 binned.clear();
                 found.read(*elements, parts[part], &mut |finite| match (finite, bins) {
@@ -378,7 +378,7 @@ impl Stats {
 
 /// Statistics of a part of a piece, which a thread computes.
 #[derive(Default)]
-struct Part {
+struct PartStats {
     /// Those of each chunk. Merged in order, they give the same numbers with any number of threads.
     moments: Vec<Moments>,
     exact_range: Option<(i128, i128)>,
@@ -386,7 +386,7 @@ struct Part {
     bins: Vec<u32>,
 }
 
-impl Part {
+impl PartStats {
     /// Reads a part, and calls `take` with the finite elements.
     fn read(&mut self, elements: Elements, part: &[u8], take: &mut dyn FnMut(Chunk<'_>)) {
         self.moments.clear();

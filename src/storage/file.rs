@@ -81,17 +81,17 @@ impl<R: Read + Seek> ReadSeek for R {}
 
 /// A file or reader, as it is read at positions.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum OriginRef<'a> {
     File(&'a File),
     Reader(&'a Mutex<Box<dyn ReadSeek + Send>>),
 }
 
-impl Place<'_> {
+impl OriginRef<'_> {
     /// Reads some bytes from `offset` on; none at the end.
     fn read_at(self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Place::File(file) => read_file_at(file, offset, bytes),
-            Place::Reader(reader) => {
+            OriginRef::File(file) => read_file_at(file, offset, bytes),
+            OriginRef::Reader(reader) => {
                 // Whatever a panic left undone, the next read begins with its own position.
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
                 reader.seek(SeekFrom::Start(offset))?;
@@ -188,16 +188,16 @@ impl FileStorage {
     }
 
     /// Returns what is read at positions for bytes at `offset`, its length, and the offset within it.
-    fn positions(&self, offset: u64) -> Option<(Place<'_>, u64, u64)> {
+    fn positions(&self, offset: u64) -> Option<(OriginRef<'_>, u64, u64)> {
         match self.file(offset) {
             (Self::Positioned(Positioned { origin: Origin::File(file), len, .. }), start) => {
-                Some((Place::File(file), *len, start))
+                Some((OriginRef::File(file), *len, start))
             }
             (Self::Positioned(Positioned { origin: Origin::Reader(reader), len, .. }), start) => {
-                Some((Place::Reader(reader), *len, start))
+                Some((OriginRef::Reader(reader), *len, start))
             }
             #[cfg(feature = "mmap")]
-            (Self::Mapped(mapping), start) => Some((Place::File(mapping.file()), mapping.len() as u64, start)),
+            (Self::Mapped(mapping), start) => Some((OriginRef::File(mapping.file()), mapping.len() as u64, start)),
             _ => None,
         }
     }
@@ -244,7 +244,7 @@ impl FileStorage {
     /// Makes the system read bytes of a file on disk without waiting for them. Nothing happens where it cannot.
     pub(super) fn prefetch(&self, _offset: u64, _len: u64) {
         #[cfg(target_os = "linux")]
-        if let Some((Place::File(file), len, start)) = self.positions(_offset)
+        if let Some((OriginRef::File(file), len, start)) = self.positions(_offset)
             && start < len
         {
             let advice = rustix::fs::Advice::WillNeed;

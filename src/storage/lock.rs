@@ -70,7 +70,7 @@ fn are_same(one: io::Result<fs::Metadata>, other: io::Result<fs::Metadata>) -> b
 /// Tells the file at a path from the one that replaces it.
 #[cfg(feature = "shards")]
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Version {
+pub(crate) struct FileVersion {
     modified: Option<std::time::SystemTime>,
     /// The device and the number of the file.
     #[cfg(unix)]
@@ -78,7 +78,7 @@ pub(crate) struct Version {
 }
 
 #[cfg(feature = "shards")]
-impl Version {
+impl FileVersion {
     /// Returns the version of the file that is at `path` now. All missing files are the same.
     pub(crate) fn of(path: &Path) -> Self {
         let metadata = fs::metadata(path).ok();

@@ -27,10 +27,10 @@ pub use file::FileStorage;
 pub use file::Joined;
 pub use lock::FileLock;
 #[cfg(feature = "shards")]
-pub(crate) use lock::Version;
+pub(crate) use lock::FileVersion;
 pub use positioned::FileReader;
 #[cfg(feature = "shards")]
-pub(crate) use replace::Step;
+pub(crate) use replace::ReplaceStep;
 pub(crate) use replace::{refuse_existing, replace};
 #[cfg(feature = "shards")]
 pub(crate) use set::{FileSet, Turn, turn_path};

@@ -25,7 +25,7 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<()> {
 
 /// The steps of a replacement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ReplaceStep {
     Create,
     Permit,
     Sync,
@@ -37,7 +37,7 @@ pub(crate) enum Step {
 fn replace_in_steps(
     path: &Path,
     fill: impl FnOnce(&mut File) -> Result<()>,
-    before: &mut dyn FnMut(Step) -> io::Result<()>,
+    before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
 ) -> Result<()> {
     Staged::in_steps(path, fill, before)?.put_in_steps(None, before)
 }
@@ -56,19 +56,19 @@ impl Staged {
     pub(super) fn in_steps(
         given: &Path,
         fill: impl FnOnce(&mut File) -> Result<()>,
-        before: &mut dyn FnMut(Step) -> io::Result<()>,
+        before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
     ) -> Result<Self> {
         let path = follow(given).map_err(|error| named(given, error))?;
         let old = look(&path).map_err(|error| named(given, error))?;
-        before(Step::Create)?;
+        before(ReplaceStep::Create)?;
         let created = Temporary::create(&path, old.is_some());
         let (mut file, new) = created.map_err(|error| named(given, creation_failed(error)))?;
-        before(Step::Permit)?;
+        before(ReplaceStep::Permit)?;
         if let Some(old) = old {
             make_like(&file, &old, &path).map_err(|error| named(given, error))?;
         }
         fill(&mut file).map_err(|error| in_path(given, error))?;
-        before(Step::Sync)?;
+        before(ReplaceStep::Sync)?;
         file.sync_all().map_err(|error| named(given, error))?;
         Ok(Self { named: given.to_owned(), path, new })
     }
@@ -78,12 +78,13 @@ impl Staged {
     pub(super) fn put_in_steps(
         self,
         mut with: Option<Folder>,
-        before: &mut dyn FnMut(Step) -> io::Result<()>,
+        before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
     ) -> Result<()> {
         let Self { named: given, path, mut new } = self;
-        before(Step::Rename)?;
+        before(ReplaceStep::Rename)?;
         new.rename(&path, with.as_mut()).map_err(|error| named(&given, error))?;
-        let synced = before(Step::SyncFolder).and_then(|()| sync_folder(&path).map_err(|error| named(&given, error)));
+        let synced =
+            before(ReplaceStep::SyncFolder).and_then(|()| sync_folder(&path).map_err(|error| named(&given, error)));
         if let (Err(_), Some(folder)) = (&synced, &mut with) {
             // It is not known which name is on disk, so both the old and the new files are needed.
             folder.keep_files();
@@ -237,13 +238,15 @@ mod tests {
 
     #[test]
     fn a_failure_at_any_step_leaves_a_whole_file_and_nothing_else() {
-        for fault in [Step::Create, Step::Permit, Step::Sync, Step::Rename, Step::SyncFolder] {
+        for fault in
+            [ReplaceStep::Create, ReplaceStep::Permit, ReplaceStep::Sync, ReplaceStep::Rename, ReplaceStep::SyncFolder]
+        {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("file");
             fs::write(&path, "old").unwrap();
             let fail = |step| if step == fault { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) };
             replace_in_steps(&path, fill, &mut { fail }).unwrap_err();
-            let expected = if fault == Step::SyncFolder { "new" } else { "old" };
+            let expected = if fault == ReplaceStep::SyncFolder { "new" } else { "old" };
             assert_eq!(fs::read_to_string(&path).unwrap(), expected, "{fault:?}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{fault:?}");
         }
@@ -251,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_crash_before_the_rename_leaves_the_old_file() {
-        for fault in [Step::Permit, Step::Sync, Step::Rename] {
+        for fault in [ReplaceStep::Permit, ReplaceStep::Sync, ReplaceStep::Rename] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("file");
             fs::write(&path, "old").unwrap();

@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::replace::{Staged, Step, creation_failed, in_path, look, make_like, named, sync_folder};
+use super::replace::{ReplaceStep, Staged, creation_failed, in_path, look, make_like, named, sync_folder};
 use super::temporary::{Folder, Temporary};
 use crate::error::Result;
 
@@ -45,7 +45,7 @@ impl FileSet {
         replaced: Vec<PathBuf>,
         index: &Path,
         bytes: &[u8],
-        before: &mut dyn FnMut(Step) -> io::Result<()>,
+        before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
     ) -> Result<()> {
         debug_assert_eq!(paths.len(), self.count);
         let staged = Staged::in_steps(index, |file| Ok(file.write_all(bytes)?), before)?;
@@ -54,11 +54,11 @@ impl FileSet {
         }
         self.folder.set_replaced(replaced);
         for (at, path) in paths.iter().enumerate() {
-            before(Step::Rename)?;
+            before(ReplaceStep::Rename)?;
             self.folder.place(&at.to_string(), path).map_err(|error| named(path, error))?;
         }
         // The index must not reach the disk before the names of its files.
-        before(Step::SyncFolder)?;
+        before(ReplaceStep::SyncFolder)?;
         sync_folder(index).map_err(|error| named(index, error))?;
         staged.put_in_steps(Some(self.folder), before)
     }

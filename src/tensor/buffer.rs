@@ -89,7 +89,7 @@ impl Buffer {
     /// Returns the bytes as integers, without a copy if the buffer was made for elements of this size.
     ///
     /// The bytes must be whole integers.
-    pub(super) fn into_integers<I: Integer>(self) -> Vec<I> {
+    pub(super) fn into_integers<I: BufferInteger>(self) -> Vec<I> {
         debug_assert_eq!(self.len % size_of::<I>(), 0, "whole integers");
         let mut integers = I::take(self.integers).unwrap_or_else(|other| {
             let bytes: &[u8] = with_vec!(&other, vec => &bytemuck::cast_slice(vec)[..self.len]);
@@ -111,14 +111,14 @@ impl Buffer {
 }
 
 /// An integer that is as wide as some elements are.
-pub(super) trait Integer: Pod {
+pub(super) trait BufferInteger: Pod {
     /// Returns the vector if it is one of these integers.
     fn take(integers: IntegerVec) -> Result<Vec<Self>, IntegerVec>;
 }
 
 macro_rules! integers {
     ($($variant:ident: $($integer:ty),*;)*) => {$($(
-        impl Integer for $integer {
+        impl BufferInteger for $integer {
             fn take(integers: IntegerVec) -> Result<Vec<Self>, IntegerVec> {
                 match integers {
                     IntegerVec::$variant(vec) => Ok(bytemuck::allocation::cast_vec(vec)),

@@ -37,7 +37,7 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 pub struct CastView<'t> {
     tensors: &'t dyn Tensors,
     target: Box<Target<'t>>,
-    state: Mutex<State>,
+    state: Mutex<CastState>,
 }
 
 /// Returns the dtype of a tensor with a name and an info.
@@ -70,7 +70,7 @@ pub struct TensorCast {
 }
 
 #[derive(Default)]
-struct State {
+struct CastState {
     casts: IndexMap<String, TensorCast>,
     /// Ids of storage, by the id and the dtypes before and after the cast.
     storage: HashMap<(u64, Dtype, Dtype), u64>,
@@ -111,7 +111,7 @@ impl<'t> CastView<'t> {
         if matches!(info.layout, Layout::Blob | Layout::Unknown(_)) { info.dtype } else { (self.target)(name, info) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CastState> {
         // No code that can panic runs while it is locked, so that it is always whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

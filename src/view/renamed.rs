@@ -22,13 +22,13 @@ use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 /// ```
 pub struct Renamed<'t> {
     tensors: &'t dyn Tensors,
-    names: Names<'t>,
+    names: NewNames<'t>,
 }
 
 /// Returns the new name of a tensor, or `None` if it keeps its name.
 type Rename<'t> = dyn Fn(&str) -> Option<String> + 't;
 
-enum Names<'t> {
+enum NewNames<'t> {
     By(Box<Rename<'t>>),
     Positions,
 }
@@ -36,7 +36,7 @@ enum Names<'t> {
 impl<'t> Renamed<'t> {
     /// Returns the tensors under the names that `rename` returns; `None` keeps a name.
     pub fn new(tensors: &'t dyn Tensors, rename: impl Fn(&str) -> Option<String> + 't) -> Self {
-        Self { tensors, names: Names::By(Box::new(rename)) }
+        Self { tensors, names: NewNames::By(Box::new(rename)) }
     }
 
     /// Returns the tensors without their names: each is named by its position, from 0.
@@ -54,15 +54,15 @@ impl<'t> Renamed<'t> {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn by_position(tensors: &'t dyn Tensors) -> Self {
-        Self { tensors, names: Names::Positions }
+        Self { tensors, names: NewNames::Positions }
     }
 }
 
 impl Tensors for Renamed<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         match &self.names {
-            Names::By(rename) => self.tensors.send(&mut RenamedSink { rename, sink }),
-            Names::Positions => self.tensors.send(&mut PositionSink { next: 0, positions: HashMap::new(), sink }),
+            NewNames::By(rename) => self.tensors.send(&mut RenamedSink { rename, sink }),
+            NewNames::Positions => self.tensors.send(&mut PositionSink { next: 0, positions: HashMap::new(), sink }),
         }
     }
 }

@@ -138,6 +138,11 @@ fn expand<'a>(code: &'a str, stem: &str, found: &mut BTreeSet<String>) -> &'a st
 }
 
 fn sources() -> Vec<Source> {
+    sources_in("src")
+}
+
+/// Returns the sources of a crate, given their folder in the repository.
+fn sources_in(folder: &str) -> Vec<Source> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -149,7 +154,7 @@ fn sources() -> Vec<Source> {
         }
     }
 
-    let root = root().join("src");
+    let root = root().join(folder);
     let mut paths = Vec::new();
     walk(&root, &mut paths);
     paths.sort();
@@ -436,6 +441,61 @@ fn modules_without_needs(needs: &BTreeMap<String, BTreeSet<String>>) -> Option<S
 fn private_names_are_spelled_in_one_place() {
     for source in sources().iter().filter(|source| !source.path.ends_with("token.rs")) {
         assert!(!source.code.contains("\"$tensorfile"), "{} spells a private name", source.path.display());
+    }
+}
+
+/// Returns the types that a file defines, each with its line. Types within functions and tests are indented, and are not
+/// among them.
+fn types_of(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().zip(1..).filter_map(|(line, number)| {
+        let item = match line.strip_prefix("pub(") {
+            Some(rest) => rest.split_once(") ")?.1,
+            None => line.strip_prefix("pub ").unwrap_or(line),
+        };
+        let (kind, rest) = item.strip_prefix("unsafe ").unwrap_or(item).split_once(' ')?;
+        let is_type = ["struct", "enum", "trait", "union", "type"].contains(&kind);
+        let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+        is_type.then_some((number, name))
+    })
+}
+
+#[test]
+fn types_are_found() {
+    let text = "\
+/// A struct A.
+pub struct B<'a> {
+    field: C,
+}
+enum D {}
+fn f() {
+    struct E;
+}
+pub(in crate::file) struct F(u8, pub u8);
+pub unsafe trait G: H {}
+pub(crate) type I<'x> = &'x mut J;
+";
+    let found: Vec<(usize, &str)> = types_of(text).collect();
+    assert_eq!(found, [(2, "B"), (5, "D"), (9, "F"), (10, "G"), (11, "I")]);
+}
+
+#[test]
+fn type_names_are_defined_once() {
+    /// Every format may have its own.
+    const OF_FORMATS: &[&str] = &["Deserializer", "Encode", "Metadata", "Options", "Reader", "Serializer"];
+    for folder in ["src", "cli/src"] {
+        let mut places: BTreeMap<(String, Option<&str>), Vec<String>> = BTreeMap::new();
+        for source in sources_in(folder) {
+            let format = tensorfile::FORMATS.iter().find(|format| source.path.starts_with(folder_of(format.name)));
+            let path = Path::new(folder).join(&source.path);
+            for (line, name) in types_of(&std::fs::read_to_string(root().join(&path)).unwrap()) {
+                let owner = format.filter(|_| OF_FORMATS.contains(&name)).map(|format| format.name);
+                places.entry((name.to_owned(), owner)).or_default().push(format!("{}:{line}", path.display()));
+            }
+        }
+        let repeated = places.iter().filter(|(_, places)| places.len() > 1);
+        let repeated: Vec<String> =
+            repeated.map(|((name, _), places)| format!("{name}: {}", places.join(", "))).collect();
+        assert!(repeated.is_empty(), "these names are defined more than once:\n{}", repeated.join("\n"));
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Cast {
     /// nearest, ties to even. The number of changed elements is printed to standard error.
     #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',', value_parser = RuleParser)]
     #[arg(hide_possible_values = true)]
-    dtypes: Vec<Rule>,
+    dtypes: Vec<CastRule>,
     /// Also cast integers to floats and floats to integers
     #[arg(long, requires = "dtypes")]
     cast_integers: bool,
@@ -29,13 +29,13 @@ pub struct Cast {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Rule {
+struct CastRule {
     /// `None` for every dtype.
     from: Option<Dtype>,
     to: Dtype,
 }
 
-impl FromStr for Rule {
+impl FromStr for CastRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -91,10 +91,10 @@ fn meant(name: &str) -> Option<Dtype> {
 struct RuleParser;
 
 impl TypedValueParser for RuleParser {
-    type Value = Rule;
+    type Value = CastRule;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Rule, clap::Error> {
-        let parse: fn(&str) -> Result<Rule, String> = Rule::from_str;
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<CastRule, clap::Error> {
+        let parse: fn(&str) -> Result<CastRule, String> = CastRule::from_str;
         parse.parse_ref(command, arg, value)
     }
 
@@ -113,8 +113,8 @@ impl Cast {
     ///
     /// Fails if a rule casts between integers and floats and that was not allowed.
     pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors) -> Outcome<CastView<'t>> {
-        let crosses = |rule: &&Rule| rule.from.is_some_and(|from| Caster::new(from, rule.to).is_err());
-        if let Some(Rule { from: Some(from), to }) = self.dtypes.iter().find(crosses)
+        let crosses = |rule: &&CastRule| rule.from.is_some_and(|from| Caster::new(from, rule.to).is_err());
+        if let Some(CastRule { from: Some(from), to }) = self.dtypes.iter().find(crosses)
             && !self.cast_integers
         {
             return Err(Failure::usage(format_args!("casting {from} to {to} needs --cast-integers")));
@@ -124,7 +124,7 @@ impl Cast {
 
     /// Returns the dtype that tensors of dtype `from` are cast to. A rule for that dtype precedes rules for all.
     fn target(&self, from: Dtype) -> Dtype {
-        let for_all = |rule: &&Rule| {
+        let for_all = |rule: &&CastRule| {
             rule.from.is_none() && is_number(from) && (self.cast_integers || from.is_float() == rule.to.is_float())
         };
         let rule = self.dtypes.iter().find(|rule| rule.from == Some(from)).or_else(|| self.dtypes.iter().find(for_all));
@@ -136,12 +136,16 @@ impl Cast {
         if self.dtypes.is_empty() || !casts.is_empty() {
             return;
         }
-        let is_crossed = |rule: &Rule, dtype: Dtype| {
+        let is_crossed = |rule: &CastRule, dtype: Dtype| {
             rule.from.is_none() && is_number(dtype) && dtype.is_float() != rule.to.is_float()
         };
         let all = match &self.dtypes[..] {
-            [Rule { from: None, to }] if dtypes.clone().all(|dtype| dtype == *to) => format!(": all are {to} already"),
-            [rule @ Rule { to, .. }] if dtypes.clone().any(|dtype| is_crossed(rule, dtype)) && !self.cast_integers => {
+            [CastRule { from: None, to }] if dtypes.clone().all(|dtype| dtype == *to) => {
+                format!(": all are {to} already")
+            }
+            [rule @ CastRule { to, .. }]
+                if dtypes.clone().any(|dtype| is_crossed(rule, dtype)) && !self.cast_integers =>
+            {
                 let kind =
                     if to.is_float() { "integers are not cast to floats" } else { "floats are not cast to integers" };
                 format!(": {kind} without --cast-integers")
@@ -219,7 +223,7 @@ mod tests {
 
     #[test]
     fn rejects_dtypes_that_cannot_be_cast() {
-        assert!("f99".parse::<Rule>().unwrap_err().starts_with("unknown dtype `f99`; the dtypes are "));
-        assert_eq!("bool=f32".parse::<Rule>().unwrap_err(), "cannot cast bool; only integers and floats are cast");
+        assert!("f99".parse::<CastRule>().unwrap_err().starts_with("unknown dtype `f99`; the dtypes are "));
+        assert_eq!("bool=f32".parse::<CastRule>().unwrap_err(), "cannot cast bool; only integers and floats are cast");
     }
 }

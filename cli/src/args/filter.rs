@@ -9,18 +9,18 @@ pub struct Filter {
     ///
     /// `*` matches any text including dots, `?` one character, `[ab]` one of these characters, `{a,b}` one of these texts.
     /// If given several times, a tensor must match at least one GLOB and no `!GLOB`.
-    #[arg(long = "filter", value_name = "GLOB", value_parser = Pattern::parse, allow_hyphen_values = true,
+    #[arg(long = "filter", value_name = "GLOB", value_parser = FilterGlob::parse, allow_hyphen_values = true,
         add = tensor_name())]
-    filters: Vec<Pattern>,
+    filters: Vec<FilterGlob>,
 }
 
 #[derive(Debug, Clone)]
-struct Pattern {
+struct FilterGlob {
     glob: Glob,
     excludes: bool,
 }
 
-impl Pattern {
+impl FilterGlob {
     fn parse(text: &str) -> Result<Self, InvalidGlob> {
         let (excludes, glob) = match text.strip_prefix('!') {
             Some(glob) => (true, glob),
@@ -37,7 +37,7 @@ impl Filter {
     ///
     /// If a glob is malformed.
     pub fn parse(globs: &[&str]) -> Result<Self, InvalidGlob> {
-        let filters = globs.iter().map(|glob| Pattern::parse(glob)).collect::<Result<_, _>>()?;
+        let filters = globs.iter().map(|glob| FilterGlob::parse(glob)).collect::<Result<_, _>>()?;
         Ok(Self { filters })
     }
 
@@ -50,7 +50,7 @@ impl Filter {
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let (excludes, includes): (Vec<_>, Vec<_>) = self.filters.iter().partition(|pattern| pattern.excludes);
-        let any = |patterns: &[&Pattern]| patterns.iter().any(|pattern| pattern.glob.matches(name));
+        let any = |patterns: &[&FilterGlob]| patterns.iter().any(|pattern| pattern.glob.matches(name));
         (includes.is_empty() || any(&includes)) && !any(&excludes)
     }
 
@@ -86,6 +86,6 @@ mod tests {
 
     #[test]
     fn rejects_an_invalid_glob() {
-        assert!(Pattern::parse("a[").is_err());
+        assert!(FilterGlob::parse("a[").is_err());
     }
 }

@@ -15,16 +15,16 @@ pub struct Rename {
     /// `encoder.*=model.encoder.*` adds `model.` to names that start with `encoder.`, and `model.*=*` removes it. If given
     /// several times, the first rule that matches a tensor renames it. A rule that renames no tensor is an error.
     #[arg(long = "rename", value_name = "OLD=NEW", allow_hyphen_values = true)]
-    renames: Vec<Rule>,
+    renames: Vec<RenameRule>,
 }
 
 #[derive(Debug, Clone)]
-enum Rule {
+enum RenameRule {
     Name { old: String, new: String },
     Prefix { old: String, new: String },
 }
 
-impl FromStr for Rule {
+impl FromStr for RenameRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -44,7 +44,7 @@ impl FromStr for Rule {
     }
 }
 
-impl Rule {
+impl RenameRule {
     fn apply(&self, name: &str) -> Option<String> {
         match self {
             Self::Name { old, new } => (name == old).then(|| new.clone()),
@@ -74,10 +74,10 @@ impl Rename {
             }
         }
         match is_used.iter().zip(&self.renames).find(|(is_used, _)| !**is_used) {
-            Some((_, Rule::Name { old, .. })) => {
+            Some((_, RenameRule::Name { old, .. })) => {
                 Err(Failure::not_found(format_args!("--rename: no tensor is named `{old}`")))
             }
-            Some((_, Rule::Prefix { old, .. })) => {
+            Some((_, RenameRule::Prefix { old, .. })) => {
                 Err(Failure::not_found(format_args!("--rename: no tensor's name starts with `{old}`")))
             }
             None => Ok(Renamed::new(tensors, |name| self.new_name(name))),
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn rules_replace_names_or_prefixes() {
-        let renamed = |rule: &str, name: &str| rule.parse::<Rule>().unwrap().apply(name);
+        let renamed = |rule: &str, name: &str| rule.parse::<RenameRule>().unwrap().apply(name);
         assert_eq!(renamed("a=b", "a").as_deref(), Some("b"));
         assert_eq!(renamed("a=b", "a.c"), None);
         assert_eq!(renamed("a.*=b.*", "a.c").as_deref(), Some("b.c"));
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(renamed("a.*=*", "a.c").as_deref(), Some("c"));
         assert_eq!(renamed("a=b=c", "a").as_deref(), Some("b=c"));
         for wrong in ["a", "a*=b", "a=b*"] {
-            assert!(wrong.parse::<Rule>().is_err(), "{wrong}");
+            assert!(wrong.parse::<RenameRule>().is_err(), "{wrong}");
         }
     }
 }

@@ -101,7 +101,7 @@ impl Hash {
                     }
                 };
                 let names = file.tensors().map(|tensor| tensor.name());
-                let rows = names.zip(&digests).map(|(name, digest)| TensorRow { name, digest: *digest });
+                let rows = names.zip(&digests).map(|(name, digest)| DigestRow { name, digest: *digest });
                 list.push(&FileRow {
                     file: path.display().to_string(),
                     format: file.format().name,
@@ -145,7 +145,7 @@ struct FileRow<I> {
 }
 
 #[derive(Serialize)]
-struct TensorRow<'f> {
+struct DigestRow<'f> {
     name: &'f str,
     digest: Digest,
 }

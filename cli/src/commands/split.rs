@@ -45,16 +45,16 @@ struct By {
     /// If given several times, a tensor goes to the first OUT whose GLOB matches. A tensor that matches none is an error;
     /// end with `*=OUT` to write all others to OUT.
     #[arg(long, value_name = "GLOB=OUT")]
-    by: Vec<Pattern>,
+    by: Vec<SplitRule>,
 }
 
 #[derive(Debug, Clone)]
-struct Pattern {
+struct SplitRule {
     glob: Glob,
     path: PathBuf,
 }
 
-impl FromStr for Pattern {
+impl FromStr for SplitRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -64,7 +64,7 @@ Examples:
 const SPECIFIED_COO: u8 = 2;
 
 #[derive(Debug, Default, Serialize)]
-struct Report {
+struct VerifyReport {
     file: String,
     ok: bool,
     malformed: bool,
@@ -85,7 +85,7 @@ impl Verify {
                 && self.json
                 && let Some((file, error)) = failure.unlisted()
             {
-                reports.push(Report { file, error: Some(error), ..Report::default() });
+                reports.push(VerifyReport { file, error: Some(error), ..VerifyReport::default() });
             }
             let report = report?;
             let (ok, malformed) = (report.ok, report.malformed);
@@ -101,8 +101,8 @@ impl Verify {
         outcome
     }
 
-    fn report(&self, path: &Path, manifest: Option<&Manifest>) -> Outcome<Report> {
-        let mut report = Report { file: display_name(path).display().to_string(), ..Report::default() };
+    fn report(&self, path: &Path, manifest: Option<&Manifest>) -> Outcome<VerifyReport> {
+        let mut report = VerifyReport { file: display_name(path).display().to_string(), ..VerifyReport::default() };
         if let Err(failure) = self.check(path, manifest, &mut report) {
             let Some(problem) = failure.malformed_message() else { return Err(failure) };
             report.malformed = true;
@@ -118,7 +118,7 @@ impl Verify {
         Ok(report)
     }
 
-    fn check(&self, path: &Path, manifest: Option<&Manifest>, report: &mut Report) -> Outcome<()> {
+    fn check(&self, path: &Path, manifest: Option<&Manifest>, report: &mut VerifyReport) -> Outcome<()> {
         let file = open(path, self.from.as_deref())?;
         let path = display_name(path);
         let metadata = file.metadata().at(path)?;
@@ -162,7 +162,7 @@ impl Verify {
 
 /// Adds the tensors and names that a format cannot store to the report; those with the same reason on one line, if they are
 /// to be `grouped`.
-fn check_format(file: &File, format: &'static Format, grouped: bool, report: &mut Report) -> Result<()> {
+fn check_format(file: &File, format: &'static Format, grouped: bool, report: &mut VerifyReport) -> Result<()> {
     /// The beginning of the errors of tensors that cannot be stored.
     const STORE: &str = "store ";
 
@@ -238,7 +238,7 @@ fn repeated_names(file: &File) -> Option<String> {
 }
 
 /// Adds the reason that a file is malformed to the report. Other errors are returned.
-fn add_malformed(checked: Result<()>, report: &mut Report) -> Result<()> {
+fn add_malformed(checked: Result<()>, report: &mut VerifyReport) -> Result<()> {
     match checked {
         Err(error) if error.category() == Category::File => {
             report.malformed = true;
@@ -308,7 +308,7 @@ fn check_payload(tensor: FileTensor<'_>, progress: &mut Progress) -> Result<()> 
     Ok(tensor.write_to(&mut pieces)?)
 }
 
-fn print(report: &Report, out: &mut Stdout) -> io::Result<()> {
+fn print(report: &VerifyReport, out: &mut Stdout) -> io::Result<()> {
     let file = escape(&report.file);
     let [red, yellow, green] = [AnsiColor::Red, AnsiColor::Yellow, AnsiColor::Green].map(|color| color.on_default());
     for problem in &report.problems {

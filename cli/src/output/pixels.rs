@@ -6,7 +6,7 @@ use ab_glyph::{Font, FontRef, Glyph, ScaleFont, point};
 use plotters_backend::text_anchor::{HPos, VPos};
 use plotters_backend::{BackendColor, BackendCoord, BackendTextStyle, DrawingBackend, DrawingErrorKind};
 
-type Drawn = Result<(), DrawingErrorKind<Infallible>>;
+type PixelResult = Result<(), DrawingErrorKind<Infallible>>;
 
 /// A bitmap that starts white.
 ///
@@ -50,21 +50,21 @@ impl DrawingBackend for Pixels<'_> {
         self.size
     }
 
-    fn ensure_prepared(&mut self) -> Drawn {
+    fn ensure_prepared(&mut self) -> PixelResult {
         Ok(())
     }
 
-    fn present(&mut self) -> Drawn {
+    fn present(&mut self) -> PixelResult {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, at: BackendCoord, color: BackendColor) -> Drawn {
+    fn draw_pixel(&mut self, at: BackendCoord, color: BackendColor) -> PixelResult {
         self.mix(at, color);
         Ok(())
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "coordinates are whole pixels")]
-    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, at: BackendCoord) -> Drawn {
+    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, at: BackendCoord) -> PixelResult {
         let font = self.font.clone();
         let font = font.as_scaled(style.size() as f32);
         let (mut glyphs, mut x) = (Vec::<Glyph>::new(), 0.0);

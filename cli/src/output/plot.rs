@@ -127,7 +127,7 @@ fn draw_panel<B: DrawingBackend>(area: &Area<B>, panel: &Panel<'_>) -> Drawn<B> 
     write_text(&head, &panel.subtitle, (16, 28), &text(12, FAINT))?;
 
     let counts = panel.histogram.counts();
-    let axis = Axis::of(panel.histogram);
+    let axis = XAxis::of(panel.histogram);
     let most = counts.iter().copied().max().unwrap_or(0);
     let mut chart = ChartBuilder::on(&body)
         .margin_top(4)
@@ -162,7 +162,7 @@ fn draw_panel<B: DrawingBackend>(area: &Area<B>, panel: &Panel<'_>) -> Drawn<B> 
 }
 
 /// The x axis.
-struct Axis {
+struct XAxis {
     start: f64,
     end: f64,
     /// The left end of the first bar.
@@ -173,7 +173,7 @@ struct Axis {
     numbers: (f64, f64),
 }
 
-impl Axis {
+impl XAxis {
     fn of(histogram: &Histogram) -> Self {
         let edges = histogram.edges();
         let (min, max) = (edges[0], edges[edges.len() - 1]);

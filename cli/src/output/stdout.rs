@@ -44,7 +44,7 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for Each<I> {
 /// Bytes pass through unchanged, so text is only styled if [`styled`](Self::styled) finds that the output shows styles.
 #[derive(Debug)]
 pub struct Stdout {
-    stdout: BufWriter<Target>,
+    stdout: BufWriter<Destination>,
     color: bool,
     terminal: bool,
     expects_json: bool,
@@ -52,12 +52,12 @@ pub struct Stdout {
 }
 
 #[derive(Debug)]
-enum Target {
+enum Destination {
     Process(StdoutLock<'static>),
     Memory(Vec<u8>),
 }
 
-impl Write for Target {
+impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Process(stdout) => stdout.write(bytes),
@@ -78,22 +78,22 @@ impl Stdout {
         let stdout = io::stdout();
         let color = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
         let terminal = stdout.is_terminal();
-        Self::of(BufWriter::with_capacity(1 << 16, Target::Process(stdout.lock())), color, terminal)
+        Self::of(BufWriter::with_capacity(1 << 16, Destination::Process(stdout.lock())), color, terminal)
     }
 
     /// An output that is kept in memory, without styles.
     pub fn to_memory() -> Self {
-        Self::of(BufWriter::new(Target::Memory(Vec::new())), false, false)
+        Self::of(BufWriter::new(Destination::Memory(Vec::new())), false, false)
     }
 
-    fn of(stdout: BufWriter<Target>, color: bool, terminal: bool) -> Self {
+    fn of(stdout: BufWriter<Destination>, color: bool, terminal: bool) -> Self {
         Self { stdout, color, terminal, expects_json: false, has_json: false }
     }
 
     /// Returns what was written to memory.
     pub fn into_memory(self) -> Vec<u8> {
         match self.stdout.into_inner() {
-            Ok(Target::Memory(memory)) => memory,
+            Ok(Destination::Memory(memory)) => memory,
             _ => Vec::new(),
         }
     }
@@ -176,7 +176,7 @@ fn terminal_width() -> Option<usize> {
 
 /// A list that is being written as JSON.
 pub struct JsonList<'a> {
-    out: &'a mut BufWriter<Target>,
+    out: &'a mut BufWriter<Destination>,
     formatter: Escaping,
     is_first: bool,
 }

@@ -128,9 +128,9 @@ impl<'de> Visitor<'de> for IndexVisitor {
         let (mut metadata, mut weight_map) = (None, None);
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
-                METADATA if metadata.is_none() => metadata = Some(map.next_value_seed(Entries::up_to(self.most))?),
+                METADATA if metadata.is_none() => metadata = Some(map.next_value_seed(LimitedMap::up_to(self.most))?),
                 WEIGHT_MAP if weight_map.is_none() => {
-                    weight_map = Some(map.next_value_seed(Entries::up_to(self.most))?);
+                    weight_map = Some(map.next_value_seed(LimitedMap::up_to(self.most))?);
                 }
                 METADATA | WEIGHT_MAP => return Err(twice(&key)),
                 _ => drop(map.next_value::<IgnoredAny>()?),
@@ -143,18 +143,18 @@ impl<'de> Visitor<'de> for IndexVisitor {
 }
 
 /// An object with distinct keys, of which the first `most` are collected, and all are counted.
-struct Entries<V> {
+struct LimitedMap<V> {
     most: u64,
     values: PhantomData<V>,
 }
 
-impl<V> Entries<V> {
+impl<V> LimitedMap<V> {
     fn up_to(most: u64) -> Self {
         Self { most, values: PhantomData }
     }
 }
 
-impl<'de, V: Deserialize<'de>> DeserializeSeed<'de> for Entries<V> {
+impl<'de, V: Deserialize<'de>> DeserializeSeed<'de> for LimitedMap<V> {
     type Value = (IndexMap<String, V>, u64);
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -162,7 +162,7 @@ impl<'de, V: Deserialize<'de>> DeserializeSeed<'de> for Entries<V> {
     }
 }
 
-impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+impl<'de, V: Deserialize<'de>> Visitor<'de> for LimitedMap<V> {
     type Value = (IndexMap<String, V>, u64);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

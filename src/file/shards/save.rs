@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 use crate::progress::{Listener, ProgressCount};
 use crate::record::{Encode, Names, Plan};
-use crate::storage::{FileSet, Step, Turn, refuse_existing, remove_left_for, turn_path};
+use crate::storage::{FileSet, ReplaceStep, Turn, refuse_existing, remove_left_for, turn_path};
 
 /// The plans of shards, and the shard of each tensor.
 #[derive(Debug)]
@@ -148,7 +148,7 @@ fn save_in_steps(
     split: &Split,
     tensors: &dyn Tensors,
     progress: Option<&Listener>,
-    before: &mut dyn FnMut(Step) -> io::Result<()>,
+    before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
 ) -> Result<()> {
     let old = OldSet::read(path)?;
     // A path that cannot be in an index is found before anything is written.
@@ -292,7 +292,7 @@ mod tests {
         ["a", "b", "c"].into_iter().map(tensor).collect()
     }
 
-    fn save_tensors(path: &Path, number: u8, before: &mut dyn FnMut(Step) -> io::Result<()>) -> Result<()> {
+    fn save_tensors(path: &Path, number: u8, before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>) -> Result<()> {
         let encode = (ten::FORMAT.encode)(&WriteOptions::new()).unwrap();
         let tensors = tensors(number);
         let Files::Shards(split) = split(&tensors, encode, 1).unwrap() else { panic!("one file is enough") };

@@ -1,5 +1,5 @@
 use super::header::{self, Beginning};
-use super::metadata::{self, Metadata, bad_number, check_limit};
+use super::metadata::{self, HeaderMetadata, bad_number, check_limit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{
@@ -12,7 +12,7 @@ use crate::tensor::{InvalidTensor, Shape, TensorInfo};
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The contents of the header, once it is read.
-    contents: Option<Contents>,
+    contents: Option<FileHeader>,
 }
 
 impl IndexReader for Reader {
@@ -55,7 +55,7 @@ impl IndexReader for Reader {
 
 /// The contents of a header.
 #[derive(Debug)]
-struct Contents {
+struct FileHeader {
     metadata: FileMetadata,
     /// In the order of their data. Their spans are the offsets in the header, from `data` on.
     tensors: Packed,
@@ -79,15 +79,15 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
 pub(super) fn typed_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<TypedEntry>> {
     let mut cursor = Cursor::new(file, 0);
     let Beginning { entries, .. } = header::read_beginning(&mut cursor)?;
-    metadata::Reader::new(&mut cursor, limits).typed_entries(entries, limits)
+    metadata::MetadataReader::new(&mut cursor, limits).typed_entries(entries, limits)
 }
 
 /// Makes a header with other metadata.
 pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
-    let Contents { data, alignment, header_end, .. } = read(file, limits)?;
+    let FileHeader { data, alignment, header_end, .. } = read(file, limits)?;
     let mut cursor = Cursor::new(file, 0);
     let beginning = header::read_beginning(&mut cursor)?;
-    let entries = metadata::Reader::new(&mut cursor, limits).typed_entries(beginning.entries, limits)?;
+    let entries = metadata::MetadataReader::new(&mut cursor, limits).typed_entries(beginning.entries, limits)?;
     let mut descriptions = Vec::new();
     let len = header_end.saturating_sub(cursor.offset());
     cursor.append(len, &mut descriptions)?;
@@ -98,15 +98,15 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
 }
 
 /// Reads a header.
-fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
+fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileHeader> {
     /// The length of the shortest description of a tensor: no name, rank 0, the type and the offset.
     const SHORTEST: u64 = 8 + 4 + 4 + 8;
     let len = file.file_len();
     let mut cursor = Cursor::new(file, 0);
     let Beginning { version, tensors: count, entries } = header::read_beginning(&mut cursor)?;
     check_limit("number of tensors", count, limits.tensors).map_err(|error| error.at(8))?;
-    let mut reader = metadata::Reader::new(&mut cursor, limits);
-    let Metadata { entries, alignment } = reader.entries(entries, limits)?;
+    let mut reader = metadata::MetadataReader::new(&mut cursor, limits);
+    let HeaderMetadata { entries, alignment } = reader.entries(entries, limits)?;
     reader.check_fits(count, SHORTEST)?;
     let mut tensors = Packed::default();
     let mut has_unknown = false;
@@ -138,7 +138,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
         warnings: warnings.into_iter().collect(),
         ..FileMetadata::default()
     };
-    Ok(Contents { metadata, tensors, data, alignment, header_end, end: 0 })
+    Ok(FileHeader { metadata, tensors, data, alignment, header_end, end: 0 })
 }
 
 fn padded(end: u64, alignment: u64) -> Option<u64> {

@@ -52,12 +52,12 @@ pub(super) fn keeps(key: &str) -> bool {
 
 /// A value as it is written: its type and its bytes.
 #[derive(Debug, Clone)]
-pub(super) struct Value {
+pub(super) struct TypedValue {
     kind: u32,
     bytes: Vec<u8>,
 }
 
-impl Value {
+impl TypedValue {
     /// A string.
     pub(super) fn text(text: &str) -> Self {
         let mut bytes = Vec::with_capacity(8 + text.len());
@@ -115,7 +115,7 @@ fn le_u64(bytes: &[u8]) -> u64 {
 }
 
 /// Reads strings and values. The memory for them is limited.
-pub(super) struct Reader<'a, 'f> {
+pub(super) struct MetadataReader<'a, 'f> {
     pub(super) cursor: &'a mut Cursor<'f>,
     /// The bytes of strings that may still be kept.
     room: u64,
@@ -124,7 +124,7 @@ pub(super) struct Reader<'a, 'f> {
 
 /// The metadata of a file.
 #[derive(Debug)]
-pub(super) struct Metadata {
+pub(super) struct HeaderMetadata {
     pub(super) entries: IndexMap<String, String>,
     pub(super) alignment: u64,
 }
@@ -132,7 +132,7 @@ pub(super) struct Metadata {
 /// A closure that is called with an entry that was just read.
 type Each<'x> = &'x mut dyn FnMut(&mut Cursor<'_>, u64, &str, &str) -> Result<()>;
 
-impl<'a, 'f> Reader<'a, 'f> {
+impl<'a, 'f> MetadataReader<'a, 'f> {
     pub(super) fn new(cursor: &'a mut Cursor<'f>, limits: &Limits) -> Self {
         // In a file of known length, strings are no longer than the file.
         let limit = cursor.left().unwrap_or(0).saturating_add(limits.shared);
@@ -140,7 +140,7 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 
     /// Reads `count` entries.
-    pub(super) fn entries(&mut self, count: u64, limits: &Limits) -> Result<Metadata> {
+    pub(super) fn entries(&mut self, count: u64, limits: &Limits) -> Result<HeaderMetadata> {
         self.each_entry(count, limits, &mut |_, _, _, _| Ok(()))
     }
 
@@ -165,13 +165,13 @@ impl<'a, 'f> Reader<'a, 'f> {
     }
 
     /// Reads `count` entries. Calls `each` after each, with the offset of its type, its key and its text.
-    fn each_entry(&mut self, count: u64, limits: &Limits, each: Each<'_>) -> Result<Metadata> {
+    fn each_entry(&mut self, count: u64, limits: &Limits, each: Each<'_>) -> Result<HeaderMetadata> {
         /// The length of the shortest entry: a key of one byte, the type and a value of one byte.
         const SHORTEST: u64 = 8 + 1 + 4 + 1;
         let offset = self.cursor.offset();
         check_limit("number of entries of metadata", count, limits.tensors).map_err(|error| error.at(offset))?;
         self.check_fits(count, SHORTEST)?;
-        let mut metadata = Metadata { entries: IndexMap::new(), alignment: ALIGNMENT };
+        let mut metadata = HeaderMetadata { entries: IndexMap::new(), alignment: ALIGNMENT };
         for _ in 0..count {
             let offset = self.cursor.offset();
             let key = self.name("length of a key")?;
@@ -371,13 +371,13 @@ pub(super) fn bad_number(what: &'static str, found: u64, expected: String) -> Er
 /// Metadata to write.
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
-    entries: &'a IndexMap<String, Value>,
+    entries: &'a IndexMap<String, TypedValue>,
     pub(super) alignment: u64,
 }
 
 impl<'a> Writing<'a> {
     /// Checks the keys and the alignment: `None` is that of the entries, or else the default.
-    pub(super) fn new(entries: &'a IndexMap<String, Value>, alignment: Option<u64>) -> Result<Self> {
+    pub(super) fn new(entries: &'a IndexMap<String, TypedValue>, alignment: Option<u64>) -> Result<Self> {
         if let Some(key) = entries.keys().find(|key| !keeps(key)) {
             let what = format!("write metadata of the key `{}`", Short(key));
             let instead = format!("a key is 1 to {MAX_KEY} bytes of ASCII");
@@ -436,7 +436,7 @@ pub(super) fn changed(entries: Vec<TypedEntry>, changes: &MetadataChanges) -> Re
             continue;
         }
         if let Some(text) = set.shift_remove(&entry.key) {
-            entry.bytes = Value::parse(entry.kind, &text).ok_or_else(|| {
+            entry.bytes = TypedValue::parse(entry.kind, &text).ok_or_else(|| {
                 let what = format!("set the metadata `{}` to `{}`", Short(&entry.key), Short(&text));
                 let instead = match entry.kind {
                     ARRAY => "it is an array in the file, which can only be removed".to_owned(),
@@ -449,7 +449,8 @@ pub(super) fn changed(entries: Vec<TypedEntry>, changes: &MetadataChanges) -> Re
         }
         changed.push(entry);
     }
-    let new = |(key, text): (String, String)| TypedEntry { kind: STRING, bytes: Value::text(&text).bytes, key, text };
+    let new =
+        |(key, text): (String, String)| TypedEntry { kind: STRING, bytes: TypedValue::text(&text).bytes, key, text };
     changed.extend(set.into_iter().map(new));
     Ok(changed)
 }

@@ -72,7 +72,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::header::DTYPES;
-use self::metadata::Value;
+use self::metadata::TypedValue;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::Store;
@@ -103,7 +103,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     // An entry that was changed is text, as any other.
     let typed = |key: &str, text: &str| typed.get(key).filter(|entry| entry.text == text);
     let stored = |(key, text): (&String, &String)| {
-        let value = typed(key, text).map_or_else(|| Value::text(text), |entry| Value::of_typed(entry));
+        let value = typed(key, text).map_or_else(|| TypedValue::text(text), |entry| TypedValue::of_typed(entry));
         (key.clone(), value)
     };
     Ok(Arc::new(ser::Encode { metadata: options.metadata.iter().map(stored).collect(), alignment: options.alignment }))
@@ -359,7 +359,7 @@ impl Options {
     /// A key has 1 to 65535 bytes of ASCII. `general.alignment` is not written as a string, but sets the alignment.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), Value::text(&value.into()));
+        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), TypedValue::text(&value.into()));
         self
     }
 

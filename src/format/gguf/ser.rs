@@ -3,7 +3,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::header;
-use super::metadata::{Value, Writing};
+use super::metadata::{TypedValue, Writing};
 use crate::error::{ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
@@ -12,7 +12,7 @@ use crate::tensor::TensorInfo;
 /// Writes the header, then the tensors, each padded to the alignment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Encode {
-    pub(super) metadata: IndexMap<String, Value>,
+    pub(super) metadata: IndexMap<String, TypedValue>,
     pub(super) alignment: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl record::Encode for Encode {
 
     fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
         let mut encode = self.clone();
-        encode.metadata.extend(entries.iter().map(|(key, value)| (key.clone(), Value::of_field(value))));
+        encode.metadata.extend(entries.iter().map(|(key, value)| (key.clone(), TypedValue::of_field(value))));
         Ok(Arc::new(encode))
     }
 

@@ -48,7 +48,7 @@ const ALIGNMENT: usize = 64;
 
 /// A header that was read.
 #[derive(Debug)]
-pub(super) struct Header {
+pub(super) struct ArrayHeader {
     pub(super) info: TensorInfo,
     /// The size of the big-endian numbers in bytes: the elements, or the parts of complex numbers.
     pub(super) big_endian: Option<NonZeroU8>,
@@ -59,7 +59,7 @@ pub(super) struct Header {
 }
 
 /// Reads the header of an array. `read` fills its argument with the next bytes. Errors lack the offset.
-pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limits) -> Result<Header> {
+pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limits) -> Result<ArrayHeader> {
     let mut start = [0; MAGIC.len() + 2];
     read(&mut start)?;
     let (magic, version) = start.split_at(MAGIC.len());
@@ -87,7 +87,7 @@ pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limit
     header(dict::parse(&text)?, len, limits)
 }
 
-fn header(dict: Dict, len: u32, limits: &Limits) -> Result<Header> {
+fn header(dict: Dict, len: u32, limits: &Limits) -> Result<ArrayHeader> {
     let rank = dict.shape.len();
     // Dim orders have one byte for each dim.
     let limit = limits.rank.min(255);
@@ -98,12 +98,12 @@ fn header(dict: Dict, len: u32, limits: &Limits) -> Result<Header> {
     let Some((dtype, big_endian)) = dtype(&dict.descr) else {
         let bytes = item_bytes(&dict.descr).and_then(|bytes| shape.elements()?.checked_mul(bytes));
         let info = TensorInfo::unknown(&dict.descr.to_string(), shape, bytes.unwrap_or_default());
-        return Ok(Header { info, big_endian: None, len, payload: bytes.map(|bytes| bytes as u64) });
+        return Ok(ArrayHeader { info, big_endian: None, len, payload: bytes.map(|bytes| bytes as u64) });
     };
     let layout = if dict.fortran_order { column_major(rank) } else { Layout::RowMajor };
     let info = TensorInfo { dtype, shape, layout };
     let payload = info.payload_bytes().map(|bytes| bytes as u64);
-    Ok(Header { info, big_endian, len, payload })
+    Ok(ArrayHeader { info, big_endian, len, payload })
 }
 
 /// Returns the layout of an array whose first dim varies fastest.

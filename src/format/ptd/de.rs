@@ -21,7 +21,7 @@ use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The contents of the flatbuffer, once it is read.
-    contents: Option<Contents>,
+    contents: Option<FlatbufferContents>,
     /// The length of the file, if it is known.
     len: Option<u64>,
 }
@@ -66,7 +66,7 @@ fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
 
 /// The contents of a flatbuffer.
 #[derive(Debug)]
-pub(super) struct Contents {
+pub(super) struct FlatbufferContents {
     pub(super) metadata: Metadata,
     pub(super) tensors: Packed,
     /// The first name that has a NUL in it.
@@ -77,7 +77,7 @@ pub(super) struct Contents {
     end_of_tensors: u64,
 }
 
-impl Contents {
+impl FlatbufferContents {
     /// Returns the metadata of a file of `len` bytes.
     pub(super) fn file_metadata(&self, len: Option<u64>) -> FileMetadata {
         let found = &self.metadata;
@@ -111,23 +111,23 @@ impl Contents {
     }
 }
 
-pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
+pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<FlatbufferContents> {
     let flatbuffer = Flatbuffer::read(file)?;
     let reader = flatbuffer.reader();
     let root = reader.root()?;
-    let index = Index::new(flatbuffer.frame, limits, file.file_len());
+    let parser = FlatbufferParser::new(flatbuffer.frame, limits, file.file_len());
     match flatbuffer.frame.family {
         Family::FlatTensor => {
             check_version(&root, &[0], "0")?;
             // Only the older generation has a fourth field.
             match root.has(early_flat_tensor::SEGMENTS) {
-                true => index.of_early_flat_tensor(root),
-                false => index.of_flat_tensor(root),
+                true => parser.of_early_flat_tensor(root),
+                false => parser.of_flat_tensor(root),
             }
         }
         Family::Data => match check_version(&root, &[1, 2], "1 or 2")? {
-            1 => index.of_data_v1(root),
-            _ => index.of_data_v2(root),
+            1 => parser.of_data_v1(root),
+            _ => parser.of_data_v2(root),
         },
     }
 }
@@ -142,7 +142,7 @@ fn check_version(root: &Table<'_>, known: &[u32], expected: &str) -> Result<u32>
 }
 
 /// Collects the tensors of a flatbuffer of any generation.
-struct Index<'a> {
+struct FlatbufferParser<'a> {
     frame: Frame,
     limits: &'a Limits,
     /// The length of the file, if it is known.
@@ -162,29 +162,29 @@ struct Found<'a> {
     segment: (Table<'a>, usize),
     /// The table with the fields of [`tensor_layout`], and the first of them.
     layout: Option<(Table<'a>, usize)>,
-    place: Place,
+    place: SegmentPart,
 }
 
 /// The bytes of a segment that a tensor takes.
-enum Place {
+enum SegmentPart {
     /// All.
     Whole,
     /// Those from an offset on, and if the file states it, the number of bytes. These are the fields of both.
     From { offset: usize, size: Option<usize> },
 }
 
-impl<'a> Index<'a> {
+impl<'a> FlatbufferParser<'a> {
     fn new(frame: Frame, limits: &'a Limits, len: Option<u64>) -> Self {
         Self { frame, limits, len, segments: SmallVec::new(), tensors: Packed::default(), name_with_nul: None }
     }
 
-    fn of_flat_tensor(mut self, root: Table<'a>) -> Result<Contents> {
+    fn of_flat_tensor(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(flat_tensor::SEGMENTS)?)?;
         self.read_named(root.tables(flat_tensor::NAMED_DATA)?)?;
         self.finish(Version::Ft01, 0, None, None)
     }
 
-    fn of_early_flat_tensor(mut self, root: Table<'a>) -> Result<Contents> {
+    fn of_early_flat_tensor(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
         use early_flat_tensor as fields;
         self.read_segments(root.tables(fields::SEGMENTS)?)?;
         let tensors = root.tables(fields::TENSORS)?;
@@ -196,20 +196,20 @@ impl<'a> Index<'a> {
                 name: tensor_metadata::FULLY_QUALIFIED_NAME,
                 segment: (table, tensor_metadata::EARLY_SEGMENT_INDEX),
                 layout: Some((table, tensor_metadata::SCALAR_TYPE)),
-                place: Place::From { offset: tensor_metadata::EARLY_OFFSET, size: None },
+                place: SegmentPart::From { offset: tensor_metadata::EARLY_OFFSET, size: None },
             })?;
         }
         self.read_named(root.tables(fields::NAMED_DATA)?)?;
         self.finish(Version::EarlyFt01, 0, Some(root.u32(fields::TENSOR_ALIGNMENT)?), None)
     }
 
-    fn of_data_v1(mut self, root: Table<'a>) -> Result<Contents> {
+    fn of_data_v1(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(data_v1::SEGMENTS)?)?;
         self.read_tensor_segments(root.tables(data_v1::TENSOR_SEGMENTS)?)?;
         self.finish(Version::Dt01V1, 1, Some(root.u32(data_v1::TENSOR_ALIGNMENT)?), None)
     }
 
-    fn of_data_v2(mut self, root: Table<'a>) -> Result<Contents> {
+    fn of_data_v2(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(data_v2::SEGMENTS)?)?;
         self.read_tensor_segments(root.tables(data_v2::TENSOR_SEGMENTS)?)?;
         let compatibility = root.table(data_v2::COMPATIBILITY_METADATA)?;
@@ -226,7 +226,7 @@ impl<'a> Index<'a> {
                 name: named_data::KEY,
                 segment: (table, named_data::SEGMENT_INDEX),
                 layout: table.table(named_data::TENSOR_LAYOUT)?.map(|layout| (layout, tensor_layout::SCALAR_TYPE)),
-                place: Place::Whole,
+                place: SegmentPart::Whole,
             })?;
         }
         Ok(())
@@ -244,7 +244,7 @@ impl<'a> Index<'a> {
                     name: tensor_metadata::FULLY_QUALIFIED_NAME,
                     segment: (segment, tensor_segment::SEGMENT_INDEX),
                     layout: Some((table, tensor_metadata::SCALAR_TYPE)),
-                    place: Place::From { offset: tensor_metadata::OFFSET, size: Some(tensor_metadata::SIZE) },
+                    place: SegmentPart::From { offset: tensor_metadata::OFFSET, size: Some(tensor_metadata::SIZE) },
                 })?;
             }
         }
@@ -328,16 +328,16 @@ impl<'a> Index<'a> {
         };
         // The bytes that the file states: without them, the end of an unknown dtype is not known.
         let stated = match found.place {
-            Place::Whole => Some(segment_bytes),
-            Place::From { size, .. } => size.map(|field| found.table.u64(field)).transpose()?,
+            SegmentPart::Whole => Some(segment_bytes),
+            SegmentPart::From { size, .. } => size.map(|field| found.table.u64(field)).transpose()?,
         };
         let info = self.info(&table, first, stated)?;
         let range = match found.place {
-            Place::Whole => {
+            SegmentPart::Whole => {
                 info.check_payload(segment_bytes)?;
                 segment.clone()
             }
-            Place::From { offset: field, size } => {
+            SegmentPart::From { offset: field, size } => {
                 if let Some(field) = size {
                     let checked = info.check_payload(found.table.u64(field)?);
                     checked.map_err(|invalid| Error::from(invalid).at(found.table.field_offset(field)))?;
@@ -408,7 +408,7 @@ impl<'a> Index<'a> {
         schema_version: u32,
         tensor_alignment: Option<u32>,
         compatibility: Option<Compatibility>,
-    ) -> Result<Contents> {
+    ) -> Result<FlatbufferContents> {
         if let Some(again) = self.tensors.find_duplicate() {
             return Err(Error::new(ErrorKind::DuplicateName { name: again.name.to_owned() }).at(again.place));
         }
@@ -419,7 +419,13 @@ impl<'a> Index<'a> {
         let begin = self.frame.first_byte();
         let end = ends.chain([begin]).max().unwrap_or_default();
         let end_of_tensors = if self.tensors.len() == 0 { begin } else { end };
-        Ok(Contents { metadata, tensors: self.tensors, name_with_nul: self.name_with_nul, end, end_of_tensors })
+        Ok(FlatbufferContents {
+            metadata,
+            tensors: self.tensors,
+            name_with_nul: self.name_with_nul,
+            end,
+            end_of_tensors,
+        })
     }
 }
 

@@ -1,5 +1,5 @@
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{FlatbufferWriter, Origin, cannot_store, dtypes};
+use crate::record::{FlatbufferOrigin, FlatbufferWriter, cannot_store, dtypes};
 use crate::tensor::Dtype;
 
 /// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
@@ -204,8 +204,8 @@ impl Frame {
     }
 
     /// Returns the places of the bytes of the [`Flatbuffer`](super::flatbuffer::Flatbuffer) in the file.
-    pub(super) fn origin(&self) -> Origin {
-        Origin { unmoved: usize::try_from(BEFORE_HEADER).expect("a few bytes"), distance: self.injected }
+    pub(super) fn origin(&self) -> FlatbufferOrigin {
+        FlatbufferOrigin { unmoved: usize::try_from(BEFORE_HEADER).expect("a few bytes"), distance: self.injected }
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Compatibility, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, Fields, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, cannot_store, ends_too_far,
+    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, TableFields, cannot_store, ends_too_far,
 };
 use crate::tensor::{Layout, TensorInfo};
 
@@ -97,9 +97,9 @@ impl record::Encode for Encode {
 }
 
 /// The places of the data, in bytes from the start of the first segment.
-struct Placed {
+struct SegmentLayout {
     segments: Vec<Segment>,
-    tensors: Vec<Place>,
+    tensors: Vec<PlaceInSegment>,
     bytes: u64,
 }
 
@@ -109,7 +109,7 @@ struct Segment {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct PlaceInSegment {
     segment: usize,
     /// Within the segment.
     offset: u64,
@@ -139,8 +139,8 @@ impl Encode {
         Ok(())
     }
 
-    fn place(&self, plan: &Plan) -> Result<Placed> {
-        let mut placed = Placed { segments: Vec::new(), tensors: Vec::with_capacity(plan.len()), bytes: 0 };
+    fn place(&self, plan: &Plan) -> Result<SegmentLayout> {
+        let mut placed = SegmentLayout { segments: Vec::new(), tensors: Vec::with_capacity(plan.len()), bytes: 0 };
         let mut group = None;
         for at in 0..plan.len() {
             let owner = plan.owner(at);
@@ -192,7 +192,7 @@ impl Encode {
         }
     }
 
-    fn write_data(&self, out: &mut FlatbufferWriter, plan: &Plan, placed: &Placed) {
+    fn write_data(&self, out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
         let is_second = self.version == Version::Dt01V2;
         let (version, tensor_segments, segments, tensor_alignment) = if is_second {
             let fields = if self.compatibility.is_some() { DATA_V2_OF_MODEL } else { DATA_V2 };
@@ -215,9 +215,9 @@ impl Encode {
     }
 }
 
-impl Placed {
+impl SegmentLayout {
     /// Adds a tensor after the others. Returns `None` if it ends past 2⁶⁴.
-    fn add(&mut self, bytes: u64, starts_segment: bool, alignment: u32) -> Option<Place> {
+    fn add(&mut self, bytes: u64, starts_segment: bool, alignment: u32) -> Option<PlaceInSegment> {
         let start = align(self.bytes, alignment)?;
         if starts_segment {
             self.segments.push(Segment { offset: start, size: 0 });
@@ -226,7 +226,7 @@ impl Placed {
         let offset = start - self.segments[segment].offset;
         self.segments[segment].size = offset.checked_add(bytes)?;
         self.bytes = start.checked_add(bytes)?;
-        Some(Place { segment, offset })
+        Some(PlaceInSegment { segment, offset })
     }
 }
 
@@ -242,19 +242,19 @@ fn beyond() -> Error {
 const ROOT: usize = 0;
 
 /// The version of `FT01` is 0, as it is if it is absent.
-const FLAT_TENSOR: &Fields<3> = &Fields::new([0, 4, 4]);
-const NAMED_DATA: &Fields<3> = &Fields::new([4, 4, 4]);
-const NAMED_BLOB: &Fields<3> = &Fields::new([4, 4, 0]);
-const TENSOR_LAYOUT: &Fields<3> = &Fields::new([1, 4, 4]);
-const DATA_SEGMENT: &Fields<2> = &Fields::new([8, 8]);
-const DATA_V1: &Fields<4> = &Fields::new([4; 4]);
-const DATA_V2: &Fields<5> = &Fields::new([4, 0, 4, 4, 4]);
-const DATA_V2_OF_MODEL: &Fields<5> = &Fields::new([4; 5]);
-const COMPATIBILITY: &Fields<4> = &Fields::new([4; 4]);
-const TENSOR_SEGMENT: &Fields<2> = &Fields::new([4, 4]);
-const TENSOR_METADATA: &Fields<6> = &Fields::new([4, 1, 4, 4, 8, 8]);
+const FLAT_TENSOR: &TableFields<3> = &TableFields::new([0, 4, 4]);
+const NAMED_DATA: &TableFields<3> = &TableFields::new([4, 4, 4]);
+const NAMED_BLOB: &TableFields<3> = &TableFields::new([4, 4, 0]);
+const TENSOR_LAYOUT: &TableFields<3> = &TableFields::new([1, 4, 4]);
+const DATA_SEGMENT: &TableFields<2> = &TableFields::new([8, 8]);
+const DATA_V1: &TableFields<4> = &TableFields::new([4; 4]);
+const DATA_V2: &TableFields<5> = &TableFields::new([4, 0, 4, 4, 4]);
+const DATA_V2_OF_MODEL: &TableFields<5> = &TableFields::new([4; 5]);
+const COMPATIBILITY: &TableFields<4> = &TableFields::new([4; 4]);
+const TENSOR_SEGMENT: &TableFields<2> = &TableFields::new([4, 4]);
+const TENSOR_METADATA: &TableFields<6> = &TableFields::new([4, 1, 4, 4, 8, 8]);
 
-fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &Placed) {
+fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
     let [_, segments, named_data] = out.table(ROOT, FLAT_TENSOR);
     for (at, from) in out.offsets(named_data, plan.len()).enumerate() {
         let info = plan.info(at);
@@ -270,7 +270,7 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &Placed) {
     write_segments(out, segments, placed);
 }
 
-fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &Placed) {
+fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayout) {
     for (segment, from) in placed.segments.iter().zip(out.offsets(from, placed.segments.len())) {
         let [offset, size] = out.table(from, DATA_SEGMENT);
         out.set(offset, segment.offset.to_le_bytes());
@@ -279,7 +279,7 @@ fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &Placed) {
 }
 
 /// Writes the tensors in order: one list for each run of tensors in the same segment.
-fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, placed: &Placed) {
+fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, placed: &SegmentLayout) {
     let order: Vec<usize> = (0..plan.len()).collect();
     let runs = || order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
     for (run, from) in runs().zip(out.offsets(from, runs().count())) {
@@ -306,6 +306,6 @@ fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize,
     }
 }
 
-fn segment_index(placed: &Placed, at: usize) -> u32 {
+fn segment_index(placed: &SegmentLayout, at: usize) -> u32 {
     u32::try_from(placed.tensors[at].segment).expect("checked when the tensor was placed")
 }

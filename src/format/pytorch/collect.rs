@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 
 use super::header::Tag;
 use super::strides::{Placed, place};
-use super::value::{Heap, Storage, Tensor, Value};
+use super::value::{Heap, PickleValue, PickledStorage, PickledTensor};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{Codec, Entry, Strided};
@@ -24,7 +24,7 @@ pub(super) struct Storages {
 
 /// The contents of a checkpoint.
 #[derive(Debug, Default)]
-pub(super) struct Contents {
+pub(super) struct Checkpoint {
     /// In the order of the pickle.
     pub(super) tensors: Vec<Entry>,
     pub(super) metadata: IndexMap<String, String>,
@@ -36,16 +36,16 @@ const LEAST: u64 = 1 << 20;
 
 /// Returns what is in a value. `file_len` bounds the memory for it, with the limits.
 pub(super) fn collect(
-    value: Value,
+    value: PickleValue,
     heap: &Heap,
     storages: &Storages,
     file_len: u64,
     limits: &Limits,
-) -> Result<Contents> {
+) -> Result<Checkpoint> {
     // A few bytes of a pickle can name a container again.
     let memory = file_len.saturating_mul(64).saturating_add(LEAST).min(file_len.saturating_add(limits.shared));
     let steps = file_len.saturating_mul(16).saturating_add(LEAST).min(file_len.saturating_add(limits.shared / 64));
-    let mut collector = Collector {
+    let mut collector = CheckpointCollector {
         heap,
         storages,
         limits,
@@ -54,13 +54,13 @@ pub(super) fn collect(
         steps_left: steps,
         path: String::new(),
         above: Vec::new(),
-        contents: Contents::default(),
+        contents: Checkpoint::default(),
     };
     collector.value(value)?;
     Ok(collector.contents)
 }
 
-struct Collector<'a> {
+struct CheckpointCollector<'a> {
     heap: &'a Heap,
     storages: &'a Storages,
     limits: &'a Limits,
@@ -73,10 +73,10 @@ struct Collector<'a> {
     path: String,
     /// The containers that the value is in.
     above: Vec<u32>,
-    contents: Contents,
+    contents: Checkpoint,
 }
 
-impl Collector<'_> {
+impl CheckpointCollector<'_> {
     /// The most containers in one another.
     const DEPTH: usize = 100;
 
@@ -89,27 +89,29 @@ impl Collector<'_> {
     /// The most warnings.
     const WARNINGS: usize = 16;
 
-    fn value(&mut self, value: Value) -> Result<()> {
+    fn value(&mut self, value: PickleValue) -> Result<()> {
         match value {
-            Value::Tensor(at) => {
+            PickleValue::Tensor(at) => {
                 let tensor = self.heap.tensors[at as usize];
                 let entry = self.tensor(&tensor).map_err(|error| self.blame(error).at(tensor.place))?;
                 self.push(entry)
             }
-            Value::Storage(at) => {
+            PickleValue::Storage(at) => {
                 let storage = self.heap.storages[at as usize];
                 let entry = self.storage(&storage).map_err(|error| self.blame(error).at(storage.place))?;
                 self.push(entry)
             }
-            Value::Other(what) => {
+            PickleValue::Other(what) => {
                 let what = format!("it is {what}, which cannot be read; save it dense");
                 Err(self.blame(ErrorKind::Malformed { what }))
             }
-            Value::Dict(at) => self.enter(at, &mut |collector, at| collector.dict(at)),
-            Value::Tuple(at) | Value::List(at) | Value::Set(at) => match self.is_list_of_scalars(at)? {
-                true => self.entry(value),
-                false => self.enter(at, &mut |collector, at| collector.list(at)),
-            },
+            PickleValue::Dict(at) => self.enter(at, &mut |collector, at| collector.dict(at)),
+            PickleValue::Tuple(at) | PickleValue::List(at) | PickleValue::Set(at) => {
+                match self.is_list_of_scalars(at)? {
+                    true => self.entry(value),
+                    false => self.enter(at, &mut |collector, at| collector.list(at)),
+                }
+            }
             _ => self.entry(value),
         }
     }
@@ -135,10 +137,12 @@ impl Collector<'_> {
         for pair in heap.values(at).chunks_exact(2) {
             let mut name = String::new();
             match pair[0] {
-                Value::Text(span) => self.within(heap.text(span), pair[1])?,
+                PickleValue::Text(span) => self.within(heap.text(span), pair[1])?,
                 key => {
                     match key {
-                        Value::Tuple(at) if self.is_list_of_scalars(at)? => self.write_container(key, at, &mut name)?,
+                        PickleValue::Tuple(at) if self.is_list_of_scalars(at)? => {
+                            self.write_container(key, at, &mut name)?
+                        }
                         _ => self.write(key, &mut name)?,
                     }
                     self.within(&name, pair[1])?;
@@ -157,7 +161,7 @@ impl Collector<'_> {
     }
 
     /// Visits a value that a container has under a name.
-    fn within(&mut self, name: &str, value: Value) -> Result<()> {
+    fn within(&mut self, name: &str, value: PickleValue) -> Result<()> {
         self.steps(1)?;
         let before = self.path.len();
         let found = before + 1 + name.len();
@@ -187,8 +191,9 @@ impl Collector<'_> {
     fn is_list_of_scalars(&mut self, at: u32) -> Result<bool> {
         let values = self.heap.values(at);
         self.steps(values.len())?;
-        let is_scalar = |value: &Value| {
-            value.container().is_none() && !matches!(value, Value::Tensor(_) | Value::Storage(_) | Value::Other(_))
+        let is_scalar = |value: &PickleValue| {
+            value.container().is_none()
+                && !matches!(value, PickleValue::Tensor(_) | PickleValue::Storage(_) | PickleValue::Other(_))
         };
         Ok(values.iter().all(is_scalar))
     }
@@ -225,7 +230,7 @@ impl Collector<'_> {
     }
 
     /// Adds an entry of metadata.
-    fn entry(&mut self, value: Value) -> Result<()> {
+    fn entry(&mut self, value: PickleValue) -> Result<()> {
         let mut text = String::new();
         match value.container() {
             Some(at) => self.write_container(value, at, &mut text)?,
@@ -247,12 +252,12 @@ impl Collector<'_> {
     }
 
     /// Appends a container of scalars as Python prints it, or the beginning of one that is too long.
-    fn write_container(&mut self, container: Value, at: u32, text: &mut String) -> Result<()> {
+    fn write_container(&mut self, container: PickleValue, at: u32, text: &mut String) -> Result<()> {
         let heap = self.heap;
         let values = heap.values(at);
         let [open, close] = match container {
-            Value::Tuple(_) => ["(", ")"],
-            Value::List(_) => ["[", "]"],
+            PickleValue::Tuple(_) => ["(", ")"],
+            PickleValue::List(_) => ["[", "]"],
             _ => ["{", "}"],
         };
         text.push_str(open);
@@ -269,9 +274,9 @@ impl Collector<'_> {
     }
 
     /// Appends a scalar as Python prints it in a container.
-    fn write_quoted(&mut self, value: Value, text: &mut String) -> Result<()> {
+    fn write_quoted(&mut self, value: PickleValue, text: &mut String) -> Result<()> {
         match value {
-            Value::Text(_) => {
+            PickleValue::Text(_) => {
                 text.push('\'');
                 self.write(value, text)?;
                 text.push('\'');
@@ -282,27 +287,27 @@ impl Collector<'_> {
     }
 
     /// Appends a scalar as Python prints it, or the beginning of one that is too long.
-    fn write(&mut self, value: Value, text: &mut String) -> Result<()> {
+    fn write(&mut self, value: PickleValue, text: &mut String) -> Result<()> {
         let before = text.len();
         let written = match value {
-            Value::None => write!(text, "None"),
-            Value::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
-            Value::Int(value) => write!(text, "{value}"),
-            Value::Float(value) => write!(text, "{value:?}"),
-            Value::Long(span) => write!(text, "{}", long(self.heap.bytes(span))),
-            Value::Text(span) => {
+            PickleValue::None => write!(text, "None"),
+            PickleValue::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
+            PickleValue::Int(value) => write!(text, "{value}"),
+            PickleValue::Float(value) => write!(text, "{value:?}"),
+            PickleValue::Long(span) => write!(text, "{}", long(self.heap.bytes(span))),
+            PickleValue::Text(span) => {
                 let whole = self.heap.text(span);
                 let end = cut(whole, Self::LONGEST_TEXT + 4);
                 text.push_str(&whole[..end]);
                 Ok(())
             }
-            Value::Bytes(span) => {
+            PickleValue::Bytes(span) => {
                 let bytes = self.heap.bytes(span);
                 write!(text, "b'{}'", bytes[..bytes.len().min(Self::LONGEST_TEXT)].escape_ascii())
             }
-            Value::Dtype(tag) => write!(text, "torch.{}", tag.name),
-            Value::StorageType(tag) => write!(text, "torch.{}", tag.storage),
-            Value::Tuple(_) | Value::List(_) | Value::Set(_) | Value::Dict(_) => {
+            PickleValue::Dtype(tag) => write!(text, "torch.{}", tag.name),
+            PickleValue::StorageType(tag) => write!(text, "torch.{}", tag.storage),
+            PickleValue::Tuple(_) | PickleValue::List(_) | PickleValue::Set(_) | PickleValue::Dict(_) => {
                 let what =
                     format!("a key of a dict is {}, but expected a string, a number or a tuple of them", value.kind());
                 return Err(ErrorKind::Malformed { what }.into());
@@ -315,7 +320,7 @@ impl Collector<'_> {
     }
 
     /// Returns the range of a storage, which has to be as long as the pickle says.
-    fn range(&self, storage: &Storage) -> Result<Range<u64>> {
+    fn range(&self, storage: &PickledStorage) -> Result<Range<u64>> {
         let key = self.heap.text(storage.key);
         let Some(range) = self.storages.ranges.get(key) else {
             let what = format!("the file does not have the storage `{}`", Short(key));
@@ -332,13 +337,13 @@ impl Collector<'_> {
     }
 
     /// Returns a storage as a tensor of rank 1.
-    fn storage(&self, storage: &Storage) -> Result<Entry> {
+    fn storage(&self, storage: &PickledStorage) -> Result<Entry> {
         let range = self.range(storage)?;
         let len = usize::try_from(storage.len).map_err(|_| too_large(storage.tag, &[]))?;
         self.located([len].into(), Placed::whole(range), storage.tag)
     }
 
-    fn tensor(&self, tensor: &Tensor) -> Result<Entry> {
+    fn tensor(&self, tensor: &PickledTensor) -> Result<Entry> {
         let storage = &self.heap.storages[tensor.storage as usize];
         let shape = self.numbers("dim", tensor.shape)?;
         let strides = self.numbers("stride", tensor.strides)?;
@@ -389,8 +394,8 @@ impl Collector<'_> {
             let (found, limit) = (values.len() as u64, self.limits.rank);
             return Err(ErrorKind::Limit { what: "rank", found, limit }.into());
         }
-        let number = |value: &Value| match *value {
-            Value::Int(number) => u64::try_from(number).map_err(|_| {
+        let number = |value: &PickleValue| match *value {
+            PickleValue::Int(number) => u64::try_from(number).map_err(|_| {
                 Error::new(ErrorKind::BadNumber { what, found: number.into(), expected: "0 or more".to_owned() })
             }),
             other => {

@@ -1,8 +1,8 @@
 use hashbrown::HashMap;
 
-use super::collect::{Contents, Storages, collect};
+use super::collect::{Checkpoint, Storages, collect};
 use super::pickle::{Input, read};
-use super::value::{Heap, Value};
+use super::value::{Heap, PickleValue};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{
@@ -23,7 +23,7 @@ impl IndexReader for Reader {
             Some(tensors) => tensors,
             unread => {
                 let (contents, version) = read_file(file, limits)?;
-                let Contents { tensors, metadata, warnings } = contents;
+                let Checkpoint { tensors, metadata, warnings } = contents;
                 self.metadata = FileMetadata { version, entries: metadata, warnings, ..FileMetadata::default() };
                 unread.insert(tensors.into_iter())
             }
@@ -84,7 +84,7 @@ fn folder_of_pickle(path: &[u8]) -> Option<&[u8]> {
     path.strip_suffix(DATA).filter(|folder| folder.is_empty() || folder.ends_with(b"/"))
 }
 
-fn read_file(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Contents, Option<String>)> {
+fn read_file(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let mut begin = [0; ZIP.len()];
     file.peek_at(0, &mut begin)?;
     if begin == *ZIP {
@@ -143,7 +143,7 @@ impl Member {
     }
 }
 
-fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Contents, Option<String>)> {
+fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let members = read_members(file, limits)?;
     let len = file.file_len().expect(KEPT);
     let mut pickles = members.iter().filter(|member| folder_of_pickle(member.name.as_bytes()).is_some());
@@ -227,22 +227,22 @@ pub(super) const MAGIC_NUMBER: [u8; 10] = *b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x5
 /// The second pickle.
 const PROTOCOL: i64 = 1001;
 
-fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Contents, Option<String>)> {
+fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let mut input = Input::new(file, 0, len);
-    let pickle = |input: &mut Input<'_>| -> Result<(Value, Heap, u64)> {
+    let pickle = |input: &mut Input<'_>| -> Result<(PickleValue, Heap, u64)> {
         let place = input.offset();
         let (value, heap) = read(input, copies(len, limits))?;
         Ok((value, heap, place))
     };
     let (value, heap, place) = pickle(&mut input)?;
-    if !matches!(value, Value::Long(span) if *heap.bytes(span) == MAGIC_NUMBER) {
+    if !matches!(value, PickleValue::Long(span) if *heap.bytes(span) == MAGIC_NUMBER) {
         let what = "the pickle is not of `torch.save`, whose older form begins with the number 0x1950a86a20f9469cfc6c";
         return Err(Error::new(malformed(what)).at(place));
     }
     let (value, _, place) = pickle(&mut input)?;
     match value {
-        Value::Int(PROTOCOL) => {}
-        Value::Int(found) => {
+        PickleValue::Int(PROTOCOL) => {}
+        PickleValue::Int(found) => {
             let (found, expected) = (found.into(), PROTOCOL.to_string());
             return Err(Error::new(ErrorKind::BadNumber { what: "protocol", found, expected }).at(place));
         }
@@ -255,7 +255,7 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Cont
     pickle(&mut input)?;
     let (value, heap, _) = pickle(&mut input)?;
     let (keys, key_heap, place) = pickle(&mut input)?;
-    let Value::List(keys) = keys else {
+    let PickleValue::List(keys) = keys else {
         let what = format!("the list of storages is {}", keys.kind());
         return Err(Error::new(malformed(what)).at(place));
     };
@@ -264,7 +264,7 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Cont
     let mut ranges = HashMap::new();
     let mut offset = input.offset();
     for key in key_heap.values(keys) {
-        let Value::Text(key) = key else {
+        let PickleValue::Text(key) = key else {
             let what = format!("the name of a storage is {}, but expected a string", key.kind());
             return Err(Error::new(malformed(what)).at(place));
         };

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 
 use super::header::{Function, Global, global};
-use super::value::{Heap, Span, Storage, Tensor, Value};
+use super::value::{Heap, PickleValue, PickledStorage, PickledTensor, Span};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::storage::ReadAt;
 
@@ -139,7 +139,7 @@ mod op {
 }
 
 /// Reads one pickle. `limit` bounds the bytes that are copied on request of its functions.
-pub(super) fn read(input: &mut Input<'_>, limit: u64) -> Result<(Value, Heap)> {
+pub(super) fn read(input: &mut Input<'_>, limit: u64) -> Result<(PickleValue, Heap)> {
     let mut machine = Machine { limit, ..Machine::default() };
     loop {
         let place = input.offset();
@@ -157,12 +157,12 @@ pub(super) fn read(input: &mut Input<'_>, limit: u64) -> Result<(Value, Heap)> {
 #[derive(Default)]
 struct Machine {
     heap: Heap,
-    stack: Vec<Value>,
+    stack: Vec<PickleValue>,
     /// The lengths of the stack at marks.
     marks: Vec<usize>,
     /// Values by their numbers, as far as these count up, and the others.
-    memo: Vec<Value>,
-    sparse_memo: HashMap<usize, Value>,
+    memo: Vec<PickleValue>,
+    sparse_memo: HashMap<usize, PickleValue>,
     /// The offset of the opcode in the file.
     place: u64,
     /// The bytes that functions copied, and the most.
@@ -188,13 +188,13 @@ impl Machine {
             },
             op::POP_MARK => self.above_mark().map(drop)?,
             op::DUP => self.push(self.top()?),
-            op::NONE => self.push(Value::None),
-            op::NEWTRUE => self.push(Value::Bool(true)),
-            op::NEWFALSE => self.push(Value::Bool(false)),
-            op::BININT => self.push(Value::Int(i32::from_le_bytes(input.array()?).into())),
-            op::BININT1 => self.push(Value::Int(input.byte()?.into())),
-            op::BININT2 => self.push(Value::Int(u16::from_le_bytes(input.array()?).into())),
-            op::BINFLOAT => self.push(Value::Float(f64::from_be_bytes(input.array()?))),
+            op::NONE => self.push(PickleValue::None),
+            op::NEWTRUE => self.push(PickleValue::Bool(true)),
+            op::NEWFALSE => self.push(PickleValue::Bool(false)),
+            op::BININT => self.push(PickleValue::Int(i32::from_le_bytes(input.array()?).into())),
+            op::BININT1 => self.push(PickleValue::Int(input.byte()?.into())),
+            op::BININT2 => self.push(PickleValue::Int(u16::from_le_bytes(input.array()?).into())),
+            op::BINFLOAT => self.push(PickleValue::Float(f64::from_be_bytes(input.array()?))),
             op::INT | op::LONG | op::FLOAT => {
                 let number = number(opcode, &input.line()?)?;
                 self.push(number);
@@ -209,7 +209,7 @@ impl Machine {
                 let len = length(opcode == op::SHORT_BINUNICODE, opcode == op::BINUNICODE8, input)?;
                 let span = self.append(len, input)?;
                 match str::from_utf8(self.heap.bytes(span)) {
-                    Ok(_) => self.push(Value::Text(span)),
+                    Ok(_) => self.push(PickleValue::Text(span)),
                     Err(_) => return Err(malformed("a string in the pickle is not UTF-8")),
                 }
             }
@@ -217,7 +217,7 @@ impl Machine {
                 let len =
                     length(opcode == op::SHORT_BINBYTES, matches!(opcode, op::BINBYTES8 | op::BYTEARRAY8), input)?;
                 let span = self.append(len, input)?;
-                self.push(Value::Bytes(span));
+                self.push(PickleValue::Bytes(span));
             }
             op::SHORT_BINSTRING | op::BINSTRING => {
                 let len = length(opcode == op::SHORT_BINSTRING, false, input)?;
@@ -239,23 +239,23 @@ impl Machine {
                 let value = self.text_or_bytes(span);
                 self.push(value);
             }
-            op::EMPTY_TUPLE => self.push_container(Value::Tuple, Vec::new())?,
-            op::EMPTY_LIST => self.push_container(Value::List, Vec::new())?,
-            op::EMPTY_DICT => self.push_container(Value::Dict, Vec::new())?,
-            op::EMPTY_SET => self.push_container(Value::Set, Vec::new())?,
+            op::EMPTY_TUPLE => self.push_container(PickleValue::Tuple, Vec::new())?,
+            op::EMPTY_LIST => self.push_container(PickleValue::List, Vec::new())?,
+            op::EMPTY_DICT => self.push_container(PickleValue::Dict, Vec::new())?,
+            op::EMPTY_SET => self.push_container(PickleValue::Set, Vec::new())?,
             op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
                 let values = self.take(usize::from(opcode - op::TUPLE1) + 1)?;
-                self.push_container(Value::Tuple, values)?;
+                self.push_container(PickleValue::Tuple, values)?;
             }
             op::TUPLE | op::LIST | op::FROZENSET | op::DICT => {
                 let values = self.above_mark()?;
                 let kind = match opcode {
-                    op::TUPLE => Value::Tuple,
-                    op::LIST => Value::List,
-                    op::FROZENSET => Value::Set,
+                    op::TUPLE => PickleValue::Tuple,
+                    op::LIST => PickleValue::List,
+                    op::FROZENSET => PickleValue::Set,
                     _ => {
                         check_pairs(&values)?;
-                        Value::Dict
+                        PickleValue::Dict
                     }
                 };
                 self.push_container(kind, values)?;
@@ -302,7 +302,7 @@ impl Machine {
             }
             op::STACK_GLOBAL => {
                 let names = self.take(2)?;
-                let [Value::Text(module), Value::Text(name)] = names[..] else {
+                let [PickleValue::Text(module), PickleValue::Text(name)] = names[..] else {
                     return Err(malformed("the name of a global is not a string"));
                 };
                 let value = find(self.heap.text(module), self.heap.text(name))?;
@@ -310,7 +310,7 @@ impl Machine {
             }
             op::REDUCE | op::NEWOBJ => {
                 let values = self.take(2)?;
-                let [function, Value::Tuple(args)] = values[..] else {
+                let [function, PickleValue::Tuple(args)] = values[..] else {
                     return Err(malformed("the arguments of a call are not a tuple"));
                 };
                 let result = self.call(function, args)?;
@@ -338,7 +338,7 @@ impl Machine {
                 self.pop()?;
                 // Attributes of dicts and tensors are not data.
                 match self.top()? {
-                    Value::Dict(_) | Value::Tensor(_) | Value::Other(_) => {}
+                    PickleValue::Dict(_) | PickleValue::Tensor(_) | PickleValue::Other(_) => {}
                     other => return Err(malformed(format!("the pickle sets attributes of {}", other.kind()))),
                 }
             }
@@ -355,7 +355,7 @@ impl Machine {
         Ok(())
     }
 
-    fn push(&mut self, value: Value) {
+    fn push(&mut self, value: PickleValue) {
         self.stack.push(value);
     }
 
@@ -364,18 +364,18 @@ impl Machine {
         self.marks.last().copied().unwrap_or(0)
     }
 
-    fn top(&self) -> Result<Value> {
+    fn top(&self) -> Result<PickleValue> {
         self.stack[self.floor()..].last().copied().ok_or_else(too_few)
     }
 
-    fn pop(&mut self) -> Result<Value> {
+    fn pop(&mut self) -> Result<PickleValue> {
         let value = self.top()?;
         self.stack.pop();
         Ok(value)
     }
 
     /// Takes the last values.
-    fn take(&mut self, count: usize) -> Result<Vec<Value>> {
+    fn take(&mut self, count: usize) -> Result<Vec<PickleValue>> {
         let start = self.stack.len().checked_sub(count).filter(|start| *start >= self.floor());
         let start = start.ok_or_else(too_few)?;
         let values = self.stack[start..].to_vec();
@@ -384,27 +384,27 @@ impl Machine {
     }
 
     /// Takes the values above the last mark.
-    fn above_mark(&mut self) -> Result<Vec<Value>> {
+    fn above_mark(&mut self) -> Result<Vec<PickleValue>> {
         let start = self.marks.pop().ok_or_else(|| malformed("the pickle has no mark"))?;
         let values = self.stack[start..].to_vec();
         self.stack.truncate(start);
         Ok(values)
     }
 
-    fn container(&mut self, values: Vec<Value>) -> Result<u32> {
+    fn container(&mut self, values: Vec<PickleValue>) -> Result<u32> {
         let at = u32::try_from(self.heap.containers.len()).map_err(|_| too_long(self.heap.containers.len()))?;
         self.heap.containers.push(values);
         Ok(at)
     }
 
-    fn push_container(&mut self, kind: fn(u32) -> Value, values: Vec<Value>) -> Result<()> {
+    fn push_container(&mut self, kind: fn(u32) -> PickleValue, values: Vec<PickleValue>) -> Result<()> {
         let at = self.container(values)?;
         self.push(kind(at));
         Ok(())
     }
 
     /// Adds values to the container at the top, which is `expected`.
-    fn extend(&mut self, expected: &str, values: Vec<Value>) -> Result<()> {
+    fn extend(&mut self, expected: &str, values: Vec<PickleValue>) -> Result<()> {
         let target = self.top()?;
         match target.container().filter(|_| target.kind() == expected) {
             Some(at) => self.heap.containers[at as usize].extend(values),
@@ -415,7 +415,7 @@ impl Machine {
         Ok(())
     }
 
-    fn memoize(&mut self, number: usize, value: Value) {
+    fn memoize(&mut self, number: usize, value: PickleValue) {
         if number == self.memo.len() {
             self.memo.push(value);
         } else if let Some(known) = self.memo.get_mut(number) {
@@ -440,22 +440,22 @@ impl Machine {
     }
 
     /// Returns a string of Python 2, which may be text or bytes.
-    fn text_or_bytes(&self, span: Span) -> Value {
+    fn text_or_bytes(&self, span: Span) -> PickleValue {
         match str::from_utf8(self.heap.bytes(span)) {
-            Ok(_) => Value::Text(span),
-            Err(_) => Value::Bytes(span),
+            Ok(_) => PickleValue::Text(span),
+            Err(_) => PickleValue::Bytes(span),
         }
     }
 
-    fn long(&mut self, span: Span) -> Value {
+    fn long(&mut self, span: Span) -> PickleValue {
         let bytes = self.heap.bytes(span);
         if bytes.len() > size_of::<i64>() {
-            return Value::Long(span);
+            return PickleValue::Long(span);
         }
         let is_negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
         let mut number = [if is_negative { 0xff } else { 0 }; size_of::<i64>()];
         number[..bytes.len()].copy_from_slice(bytes);
-        Value::Int(i64::from_le_bytes(number))
+        PickleValue::Int(i64::from_le_bytes(number))
     }
 
     /// Counts bytes that a function copies, of which a pickle can make any number with a few bytes.
@@ -471,60 +471,65 @@ impl Machine {
     }
 
     /// Returns what a function makes.
-    fn call(&mut self, function: Value, args: u32) -> Result<Value> {
+    fn call(&mut self, function: PickleValue, args: u32) -> Result<PickleValue> {
         let values = self.heap.values(args);
         let first = values.first().copied();
         match function {
-            Value::Function(Function::FromType) => match *values {
-                [inner @ Value::Function(Function::Tensor | Function::Parameter | Function::Other(_)), _, args, ..] => {
-                    match args {
-                        Value::Tuple(args) => self.call(inner, args),
-                        _ => Err(malformed("the arguments of a call are not a tuple")),
-                    }
-                }
+            PickleValue::Function(Function::FromType) => match *values {
+                [
+                    inner @ PickleValue::Function(Function::Tensor | Function::Parameter | Function::Other(_)),
+                    _,
+                    args,
+                    ..,
+                ] => match args {
+                    PickleValue::Tuple(args) => self.call(inner, args),
+                    _ => Err(malformed("the arguments of a call are not a tuple")),
+                },
                 _ => Err(malformed("the pickle makes a tensor without a function for it")),
             },
-            Value::Function(Function::Tensor) => self.tensor(args),
-            Value::Function(Function::Parameter) => match first {
-                Some(tensor @ (Value::Tensor(_) | Value::Other(_))) => Ok(tensor),
+            PickleValue::Function(Function::Tensor) => self.tensor(args),
+            PickleValue::Function(Function::Parameter) => match first {
+                Some(tensor @ (PickleValue::Tensor(_) | PickleValue::Other(_))) => Ok(tensor),
                 other => Err(malformed(format!("the pickle makes a parameter of {}", kind_of(other)))),
             },
-            Value::Function(Function::Other(what)) => Ok(Value::Other(what)),
-            Value::Function(Function::Dict) => self.dict(first),
-            Value::Function(kind @ (Function::Tuple | Function::List | Function::Set)) => {
+            PickleValue::Function(Function::Other(what)) => Ok(PickleValue::Other(what)),
+            PickleValue::Function(Function::Dict) => self.dict(first),
+            PickleValue::Function(kind @ (Function::Tuple | Function::List | Function::Set)) => {
                 let at = match first {
                     None => args,
-                    Some(Value::Tuple(at) | Value::List(at) | Value::Set(at)) => at,
+                    Some(PickleValue::Tuple(at) | PickleValue::List(at) | PickleValue::Set(at)) => at,
                     other => return Err(malformed(format!("the pickle makes a container of {}", kind_of(other)))),
                 };
                 Ok(match kind {
-                    Function::Tuple => Value::Tuple(at),
-                    Function::List => Value::List(at),
-                    _ => Value::Set(at),
+                    Function::Tuple => PickleValue::Tuple(at),
+                    Function::List => PickleValue::List(at),
+                    _ => PickleValue::Set(at),
                 })
             }
-            Value::Function(Function::Bytes) => match first {
-                None => self.store(&[]).map(Value::Bytes),
-                Some(Value::Bytes(span)) => Ok(Value::Bytes(span)),
-                Some(Value::Text(span)) => self.latin_1(span),
+            PickleValue::Function(Function::Bytes) => match first {
+                None => self.store(&[]).map(PickleValue::Bytes),
+                Some(PickleValue::Bytes(span)) => Ok(PickleValue::Bytes(span)),
+                Some(PickleValue::Text(span)) => self.latin_1(span),
                 other => Err(malformed(format!("the pickle makes bytes of {}", kind_of(other)))),
             },
             // A device can have a number besides its name, and a complex number has two parts.
-            Value::Function(Function::Scalar) if values.len() == 1 && first.and_then(Value::container).is_none() => {
-                Ok(first.unwrap_or(Value::None))
+            PickleValue::Function(Function::Scalar)
+                if values.len() == 1 && first.and_then(PickleValue::container).is_none() =>
+            {
+                Ok(first.unwrap_or(PickleValue::None))
             }
-            Value::Function(Function::Scalar) => Ok(Value::Tuple(args)),
+            PickleValue::Function(Function::Scalar) => Ok(PickleValue::Tuple(args)),
             other => Err(malformed(format!("the pickle calls {}, which cannot be called", other.kind()))),
         }
     }
 
-    fn dict(&mut self, from: Option<Value>) -> Result<Value> {
+    fn dict(&mut self, from: Option<PickleValue>) -> Result<PickleValue> {
         let pairs = match from {
             None => Vec::new(),
-            Some(dict @ Value::Dict(_)) => return Ok(dict),
-            Some(Value::List(at) | Value::Tuple(at)) => {
+            Some(dict @ PickleValue::Dict(_)) => return Ok(dict),
+            Some(PickleValue::List(at) | PickleValue::Tuple(at)) => {
                 let len = self.heap.values(at).len();
-                self.copy(len.saturating_mul(2 * size_of::<Value>()))?;
+                self.copy(len.saturating_mul(2 * size_of::<PickleValue>()))?;
                 let mut pairs = Vec::with_capacity(2 * len);
                 for item in self.heap.values(at) {
                     match item.container().map(|at| self.heap.values(at)) {
@@ -536,24 +541,31 @@ impl Machine {
             }
             other => return Err(malformed(format!("the pickle makes a dict of {}", kind_of(other)))),
         };
-        self.container(pairs).map(Value::Dict)
+        self.container(pairs).map(PickleValue::Dict)
     }
 
-    fn latin_1(&mut self, span: Span) -> Result<Value> {
+    fn latin_1(&mut self, span: Span) -> Result<PickleValue> {
         self.copy(span.len as usize)?;
         let bytes = self.heap.text(span).chars().map(|c| u8::try_from(u32::from(c))).collect::<Result<Vec<u8>, _>>();
         let bytes = bytes.map_err(|_| malformed("the pickle makes bytes of a string that is not Latin-1"))?;
-        self.store(&bytes).map(Value::Bytes)
+        self.store(&bytes).map(PickleValue::Bytes)
     }
 
     /// Returns a storage: `("storage", type, key, location, length)`, and in the old form a view of it, which is `None`.
-    fn storage(&mut self, id: Value) -> Result<Value> {
+    fn storage(&mut self, id: PickleValue) -> Result<PickleValue> {
         let values = id.container().map(|at| self.heap.values(at));
         let storage = match values {
             Some(
-                &[Value::Text(what), Value::StorageType(tag), Value::Text(key), _, Value::Int(len), ref rest @ ..],
+                &[
+                    PickleValue::Text(what),
+                    PickleValue::StorageType(tag),
+                    PickleValue::Text(key),
+                    _,
+                    PickleValue::Int(len),
+                    ref rest @ ..,
+                ],
             ) if self.heap.text(what) == "storage" => {
-                if !matches!(rest, [] | [Value::None]) {
+                if !matches!(rest, [] | [PickleValue::None]) {
                     let what = "the pickle has a view of a storage, as PyTorch before 0.4 wrote them; \
                                 load and save the file with a newer one";
                     return Err(malformed(what));
@@ -562,22 +574,26 @@ impl Machine {
                     let (what, expected) = ("length of a storage", "0 or more".to_owned());
                     ErrorKind::BadNumber { what, found: len.into(), expected }
                 })?;
-                Storage { key, tag, len, place: self.place }
+                PickledStorage { key, tag, len, place: self.place }
             }
             _ => return Err(malformed("the pickle refers to something that is not a storage")),
         };
         let at = u32::try_from(self.heap.storages.len()).map_err(|_| too_long(self.heap.storages.len()))?;
         self.heap.storages.push(storage);
-        Ok(Value::Storage(at))
+        Ok(PickleValue::Storage(at))
     }
 
     /// Returns a tensor: `(storage, offset, size, strides)`, and a dtype if the storage has none.
-    fn tensor(&mut self, args: u32) -> Result<Value> {
+    fn tensor(&mut self, args: u32) -> Result<PickleValue> {
         let values = self.heap.values(args);
         let (storage, start, shape, strides) = match *values {
-            [Value::Storage(storage), Value::Int(start), Value::Tuple(shape), Value::Tuple(strides), ..] => {
-                (storage, start, shape, strides)
-            }
+            [
+                PickleValue::Storage(storage),
+                PickleValue::Int(start),
+                PickleValue::Tuple(shape),
+                PickleValue::Tuple(strides),
+                ..,
+            ] => (storage, start, shape, strides),
             _ => {
                 let kinds: Vec<&str> = values.iter().take(4).map(|value| value.kind()).collect();
                 let found = kinds.join(", ");
@@ -590,22 +606,22 @@ impl Machine {
             ErrorKind::BadNumber { what, found: start.into(), expected }
         })?;
         let tag = match values.get(6) {
-            Some(Value::Dtype(tag)) => tag,
+            Some(PickleValue::Dtype(tag)) => tag,
             _ => self.heap.storages[storage as usize].tag,
         };
         let at = u32::try_from(self.heap.tensors.len()).map_err(|_| too_long(self.heap.tensors.len()))?;
-        self.heap.tensors.push(Tensor { storage, tag, start, shape, strides, place: self.place });
-        Ok(Value::Tensor(at))
+        self.heap.tensors.push(PickledTensor { storage, tag, start, shape, strides, place: self.place });
+        Ok(PickleValue::Tensor(at))
     }
 }
 
 /// Returns a global, or refuses it by name.
-fn find(module: &str, name: &str) -> Result<Value> {
+fn find(module: &str, name: &str) -> Result<PickleValue> {
     match global(module, name) {
-        Some(Global::Dtype(tag)) => Ok(Value::Dtype(tag)),
-        Some(Global::Storage(tag)) => Ok(Value::StorageType(tag)),
-        Some(Global::Function(function)) => Ok(Value::Function(function)),
-        Some(Global::Constant) => Ok(Value::Constant),
+        Some(Global::Dtype(tag)) => Ok(PickleValue::Dtype(tag)),
+        Some(Global::Storage(tag)) => Ok(PickleValue::StorageType(tag)),
+        Some(Global::Function(function)) => Ok(PickleValue::Function(function)),
+        Some(Global::Constant) => Ok(PickleValue::Constant),
         None => {
             let full = format!("{module}.{name}");
             Err(malformed(format!(
@@ -630,7 +646,7 @@ fn length(is_short: bool, is_long: bool, input: &mut Input<'_>) -> Result<u64> {
 fn memo_number(is_text: bool, is_short: bool, input: &mut Input<'_>) -> Result<usize> {
     let number = match (is_text, is_short) {
         (true, _) => match number(op::INT, &input.line()?)? {
-            Value::Int(number) => u32::try_from(number).ok(),
+            PickleValue::Int(number) => u32::try_from(number).ok(),
             _ => None,
         },
         (_, true) => Some(input.byte()?.into()),
@@ -641,13 +657,13 @@ fn memo_number(is_text: bool, is_short: bool, input: &mut Input<'_>) -> Result<u
 }
 
 /// Parses a number of protocol 0.
-fn number(opcode: u8, line: &[u8]) -> Result<Value> {
+fn number(opcode: u8, line: &[u8]) -> Result<PickleValue> {
     let text = str::from_utf8(line).unwrap_or_default();
     let number = match opcode {
-        op::INT if text == "00" => Some(Value::Bool(false)),
-        op::INT if text == "01" => Some(Value::Bool(true)),
-        op::FLOAT => text.parse().ok().map(Value::Float),
-        _ => text.trim_end_matches('L').parse().ok().map(Value::Int),
+        op::INT if text == "00" => Some(PickleValue::Bool(false)),
+        op::INT if text == "01" => Some(PickleValue::Bool(true)),
+        op::FLOAT => text.parse().ok().map(PickleValue::Float),
+        _ => text.trim_end_matches('L').parse().ok().map(PickleValue::Int),
     };
     number.ok_or_else(|| malformed(format!("a number in the pickle is `{}`", Short(&line.escape_ascii().to_string()))))
 }
@@ -700,7 +716,7 @@ fn unescape(line: &[u8], is_repr: bool) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-fn check_pairs(values: &[Value]) -> Result<()> {
+fn check_pairs(values: &[PickleValue]) -> Result<()> {
     match values.len().is_multiple_of(2) {
         true => Ok(()),
         false => Err(malformed("a key of a dict in the pickle has no value")),
@@ -717,8 +733,8 @@ fn span(start: usize, len: u64) -> Result<Span> {
     }
 }
 
-fn kind_of(value: Option<Value>) -> &'static str {
-    value.map_or("nothing", Value::kind)
+fn kind_of(value: Option<PickleValue>) -> &'static str {
+    value.map_or("nothing", PickleValue::kind)
 }
 
 fn too_few() -> Error {

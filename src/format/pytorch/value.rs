@@ -4,7 +4,7 @@ use super::header::{Function, Tag};
 
 /// A value. Those of any length are in a [`Heap`], so that values are small, and containers can be shared.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Value {
+pub(super) enum PickleValue {
     None,
     Bool(bool),
     Int(i64),
@@ -27,7 +27,7 @@ pub(super) enum Value {
     Other(&'static &'static str),
 }
 
-impl Value {
+impl PickleValue {
     /// Returns the kind of value for messages.
     pub(super) fn kind(self) -> &'static str {
         match self {
@@ -71,9 +71,9 @@ pub(super) struct Heap {
     /// The bytes of strings, which are UTF-8, and others.
     pub(super) bytes: Vec<u8>,
     /// The values of containers. Those of dicts are keys and values in turn.
-    pub(super) containers: Vec<Vec<Value>>,
-    pub(super) storages: Vec<Storage>,
-    pub(super) tensors: Vec<Tensor>,
+    pub(super) containers: Vec<Vec<PickleValue>>,
+    pub(super) storages: Vec<PickledStorage>,
+    pub(super) tensors: Vec<PickledTensor>,
 }
 
 impl Heap {
@@ -85,14 +85,14 @@ impl Heap {
         str::from_utf8(self.bytes(span)).expect("a text was checked")
     }
 
-    pub(super) fn values(&self, container: u32) -> &[Value] {
+    pub(super) fn values(&self, container: u32) -> &[PickleValue] {
         &self.containers[container as usize]
     }
 }
 
 /// A storage, which tensors can share.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Storage {
+pub(super) struct PickledStorage {
     /// The name.
     pub(super) key: Span,
     pub(super) tag: &'static Tag,
@@ -104,7 +104,7 @@ pub(super) struct Storage {
 
 /// A part of a storage as a tensor.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tensor {
+pub(super) struct PickledTensor {
     pub(super) storage: u32,
     pub(super) tag: &'static Tag,
     /// The first element.
@@ -123,6 +123,6 @@ mod tests {
     #[test]
     fn a_value_is_small() {
         // A byte of a pickle can make a value.
-        assert_eq!(size_of::<Value>(), 16);
+        assert_eq!(size_of::<PickleValue>(), 16);
     }
 }

@@ -1,7 +1,7 @@
 use indexmap::IndexMap;
 
-use super::header::{self, METADATA, TAGS, Value, Writer};
-use super::scan::{Header, scan};
+use super::header::{self, JsonValue, METADATA, TAGS, Writer};
+use super::scan::{JsonHeader, scan};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{Cursor, Entry, FileMetadata, IndexReader, MetadataChanges, Packed, Rewritten, Waiting};
@@ -12,7 +12,7 @@ use crate::tensor::TensorInfo;
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The contents of the header, once it is read.
-    contents: Option<Contents>,
+    contents: Option<ParsedHeader>,
 }
 
 impl IndexReader for Reader {
@@ -53,7 +53,7 @@ impl IndexReader for Reader {
 
 /// The contents of a header.
 #[derive(Debug)]
-struct Contents {
+struct ParsedHeader {
     metadata: FileMetadata,
     /// In the order of their data. Their spans are the offsets in the header, from `data` on.
     tensors: Packed,
@@ -64,9 +64,9 @@ struct Contents {
 }
 
 /// Reads a header.
-fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
+fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<ParsedHeader> {
     let json = header::read(file)?;
-    let Header { metadata, mut tensors } = match scan(&json, limits) {
+    let JsonHeader { metadata, mut tensors } = match scan(&json, limits) {
         Some(header) => header,
         None => parse(&json, limits)?,
     };
@@ -75,7 +75,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
     drop(json);
     // Tensors without bytes come before one that begins at the same offset.
     tensors.sort();
-    Ok(Contents { metadata: FileMetadata { entries, ..FileMetadata::default() }, tensors, data, end: data })
+    Ok(ParsedHeader { metadata: FileMetadata { entries, ..FileMetadata::default() }, tensors, data, end: data })
 }
 
 /// Reads the metadata and checks the whole header.
@@ -110,14 +110,14 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
 }
 
 /// Returns the members of the header.
-fn members<'a>(json: &'a str, limits: &Limits) -> Result<Vec<(String, Value<'a>)>> {
-    Value::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })
+fn members<'a>(json: &'a str, limits: &Limits) -> Result<Vec<(String, JsonValue<'a>)>> {
+    JsonValue::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })
 }
 
 /// Parses a header of any form.
-fn parse<'a>(json: &'a str, limits: &Limits) -> Result<Header<'a>> {
+fn parse<'a>(json: &'a str, limits: &Limits) -> Result<JsonHeader<'a>> {
     let members = members(json, limits)?;
-    let mut header = Header { metadata: None, tensors: Packed::default() };
+    let mut header = JsonHeader { metadata: None, tensors: Packed::default() };
     for (name, value) in members {
         if name == METADATA {
             header.metadata = Some(value);
@@ -129,7 +129,7 @@ fn parse<'a>(json: &'a str, limits: &Limits) -> Result<Header<'a>> {
     Ok(header)
 }
 
-fn read_metadata(value: Value<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
+fn read_metadata(value: JsonValue<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
     let duplicate = |key: String| ErrorKind::Malformed {
         what: format!("two entries of the metadata have the key `{}`", Short(&key)),
     };
@@ -140,7 +140,7 @@ fn read_metadata(value: Value<'_>, limits: &Limits) -> Result<IndexMap<String, S
         .collect()
 }
 
-fn tensor<'n>(name: &'n str, value: Value<'_>, limits: &Limits) -> Result<Waiting<'n>> {
+fn tensor<'n>(name: &'n str, value: JsonValue<'_>, limits: &Limits) -> Result<Waiting<'n>> {
     let record = value.record()?;
     let (place, rank) = (value.offset, record.shape.len() as u64);
     if rank > limits.rank {
@@ -188,7 +188,7 @@ mod tests {
         parse(json, &Limits::new()).ok().map(shown)
     }
 
-    fn shown(header: Header<'_>) -> Shown {
+    fn shown(header: JsonHeader<'_>) -> Shown {
         let tensors = header.tensors.iter().map(|tensor| format!("{tensor:?}"));
         (header.metadata.map(|value| format!("{value:?}")), tensors.collect())
     }

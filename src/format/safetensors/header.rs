@@ -102,12 +102,12 @@ pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
 
 /// A part of the header's JSON, and its offset in the file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Value<'a> {
+pub(super) struct JsonValue<'a> {
     json: &'a str,
     pub(super) offset: u64,
 }
 
-impl<'a> Value<'a> {
+impl<'a> JsonValue<'a> {
     /// The whole header.
     pub(super) fn whole(json: &'a str) -> Self {
         Self { json, offset: LENGTH }
@@ -126,7 +126,7 @@ impl<'a> Value<'a> {
         what: &'static str,
         limit: u64,
         duplicate: fn(String) -> ErrorKind,
-    ) -> Result<Vec<(String, Value<'a>)>> {
+    ) -> Result<Vec<(String, JsonValue<'a>)>> {
         let mut json = serde_json::Deserializer::from_str(self.json);
         let members = json
             .deserialize_map(Members { most: limit.saturating_add(1) })
@@ -142,7 +142,7 @@ impl<'a> Value<'a> {
             return Err(Error::new(duplicate(key.clone())).at(offset(value)));
         }
         drop(keys);
-        let member = |(key, value)| (key, Value { json: RawValue::get(value), offset: offset(value) });
+        let member = |(key, value)| (key, JsonValue { json: RawValue::get(value), offset: offset(value) });
         Ok(members.into_iter().map(member).collect())
     }
 
@@ -151,7 +151,7 @@ impl<'a> Value<'a> {
     }
 
     /// Parses a tensor.
-    pub(super) fn record(self) -> Result<Record> {
+    pub(super) fn record(self) -> Result<HeaderTensor> {
         self.parse()
     }
 
@@ -198,24 +198,24 @@ impl<'de> Visitor<'de> for Members {
 
 /// A tensor in the header.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct HeaderTensor {
     pub(super) dtype: String,
     pub(super) shape: Vec<usize>,
     pub(super) data_offsets: (usize, usize),
 }
 
-impl<'de> Deserialize<'de> for Record {
+impl<'de> Deserialize<'de> for HeaderTensor {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct RecordVisitor;
+        struct HeaderTensorVisitor;
 
-        impl<'de> Visitor<'de> for RecordVisitor {
-            type Value = Record;
+        impl<'de> Visitor<'de> for HeaderTensorVisitor {
+            type Value = HeaderTensor;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object of dtype, shape and data_offsets")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<HeaderTensor, A::Error> {
                 let (mut dtype, mut shape, mut data_offsets) = (None, None, None);
                 while let Some(key) = map.next_key::<String>()? {
                     match &*key {
@@ -226,7 +226,7 @@ impl<'de> Deserialize<'de> for Record {
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
                 }
-                Ok(Record {
+                Ok(HeaderTensor {
                     dtype: dtype.ok_or_else(|| A::Error::missing_field("dtype"))?,
                     shape: shape.ok_or_else(|| A::Error::missing_field("shape"))?,
                     data_offsets: data_offsets.ok_or_else(|| A::Error::missing_field("data_offsets"))?,
@@ -246,7 +246,7 @@ impl<'de> Deserialize<'de> for Record {
             Ok(())
         }
 
-        deserializer.deserialize_map(RecordVisitor)
+        deserializer.deserialize_map(HeaderTensorVisitor)
     }
 }
 
@@ -292,7 +292,7 @@ impl Writer {
     }
 
     /// Adds a member of another header.
-    pub(super) fn member(&mut self, name: &str, value: Value<'_>) {
+    pub(super) fn member(&mut self, name: &str, value: JsonValue<'_>) {
         self.key(name);
         self.text(value.json);
     }

@@ -1,12 +1,12 @@
-use super::header::{LENGTH, METADATA, TAGS, Value};
+use super::header::{JsonValue, LENGTH, METADATA, TAGS};
 use crate::limits::Limits;
 use crate::record::{Packed, Waiting};
 use crate::tensor::{Shape, TensorInfo};
 
 /// The members of a header.
 #[derive(Debug)]
-pub(super) struct Header<'a> {
-    pub(super) metadata: Option<Value<'a>>,
+pub(super) struct JsonHeader<'a> {
+    pub(super) metadata: Option<JsonValue<'a>>,
     /// In the order of the header. Their spans count from the end of the header.
     pub(super) tensors: Packed,
 }
@@ -15,9 +15,9 @@ pub(super) struct Header<'a> {
 /// three of a tensor. Returns `None` for any other, right or wrong, and if a limit is passed.
 ///
 /// This takes a third of the time that parsing with `serde_json` takes, which reads the rest and words the errors.
-pub(super) fn scan<'a>(json: &'a str, limits: &Limits) -> Option<Header<'a>> {
+pub(super) fn scan<'a>(json: &'a str, limits: &Limits) -> Option<JsonHeader<'a>> {
     let mut scanner = Scanner { json, at: 0 };
-    let mut header = Header { metadata: None, tensors: Packed::default() };
+    let mut header = JsonHeader { metadata: None, tensors: Packed::default() };
     scanner.object(&mut |scanner, name| {
         if name != METADATA {
             let tensor = scanner.tensor(name, limits)?;
@@ -26,7 +26,7 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits) -> Option<Header<'a>> {
         }
         let start = scanner.at;
         scanner.object(&mut |scanner, _| scanner.string().map(drop))?;
-        let value = Value::part(json, start..scanner.at);
+        let value = JsonValue::part(json, start..scanner.at);
         header.metadata.replace(value).is_none().then_some(())
     })?;
     scanner.skip_space();

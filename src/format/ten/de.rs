@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::header::{self, Header};
+use super::header::{self, HeaderChunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{Cursor, Entry, IndexReader};
@@ -75,7 +75,11 @@ impl Reader {
     }
 
     /// Reads the beginning of a data chunk and finds its end.
-    fn payload(&mut self, mut cursor: Cursor<'_>, Header { info, padding, .. }: &mut Header) -> Result<Range<u64>> {
+    fn payload(
+        &mut self,
+        mut cursor: Cursor<'_>,
+        HeaderChunk { info, padding, .. }: &mut HeaderChunk,
+    ) -> Result<Range<u64>> {
         cursor.skip(*padding)?;
         let offset = cursor.offset() + 8;
         let length = header::read_length(&mut cursor)?;

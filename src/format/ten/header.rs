@@ -39,7 +39,7 @@ const NAMES: &[(&[u8], Dtype)] = &[
 pub const DTYPES: &[Dtype] = &dtypes::<_, { NAMES.len() }>(NAMES);
 
 /// The contents of a header chunk.
-pub(super) struct Header {
+pub(super) struct HeaderChunk {
     pub(super) name: Option<String>,
     /// Of an unknown dtype, the length of the data chunk is not known yet.
     pub(super) info: TensorInfo,
@@ -59,7 +59,7 @@ pub(super) fn read_length(cursor: &mut Cursor<'_>) -> Result<u64> {
 }
 
 /// Reads a header chunk up to its padding.
-pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Header> {
+pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChunk> {
     let start = cursor.offset();
     let length = read_length(cursor)?;
     if length < 24 || !length.is_multiple_of(8) {
@@ -85,7 +85,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<Header> {
         Ok(dtype) => TensorInfo::new(dtype, shape),
         Err(tag) => TensorInfo::unknown(&tag, shape, 0),
     };
-    Ok(Header { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
+    Ok(HeaderChunk { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
 /// Returns the dtype, or its name if it is unknown.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use super::metadata::{self, Record};
+use super::metadata::{self, MetadataTensor};
 use super::ser::{Before, Encode, OldTensor};
 use super::{FORMAT, entries};
 use crate::error::{Error, ErrorKind, Result};
@@ -53,7 +53,7 @@ fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<B
         let mut tensors = Vec::new();
         contents.each_tensor(limits, &mut |record| {
             metadata::insert_name(&mut names, &record)?;
-            let Record { id, name, info, range } = record;
+            let MetadataTensor { id, name, info, range } = record;
             tensors.push(OldTensor { id, name: name.into(), info, range });
             Ok(())
         })?;

@@ -9,7 +9,9 @@ use smallvec::SmallVec;
 use super::header;
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{Cursor, Fields, FlatbufferReader, FlatbufferWriter, Origin, Table, Tables, cannot_store};
+use crate::record::{
+    Cursor, FlatbufferOrigin, FlatbufferReader, FlatbufferWriter, Table, TableFields, Tables, cannot_store,
+};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
@@ -127,20 +129,20 @@ pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Metadata> {
 }
 
 /// The metadata of a file.
-pub(super) struct Contents<'a> {
+pub(super) struct MetadataView<'a> {
     version: &'a str,
     pub(super) model: Option<&'a str>,
     /// In the order of the file.
     pub(super) operations: Vec<Operation>,
     tensors: Tables<'a>,
     /// The place of each tensor.
-    places: SmallVec<[Place; 1]>,
+    places: SmallVec<[DataPlace; 1]>,
     /// The offset of the metadata in the file.
     pub(super) start: u64,
 }
 
 /// The place of a tensor's data, and what else is needed to sort the tensors.
-struct Place {
+struct DataPlace {
     id: u64,
     offset: u32,
     size: u32,
@@ -150,7 +152,7 @@ struct Place {
 
 /// A tensor in the metadata.
 #[derive(Debug)]
-pub(super) struct Record<'a> {
+pub(super) struct MetadataTensor<'a> {
     pub(super) id: u64,
     pub(super) name: &'a str,
     pub(super) info: TensorInfo,
@@ -161,7 +163,7 @@ pub(super) struct Record<'a> {
 pub(super) fn open<T>(
     file: &mut dyn ReadAt,
     limits: &Limits,
-    take: impl FnOnce(Contents<'_>) -> Result<T>,
+    take: impl FnOnce(MetadataView<'_>) -> Result<T>,
 ) -> Result<T> {
     header::read_magic(file)?;
     file.keep_rest(limits.payload.min(header::MAX_FILE))?;
@@ -169,8 +171,8 @@ pub(super) fn open<T>(
     let range = header::read_footer(file, len)?;
     let mut bytes = Vec::new();
     Cursor::new(file, range.start).append(range.end - range.start, &mut bytes)?;
-    let reader = FlatbufferReader::new(&bytes, Origin { unmoved: 0, distance: range.start });
-    take(Contents::read(&reader.root()?, range.start, limits)?)
+    let reader = FlatbufferReader::new(&bytes, FlatbufferOrigin { unmoved: 0, distance: range.start });
+    take(MetadataView::read(&reader.root()?, range.start, limits)?)
 }
 
 fn check_version(version: &str) -> Result<()> {
@@ -182,7 +184,7 @@ fn check_version(version: &str) -> Result<()> {
     Err(ErrorKind::Malformed { what }.into())
 }
 
-impl<'a> Contents<'a> {
+impl<'a> MetadataView<'a> {
     fn read(table: &Table<'a>, start: u64, limits: &Limits) -> Result<Self> {
         let version = table.string(root::VERSION)?.ok_or_else(|| lacks(table, "version"))?;
         check_version(version).map_err(|error| error.at(start))?;
@@ -194,7 +196,7 @@ impl<'a> Contents<'a> {
         }
         let mut places = SmallVec::with_capacity(tensors.len());
         for (at, table) in tensors.iter().enumerate() {
-            let place = table.and_then(|table| Place::read(&table));
+            let place = table.and_then(|table| DataPlace::read(&table));
             places.push(place.map_err(|error| error.in_tensor(format!("#{at}")))?);
         }
         let operations = table.tables(root::OPERATIONS)?.iter().map(|operation| Operation::read(&operation?));
@@ -203,7 +205,11 @@ impl<'a> Contents<'a> {
     }
 
     /// Calls `take` with each tensor, in the order of their data.
-    pub(super) fn each_tensor(&self, limits: &Limits, take: &mut dyn FnMut(Record<'a>) -> Result<()>) -> Result<()> {
+    pub(super) fn each_tensor(
+        &self,
+        limits: &Limits,
+        take: &mut dyn FnMut(MetadataTensor<'a>) -> Result<()>,
+    ) -> Result<()> {
         self.check_ids()?;
         let mut before: Option<(&str, Range<u64>)> = None;
         for at in self.in_data_order() {
@@ -255,10 +261,10 @@ impl<'a> Contents<'a> {
         table: &Table<'a>,
         limits: &Limits,
         before: Option<&(&str, Range<u64>)>,
-    ) -> Result<Record<'a>> {
+    ) -> Result<MetadataTensor<'a>> {
         let name = name(table).map_err(|error| error.in_tensor(format!("#{at}")))?;
         let record = || {
-            let &Place { id, offset, size, .. } = &self.places.as_slice()[at];
+            let &DataPlace { id, offset, size, .. } = &self.places.as_slice()[at];
             let info = info(table, size, limits)?;
             info.check_payload(size.into())?;
             let start = u64::from(offset);
@@ -268,7 +274,7 @@ impl<'a> Contents<'a> {
                 let what = format!("takes bytes {from} to {to}, but tensors lie in bytes {data} to {metadata}");
                 return Err(ErrorKind::Malformed { what }.into());
             }
-            let record = Record { id, name, info, range };
+            let record = MetadataTensor { id, name, info, range };
             check_overlap(before, &record)?;
             Ok(record)
         };
@@ -276,7 +282,7 @@ impl<'a> Contents<'a> {
     }
 }
 
-impl Place {
+impl DataPlace {
     fn read(table: &Table<'_>) -> Result<Self> {
         Ok(Self {
             id: table.u64(tensor::ID)?,
@@ -327,7 +333,7 @@ fn info(table: &Table<'_>, size: u32, limits: &Limits) -> Result<TensorInfo> {
 }
 
 /// Adds the name of a tensor to those before.
-pub(super) fn insert_name(names: &mut HashSet<Box<str>>, tensor: &Record<'_>) -> Result<()> {
+pub(super) fn insert_name(names: &mut HashSet<Box<str>>, tensor: &MetadataTensor<'_>) -> Result<()> {
     if names.insert(tensor.name.into()) {
         return Ok(());
     }
@@ -344,7 +350,7 @@ fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
 }
 
 /// Checks a tensor against the last one with elements: two may share all bytes, but not some of them.
-fn check_overlap(before: Option<&(&str, Range<u64>)>, record: &Record<'_>) -> Result<()> {
+fn check_overlap(before: Option<&(&str, Range<u64>)>, record: &MetadataTensor<'_>) -> Result<()> {
     match before {
         Some((other, range))
             if record.range.start < range.end && record.range != *range && !record.range.is_empty() =>
@@ -358,8 +364,8 @@ fn check_overlap(before: Option<&(&str, Range<u64>)>, record: &Record<'_>) -> Re
 /// Returns the end of a file with these tensors: the metadata and the footer.
 ///
 /// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of the
-/// order given, as the reference does, so that [`Contents::in_data_order`] recovers it.
-pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
+/// order given, as the reference does, so that [`MetadataView::in_data_order`] recovers it.
+pub(super) fn build(tensors: &[MetadataTensor<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
     let expected = capacity(tensors, model, operations, header::MAX_METADATA)?;
     let mut out = FlatbufferWriter::new(size_of::<u32>(), expected);
     let fields = if model.is_some() { CONTENTS_OF_MODEL } else { CONTENTS };
@@ -408,17 +414,17 @@ pub(super) fn build(tensors: &[Record<'_>], model: Option<&str>, operations: &[O
 /// The position of the offset of the root.
 const ROOT: usize = 0;
 
-const CONTENTS: &Fields<4> = &Fields::new([4, 0, 4, 4]);
-const CONTENTS_OF_MODEL: &Fields<4> = &Fields::new([4; 4]);
-const TENSOR: &Fields<6> = &Fields::new([8, 4, 4, 1, 4, 4]);
-const OPERATION: &Fields<4> = &Fields::new([8, 1, 8, 4]);
+const CONTENTS: &TableFields<4> = &TableFields::new([4, 0, 4, 4]);
+const CONTENTS_OF_MODEL: &TableFields<4> = &TableFields::new([4; 4]);
+const TENSOR: &TableFields<6> = &TableFields::new([8, 4, 4, 1, 4, 4]);
+const OPERATION: &TableFields<4> = &TableFields::new([8, 1, 8, 4]);
 
 fn number(number: u64) -> u32 {
     u32::try_from(number).expect("the plan was checked")
 }
 
 /// Returns an upper bound of the length of the metadata. It may be `most`, as the builder panics beyond.
-fn capacity(tensors: &[Record<'_>], model: Option<&str>, operations: &[Operation], most: u64) -> Result<usize> {
+fn capacity(tensors: &[MetadataTensor<'_>], model: Option<&str>, operations: &[Operation], most: u64) -> Result<usize> {
     // A table with all its fields, the offset to it, and the lengths and the padding of the vectors in it.
     const ENTRY: u64 = 80;
     let instead = "the metadata is below 2 GiB; write several files";
@@ -446,7 +452,7 @@ mod tests {
 
     #[test]
     fn names_the_tensor_at_which_the_metadata_is_too_long() {
-        let record = |name| Record { id: 0, name, info: TensorInfo::new(Dtype::U8, [2, 3]), range: 0..6 };
+        let record = |name| MetadataTensor { id: 0, name, info: TensorInfo::new(Dtype::U8, [2, 3]), range: 0..6 };
         let tensors = [record("a"), record("b"), record("c")];
         assert_eq!(capacity(&tensors, None, &[], 587).unwrap(), 4 * 80 + 3 * 89);
         assert_eq!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
-use super::metadata::{self, Operation, Record};
+use super::metadata::{self, MetadataTensor, Operation};
 use super::{entries, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
@@ -94,9 +94,9 @@ impl Encode {
     }
 
     /// Returns the tensors of the file that is appended to.
-    fn old_records(&self) -> SmallVec<[Record<'_>; 1]> {
+    fn old_records(&self) -> SmallVec<[MetadataTensor<'_>; 1]> {
         let old = self.before.iter().flat_map(|before| &before.tensors);
-        old.map(|old| Record { id: old.id, name: &old.name, info: old.info.clone(), range: old.range.clone() })
+        old.map(|old| MetadataTensor { id: old.id, name: &old.name, info: old.info.clone(), range: old.range.clone() })
             .collect()
     }
 
@@ -109,7 +109,7 @@ impl Encode {
             if u32::try_from(range.end).is_err() {
                 return Err(Error::new(too_far(range)).in_tensor(name));
             }
-            records.push(Record { id: header::id(name), name, info: plan.info(at).clone(), range });
+            records.push(MetadataTensor { id: header::id(name), name, info: plan.info(at).clone(), range });
         }
         metadata::build(&records, self.model.as_deref(), self.operations.as_deref().unwrap_or_default())
     }

@@ -7,5 +7,5 @@
 mod read;
 mod write;
 
-pub(crate) use read::{FlatbufferReader, Origin, Table, Tables};
-pub(crate) use write::{Fields, FlatbufferWriter};
+pub(crate) use read::{FlatbufferOrigin, FlatbufferReader, Table, Tables};
+pub(crate) use write::{FlatbufferWriter, TableFields};

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub(crate) struct FlatbufferReader<'a> {
     bytes: &'a [u8],
-    origin: Origin,
+    origin: FlatbufferOrigin,
     /// The number of bytes that may still be read. Parts may be referenced any number of times, so the time for a file
     /// would not be bounded by its length.
     left: Cell<usize>,
@@ -18,14 +18,14 @@ pub(crate) struct FlatbufferReader<'a> {
 
 /// The offset in the file of the bytes of a flatbuffer.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Origin {
+pub(crate) struct FlatbufferOrigin {
     /// The number of bytes that have their own position as their offset.
     pub(crate) unmoved: usize,
     /// The distance from the position of all others to their offset.
     pub(crate) distance: u64,
 }
 
-impl Origin {
+impl FlatbufferOrigin {
     pub(crate) fn offset(self, position: usize) -> u64 {
         position as u64 + if position < self.unmoved { 0 } else { self.distance }
     }
@@ -38,7 +38,7 @@ const OFFSET: usize = 4;
 const SHORTEST_LIST: usize = 4;
 
 impl<'a> FlatbufferReader<'a> {
-    pub(crate) fn new(bytes: &'a [u8], origin: Origin) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], origin: FlatbufferOrigin) -> Self {
         // No writer references more than lists of fields and perhaps strings twice.
         let most = bytes.len().saturating_mul(32).saturating_add(1 << 16);
         Self { bytes, origin, left: Cell::new(most) }

@@ -18,7 +18,7 @@ pub(crate) struct FlatbufferWriter {
 
 /// The fields of a kind of table, laid out when the program is compiled.
 #[derive(Debug)]
-pub(crate) struct Fields<const N: usize> {
+pub(crate) struct TableFields<const N: usize> {
     list: FieldList,
     /// The offset of each field in a table.
     offsets: [u16; N],
@@ -41,7 +41,7 @@ const OFFSET: usize = 4;
 /// The length of a list of eight fields.
 const LONGEST_LIST: usize = 4 + 2 * 8;
 
-impl<const N: usize> Fields<N> {
+impl<const N: usize> TableFields<N> {
     /// Fields of these sizes in bytes, in the order of the schema; a field of size 0 is absent.
     #[expect(
         clippy::cast_possible_truncation,
@@ -84,7 +84,7 @@ impl FlatbufferWriter {
 
     /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
     #[inline]
-    pub(crate) fn table<const N: usize>(&mut self, from: usize, fields: &'static Fields<N>) -> [usize; N] {
+    pub(crate) fn table<const N: usize>(&mut self, from: usize, fields: &'static TableFields<N>) -> [usize; N] {
         let mut positions = [self.add_table(from, &fields.list); N];
         for (at, position) in positions.iter_mut().enumerate() {
             *position += usize::from(fields.offsets[at]);

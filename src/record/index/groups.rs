@@ -18,19 +18,19 @@ pub(super) struct Groups {
 
 /// The entries in the order of their names.
 #[derive(Debug, Clone)]
-pub(super) struct Sorted {
+pub(super) struct NameOrder {
     pub(super) order: Vec<usize>,
     /// The place of each entry in `order`.
     pub(super) rank: Vec<usize>,
 }
 
 impl Index {
-    pub(super) fn sorted(&self) -> &Sorted {
+    pub(super) fn sorted(&self) -> &NameOrder {
         self.sorted.get_or_init(|| {
             let order = sorted::positions(self.entries.len(), &mut |a, b| self.name(a).cmp(self.name(b)));
             let mut rank = vec![0; order.len()];
             order.iter().enumerate().for_each(|(place, &at)| rank[at] = place);
-            Sorted { order, rank }
+            NameOrder { order, rank }
         })
     }
 

@@ -19,14 +19,14 @@ pub(crate) use entry::Located;
 pub(crate) use unread::Unread;
 
 use entry::numbered;
-use groups::{Groups, Sorted};
-use names::{NameList, Positions};
+use groups::{Groups, NameOrder};
+use names::{PackedNames, Positions};
 
 /// The tensors of a file.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     entries: Vec<Located>,
-    names: NameList,
+    names: PackedNames,
     /// The positions by which tensors without names are called, made when the first is asked for.
     positions: OnceLock<Positions>,
     /// The number of the first entry: the entries before it were dropped.
@@ -46,7 +46,7 @@ pub struct Index {
     embedded_names: bool,
     hasher: DefaultHashBuilder,
     /// The entries by name, made when a part of a name is first searched.
-    sorted: OnceLock<Sorted>,
+    sorted: OnceLock<NameOrder>,
     /// The common beginnings of names, made when a part of a name is first searched. `None` if they are too many.
     groups: OnceLock<Option<Groups>>,
 }
@@ -229,7 +229,7 @@ impl Index {
     pub(crate) fn clear(&mut self) {
         self.start += self.entries.len();
         self.entries.clear();
-        self.names = NameList::default();
+        self.names = PackedNames::default();
         self.by_name.clear();
         self.named = 0;
         self.repeated.clear();
@@ -253,7 +253,7 @@ impl Index {
         self.by_name.clear();
         self.named = 0;
         self.repeated.clear();
-        self.names = NameList { text: String::with_capacity(bytes), ends: SmallVec::with_capacity(self.len()) };
+        self.names = PackedNames { text: String::with_capacity(bytes), ends: SmallVec::with_capacity(self.len()) };
         self.forget_order();
         for (at, name) in names.enumerate() {
             self.names.set_last(at, name);

@@ -4,13 +4,13 @@ use smallvec::SmallVec;
 
 /// The names of tensors, one after the other: each takes its length and 8 bytes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct NameList {
+pub(super) struct PackedNames {
     pub(super) text: String,
     /// The end of each name in `text`, twice, and one more if there is no name. Tensors after the last name are left out.
     pub(super) ends: SmallVec<[usize; 2]>,
 }
 
-impl NameList {
+impl PackedNames {
     /// Sets the name of a tensor, after those of all tensors before it.
     pub(super) fn set_last(&mut self, at: usize, name: &str) {
         let unnamed = self.text.len() * 2 + 1;
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_list_of_names_has_gaps() {
-        let mut names = NameList::default();
+        let mut names = PackedNames::default();
         names.set_last(1, "a");
         names.set_last(2, "");
         names.set_last(5, "bc");

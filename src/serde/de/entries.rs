@@ -9,7 +9,7 @@ use crate::model::{KeyPart, Mark};
 /// `a.b` is the key `a.b` of a map of tensors, but the key `a` of a map of structs. The type of the values shows only
 /// when one is deserialized. So the value is read before its key if both are asked for at once, and a key that is asked
 /// for alone is the whole name, unless the type names the part that it wants.
-pub(super) struct Entries<'a, 'de> {
+pub(super) struct MapEntries<'a, 'de> {
     de: &'a mut Deserializer<'de>,
     /// The place of the map.
     place: Mark,
@@ -20,7 +20,7 @@ pub(super) struct Entries<'a, 'de> {
     first: Option<usize>,
 }
 
-impl<'a, 'de> Entries<'a, 'de> {
+impl<'a, 'de> MapEntries<'a, 'de> {
     pub(super) fn new(de: &'a mut Deserializer<'de>, is_present: bool) -> Self {
         let place = de.path.mark();
         Self { de, place, is_present, part: Cell::new(KeyPart::Whole), first: None }

@@ -4,7 +4,7 @@ use crate::model::{Loaded, Mark, first_segment, is_index, needs_names};
 use crate::tensor::TensorInfo;
 
 /// The items of a list.
-pub(super) struct Items<'a, 'de> {
+pub(super) struct ListItems<'a, 'de> {
     de: &'a mut Deserializer<'de>,
     /// The place of the list.
     place: Mark,
@@ -24,7 +24,7 @@ enum Order<'de> {
     Elements(Box<Loaded<'de>>),
 }
 
-impl<'a, 'de> Items<'a, 'de> {
+impl<'a, 'de> ListItems<'a, 'de> {
     pub(super) fn by_name(de: &'a mut Deserializer<'de>, len: Option<usize>, is_present: bool) -> Self {
         Self { place: de.path.mark(), de, next: 0, len, order: Order::ByName { is_present } }
     }

@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 
-use super::entries::Entries;
-use super::items::Items;
-use super::value::{FieldOrder, Fields, Parts, Value, number};
+use super::entries::MapEntries;
+use super::items::ListItems;
+use super::value::{FieldOrder, Parts, StructFields, Value, number};
 use super::{Answer, Ask};
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{self, At, Deserializer, FieldsWalk, RootKind};
@@ -118,10 +118,10 @@ impl<'de> Deserializer<'de> {
         (self.opens_list, self.takes_item) = (false, false);
         let at = std::mem::take(&mut self.at);
         if self.positional {
-            return Ok(Answer::Seq(Parts::Items(Items::by_position(self, len))));
+            return Ok(Answer::Seq(Parts::Items(ListItems::by_position(self, len))));
         }
         match at {
-            At::Absent | At::Metadata => return Ok(Answer::Seq(Parts::Items(Items::by_name(self, len, false)))),
+            At::Absent | At::Metadata => return Ok(Answer::Seq(Parts::Items(ListItems::by_name(self, len, false)))),
             At::Entry(at) => drop(self.enter_entry(at, KeyPart::BeforeIndex)),
             At::Here | At::Shared => {}
         }
@@ -131,7 +131,7 @@ impl<'de> Deserializer<'de> {
             check_rank(tensor.info(), 1)?;
             return Ok(Answer::Seq(Parts::Elements { tensor: Box::new(tensor), taken: 0 }));
         }
-        Ok(Answer::Seq(Parts::Items(Items::by_name(self, len, true))))
+        Ok(Answer::Seq(Parts::Items(ListItems::by_name(self, len, true))))
     }
 
     /// Goes into a map.
@@ -143,7 +143,7 @@ impl<'de> Deserializer<'de> {
             return Err(needs_names("a map"));
         }
         self.enter_parts(at, "a map")?;
-        Ok(Answer::Map(Parts::Entries(Entries::new(self, at != At::Absent))))
+        Ok(Answer::Map(Parts::Entries(MapEntries::new(self, at != At::Absent))))
     }
 
     /// Goes into a struct.
@@ -154,11 +154,11 @@ impl<'de> Deserializer<'de> {
         let at = std::mem::take(&mut self.at);
         if self.positional {
             let order = FieldOrder::ByPosition { left: fields.len() };
-            return Ok(Answer::Seq(Parts::Fields(Fields { place: self.path.mark(), de: self, outer, order })));
+            return Ok(Answer::Seq(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })));
         }
         let at = self.enter_parts(at, "a struct")?;
         let order = FieldOrder::ByName { walk: Box::new(FieldsWalk::new(self, fields, at)), unknown: String::new() };
-        Ok(Answer::Map(Parts::Fields(Fields { place: self.path.mark(), de: self, outer, order })))
+        Ok(Answer::Map(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })))
     }
 
     /// Goes into an entry of a map that has parts, and checks that a value with parts is here.

@@ -2,8 +2,8 @@ use std::cell::Cell;
 
 use serde::de::{DeserializeSeed, EnumAccess, Error as _, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor};
 
-use super::entries::Entries;
-use super::items::{Items, check_all_taken};
+use super::entries::MapEntries;
+use super::items::{ListItems, check_all_taken};
 use super::{Answer, Ask};
 use crate::cast::Number;
 use crate::error::{Error, ErrorKind, Result};
@@ -146,9 +146,9 @@ fn element<'a, 'de>(tensor: &'a Loaded<'_>, at: usize) -> Option<Value<'a, 'de>>
 
 /// The parts of a value that is a list, a map or an enum.
 pub(super) enum Parts<'a, 'de> {
-    Fields(Fields<'a, 'de>),
-    Items(Items<'a, 'de>),
-    Entries(Entries<'a, 'de>),
+    Fields(StructFields<'a, 'de>),
+    Items(ListItems<'a, 'de>),
+    Entries(MapEntries<'a, 'de>),
     /// The fields of a tensor with their names.
     TensorFields {
         de: &'a mut Deserializer<'de>,
@@ -176,7 +176,7 @@ pub(super) enum Parts<'a, 'de> {
 }
 
 /// The fields of a struct.
-pub(super) struct Fields<'a, 'de> {
+pub(super) struct StructFields<'a, 'de> {
     pub(super) de: &'a mut Deserializer<'de>,
     pub(super) place: Mark,
     /// The number of flattened structs around.
@@ -193,7 +193,7 @@ impl<'de> Parts<'_, 'de> {
     /// Goes to the next item of a list.
     fn go_to_item(&mut self) -> Result<Option<Value<'_, 'de>>> {
         match self {
-            Self::Fields(Fields { de, order: FieldOrder::ByPosition { left }, .. }) => {
+            Self::Fields(StructFields { de, order: FieldOrder::ByPosition { left }, .. }) => {
                 let Some(now) = left.checked_sub(1) else { return Ok(None) };
                 *left = now;
                 de.path.push("");
@@ -218,7 +218,7 @@ impl<'de> Parts<'_, 'de> {
     /// Goes back from an item.
     fn end_item(&mut self) -> Result<()> {
         match self {
-            Self::Fields(Fields { de, place, .. }) => {
+            Self::Fields(StructFields { de, place, .. }) => {
                 de.end_part(*place);
                 Ok(())
             }
@@ -230,7 +230,7 @@ impl<'de> Parts<'_, 'de> {
     /// Goes to the next key of a map.
     fn go_to_key(&mut self) -> Result<Option<Value<'_, 'de>>> {
         match self {
-            Self::Fields(Fields { de, order: FieldOrder::ByName { walk, unknown }, .. }) => {
+            Self::Fields(StructFields { de, order: FieldOrder::ByName { walk, unknown }, .. }) => {
                 Ok(match walk.advance(de)? {
                     None => None,
                     Some(FieldKey::Field(field)) => Some(Value::Name(walk.name(field))),
@@ -251,7 +251,7 @@ impl<'de> Parts<'_, 'de> {
     /// Goes to the value of the key.
     fn go_to_value(&mut self) -> Result<Value<'_, 'de>> {
         match self {
-            Self::Fields(Fields { de, order: FieldOrder::ByName { walk, .. }, .. }) => {
+            Self::Fields(StructFields { de, order: FieldOrder::ByName { walk, .. }, .. }) => {
                 walk.enter(de);
                 Ok(de.begin_part())
             }
@@ -290,7 +290,7 @@ impl<'de> Parts<'_, 'de> {
     /// Goes back from a value of a map.
     fn end_value(&mut self) -> Result<()> {
         match self {
-            Self::Fields(Fields { de, place, .. }) => {
+            Self::Fields(StructFields { de, place, .. }) => {
                 de.end_part(*place);
                 Ok(())
             }
@@ -302,7 +302,7 @@ impl<'de> Parts<'_, 'de> {
     /// Leaves the value after a visitor has seen its parts.
     pub(super) fn finish<T>(self, visited: Result<T>) -> Result<T> {
         match (visited, self) {
-            (visited, Self::Fields(Fields { de, place, outer, .. })) => {
+            (visited, Self::Fields(StructFields { de, place, outer, .. })) => {
                 de.flattened = outer;
                 visited.map_err(|error| de.complete(error, place))
             }

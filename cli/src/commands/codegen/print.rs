@@ -31,7 +31,7 @@ const ATTRIBUTE_WIDTH: usize = 70;
 pub fn print(structs: &Structs, style: &Style<'_>) -> String {
     let names = struct_names(structs, style.root);
     let mut printer =
-        Printer { structs, style, names: vec![""; names.len()], borrows: Vec::new(), imports: BTreeSet::new() };
+        StructPrinter { structs, style, names: vec![""; names.len()], borrows: Vec::new(), imports: BTreeSet::new() };
     for (at, name) in &names {
         printer.names[*at] = name;
     }
@@ -47,7 +47,7 @@ pub fn print(structs: &Structs, style: &Style<'_>) -> String {
     printer.imports() + &text
 }
 
-struct Printer<'a> {
+struct StructPrinter<'a> {
     structs: &'a Structs,
     style: &'a Style<'a>,
     /// The names of the structs.
@@ -58,7 +58,7 @@ struct Printer<'a> {
     imports: BTreeSet<(&'static str, String)>,
 }
 
-impl Printer<'_> {
+impl StructPrinter<'_> {
     fn borrows(&self, ty: &Type) -> bool {
         match ty {
             Type::Tensor(Kind::Dense(dtype), _) => self.borrows_arrays_of(*dtype),

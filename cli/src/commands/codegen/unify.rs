@@ -17,14 +17,14 @@ pub enum Content {
 #[derive(Debug, Clone, Default)]
 pub struct Fields {
     /// Fields by name. A name may contain dots.
-    pub named: IndexMap<String, Field>,
+    pub named: IndexMap<String, UnifiedField>,
     pub numbered: Option<Numbered>,
     /// Set if there are tensors whose names no field can have.
     pub has_others: bool,
 }
 
 #[derive(Debug, Clone)]
-pub struct Field {
+pub struct UnifiedField {
     pub content: Content,
     /// Set if some items of a list lack the field.
     pub is_optional: bool,
@@ -58,7 +58,7 @@ impl Fields {
     }
 
     fn add(&mut self, name: String, child: Child) {
-        let mut insert = |name, content| self.named.insert(name, Field { content, is_optional: false });
+        let mut insert = |name, content| self.named.insert(name, UnifiedField { content, is_optional: false });
         match child {
             Child::One(content) => _ = insert(name, content),
             Child::Both(leaf, fields) => {
@@ -89,7 +89,7 @@ impl Fields {
             }
         }
         for (name, field) in &other.named {
-            let optional = || Field { content: field.content.clone(), is_optional: true };
+            let optional = || UnifiedField { content: field.content.clone(), is_optional: true };
             self.named.entry(name.clone()).or_insert_with(optional);
         }
         if let Some(other) = &other.numbered {
@@ -119,7 +119,7 @@ impl Fields {
 
     /// Returns whether both have the same type.
     fn has_type_of(&self, other: &Self) -> bool {
-        let named = |(name, field): (&String, &Field)| {
+        let named = |(name, field): (&String, &UnifiedField)| {
             other.named.get(name).is_some_and(|other| {
                 field.is_optional == other.is_optional && field.content.has_type_of(&other.content)
             })

@@ -39,14 +39,14 @@ pub struct ValueDiff {
     pub of: u64,
     /// The number of differing elements of which one is NaN or infinite.
     not_finite: u64,
-    first: Option<Place>,
+    first: Option<DifferingElement>,
     max_abs: Option<Extreme>,
     max_rel: Option<Extreme>,
 }
 
 /// An element that differs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Place {
+struct DifferingElement {
     index: Vec<u64>,
     /// `None` if a sparse tensor does not store the element.
     a: Option<Scalar>,
@@ -58,7 +58,7 @@ struct Place {
 struct Extreme {
     difference: f64,
     #[serde(flatten)]
-    place: Place,
+    place: DifferingElement,
 }
 
 /// The number of elements that are compared at once, for every dtype.
@@ -164,7 +164,7 @@ impl<'a> Comparison<'a> {
         let (size, elements) = (self.dtypes[0].block_bytes(), self.dtypes[0].block_elements() as u64);
         for (at, _) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate().filter(|(_, (a, b))| a != b) {
             let (at, shape) = ((self.diff.of + at as u64) * elements, self.shape);
-            self.diff.add(Gap::Other, || Place { index: index(at, shape), a: None, b: None });
+            self.diff.add(Gap::Other, || DifferingElement { index: index(at, shape), a: None, b: None });
         }
     }
 
@@ -172,7 +172,7 @@ impl<'a> Comparison<'a> {
     fn compare(&mut self, at: usize, a: Scalar, b: Scalar) {
         let Some(gap) = gap(self.dtypes, a, b, self.tolerance) else { return };
         let (at, shape) = (self.diff.of + at as u64, self.shape);
-        self.diff.add(gap, || Place { index: index(at, shape), a: Some(a), b: Some(b) });
+        self.diff.add(gap, || DifferingElement { index: index(at, shape), a: Some(a), b: Some(b) });
     }
 
     /// Returns whether any elements compared so far differ.
@@ -208,7 +208,7 @@ pub fn compare_sparse(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> ValueDiff
         if let Some(gap) = gap {
             let index = a.iter().chain(&b).map(|(index, _)| index).next().cloned().unwrap_or_default();
             let value = |element: &Option<(Vec<u64>, Scalar)>| element.as_ref().map(|(_, value)| *value);
-            diff.add(gap, || Place { index: index.clone(), a: value(&a), b: value(&b) });
+            diff.add(gap, || DifferingElement { index: index.clone(), a: value(&a), b: value(&b) });
         }
     }
 }
@@ -300,7 +300,7 @@ fn index(position: u64, shape: &[usize]) -> Vec<u64> {
 
 impl ValueDiff {
     /// Adds an element that differs. `place` is only called if the element is kept.
-    fn add(&mut self, gap: Gap, place: impl Fn() -> Place) {
+    fn add(&mut self, gap: Gap, place: impl Fn() -> DifferingElement) {
         self.differing += 1;
         if self.first.is_none() {
             self.first = Some(place());
@@ -362,13 +362,13 @@ impl ValueDiff {
 }
 
 /// Replaces the extreme if the difference is finite and larger.
-fn raise(extreme: &mut Option<Extreme>, difference: f64, place: impl Fn() -> Place) {
+fn raise(extreme: &mut Option<Extreme>, difference: f64, place: impl Fn() -> DifferingElement) {
     if difference.is_finite() && extreme.as_ref().is_none_or(|extreme| difference > extreme.difference) {
         *extreme = Some(Extreme { difference, place: place() });
     }
 }
 
-impl Place {
+impl DifferingElement {
     fn phrase(&self) -> String {
         let value = |value: Option<Scalar>| value.map_or_else(|| "missing".to_owned(), |value| value.to_string());
         format!("at {:?}: {} -> {}", self.index, value(self.a), value(self.b))

@@ -14,11 +14,11 @@ use crate::output::tensors::TensorRow;
 use crate::output::{Progress, Stdout, Wide, note};
 
 use compare::{Comparison, PIECE, Tolerance, are_comparable, compare_sparse};
-use read::{Pieces, read_ahead};
+use read::{ElementStream, read_ahead};
 use report::Uncompared;
 
 pub use compare::ValueDiff;
-pub use report::{Aspect, MetadataDiff, Report, TensorDiff};
+pub use report::{Aspect, DiffReport, MetadataDiff, TensorDiff};
 
 /// Compare the names, dtypes, shapes and values of two files in any formats.
 ///
@@ -122,7 +122,7 @@ impl Diff {
     }
 
     /// Compares the files, which are open.
-    pub fn report<'f>(&self, a: &'f File, b: &'f File) -> Outcome<Report<'f>> {
+    pub fn report<'f>(&self, a: &'f File, b: &'f File) -> Outcome<DiffReport<'f>> {
         let mut pairs = Pairs::new(a, b, self.by_position);
         if !pairs.is_empty() && pairs.iter().all(|pair| pair.both().is_none()) {
             self.suggest_by_position(a, b);
@@ -138,7 +138,7 @@ impl Diff {
         let [name_a, name_b] = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
         let equal = tensors.is_empty() && metadata.is_empty();
         let equal_by = self.equal_by();
-        Ok(Report { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, equal_by })
+        Ok(DiffReport { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, equal_by })
     }
 
     /// Describes the comparison that equal tensors passed, if it was not a full one.
@@ -169,7 +169,7 @@ impl Diff {
         let [path_a, path_b] = [&self.a, &self.b].map(|path| display_name(path));
         let dense = || pairs.iter().filter(|pair| self.method(pair) == Method::InPieces).filter_map(|pair| pair.both());
         let compared = pairs.iter().filter(|pair| self.method(pair) != Method::None);
-        let mut reading = Reading {
+        let mut reading = ReadAhead {
             a: read_ahead(scope, path_a, dense().map(|(a, _)| a)),
             b: read_ahead(scope, path_b, dense().map(|(_, b)| b)),
             progress: Progress::bytes(compared.map(|pair| pair.bytes()).sum()),
@@ -200,8 +200,8 @@ impl Diff {
             a.shape() == b.shape() && are_comparable([a.dtype(), b.dtype()]) && have_same_tag(a.info(), b.info())
         };
         let Some((a, b)) = pair.both().filter(|pair| reads_values && is_comparable(pair)) else { return Method::None };
-        match (Kind::of(a.info()), Kind::of(b.info())) {
-            (Kind::Sparse, Kind::Sparse) => Method::Sparse,
+        match (TensorKind::of(a.info()), TensorKind::of(b.info())) {
+            (TensorKind::Sparse, TensorKind::Sparse) => Method::Sparse,
             (in_a, in_b) if in_a == in_b => match is_read_at_positions(a) && is_read_at_positions(b) {
                 true => Method::AtPositions,
                 false => Method::InPieces,
@@ -227,7 +227,7 @@ impl Diff {
         comparison.of_all(elements, &read, self.quiet, &mut |bytes| progress.advance(bytes))
     }
 
-    fn compare_in_pieces(&self, a: FileTensor<'_>, b: FileTensor<'_>, reading: &mut Reading) -> Outcome<ValueDiff> {
+    fn compare_in_pieces(&self, a: FileTensor<'_>, b: FileTensor<'_>, reading: &mut ReadAhead) -> Outcome<ValueDiff> {
         let shape = compared_shape(a);
         let mut comparison = Comparison::new([a.dtype(), b.dtype()], &shape, self.tolerance);
         let mut left = shape.elements().unwrap_or_default();
@@ -260,7 +260,7 @@ impl Diff {
                 let differ = [
                     (Aspect::Dtype, !same_dtype),
                     (Aspect::Shape, a.shape != b.shape),
-                    (Aspect::Kind, Kind::of(a) != Kind::of(b)),
+                    (Aspect::Kind, TensorKind::of(a) != TensorKind::of(b)),
                     (Aspect::Values, values.as_ref().is_some_and(|values| values.differing > 0)),
                 ];
                 differ.into_iter().filter(|(_, differs)| *differs).map(|(aspect, _)| aspect).collect()
@@ -406,14 +406,14 @@ fn compared_shape(tensor: FileTensor<'_>) -> Shape {
 
 /// The kind of a tensor. Tensors of different kinds are not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TensorKind {
     Dense,
     Sparse,
     Blob,
     Unknown,
 }
 
-impl Kind {
+impl TensorKind {
     fn of(info: &TensorInfo) -> Self {
         match info.layout {
             Layout::Coo { .. } => Self::Sparse,
@@ -425,8 +425,8 @@ impl Kind {
 }
 
 /// The dense tensors of both files, which threads read ahead.
-struct Reading {
-    a: Pieces,
-    b: Pieces,
+struct ReadAhead {
+    a: ElementStream,
+    b: ElementStream,
     progress: Progress,
 }

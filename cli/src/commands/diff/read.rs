@@ -7,7 +7,7 @@ use std::thread::Scope;
 use tensorfile::{Error, ErrorKind, FileTensor};
 
 use crate::exit::{At, Outcome};
-use crate::pieces::Pieces as Writer;
+use crate::pieces::Pieces;
 
 /// The length of a chunk in bytes. It may hold many small tensors.
 const CHUNK: usize = 1 << 20;
@@ -16,7 +16,7 @@ const CHUNK: usize = 1 << 20;
 const AHEAD: usize = 2;
 
 /// The elements of tensors, one tensor after the other, in row-major order.
-pub struct Pieces {
+pub struct ElementStream {
     chunks: Receiver<Outcome<Vec<u8>>>,
     chunk: Vec<u8>,
     /// The bytes of `chunk` that were returned.
@@ -25,7 +25,7 @@ pub struct Pieces {
     joined: Vec<u8>,
 }
 
-impl Pieces {
+impl ElementStream {
     /// Returns the next bytes, which are fewer than `len` only at the end.
     pub fn next(&mut self, len: usize) -> Outcome<&[u8]> {
         let start = self.done;
@@ -53,7 +53,7 @@ pub fn read_ahead<'scope>(
     scope: &'scope Scope<'scope, '_>,
     path: &'scope Path,
     tensors: impl Iterator<Item = FileTensor<'scope>> + Send + 'scope,
-) -> Pieces {
+) -> ElementStream {
     let (sender, chunks) = sync_channel(AHEAD);
     scope.spawn(move || {
         let mut chunk = Vec::new();
@@ -66,7 +66,7 @@ pub fn read_ahead<'scope>(
         }
         let _ = sender.send(Ok(chunk));
     });
-    Pieces { chunks, chunk: Vec::new(), done: 0, joined: Vec::new() }
+    ElementStream { chunks, chunk: Vec::new(), done: 0, joined: Vec::new() }
 }
 
 /// Adds a tensor to a chunk, which is sent when it is full and more comes. If the tensor cannot be read, its last bytes are
@@ -74,7 +74,7 @@ pub fn read_ahead<'scope>(
 fn send(tensor: FileTensor<'_>, chunk: &mut Vec<u8>, sender: &SyncSender<Outcome<Vec<u8>>>) -> tensorfile::Result<()> {
     let dropped = |_| Error::from(ErrorKind::Message("the receiver was dropped".to_owned()));
     let mut start = chunk.len();
-    let mut pieces = Writer(|mut bytes: &[u8]| {
+    let mut pieces = Pieces(|mut bytes: &[u8]| {
         while !bytes.is_empty() {
             if chunk.len() == CHUNK {
                 let full = std::mem::replace(chunk, Vec::with_capacity(CHUNK));

@@ -12,7 +12,7 @@ use crate::output::tensors::{TensorRow, type_label};
 use crate::output::{Column, Columns, Stdout, escape, shorten, wrap};
 
 #[derive(Debug, Serialize)]
-pub struct Report<'f> {
+pub struct DiffReport<'f> {
     /// The paths of the files.
     pub a: String,
     pub b: String,
@@ -68,7 +68,7 @@ pub struct MetadataDiff {
     pub b: Option<String>,
 }
 
-impl Report<'_> {
+impl DiffReport<'_> {
     /// Prints a line for each difference, and a summary. If lines are wider than `width`, each has its details below it.
     pub fn print(&self, width: Option<usize>, out: &mut Stdout) -> io::Result<()> {
         let tensors =

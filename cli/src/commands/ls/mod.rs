@@ -31,10 +31,10 @@ pub struct Ls {
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
-    view: View,
+    view: LsView,
     /// Sort by this column; by default, tensors are in the order of the file
     #[arg(long, value_name = "KEY", conflicts_with_all = ["tree", "diffable"])]
-    sort: Option<Key>,
+    sort: Option<LsKey>,
     /// Reverse the order
     #[arg(long, short, conflicts_with_all = ["tree", "diffable"])]
     reverse: bool,
@@ -46,7 +46,7 @@ pub struct Ls {
 
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
-struct View {
+struct LsView {
     /// List names as a tree that branches at dots, with the sums of each branch
     #[arg(long, short)]
     tree: bool,
@@ -62,7 +62,7 @@ struct View {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Key {
+enum LsKey {
     Name,
     Bytes,
     Offset,
@@ -149,14 +149,14 @@ impl Ls {
         out: &mut Stdout,
     ) -> io::Result<()> {
         let mut patterns = patterns(tensors.map(|tensor| (tensor.name, tensor.info)));
-        fn keys<'a>(pattern: &'a Pattern, first: TensorRow<'a>) -> SortKeys<'a> {
+        fn keys<'a>(pattern: &'a Pattern, first: TensorRow<'a>) -> LsSortKeys<'a> {
             let TensorRow { name, info, offset, bytes } = first;
             let bytes = bytes.saturating_mul(pattern.count as u64);
-            SortKeys { name: pattern.name.as_deref().unwrap_or(name), info, bytes, offset }
+            LsSortKeys { name: pattern.name.as_deref().unwrap_or(name), info, bytes, offset }
         }
         self.sort(&mut patterns, |a, b, key| keys(a, row(a.first)).compare(&keys(b, row(b.first)), key));
         let cells = |pattern: &Pattern| -> [String; 4] {
-            let SortKeys { name, info, bytes, .. } = keys(pattern, row(pattern.first));
+            let LsSortKeys { name, info, bytes, .. } = keys(pattern, row(pattern.first));
             [name.to_owned(), type_label(info), format!("×{}", pattern.count), self.sizes.cell(bytes)]
         };
         let mut columns =
@@ -191,9 +191,9 @@ impl Ls {
         columns.print_omissions(out)
     }
 
-    fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, Key) -> Ordering) {
+    fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, LsKey) -> Ordering) {
         // A stable sort keeps the order of the file between equal rows.
-        if let Some(key) = if self.view.diffable { Some(Key::Name) } else { self.sort } {
+        if let Some(key) = if self.view.diffable { Some(LsKey::Name) } else { self.sort } {
             rows.sort_by(|a, b| compare(a, b, key));
         }
         if self.reverse {
@@ -208,28 +208,28 @@ fn row(file: &File, at: usize) -> TensorRow<'_> {
 }
 
 /// The columns of a row that `--sort` compares.
-struct SortKeys<'a> {
+struct LsSortKeys<'a> {
     name: &'a str,
     info: &'a TensorInfo,
     bytes: u64,
     offset: u64,
 }
 
-impl SortKeys<'_> {
-    fn compare(&self, other: &Self, key: Key) -> Ordering {
+impl LsSortKeys<'_> {
+    fn compare(&self, other: &Self, key: LsKey) -> Ordering {
         match key {
-            Key::Name => self.name.cmp(other.name),
-            Key::Bytes => self.bytes.cmp(&other.bytes),
-            Key::Offset => self.offset.cmp(&other.offset),
-            Key::Dtype => self.info.dtype.name().cmp(other.info.dtype.name()),
-            Key::Shape => self.info.shape.dims().cmp(other.info.shape.dims()),
+            LsKey::Name => self.name.cmp(other.name),
+            LsKey::Bytes => self.bytes.cmp(&other.bytes),
+            LsKey::Offset => self.offset.cmp(&other.offset),
+            LsKey::Dtype => self.info.dtype.name().cmp(other.info.dtype.name()),
+            LsKey::Shape => self.info.shape.dims().cmp(other.info.shape.dims()),
         }
     }
 }
 
 impl<'f> TensorRow<'f> {
-    fn sort_keys(self) -> SortKeys<'f> {
-        SortKeys { name: self.name, info: self.info, bytes: self.bytes, offset: self.offset }
+    fn sort_keys(self) -> LsSortKeys<'f> {
+        LsSortKeys { name: self.name, info: self.info, bytes: self.bytes, offset: self.offset }
     }
 }
 

@@ -46,7 +46,7 @@ pub struct FileData<'f> {
     /// The number of entries of metadata that are left out.
     metadata_left_out: usize,
     /// The listed tensors, in the order of the file.
-    tensors: Rows<'f>,
+    tensors: TensorRows<'f>,
     /// The sums over the tensors that are not listed.
     left_out: Total,
     /// The file, or its shards.
@@ -59,7 +59,7 @@ pub struct FileData<'f> {
 
 /// A file to show.
 #[derive(Debug)]
-pub struct Source {
+pub struct SourceFile {
     pub path: PathBuf,
     pub file: File,
     /// The metadata, of which long texts are cut.
@@ -67,7 +67,7 @@ pub struct Source {
     metadata_left_out: usize,
 }
 
-impl Source {
+impl SourceFile {
     pub fn open(path: PathBuf, from: Option<&str>) -> Outcome<Self> {
         let file = open(&path, from)?;
         let mut metadata = file.metadata().at(display_name(&path))?;
@@ -99,8 +99,8 @@ pub struct Choice<'a> {
 
 impl<'f> FileData<'f> {
     /// Collects the data of a file, and reads values.
-    pub fn of(source: &'f Source, choice: Choice<'_>) -> Outcome<Self> {
-        let Source { path, file, metadata, metadata_left_out } = source;
+    pub fn of(source: &'f SourceFile, choice: Choice<'_>) -> Outcome<Self> {
+        let SourceFile { path, file, metadata, metadata_left_out } = source;
         let path = display_name(path);
         let with_values =
             || file.tensors().filter(|tensor| choice.filter.matches(tensor.name()) && no_values(*tensor).is_none());
@@ -119,7 +119,7 @@ impl<'f> FileData<'f> {
             coverage: Coverage::of_file(file),
             with_values: with_values().count(),
             values: values(path, file, &read, &listed, choice.sample.unwrap_or_default())?,
-            tensors: Rows { file, listed },
+            tensors: TensorRows { file, listed },
         })
     }
 }
@@ -170,12 +170,12 @@ fn listed(file: &File, read: &[usize], files: usize) -> Vec<usize> {
 
 /// Tensors in the order of their positions, which are serialized one by one.
 #[derive(Debug)]
-struct Rows<'f> {
+struct TensorRows<'f> {
     file: &'f File,
     listed: Vec<usize>,
 }
 
-impl Serialize for Rows<'_> {
+impl Serialize for TensorRows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shards = shard_numbers(self.file);
         let tensors = self.listed.iter().filter_map(|at| self.file.nth(*at));
@@ -239,14 +239,14 @@ pub struct DiffData {
     summary: String,
     /// Only tensors that the filter chooses were compared.
     filtered: bool,
-    tensors: Vec<TensorDiff>,
+    tensors: Vec<DiffRow>,
     /// The number of tensors that differ and are not listed.
     left_out: usize,
     metadata: Vec<diff::MetadataDiff>,
 }
 
 #[derive(Debug, Serialize)]
-struct TensorDiff {
+struct DiffRow {
     name: String,
     what: Vec<Aspect>,
     /// The offsets in both files.
@@ -262,9 +262,9 @@ struct TensorDiff {
 }
 
 impl DiffData {
-    pub fn of(report: diff::Report<'_>, filtered: bool) -> Self {
+    pub fn of(report: diff::DiffReport<'_>, filtered: bool) -> Self {
         let summary = report.summary();
-        let diff::Report { a, b, equal, tensors, metadata, .. } = report;
+        let diff::DiffReport { a, b, equal, tensors, metadata, .. } = report;
         let short = |text: Option<String>| text.map(|text| cut(&text, LONGEST));
         let metadata = metadata.into_iter().take(ENTRIES).map(|entry| diff::MetadataDiff {
             key: cut(&entry.key, LONGEST),
@@ -275,7 +275,7 @@ impl DiffData {
         let row = |tensor: &diff::TensorDiff<'_>| {
             names = names.checked_sub(tensor.name.len())?;
             let values = tensor.values.as_ref();
-            Some(TensorDiff {
+            Some(DiffRow {
                 name: tensor.name.to_owned(),
                 what: tensor.what.clone(),
                 offsets: [tensor.a, tensor.b].map(|tensor| tensor.map(|tensor| tensor.offset)),
@@ -286,7 +286,7 @@ impl DiffData {
                 max_abs: values.and_then(diff::ValueDiff::max_abs),
             })
         };
-        let rows: Vec<TensorDiff> = tensors.iter().take(DIFFERENCES).map_while(row).collect();
+        let rows: Vec<DiffRow> = tensors.iter().take(DIFFERENCES).map_while(row).collect();
         let left_out = tensors.len() - rows.len();
         Self { a, b, equal, summary, filtered, tensors: rows, left_out, metadata: metadata.collect() }
     }

@@ -17,7 +17,7 @@ use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::Stdout;
 use crate::output::numbers::count;
 
-use data::{Choice, DiffData, FileData, Page, Source};
+use data::{Choice, DiffData, FileData, Page, SourceFile};
 
 /// Write a page that shows files in a browser: modules, dtypes, bytes and values.
 ///
@@ -101,8 +101,8 @@ impl Report {
         if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
             return Err(Failure::usage("only one of the files can be standard input"));
         }
-        let sources = paths.into_iter().map(|path| Source::open(path, self.from.as_deref()));
-        let sources: Vec<Source> = sources.collect::<Outcome<_>>()?;
+        let sources = paths.into_iter().map(|path| SourceFile::open(path, self.from.as_deref()));
+        let sources: Vec<SourceFile> = sources.collect::<Outcome<_>>()?;
         let names = sources.iter().flat_map(|source| source.file.tensors()).map(|tensor| tensor.name());
         self.filter.expect_some(names.filter(|name| self.filter.matches(name)).count())?;
         let page = self.page(&sources)?;
@@ -139,7 +139,7 @@ impl Report {
         self.no_clobber.check(output)
     }
 
-    fn page<'f>(&self, sources: &'f [Source]) -> Outcome<Page<'f>> {
+    fn page<'f>(&self, sources: &'f [SourceFile]) -> Outcome<Page<'f>> {
         let choice = Choice {
             filter: &self.filter,
             sample: Some(self.sample).filter(|_| !self.no_values),

@@ -149,7 +149,7 @@ impl Reader<'_> {
             (false, true) => (Part::Front, up_to(most)),
             (false, false) => (Part::Spread, cells.runs(most)),
         };
-        let mut source = Source { tensor, elements, in_order, path: self.path };
+        let mut source = SourceTensor { tensor, elements, in_order, path: self.path };
         let (mut stats, mut numbers) = (Stats::of(tensor.dtype()), Numbers::new(tensor.dtype()));
         source.read(&runs, &mut |first, bytes| {
             if let Some(stats) = &mut stats {
@@ -181,7 +181,7 @@ impl Reader<'_> {
 }
 
 /// A tensor that is read.
-struct Source<'a> {
+struct SourceTensor<'a> {
     tensor: FileTensor<'a>,
     elements: Elements,
     /// Only the whole payload can be read, from its start.
@@ -189,7 +189,7 @@ struct Source<'a> {
     path: &'a Path,
 }
 
-impl Source<'_> {
+impl SourceTensor<'_> {
     /// Calls `take` with the elements in these ranges, and the number of the first one in each piece.
     fn read(&mut self, runs: &[Range<u64>], take: &mut dyn FnMut(u64, &[u8])) -> Outcome<()> {
         match self.in_order {

@@ -287,7 +287,7 @@ impl Selection<'_> {
         };
         let is_whole = |(axis, dim): (&Axis, &usize)| !axis.drop && *axis == Axis::full(*dim);
         if self.axes.iter().zip(self.tensor.shape().iter()).all(is_whole) {
-            let mut elements = Elements { size: self.tensor.dtype().block_bytes(), rest: Vec::new(), each };
+            let mut elements = ElementWriter { size: self.tensor.dtype().block_bytes(), rest: Vec::new(), each };
             return self.tensor.write_row_major_to(&mut elements).map_err(Error::from).at(self.path);
         }
         let ranges: Vec<Range<usize>> = self.axes.iter().map(|axis| 0..axis.count).collect();
@@ -333,14 +333,14 @@ impl Selection<'_> {
 const PIECE: usize = 1 << 20;
 
 /// A writer that passes on whole elements.
-struct Elements<'a> {
+struct ElementWriter<'a> {
     size: usize,
     /// The beginning of an element.
     rest: Vec<u8>,
     each: &'a mut dyn FnMut(&[u8]) -> io::Result<()>,
 }
 
-impl Write for Elements<'_> {
+impl Write for ElementWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.rest.is_empty() {
             let now = bytes.len().min(self.size - self.rest.len());

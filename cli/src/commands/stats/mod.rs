@@ -16,7 +16,7 @@ use crate::output::plot::{ChartFormat, MAX_PANELS, Panel, plot};
 use crate::output::tensors::type_label;
 use crate::output::{Progress, Stdout, Wide, escape, note};
 
-use print::{Listing, infinities, print_diffable, print_long, print_table};
+use print::{StatsListing, infinities, print_diffable, print_long, print_table};
 use summary::TensorStats;
 
 pub use summary::{empty_histogram, is_quantized};
@@ -40,12 +40,12 @@ pub struct Stats {
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
-    view: View,
+    view: StatsView,
     #[command(flatten)]
     wide: Wide,
     /// Sort by this column; by default, tensors are in the order of the file or of the names given
     #[arg(long, value_name = "KEY", conflicts_with = "diffable")]
-    sort: Option<Key>,
+    sort: Option<StatsKey>,
     /// Reverse the order
     #[arg(long, short, conflicts_with = "diffable")]
     reverse: bool,
@@ -63,7 +63,7 @@ pub struct Stats {
 }
 
 #[derive(Debug, clap::Args)]
-struct View {
+struct StatsView {
     /// Print all statistics of each tensor
     #[arg(long, short)]
     long: bool,
@@ -76,7 +76,7 @@ struct View {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Key {
+enum StatsKey {
     Name,
     Dtype,
     Shape,
@@ -128,20 +128,20 @@ impl Stats {
             return Err(Failure::usage("the names of tensors and --filter cannot be given together"));
         }
         self.inputs.for_each(self.view.json, out, &mut |path, file, printer| {
-            Run { args: self, path, names: &names }.run(file, printer)
+            StatsRun { args: self, path, names: &names }.run(file, printer)
         })
     }
 }
 
 /// A run over one file.
-struct Run<'a> {
+struct StatsRun<'a> {
     args: &'a Stats,
     path: &'a Path,
     /// The tensors; all, if there are none.
     names: &'a [String],
 }
 
-impl Run<'_> {
+impl StatsRun<'_> {
     fn run(&self, file: &File, printer: &mut Printer<'_, '_>) -> Outcome {
         let mut positions = self.positions(file)?;
         let is_long = (self.args.view.long || self.names.len() == 1) && !self.args.view.diffable;
@@ -165,7 +165,7 @@ impl Run<'_> {
             if let Some(key) = key {
                 positions = self.sort_by_elements(file, &positions, key)?;
             } else {
-                let keys = |at: &usize| SortKeys { tensor: tensor_at(file, *at), stats: None };
+                let keys = |at: &usize| StatsSortKeys { tensor: tensor_at(file, *at), stats: None };
                 self.sort(&mut positions, |a, b, key| keys(a).compare(&keys(b), key));
             }
             let bins = self.bins();
@@ -199,7 +199,7 @@ impl Run<'_> {
     }
 
     /// Reads tensors and returns their positions in the order of one of their statistics. Only that number is held.
-    fn sort_by_elements(&self, file: &File, positions: &[usize], key: Key) -> Outcome<Vec<usize>> {
+    fn sort_by_elements(&self, file: &File, positions: &[usize], key: StatsKey) -> Outcome<Vec<usize>> {
         let mut progress = Progress::bytes(tensors(file, positions).map(|tensor| tensor.payload_bytes()).sum());
         let mut ranked = Vec::with_capacity(positions.len());
         for tensor in tensors(file, positions) {
@@ -227,7 +227,7 @@ impl Run<'_> {
         });
         let out = match printer {
             Printer::Text(out) => out,
-            Printer::Json(list) => return Listing::new(self.path, file.format().name, stats).print(list),
+            Printer::Json(list) => return StatsListing::new(self.path, file.format().name, stats).print(list),
         };
         if self.args.view.diffable {
             print_diffable(stats, out)
@@ -267,11 +267,11 @@ impl Run<'_> {
         chosen.iter_mut().try_for_each(|stats| stats.read_histogram(bins, &mut progress, self.path))
     }
 
-    fn key(&self) -> Option<Key> {
-        if self.args.view.diffable { Some(Key::Name) } else { self.args.sort }
+    fn key(&self) -> Option<StatsKey> {
+        if self.args.view.diffable { Some(StatsKey::Name) } else { self.args.sort }
     }
 
-    fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, Key) -> Ordering) {
+    fn sort<T>(&self, rows: &mut [T], compare: impl Fn(&T, &T, StatsKey) -> Ordering) {
         // A stable sort keeps the order between equal tensors.
         if let Some(key) = self.key() {
             rows.sort_by(|a, b| compare(a, b, key));
@@ -338,7 +338,7 @@ fn tensor_at(file: &File, at: usize) -> FileTensor<'_> {
     file.nth(at).expect("the positions are those of tensors")
 }
 
-impl Key {
+impl StatsKey {
     /// Returns whether the elements have to be read to sort by this key.
     fn is_of_elements(self) -> bool {
         !matches!(self, Self::Name | Self::Dtype | Self::Shape)
@@ -379,24 +379,24 @@ impl Rank {
 }
 
 /// A tensor as `--sort` compares it.
-struct SortKeys<'a> {
+struct StatsSortKeys<'a> {
     tensor: FileTensor<'a>,
     stats: Option<&'a Statistics>,
 }
 
 impl TensorStats<'_> {
-    fn sort_keys(&self) -> SortKeys<'_> {
-        SortKeys { tensor: self.tensor, stats: self.stats.as_ref() }
+    fn sort_keys(&self) -> StatsSortKeys<'_> {
+        StatsSortKeys { tensor: self.tensor, stats: self.stats.as_ref() }
     }
 }
 
-impl SortKeys<'_> {
-    fn compare(&self, other: &Self, key: Key) -> Ordering {
+impl StatsSortKeys<'_> {
+    fn compare(&self, other: &Self, key: StatsKey) -> Ordering {
         let (a, b) = (self, other);
         match key {
-            Key::Name => a.tensor.name().cmp(b.tensor.name()),
-            Key::Dtype => a.tensor.dtype().name().cmp(b.tensor.dtype().name()),
-            Key::Shape => a.tensor.shape().dims().cmp(b.tensor.shape().dims()),
+            StatsKey::Name => a.tensor.name().cmp(b.tensor.name()),
+            StatsKey::Dtype => a.tensor.dtype().name().cmp(b.tensor.dtype().name()),
+            StatsKey::Shape => a.tensor.shape().dims().cmp(b.tensor.shape().dims()),
             _ => key.rank(a.stats).compare(&key.rank(b.stats)),
         }
     }

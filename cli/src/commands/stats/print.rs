@@ -16,7 +16,7 @@ use crate::output::tensors::{dtype_label, dtype_style, shape_label, type_label};
 use crate::output::{Column, Columns, FAINT, HEADER, JsonList, Stdout, Table, escape};
 
 /// The JSON output, which is written as the tensors are read.
-pub struct Listing<I> {
+pub struct StatsListing<I> {
     file: String,
     format: &'static str,
     tensors: RefCell<Reading<I>>,
@@ -25,16 +25,16 @@ pub struct Listing<I> {
 /// Tensors that are being read.
 struct Reading<I> {
     tensors: I,
-    total: Total,
+    total: StatsTotal,
     failure: Option<Failure>,
 }
 
-impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Listing<I> {
+impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> StatsListing<I> {
     pub fn new(path: &Path, format: &'static str, tensors: I) -> Self {
         Self {
             file: path.display().to_string(),
             format,
-            tensors: RefCell::new(Reading { tensors, total: Total::default(), failure: None }),
+            tensors: RefCell::new(Reading { tensors, total: StatsTotal::default(), failure: None }),
         }
     }
 
@@ -45,12 +45,12 @@ impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Listing<I> {
     }
 }
 
-impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for Listing<I> {
+impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for StatsListing<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut listing = serializer.serialize_struct("Listing", 5)?;
+        let mut listing = serializer.serialize_struct("StatsListing", 5)?;
         listing.serialize_field("file", &self.file)?;
         listing.serialize_field("format", self.format)?;
-        listing.serialize_field("tensors", &Rows(&self.tensors))?;
+        listing.serialize_field("tensors", &StatsRows(&self.tensors))?;
         listing.serialize_field("total", &self.tensors.borrow().total)?;
         if let Some(failure) = &self.tensors.borrow().failure {
             listing.serialize_field("error", &failure.to_string())?;
@@ -59,9 +59,9 @@ impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for Listing<I> 
     }
 }
 
-struct Rows<'a, I>(&'a RefCell<Reading<I>>);
+struct StatsRows<'a, I>(&'a RefCell<Reading<I>>);
 
-impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for Rows<'_, I> {
+impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for StatsRows<'_, I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         let mut reading = self.0.borrow_mut();
@@ -83,7 +83,7 @@ impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for Rows<'_, I>
 
 /// The sums over several tensors.
 #[derive(Default, Serialize)]
-struct Total {
+struct StatsTotal {
     tensors: u64,
     count: u64,
     nans: u64,
@@ -91,7 +91,7 @@ struct Total {
     zeros: u64,
 }
 
-impl Total {
+impl StatsTotal {
     fn add(&mut self, tensor: &TensorStats<'_>) {
         self.tensors += 1;
         if let Some(stats) = &tensor.stats {
@@ -134,7 +134,7 @@ pub fn print_table<'f>(
     };
     tensors.clone().for_each(|tensor| table.measure(labels(tensor)));
 
-    let mut total = Total::default();
+    let mut total = StatsTotal::default();
     let mut rows = stats.map(|stats| -> Outcome<Vec<Cow<'f, str>>> {
         let stats = stats?;
         total.add(&stats);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use flate2::{Decompress, FlushDecompress, Status};
 use rawzip::{RangeReader, ZipArchive, ZipFileHeaderRecord};
 
-use super::header::Member;
+use super::header::MemberKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::header;
 use crate::limits::Limits;
@@ -51,7 +51,7 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Packed> {
         if found > limits.tensors {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit: limits.tensors }.into());
         }
-        let member = Member::of(record.file_path().as_bytes());
+        let member = MemberKind::of(record.file_path().as_bytes());
         let (tensor, range) = read_member(&archive, &record, &member, &mut inflater, limits)?;
         ranges.push(range);
         tensors.push(&tensor);
@@ -68,7 +68,7 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Packed> {
 fn read_member<'a>(
     archive: &ZipArchive<ZipFile<'_>>,
     record: &ZipFileHeaderRecord<'_>,
-    member: &'a Member,
+    member: &'a MemberKind,
     inflater: &mut Inflater,
     limits: &Limits,
 ) -> Result<(Waiting<'a>, Range<u64>)> {
@@ -76,8 +76,8 @@ fn read_member<'a>(
         let range = place_of(archive, record).map_err(|error| error.at(record.central_directory_offset()))?;
         let contents = ZipContents::of(record, &range).map_err(|error| error.at(range.start))?;
         let tensor = match member {
-            Member::Array(name) => array(archive.get_ref(), name, &contents, range.clone(), inflater, limits),
-            Member::Blob(name) => blob(name, &contents, &range),
+            MemberKind::Array(name) => array(archive.get_ref(), name, &contents, range.clone(), inflater, limits),
+            MemberKind::Blob(name) => blob(name, &contents, &range),
         };
         Ok((tensor.map_err(|error| error.at(range.start))?, range))
     };
@@ -213,7 +213,7 @@ fn check_members(archive: &ZipArchive<ZipFile<'_>>, buffer: &mut [u8]) -> Result
     while let Some(record) = records.next_entry().map_err(|error| zip_error(error, directory))? {
         let path = record.file_path();
         let path = path.as_bytes();
-        if let Member::Array(_) = Member::of(path) {
+        if let MemberKind::Array(_) = MemberKind::of(path) {
             return Ok(());
         }
         is_empty = false;

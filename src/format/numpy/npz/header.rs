@@ -18,14 +18,14 @@ const MAX_NAME: usize = u16::MAX as usize;
 
 /// A kind of member, by its name.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Member {
+pub(super) enum MemberKind {
     /// An array of the name.
     Array(String),
     /// Bytes of the name.
     Blob(String),
 }
 
-impl Member {
+impl MemberKind {
     pub(super) fn of(name: &[u8]) -> Self {
         let name = str::from_utf8(name).map_or_else(|_| name.escape_ascii().to_string(), str::to_owned);
         match name.strip_suffix(ENDING) {
@@ -81,7 +81,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
 
 /// Refuses the name of a blob that would be read as an array.
 pub(super) fn check_blob(name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
-    match info.layout == Layout::Blob && Member::of(name.as_bytes()) != Member::Blob(name.to_owned()) {
+    match info.layout == Layout::Blob && MemberKind::of(name.as_bytes()) != MemberKind::Blob(name.to_owned()) {
         true => Err(cannot_store("a blob of this name", "members of npz that end in .npy are arrays")),
         false => Ok(()),
     }

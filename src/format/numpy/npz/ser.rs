@@ -52,7 +52,7 @@ impl record::Encode for Encode {
             );
         }
         static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
-        let mut archive = ZipArchiveWriter::new(Count(0));
+        let mut archive = ZipArchiveWriter::new(ByteCounter(0));
         let mut payloads = Vec::with_capacity(plan.len());
         for at in 0..plan.len() {
             let mut member = start(&mut archive, plan.name(at), plan.info(at), CompressionMethod::STORE)?;
@@ -67,7 +67,7 @@ impl record::Encode for Encode {
             let bytes = member.compressed_bytes();
             member.finish(DataDescriptorOutput::new(0, bytes)).map_err(write_error)?;
         }
-        let Count(end_offset) = archive.finish().map_err(write_error)?;
+        let ByteCounter(end_offset) = archive.finish().map_err(write_error)?;
         Ok(FileLayout { payloads, end_offset, ..FileLayout::default() })
     }
 
@@ -77,9 +77,9 @@ impl record::Encode for Encode {
 }
 
 /// A writer to nowhere.
-struct Count(u64);
+struct ByteCounter(u64);
 
-impl Write for Count {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len() as u64;
         Ok(bytes.len())
@@ -155,20 +155,20 @@ fn array_header(info: &TensorInfo) -> Vec<u8> {
 
 /// Writes the contents of a member. Returns their checksum and length.
 fn fill(out: &mut dyn Write, info: &TensorInfo, data: &dyn TensorData) -> Result<DataDescriptorOutput> {
-    let mut contents = Contents { out, crc: Crc::new(), bytes: 0 };
+    let mut contents = CrcWriter { out, crc: Crc::new(), bytes: 0 };
     contents.write_all(&array_header(info))?;
     data.write_to(&mut contents)?;
     Ok(DataDescriptorOutput::new(contents.crc.sum(), contents.bytes))
 }
 
 /// Passes on the contents of a member, with their checksum and length.
-struct Contents<'a> {
+struct CrcWriter<'a> {
     out: &'a mut dyn Write,
     crc: Crc,
     bytes: u64,
 }
 
-impl Write for Contents<'_> {
+impl Write for CrcWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_all(bytes)?;
         Ok(bytes.len())
