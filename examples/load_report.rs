@@ -1,4 +1,4 @@
-//! Prints every mismatch between a struct and a file that does not fit it, before any payload is read.
+//! Prints every mismatch between a struct and a file that does not fit it.
 
 use ndarray::{Array1, Array2};
 use tensorfile::{ErrorKind, File, TensorFile, load, save};

@@ -468,7 +468,8 @@ impl File {
 
     /// Loads the file into a type. `T` may borrow from a mapped file.
     ///
-    /// The index is compared with `T` before any payload is read.
+    /// The index is compared with `T`: before any payload is read, or, if all payloads together have up to 16 MiB and no
+    /// progress is reported, once one was found that does not fit.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -542,7 +543,7 @@ impl File {
     }
 
     /// Deserializes a value of any serde type. For types that derive [`TensorFile`](trait@crate::TensorFile), use
-    /// [`load`](Self::load): it compares before it reads, and compiles faster.
+    /// [`load`](Self::load), which compiles faster.
     ///
     /// ```
     /// use serde::Deserialize;

@@ -12,7 +12,8 @@
 //!
 //! 1. `btf::to_writer` and `Options::to_writer` (`format/btf/mod.rs`),
 //! 2. `serde::to_writer` (`serde/mod.rs`), which has serde's bounds, and `record::to_writer` (`record/write.rs`), which has
-//!    none: it makes a `Plan`, and sends the value to the plan's writer by
+//!    none: it sends the value to make a `Plan`, and once more to the plan's writer, unless the plan has copies of all
+//!    payloads, as those of small tensors are. It is sent by
 //! 3. `SerdeValue::send` (`serde/mod.rs`), `serialize_store` (`serde/sink.rs`) and `own::serialize` (`serde/own.rs`): back
 //!    from serde to `dyn Store`, of which
 //! 4. `Store::store` of the struct (derived) and of the array (`array/store.rs`) call
