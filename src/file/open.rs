@@ -5,12 +5,8 @@ use std::path::Path;
 #[cfg(feature = "shards")]
 use super::shards;
 use super::{File, Shards, checkpoint};
-#[cfg(feature = "shards")]
-use crate::error::Error;
-#[cfg(not(feature = "shards"))]
-use crate::error::ErrorKind;
-use crate::error::Result;
-use crate::format::detect;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{detect, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
 use crate::record::{Format, Reader};
@@ -272,7 +268,11 @@ impl OpenOptions {
     fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
         let format = self.format.map_or_else(|| detect(&mut FileReader::new(&storage), path), Ok)?;
         let reader = Reader::new(Box::new(FileReader::new(&storage)), (format.index_reader)(), self.limits.clone());
-        let (index, metadata) = reader.into_index().map_err(|error| error.in_format(format.name))?;
+        let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {
+            // The name says what the file should be, but there is nothing of it.
+            ErrorKind::Truncated { .. } if storage.len() == 0 => unknown(&[]),
+            _ => error.in_format(format.name),
+        })?;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
         let progress = self.progress.clone();
         Ok(File { path, format, storage, index, metadata, limits, progress, shards: Shards::default() })
