@@ -16,14 +16,14 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
 use tensorfile::{
-    Dtype, Error, ErrorKind, File, FileMetadata, Format, Layout, Result, SaveOptions, SavePlan, TensorInfo,
-    TensorRecord, TensorSink, Tensors, WriteOptions,
+    Dtype, Error, ErrorKind, File, FileMetadata, Format, Result, SaveOptions, SavePlan, TensorInfo, TensorRecord,
+    TensorSink, Tensors, WriteOptions,
 };
 
 use crate::args::{Names, Target, WriteArgs};
 use crate::exit::{At, Failure, Outcome};
 use crate::output::numbers::counted;
-use crate::output::tensors::type_label;
+use crate::output::tensors::{is_unknown, type_label};
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
 pub use sources::{Duplicates, Joined, Source};
@@ -301,7 +301,6 @@ fn cannot_write(path: &Path, error: &Error) -> Failure {
 
 /// Removes the tensors of unknown dtypes, if that is allowed.
 fn drop_unknown(args: &WriteArgs, tensors: &mut Vec<(String, TensorInfo)>, target: &Target) -> Outcome<()> {
-    let is_unknown = |info: &TensorInfo| matches!(info.layout, Layout::Unknown(_));
     let unknown = tensors.iter().filter(|(_, info)| is_unknown(info)).map(|(name, _)| name.clone());
     let unknown: Vec<String> = unknown.collect();
     let names = quoted(&unknown);

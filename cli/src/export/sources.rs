@@ -6,11 +6,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tensorfile::view::Subset;
-use tensorfile::{File, Layout, Result, TensorData, TensorRecord, TensorSink, Tensors};
+use tensorfile::{File, Result, TensorData, TensorRecord, TensorSink, Tensors};
 
 use super::list;
 use crate::exit::{At, Failure, Outcome};
 use crate::output::Progress;
+use crate::output::tensors::is_unknown;
 
 /// The tensors of an open file. Errors of reading them name the file, although they pass through the writer of another.
 pub struct Source<'f> {
@@ -47,10 +48,7 @@ struct KnownSink<'a>(&'a mut dyn TensorSink);
 
 impl TensorSink for KnownSink<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        match tensor.info.layout {
-            Layout::Unknown(_) => Ok(()),
-            _ => self.0.tensor(tensor),
-        }
+        if is_unknown(tensor.info) { Ok(()) } else { self.0.tensor(tensor) }
     }
 }
 
