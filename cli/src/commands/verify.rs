@@ -155,7 +155,8 @@ impl Verify {
             }
         }
         if let Some(manifest) = manifest {
-            report.problems.extend(manifest.differences(Digester::new(&file, path).tensors())?);
+            let differences = manifest.differences(Digester::new(&file, path).tensors())?;
+            report.problems.extend(if self.json { differences.each() } else { differences.grouped() });
         }
         Ok(())
     }
