@@ -131,6 +131,11 @@ impl<'t> Export<'t> {
         &self.target.path
     }
 
+    /// Returns the names and infos of the tensors as they are written.
+    pub fn tensors(&self) -> &[(String, TensorInfo)] {
+        &self.list
+    }
+
     /// Returns the number of tensors.
     pub fn len(&self) -> usize {
         self.list.len()
