@@ -7,6 +7,7 @@ use indexmap::{IndexMap, IndexSet};
 use tensorfile::view::{CastView, TensorCast};
 use tensorfile::{CastReport, Caster, Dtype, Layout, TensorInfo, Tensors};
 
+use super::complete::dtype_rule;
 use crate::exit::{Failure, Outcome};
 use crate::output::numbers::{count, counted};
 use crate::output::tensors::dtype_label;
@@ -21,7 +22,7 @@ pub struct Cast {
     /// nearest, ties to even. The numbers of changed elements and of tensors that are not cast are printed to standard
     /// error.
     #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',', value_parser = RuleParser)]
-    #[arg(hide_possible_values = true)]
+    #[arg(hide_possible_values = true, add = dtype_rule())]
     dtypes: Vec<CastRule>,
     /// Also cast integers to floats and floats to integers
     #[arg(long, requires = "dtypes")]

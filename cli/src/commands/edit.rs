@@ -8,7 +8,7 @@ use tensorfile::atomic::FileLock;
 use tensorfile::{FORMATS, File, MetadataEdit};
 
 use super::info::{MAX_VALUE, cut};
-use crate::args::{Input, NoClobber, file_at};
+use crate::args::{Input, NoClobber, file_at, metadata_key};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::{Stdout, escape};
 
@@ -42,10 +42,10 @@ pub struct Edit {
 #[group(required = true, multiple = true)]
 struct Changes {
     /// Add an entry, or give it another value; the first `=` ends the key
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = metadata_key("="))]
     set: Vec<Entry>,
     /// Remove an entry
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", add = metadata_key(""))]
     unset: Vec<String>,
 }
 
