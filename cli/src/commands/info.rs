@@ -41,7 +41,7 @@ pub const MAX_VALUE: usize = 200;
 
 impl Info {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        self.inputs.for_each(self.json, out, &mut |path, file, printer| {
+        self.inputs.for_each_index(self.json, out, &mut |path, file, printer| {
             let metadata = file.metadata().at(path)?;
             let description = Description::of(path, file, &metadata);
             match printer {
