@@ -26,7 +26,7 @@ use crate::output::numbers::counted;
 use crate::output::tensors::{is_unknown, type_label};
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
-pub use sources::{Duplicates, Joined, Source};
+pub use sources::{Duplicates, Joined, Source, Tracked};
 use sources::{Known, Watched};
 
 /// The metadata of safetensors that names the library a file was written for.

@@ -75,7 +75,8 @@ impl TensorData for SourceData<'_> {
     }
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut out = Tracked { out, failed: false, advance: &mut |_| () };
+        let mut nothing = |_| ();
+        let mut out = Tracked::new(out, &mut nothing);
         let written = self.data.write_to(&mut out);
         match out.failed {
             true => written,
@@ -89,10 +90,16 @@ impl TensorData for SourceData<'_> {
 }
 
 /// A writer that remembers whether it failed, and reports its progress.
-struct Tracked<'a> {
+pub struct Tracked<'a> {
     out: &'a mut dyn Write,
     failed: bool,
     advance: &'a mut dyn FnMut(usize),
+}
+
+impl<'a> Tracked<'a> {
+    pub fn new(out: &'a mut dyn Write, advance: &'a mut dyn FnMut(usize)) -> Self {
+        Self { out, failed: false, advance }
+    }
 }
 
 impl Write for Tracked<'_> {
@@ -250,7 +257,7 @@ struct WatchedData<'a> {
 impl TensorData for WatchedData<'_> {
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut advance = |bytes| self.progress.borrow_mut().advance(bytes);
-        self.data.write_to(&mut Tracked { out, failed: false, advance: &mut advance })
+        self.data.write_to(&mut Tracked::new(out, &mut advance))
     }
 
     fn storage_id(&self) -> Option<u64> {
