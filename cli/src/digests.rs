@@ -94,7 +94,8 @@ impl Manifest {
     pub fn read(path: &Path) -> Outcome<Self> {
         let name = display_name(path);
         let bytes = read(path)?;
-        let text = str::from_utf8(&bytes).map_err(|_| Failure::malformed(name, "not UTF-8"))?;
+        let text =
+            str::from_utf8(&bytes).map_err(|_| Failure::malformed(name, "this is not a manifest: it is not UTF-8"))?;
         let entries = text.lines().enumerate().map(|(at, line)| {
             let message = || format!("line {} is not a digest, two spaces and a name", at + 1);
             parse_line(line).ok_or_else(|| Failure::malformed(name, message()))
