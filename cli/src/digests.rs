@@ -13,6 +13,8 @@ use tensorfile::{Digest, Error, File, FileTensor, TensorData};
 
 use crate::args::{display_name, read};
 use crate::exit::{At, Failure, Outcome};
+use crate::export::quoted;
+use crate::output::numbers::counted;
 use crate::output::{Progress, Stdout, escape};
 use crate::pieces::Pieces;
 
@@ -92,7 +94,8 @@ impl Manifest {
     pub fn read(path: &Path) -> Outcome<Self> {
         let name = display_name(path);
         let bytes = read(path)?;
-        let text = str::from_utf8(&bytes).map_err(|_| Failure::malformed(name, "not UTF-8"))?;
+        let text =
+            str::from_utf8(&bytes).map_err(|_| Failure::malformed(name, "this is not a manifest: it is not UTF-8"))?;
         let entries = text.lines().enumerate().map(|(at, line)| {
             let message = || format!("line {} is not a digest, two spaces and a name", at + 1);
             parse_line(line).ok_or_else(|| Failure::malformed(name, message()))
@@ -104,21 +107,69 @@ impl Manifest {
         &self.0
     }
 
-    /// Returns a message for each tensor that differs from the manifest, is not in it, or is missing.
-    pub fn differences<'f>(&self, found: impl IntoIterator<Item = Outcome<(&'f str, Digest)>>) -> Outcome<Vec<String>> {
+    /// Compares the manifest with tensors.
+    pub fn differences<'f>(&self, found: impl IntoIterator<Item = Outcome<(&'f str, Digest)>>) -> Outcome<Differences> {
         let mut left: HashMap<&str, Digest> = self.0.iter().map(|(name, digest)| (name.as_str(), *digest)).collect();
         let mut differences = Vec::new();
         for found in found {
             let (name, digest) = found?;
             match left.remove(name) {
                 Some(expected) if expected == digest => {}
-                Some(_) => differences.push(format!("tensor `{name}` differs from the manifest")),
-                None => differences.push(format!("tensor `{name}` is not in the manifest")),
+                Some(_) => differences.push((Difference::Changed, name.to_owned())),
+                None => differences.push((Difference::Added, name.to_owned())),
             }
         }
         let missing = self.0.iter().filter(|(name, _)| left.contains_key(name.as_str()));
-        differences.extend(missing.map(|(name, _)| format!("missing tensor `{name}`, which is in the manifest")));
-        Ok(differences)
+        differences.extend(missing.map(|(name, _)| (Difference::Missing, name.clone())));
+        Ok(Differences(differences))
+    }
+}
+
+/// The names of tensors that differ from a manifest.
+pub struct Differences(Vec<(Difference, String)>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Difference {
+    Changed,
+    Added,
+    Missing,
+}
+
+impl Differences {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns a message for each tensor.
+    pub fn each(&self) -> Vec<String> {
+        let message = |(difference, name): &(Difference, String)| difference.message(std::slice::from_ref(name));
+        self.0.iter().map(message).collect()
+    }
+
+    /// Returns a message for all tensors that differ in the same way.
+    pub fn grouped(&self) -> Vec<String> {
+        let message = |difference: Difference| {
+            let names = self.0.iter().filter(|(own, _)| *own == difference).map(|(_, name)| name.clone());
+            let names: Vec<String> = names.collect();
+            (!names.is_empty()).then(|| difference.message(&names))
+        };
+        [Difference::Changed, Difference::Added, Difference::Missing].into_iter().filter_map(message).collect()
+    }
+}
+
+impl Difference {
+    fn message(self, names: &[String]) -> String {
+        let (list, is_one) = (quoted(names), names.len() == 1);
+        let (subject, differ, are) = match is_one {
+            true => (format!("tensor {list}"), "differs", "is"),
+            false => (format!("{} ({list})", counted(names.len(), "tensor")), "differ", "are"),
+        };
+        match self {
+            Self::Changed => format!("{subject} {differ} from the manifest"),
+            Self::Added => format!("{subject} {are} not in the manifest"),
+            Self::Missing if is_one => format!("missing tensor {list}, which is in the manifest"),
+            Self::Missing => format!("missing {subject}, which are in the manifest"),
+        }
     }
 }
 

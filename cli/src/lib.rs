@@ -37,7 +37,8 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 /// List, show, compare, check and convert tensor files.
 ///
 /// The format of a file is detected from its content and its name. The file `-` is standard input. A pipe is
-/// read into memory, or into a temporary file if it sends more than 64 MiB.
+/// read into memory, or into a temporary file if it sends more than 64 MiB. `ls` and `info` hold only its index,
+/// unless that is at its end, as in npz, tensorbuffers and pytorch files.
 ///
 /// Results go to standard output, messages to standard error.
 #[derive(Debug, Parser)]

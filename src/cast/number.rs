@@ -13,6 +13,7 @@ use crate::tensor::{Dtype, Element, for_each_dtype, le_to_host};
 ///
 /// assert_eq!(Number::Integer(-3).to_string(), "-3");
 /// assert_eq!(Number::Float(0.5).to_string(), "0.5");
+/// assert_eq!(Number::Float(-1e-40).to_string(), "-1e-40");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
@@ -26,6 +27,8 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(integer) => integer.fmt(f),
+            // As `{:?}` does; otherwise there may be hundreds of zeros.
+            Self::Float(float) if *float != 0.0 && !(1e-5..1e16).contains(&float.abs()) => fmt::LowerExp::fmt(float, f),
             Self::Float(float) => float.fmt(f),
         }
     }

@@ -1,6 +1,6 @@
 //! Parts of [`save`](crate::save()) for programs, and for files that are not of tensors.
 
-use std::io::Write as _;
+use std::io::Write;
 use std::path::Path;
 
 use crate::error::Result;
@@ -23,6 +23,24 @@ pub use crate::storage::FileLock;
 /// [`ErrorKind::Io`](crate::ErrorKind::Io): the file could not be written or renamed.
 pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     replace(path.as_ref(), |file| Ok(file.write_all(bytes)?))
+}
+
+/// Writes a file as [`write()`] does, with a function that gets a writer. If it fails, the old file stays. The writer need not
+/// be buffered for large pieces, but is slow for small ones.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("report.txt");
+/// tensorfile::atomic::write_with(&path, &mut |out| Ok(write!(out, "{} tensors", 2)?))?;
+/// assert_eq!(std::fs::read(&path)?, b"2 tensors");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// That of the function, and as [`write()`].
+pub fn write_with(path: impl AsRef<Path>, write: &mut dyn FnMut(&mut dyn Write) -> Result<()>) -> Result<()> {
+    replace(path.as_ref(), |file| write(file))
 }
 
 /// Ends the process as [`std::process::exit`] does, after removing the temporary files of saves that have not ended.

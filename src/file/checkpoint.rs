@@ -47,8 +47,8 @@ fn in_directory(folder: &Path) -> Result<PathBuf> {
     if let Some(found) = paths().find(|path| path.is_file()).or_else(|| paths().find(is_dangling)) {
         return Ok(found);
     }
-    let [file, index, pickle, _] = NAMES;
-    let mut message = format!("is a directory without `{file}`, `{index}` or `{pickle}`");
+    let [file, _, pickle, _] = NAMES;
+    let mut message = format!("is a directory without `{file}` or `{pickle}`, or an index of its shards");
     let others = tensor_files(folder)?;
     if let [first, rest @ ..] = &others[..] {
         let end = match rest.len() {

@@ -139,6 +139,38 @@ impl<'f> FileTensor<'f> {
         self.file.shard(self.span().start).map_or(self.file.path(), |(path, _)| Some(path))
     }
 
+    /// Returns whether the payload is compressed in the file, as in an archive. Its [`range`](Self::range) is then that of the
+    /// compressed bytes.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, npz};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::Array1::<f32>::zeros(100))]);
+    /// let file = File::from_bytes(npz::Options::new().compress(true).to_vec(&map)?)?;
+    /// let tensor = file.get("a")?;
+    /// assert!(tensor.is_compressed() && tensor.range().end - tensor.range().start < tensor.payload_bytes());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_compressed(&self) -> bool {
+        self.entry().is_compressed()
+    }
+
+    /// Returns whether the elements are big-endian in the file, as those of numpy and PyTorch can be. They are swapped as they are
+    /// read.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+    /// assert!(!file.get("a")?.is_big_endian());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_big_endian(&self) -> bool {
+        self.entry().is_big_endian()
+    }
+
     /// Returns the length of the payload in bytes, decoded.
     ///
     /// ```

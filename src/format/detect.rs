@@ -62,8 +62,13 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     if let Some(off) = path.and_then(off_by_extension) {
         return Err(off.error());
     }
+    Err(unknown(&begin[..len.min(8)]))
+}
+
+/// Returns the error for a file of no format that begins with these bytes.
+pub(crate) fn unknown(begin: &[u8]) -> Error {
     let formats = FORMATS.iter().map(|format| format.name).collect();
-    Err(Error::new(ErrorKind::UnknownFormat { found: begin[..len.min(8)].to_vec(), formats }).at(0))
+    Error::new(ErrorKind::UnknownFormat { found: begin.to_vec(), formats }).at(0)
 }
 
 /// Returns the only one of the candidates. If there are several, that of the extension.

@@ -31,7 +31,7 @@ pub use numpy::npy;
 #[cfg(feature = "npz")]
 pub use numpy::npz;
 
-pub(crate) use detect::{by_extension, detect, has_known_extension, misnamed_as};
+pub(crate) use detect::{by_extension, detect, has_known_extension, misnamed_as, unknown};
 
 /// All formats of this crate.
 ///

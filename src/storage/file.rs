@@ -3,6 +3,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::{Mutex, PoisonError};
 
+use super::headers::Headers;
 #[cfg(feature = "mmap")]
 use super::mapping::Mapping;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,6 +18,8 @@ pub enum FileStorage {
     Mapped(Mapping),
     /// Read at positions.
     Positioned(Positioned),
+    /// The headers of a stream, in memory.
+    Headers(Headers),
     /// Several files as one.
     #[cfg(feature = "shards")]
     Joined(Joined),
@@ -134,6 +137,7 @@ impl FileStorage {
             #[cfg(feature = "mmap")]
             Self::Mapped(mapping) => mapping.len() as u64,
             Self::Positioned(positioned) => positioned.len,
+            Self::Headers(headers) => headers.file_len(),
             #[cfg(feature = "shards")]
             Self::Joined(joined) => joined.parts.iter().map(Self::len).sum(),
         }
@@ -218,6 +222,9 @@ impl FileStorage {
     /// Returns `len` bytes from `offset` on, if the file is in memory.
     #[inline]
     pub(crate) fn borrow(&self, offset: u64, len: u64) -> Option<Result<&[u8]>> {
+        if let Self::Headers(headers) = self {
+            return Some(headers.get(offset, len));
+        }
         let rest = self.rest(offset)?;
         let found = usize::try_from(len).ok().and_then(|len| rest.get(..len));
         Some(found.ok_or_else(|| truncated(offset, len, rest.len() as u64)))

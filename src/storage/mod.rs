@@ -4,6 +4,7 @@
 
 mod allocate;
 mod file;
+mod headers;
 mod lock;
 #[cfg(feature = "mmap")]
 mod mapping;
@@ -25,6 +26,7 @@ pub(crate) use allocate::allocate;
 pub use file::FileStorage;
 #[cfg(feature = "shards")]
 pub use file::Joined;
+pub(crate) use headers::{FileStart, HeaderStream};
 pub use lock::FileLock;
 #[cfg(feature = "shards")]
 pub(crate) use lock::FileVersion;

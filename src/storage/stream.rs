@@ -104,6 +104,16 @@ impl<R: Read> Stream<R> {
         Ok(&self.buffer[self.ready.start - now..self.ready.start])
     }
 
+    /// Skips to the end, and returns its offset.
+    pub(super) fn pass_rest(&mut self) -> Result<u64> {
+        loop {
+            match self.fill(1)?.len() {
+                0 => return Ok(self.position),
+                len => self.consume(len),
+            }
+        }
+    }
+
     /// Skips to `offset`, where `len` bytes are wanted.
     fn skip_to(&mut self, offset: u64, len: u64) -> Result<()> {
         debug_assert!(offset >= self.position, "a stream only goes forward");

@@ -85,7 +85,7 @@ fn narrowing_to_8_bits() {
 fn narrowing_to_f32() {
     let report = cast(&[0.1_f64, 1e39, -1e-50, f64::NAN], &[0.1_f32, f32::INFINITY, -0.0, f32::NAN]);
     assert_eq!(counts(&report), [4, 1, 1, 1, 0]);
-    assert_eq!(first_loss(&report), "element 1 is 1000000000000000000000000000000000000000, which became inf");
+    assert_eq!(first_loss(&report), "element 1 is 1e39, which became inf");
     assert!(cast(&[0.1_f32, f32::from_bits(1)], &[0.1_f32.into(), f64::from(f32::from_bits(1))]).is_exact());
     assert!(cast(&[f16::MAX, f16::from_bits(1)], &[65504.0_f32, 2.0_f32.powi(-24)]).is_exact());
 }

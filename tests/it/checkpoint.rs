@@ -109,7 +109,7 @@ fn links_of_a_cache_are_followed() {
 fn a_directory_without_a_checkpoint_says_what_was_looked_for() {
     let folder = tempfile::tempdir().unwrap();
     let expected = format!(
-        "{}: is a directory without `model.safetensors`, `model.safetensors.index.json` or `pytorch_model.bin`",
+        "{}: is a directory without `model.safetensors` or `pytorch_model.bin`, or an index of its shards",
         folder.path().display()
     );
     let check = |hint: &str| {

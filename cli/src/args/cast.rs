@@ -3,11 +3,14 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command};
+use indexmap::{IndexMap, IndexSet};
 use tensorfile::view::{CastView, TensorCast};
-use tensorfile::{CastReport, Caster, Dtype, Tensors};
+use tensorfile::{CastReport, Caster, Dtype, Layout, TensorInfo, Tensors};
 
+use super::complete::dtype_rule;
 use crate::exit::{Failure, Outcome};
 use crate::output::numbers::{count, counted};
+use crate::output::tensors::dtype_label;
 use crate::output::{escape, note};
 
 /// The arguments that cast tensors.
@@ -16,9 +19,10 @@ pub struct Cast {
     /// Cast to this dtype, such as `f16`; with `FROM=TO`, only tensors of dtype FROM
     ///
     /// Floats are cast to floats and integers to integers; other tensors are not changed. Numbers are rounded to the
-    /// nearest, ties to even. The number of changed elements is printed to standard error.
+    /// nearest, ties to even. The numbers of changed elements and of tensors that are not cast are printed to standard
+    /// error.
     #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',', value_parser = RuleParser)]
-    #[arg(hide_possible_values = true)]
+    #[arg(hide_possible_values = true, add = dtype_rule())]
     dtypes: Vec<CastRule>,
     /// Also cast integers to floats and floats to integers
     #[arg(long, requires = "dtypes")]
@@ -104,6 +108,11 @@ impl TypedValueParser for RuleParser {
     }
 }
 
+/// Returns whether the elements of a tensor are of its dtype.
+fn is_plain(info: &TensorInfo) -> bool {
+    !matches!(info.layout, Layout::Blob | Layout::Unknown(_))
+}
+
 fn is_number(dtype: Dtype) -> bool {
     dtype.is_float() || dtype.is_integer()
 }
@@ -131,11 +140,46 @@ impl Cast {
         rule.map_or(from, |rule| rule.to)
     }
 
-    /// Prints why no tensor is cast, although that was asked for. `dtypes` are those of the tensors.
-    pub fn report_none(&self, casts: &[TensorCast], dtypes: impl Iterator<Item = Dtype> + Clone) {
-        if self.dtypes.is_empty() || !casts.is_empty() {
+    /// Prints which tensors are not cast, if a rule is for all, or why there are none that are. `tensors` are all tensors as
+    /// they are written.
+    pub fn report_uncast(&self, casts: &[TensorCast], tensors: &[(String, TensorInfo)]) {
+        if self.dtypes.is_empty() {
             return;
         }
+        let infos = tensors.iter().map(|(_, info)| info);
+        if casts.is_empty() {
+            return self.report_none(infos.map(|info| info.dtype));
+        }
+        /// The dtypes that are listed.
+        const SHOWN: usize = 5;
+        // By their label, in the order of the file. Tensors that have a dtype that is asked for need no cast.
+        let mut uncast: IndexMap<&str, usize> = IndexMap::new();
+        let mut has_numbers = false;
+        for info in infos.filter(|info| self.dtypes.iter().all(|rule| rule.to != info.dtype || !is_plain(info))) {
+            *uncast.entry(dtype_label(info)).or_default() += 1;
+            has_numbers |= is_plain(info) && is_number(info.dtype);
+        }
+        if uncast.is_empty() || self.dtypes.iter().all(|rule| rule.from.is_some()) {
+            return;
+        }
+        let tensors = counted(uncast.values().sum::<usize>(), "tensor");
+        let kinds = match uncast.first() {
+            Some((dtype, _)) if uncast.len() == 1 => format!("of {dtype}"),
+            _ => {
+                let kind = |(dtype, tensors): (&&str, &usize)| format!("{} {dtype}", count(*tensors as u64));
+                let shown = uncast.iter().take(SHOWN).map(kind).collect::<Vec<_>>().join(", ");
+                match uncast.len().saturating_sub(SHOWN) {
+                    0 => format!("({shown})"),
+                    more => format!("({shown} and {})", counted(more, "more dtype")),
+                }
+            }
+        };
+        let advice = if has_numbers && !self.cast_integers { "; see --cast-integers" } else { "" };
+        note(format_args!("not cast: {tensors} {kinds}{advice}"));
+    }
+
+    /// Prints why no tensor is cast, although that was asked for. `dtypes` are those of the tensors.
+    fn report_none(&self, dtypes: impl Iterator<Item = Dtype> + Clone) {
         let is_crossed = |rule: &CastRule, dtype: Dtype| {
             rule.from.is_none() && is_number(dtype) && dtype.is_float() != rule.to.is_float()
         };
@@ -149,6 +193,11 @@ impl Cast {
                 let kind =
                     if to.is_float() { "integers are not cast to floats" } else { "floats are not cast to integers" };
                 format!(": {kind} without --cast-integers")
+            }
+            [CastRule { from: None, .. }] if dtypes.clone().next().is_some() && !dtypes.clone().any(is_number) => {
+                let names: IndexSet<&str> = dtypes.map(Dtype::name).collect();
+                let names: Vec<&str> = names.into_iter().collect();
+                format!(": all are {}", names.join(" or "))
             }
             _ => String::new(),
         };

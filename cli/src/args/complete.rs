@@ -1,4 +1,4 @@
-//! Completion of tensor names, which the shell asks the program for.
+//! Completion of names of tensors, keys of metadata and dtypes, which the shell asks the program for.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use indexmap::IndexSet;
 
-use tensorfile::File;
+use tensorfile::{Caster, Dtype, File};
 
 /// Completes the name of a tensor of the files on the command line.
 pub fn tensor_name() -> ArgValueCompleter {
@@ -22,25 +22,70 @@ pub fn path_or_tensor_name() -> ArgValueCompleter {
     })
 }
 
+/// Completes `OLD=NEW`: OLD is the name of a tensor of the files on the command line, and NEW begins as the same.
+pub fn tensor_name_and_new() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let files = files();
+        let names = || files.iter().flat_map(File::tensors).map(|tensor| tensor.name());
+        match current.to_str().and_then(|current| current.split_once('=')) {
+            Some((old, _)) => offer(current, names().filter(|name| *name == old).map(|name| format!("{name}={name}"))),
+            None => offer(current, names().map(|name| format!("{name}="))),
+        }
+    })
+}
+
+/// Completes a key of the metadata of the files on the command line. A value follows if there is an `end`.
+pub fn metadata_key(end: &'static str) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |current: &OsStr| {
+        let metadata = files().into_iter().filter_map(|file| file.metadata().ok());
+        offer(current, metadata.flat_map(|metadata| metadata.entries.into_keys()).map(|key| format!("{key}{end}")))
+    })
+}
+
+/// Completes `TO` and `FROM=TO`, two dtypes of which one can be cast to the other.
+pub fn dtype_rule() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let numbers = || Dtype::ALL.iter().filter(|dtype| dtype.is_float() || dtype.is_integer());
+        let from = current.to_str().and_then(|current| current.split_once('=')).map(|(from, _)| from.parse::<Dtype>());
+        match from {
+            None => offer(current, numbers().map(|to| to.name().to_owned())),
+            Some(Err(_)) => Vec::new(),
+            Some(Ok(from)) => {
+                let others = numbers().filter(|to| **to != from && Caster::new(from, **to).is_ok());
+                offer(current, others.map(|to| format!("{from}={to}")))
+            }
+        }
+    })
+}
+
 fn names(current: &OsStr) -> Vec<CompletionCandidate> {
+    let files = files();
+    offer(current, files.iter().flat_map(File::tensors).map(|tensor| tensor.name().to_owned()))
+}
+
+/// Opens the files on the command line.
+fn files() -> Vec<File> {
+    // The completer is not told the other arguments, but they are those of this process.
+    let can_be_opened = |path: &Path| path.is_file() || path.is_dir();
+    let paths = std::env::args_os().skip(1).filter(|argument| can_be_opened(Path::new(argument)));
+    paths.filter_map(|path| File::open(path).ok()).collect()
+}
+
+/// Returns the texts that begin with what was typed and that a shell can insert, each once.
+fn offer(current: &OsStr, texts: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     /// More would fill the terminal.
     const SHOWN: usize = 1000;
 
     let Some(current) = current.to_str() else { return Vec::new() };
-    // The completer is not told the other arguments, but they are those of this process.
-    let can_be_opened = |path: &Path| path.is_file() || path.is_dir();
-    let paths = std::env::args_os().skip(1).filter(|argument| can_be_opened(Path::new(argument)));
-    let files: Vec<File> = paths.filter_map(|path| File::open(path).ok()).collect();
-    let names = files.iter().flat_map(File::tensors).map(|tensor| tensor.name());
-    let names = names.filter(|name| name.starts_with(current) && is_plain(name));
+    let texts = texts.filter(|text| text.starts_with(current) && is_plain(text));
     // Several files have the same names.
-    let names: IndexSet<&str> = names.take(SHOWN).collect();
-    names.into_iter().map(CompletionCandidate::new).collect()
+    let texts: IndexSet<String> = texts.take(SHOWN).collect();
+    texts.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Returns whether a name means itself to a shell, which inserts it as it is: a name in a file may be a command.
+/// Returns whether a text means itself to a shell, which inserts it as it is: a name in a file may be a command.
 fn is_plain(name: &str) -> bool {
     let is_first = |char: char| char.is_alphanumeric() || char == '_';
-    let is_plain = |char: char| is_first(char) || "-./:@+".contains(char);
+    let is_plain = |char: char| is_first(char) || "-./:@+=".contains(char);
     name.starts_with(is_first) && name.chars().all(is_plain)
 }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
-use tensorfile::{Backend, FORMATS, File, Format, OpenOptions};
+use tensorfile::{Backend, ErrorKind, FORMATS, File, Format, OpenOptions};
 
 use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, for_each};
-use crate::output::{HEADER, JsonList, Stdout, escape, note};
+use crate::output::{HEADER, JsonList, Progress, Stdout, escape, note};
 
 /// The argument of commands that read one file.
 #[derive(Debug, Clone, clap::Args)]
@@ -59,9 +59,9 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Runs a command on each file.
-    pub fn for_each(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_>) -> Outcome {
-        for_each_file(&self.files, self.from.as_deref(), json, out, run)
+    /// Runs a command on the index of each file.
+    pub fn for_each_index(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_>) -> Outcome {
+        for_each_file(&self.files, self.from.as_deref(), Parts::Index, json, out, run)
     }
 }
 
@@ -99,7 +99,7 @@ impl NamedInputs {
 
     /// Runs a command on each file.
     pub fn for_each(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_>) -> Outcome {
-        for_each_file(&self.files(), self.from.as_deref(), json, out, run)
+        for_each_file(&self.files(), self.from.as_deref(), Parts::All, json, out, run)
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -136,6 +136,7 @@ pub struct Unread {
 pub fn for_each_file(
     files: &[PathBuf],
     from: Option<&str>,
+    parts: Parts,
     json: bool,
     out: &mut Stdout,
     run: &mut OnFile<'_>,
@@ -146,7 +147,7 @@ pub fn for_each_file(
         return out.json_list(|list| {
             for_each(paths, |path| {
                 let outcome = path.and_then(|path| {
-                    run(display_name(&path), &open(&path, from)?, &mut Printer::Json(list))
+                    run(display_name(&path), &open_parts(&path, from, parts)?, &mut Printer::Json(list))
                         .map_err(|error| error.or_in(&path))
                 });
                 if let Err(failure) = &outcome
@@ -163,7 +164,7 @@ pub fn for_each_file(
         let path = path?;
         // Text that was printed appears before the messages of this file.
         out.flush()?;
-        let file = open(&path, from)?;
+        let file = open_parts(&path, from, parts)?;
         if has_titles {
             if !std::mem::take(&mut is_first) {
                 writeln!(out)?;
@@ -243,14 +244,27 @@ fn options() -> OpenOptions {
     OpenOptions::new().backend(Backend::Positioned)
 }
 
+/// The parts of a file that a command reads.
+#[derive(Debug, Clone, Copy)]
+pub enum Parts {
+    All,
+    /// All but the elements, which need not be held if they come from a pipe.
+    Index,
+}
+
 /// Opens a file, the checkpoint in a directory, or standard input, and reads its index.
 pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
+    open_parts(path, from, Parts::All)
+}
+
+fn open_parts(path: &Path, from: Option<&str>, parts: Parts) -> Outcome<File> {
     let mut options = options();
     if let Some(format) = from.and_then(Format::named) {
         options = options.format(format);
     }
     let file = match is_stdin(path) {
-        true => open_stdin(&options),
+        true => open_stdin(&options, parts),
+        false if is_pipe(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, parts),
         // The path in the error is that of a file if a directory is opened.
         false => options.open(path).map_err(|error| {
             let at = error.path().unwrap_or(path).to_owned();
@@ -264,30 +278,99 @@ pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
     Ok(file)
 }
 
-/// Opens standard input, and reads its index. The bytes of a pipe are held in memory, or in a temporary file if they are many.
-/// A file is read as any other.
+/// Opens standard input, and reads its index. A file is read as any other.
+fn open_stdin(options: &OpenOptions, parts: Parts) -> Outcome<File> {
+    let name = display_name(Path::new("-"));
+    let mut stdin = io::stdin().lock();
+    #[cfg(unix)]
+    if is_file_from_start(&stdin) {
+        return options.open("/dev/stdin").at(name);
+    }
+    open_stream(&mut stdin, name, options, parts)
+}
+
+/// Returns whether a path is that of a pipe, as a shell makes for `<(command)`.
+fn is_pipe(path: &Path) -> bool {
+    #[cfg(unix)]
+    return fs::metadata(path).is_ok_and(|metadata| std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type()));
+    #[cfg(not(unix))]
+    false
+}
+
+/// Reads the index of a stream. What comes after it is passed over if it is not needed, and held otherwise.
+fn open_stream(stream: &mut dyn Read, name: &Path, options: &OpenOptions, parts: Parts) -> Outcome<File> {
+    let stream: &mut dyn Read = &mut WatchedReader { reader: stream, progress: Progress::stream() };
+    let Parts::Index = parts else { return hold(stream, name, options) };
+    let mut repeatable = Repeatable { reader: &mut *stream, begin: Some(Vec::new()) };
+    match (options.read_index(&mut repeatable), repeatable.begin) {
+        // The index is at the end, or the tensors are not in order.
+        (Err(error), Some(begin)) if matches!(error.kind(), ErrorKind::Unsupported { .. }) => {
+            hold(&mut begin.chain(stream), name, options)
+        }
+        (opened, _) => opened.at(name),
+    }
+}
+
+/// Returns whether standard input is a file that is read from its start.
 #[cfg(unix)]
-fn open_stdin(options: &OpenOptions) -> Outcome<File> {
+fn is_file_from_start(stdin: &io::StdinLock<'_>) -> bool {
     use std::io::Seek;
-    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::fd::AsFd;
+
+    // The position is that of the whole process, and of others that have the file open, so it is only looked at.
+    stdin.as_fd().try_clone_to_owned().map(fs::File::from).is_ok_and(|mut file| {
+        file.metadata().is_ok_and(|metadata| metadata.is_file())
+            && file.stream_position().is_ok_and(|position| position == 0)
+            // It may be a file that this user cannot open again.
+            && fs::File::open("/dev/stdin").is_ok()
+    })
+}
+
+/// A reader that advances a progress bar.
+struct WatchedReader<'r> {
+    reader: &'r mut dyn Read,
+    progress: Progress,
+}
+
+impl Read for WatchedReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(bytes)?;
+        self.progress.advance(read);
+        Ok(read)
+    }
+}
+
+/// A reader that holds its beginning, so that it can be read again.
+struct Repeatable<R> {
+    reader: R,
+    /// `None` if it became too long.
+    begin: Option<Vec<u8>>,
+}
+
+impl<R: Read> Read for Repeatable<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        /// More than the index of a file whose tensors are not in order mostly takes.
+        const LONGEST: usize = 2 << 20;
+
+        let read = self.reader.read(bytes)?;
+        self.begin = self.begin.take().filter(|begin| begin.len() + read <= LONGEST);
+        if let Some(begin) = &mut self.begin {
+            begin.extend_from_slice(&bytes[..read]);
+        }
+        Ok(read)
+    }
+}
+
+/// Opens a stream whose bytes are held in memory, or in a temporary file if they are many.
+#[cfg(unix)]
+fn hold(stream: &mut dyn Read, name: &Path, options: &OpenOptions) -> Outcome<File> {
+    use std::os::fd::AsRawFd;
 
     /// The most bytes that are held in memory.
     const HELD: u64 = 64 << 20;
 
-    let name = display_name(Path::new("-"));
-    let mut stdin = io::stdin().lock();
-    // The position is that of the whole process, and of others that have the file open, so it is only looked at.
-    if let Ok(mut file) = stdin.as_fd().try_clone_to_owned().map(fs::File::from)
-        && file.metadata().is_ok_and(|metadata| metadata.is_file())
-        && file.stream_position().is_ok_and(|position| position == 0)
-    {
-        // It may be a file that this user cannot open again.
-        if fs::File::open("/dev/stdin").is_ok() {
-            return options.open("/dev/stdin").at(name);
-        }
-    }
     let mut bytes = Vec::new();
-    stdin.by_ref().take(HELD).read_to_end(&mut bytes).at(name)?;
+    (&mut *stream).take(HELD).read_to_end(&mut bytes).at(name)?;
     if (bytes.len() as u64) < HELD {
         return options.from_bytes(bytes).at(name);
     }
@@ -295,14 +378,15 @@ fn open_stdin(options: &OpenOptions) -> Outcome<File> {
     let mut file = unnamed_file(&folder).at(&folder)?;
     file.write_all(&bytes).at(&folder)?;
     drop(bytes);
-    copy(&mut stdin, &mut file, name, &folder)?;
+    copy(stream, &mut file, name, &folder)?;
     options.open(format!("/dev/fd/{}", file.as_raw_fd())).at(name)
 }
 
 #[cfg(not(unix))]
-fn open_stdin(options: &OpenOptions) -> Outcome<File> {
-    let path = Path::new("-");
-    options.from_bytes(read(path)?).at(display_name(path))
+fn hold(stream: &mut dyn Read, name: &Path, options: &OpenOptions) -> Outcome<File> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).at(name)?;
+    options.from_bytes(bytes).at(name)
 }
 
 /// Copies the rest of a stream. Errors of reading and of writing name different files.

@@ -10,6 +10,7 @@ mod slice;
 mod write;
 
 pub use cast::Cast;
+pub use complete::metadata_key;
 pub use filter::Filter;
 pub use glob::{Glob, InvalidGlob};
 pub use input::{

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use tensorfile::Tensors;
 use tensorfile::view::Renamed;
 
+use super::complete::tensor_name_and_new;
 use crate::exit::{Failure, Outcome};
 use crate::export;
 
@@ -14,7 +15,7 @@ pub struct Rename {
     ///
     /// `encoder.*=model.encoder.*` adds `model.` to names that start with `encoder.`, and `model.*=*` removes it. If given
     /// several times, the first rule that matches a tensor renames it. A rule that renames no tensor is an error.
-    #[arg(long = "rename", value_name = "OLD=NEW", allow_hyphen_values = true)]
+    #[arg(long = "rename", value_name = "OLD=NEW", allow_hyphen_values = true, add = tensor_name_and_new())]
     renames: Vec<RenameRule>,
 }
 

@@ -67,7 +67,7 @@ impl Convert {
         let cast = self.cast.apply(&renamed)?;
         let export = Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?;
         self.filter.expect_some(export.len())?;
-        self.cast.report_none(&cast.casts(), file.tensors().map(|tensor| tensor.dtype()));
+        self.cast.report_uncast(&cast.casts(), export.tensors());
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
         if !self.write.dry_run {
             self.cast.report(&cast.casts());

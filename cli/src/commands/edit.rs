@@ -4,13 +4,14 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use tensorfile::atomic::FileLock;
-use tensorfile::{FORMATS, File, MetadataEdit};
+use tensorfile::atomic::{self, FileLock};
+use tensorfile::{FORMATS, File, MetadataEdit, Result};
 
 use super::info::{MAX_VALUE, cut};
-use crate::args::{Input, NoClobber, file_at};
+use crate::args::{Input, NoClobber, file_at, metadata_key};
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::output::{Stdout, escape};
+use crate::export::Tracked;
+use crate::output::{Progress, Stdout, escape};
 
 /// Change the metadata of a safetensors, gguf or tensorbuffers file.
 ///
@@ -42,10 +43,10 @@ pub struct Edit {
 #[group(required = true, multiple = true)]
 struct Changes {
     /// Add an entry, or give it another value; the first `=` ends the key
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = metadata_key("="))]
     set: Vec<Entry>,
     /// Remove an entry
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", add = metadata_key(""))]
     unset: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ struct Entry {
 impl FromStr for Entry {
     type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
         match text.split_once('=') {
             Some(("", _)) => Err("the key is empty"),
             Some((key, value)) => Ok(Self { key: key.to_owned(), value: value.to_owned() }),
@@ -97,8 +98,7 @@ impl Edit {
         let path = self.input.path();
         check_extension(&file, target)?;
 
-        let entries =
-            (self.json || self.dry_run).then(|| edit.entries(&file).at(path)).transpose()?.unwrap_or_default();
+        let entries = edit.entries(&file).at(path)?;
         if !self.dry_run {
             match to_stdout {
                 true if out.is_terminal() => {
@@ -106,8 +106,9 @@ impl Edit {
                         "refusing to write binary data to a terminal; redirect standard output",
                     ));
                 }
-                true => edit.to_writer(&file, &mut *out).at(Path::new("standard output"))?,
-                false => edit.save(&file, target).at(target)?,
+                true => write(&edit, &file, out).at(Path::new("standard output"))?,
+                // As `MetadataEdit::save` does, with a progress bar.
+                false => atomic::write_with(target, &mut |out| write(&edit, &file, out)).at(target)?,
             }
         }
         if self.json {
@@ -138,6 +139,11 @@ impl Edit {
         let set = set.iter().fold(MetadataEdit::new(), |edit, Entry { key, value }| edit.set(key, value));
         Ok(unset.iter().fold(set, MetadataEdit::unset))
     }
+}
+
+fn write(edit: &MetadataEdit, file: &File, out: &mut dyn Write) -> Result<()> {
+    let mut progress = Progress::bytes(file.file_bytes());
+    edit.to_writer(file, &mut Tracked::new(out, &mut |bytes| progress.advance(bytes)))
 }
 
 /// Fails if a file has the extension of another format.

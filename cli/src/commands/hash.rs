@@ -125,8 +125,8 @@ impl Hash {
         let manifest = Manifest::read(manifest)?;
         let differences = manifest.differences(Digester::new(&self.open(path)?, display_name(path)).tensors())?;
         let path = display_name(path).display().to_string();
-        for difference in &differences {
-            writeln!(out, "{}: {}", escape(&path), escape(difference))?;
+        for difference in differences.each() {
+            writeln!(out, "{}: {}", escape(&path), escape(&difference))?;
         }
         if differences.is_empty() {
             writeln!(out, "{}: ok", escape(&path))?;

@@ -41,7 +41,7 @@ pub const MAX_VALUE: usize = 200;
 
 impl Info {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        self.inputs.for_each(self.json, out, &mut |path, file, printer| {
+        self.inputs.for_each_index(self.json, out, &mut |path, file, printer| {
             let metadata = file.metadata().at(path)?;
             let description = Description::of(path, file, &metadata);
             match printer {
@@ -64,10 +64,13 @@ impl Info {
         let version = file.version.map(|version| format!(", version {version}")).unwrap_or_default();
         section("format", vec![format!("{}{version}", file.format)]);
         section("size", vec![self.sizes.phrase(file.size)]);
+        section("shards", (file.shards > 0).then(|| counted(file.shards, "file")).into_iter().collect());
         section("tensors", vec![tensors(&file.total)]);
         section("dtypes", self.dtypes(file));
         section("payload", self.payload(&file.storage));
         section("other bytes", self.other_bytes(&file.storage));
+        section("compressed", self.compressed(file));
+        section("byte order", byte_order(file));
         section("alignment", alignment(file));
         section(
             "metadata",
@@ -94,6 +97,15 @@ impl Info {
         lines
     }
 
+    fn compressed(&self, file: &Description<'_>) -> Vec<String> {
+        let Compressed { tensors, bytes, stored } = file.compressed;
+        let phrase = || {
+            let (tensors, bytes) = (of_all(tensors, file), self.sizes.phrase(bytes));
+            format!("{tensors}: {bytes} in {}", self.sizes.phrase(stored))
+        };
+        (tensors > 0).then(phrase).into_iter().collect()
+    }
+
     fn other_bytes(&self, map: &ByteMap) -> Vec<String> {
         let ByteMap { before, between, gaps, largest_gap, after, .. } = *map;
         let size = |bytes| self.sizes.phrase(bytes);
@@ -109,6 +121,19 @@ impl Info {
             lines.push(format!("{} after the last payload", size(after)));
         }
         lines
+    }
+}
+
+fn byte_order(file: &Description<'_>) -> Vec<String> {
+    let big_endian = |tensors| format!("big-endian: {}", of_all(tensors, file));
+    (file.big_endian > 0).then(|| big_endian(file.big_endian)).into_iter().collect()
+}
+
+/// Returns how many tensors of a file something is true of.
+fn of_all(tensors: usize, file: &Description<'_>) -> String {
+    match file.total.tensors {
+        all if all == tensors => "all tensors".to_owned(),
+        all => format!("{} of {}", count(tensors as u64), counted(all, "tensor")),
     }
 }
 
@@ -148,10 +173,37 @@ pub struct Description<'f> {
     /// The sums for each dtype, in the order of the file.
     dtypes: IndexMap<&'f str, Total>,
     storage: ByteMap,
+    /// The number of files, if there are several.
+    shards: usize,
+    compressed: Compressed,
+    /// The number of tensors whose elements are big-endian.
+    big_endian: usize,
     /// The number of tensors whose elements are not aligned.
     misaligned: usize,
     metadata: &'f IndexMap<String, String>,
     warnings: &'f [String],
+}
+
+/// The sums over tensors that are compressed.
+#[derive(Debug, Default, Serialize)]
+struct Compressed {
+    tensors: usize,
+    bytes: u64,
+    /// The number of bytes that they take in the file.
+    stored: u64,
+}
+
+impl Compressed {
+    fn of(file: &File) -> Self {
+        let mut total = Self::default();
+        for tensor in file.tensors().filter(|tensor| tensor.is_compressed()) {
+            let range = tensor.range();
+            total.tensors += 1;
+            total.bytes = total.bytes.saturating_add(tensor.payload_bytes());
+            total.stored = total.stored.saturating_add(range.end - range.start);
+        }
+        total
+    }
 }
 
 impl<'f> Description<'f> {
@@ -169,6 +221,9 @@ impl<'f> Description<'f> {
             total,
             dtypes,
             storage: ByteMap::of_file(file),
+            shards: file.shards().len(),
+            compressed: Compressed::of(file),
+            big_endian: file.tensors().filter(|tensor| tensor.is_big_endian()).count(),
             misaligned: file.tensors().filter(|tensor| !is_aligned(tensor)).count(),
             metadata: &metadata.entries,
             warnings: &metadata.warnings,

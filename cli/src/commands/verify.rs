@@ -14,6 +14,7 @@ use crate::digests::{Digester, Manifest};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
+use crate::output::tensors::is_unknown;
 use crate::output::{Progress, Stdout, escape};
 use crate::pieces::Pieces;
 use crate::repeated;
@@ -154,7 +155,8 @@ impl Verify {
             }
         }
         if let Some(manifest) = manifest {
-            report.problems.extend(manifest.differences(Digester::new(&file, path).tensors())?);
+            let differences = manifest.differences(Digester::new(&file, path).tensors())?;
+            report.problems.extend(if self.json { differences.each() } else { differences.grouped() });
         }
         Ok(())
     }
@@ -220,7 +222,7 @@ fn layout_warnings(file: &File) -> impl Iterator<Item = String> {
 
 /// Returns a warning about tensors that cannot be read.
 fn unknown_dtypes(file: &File) -> Option<String> {
-    let mut unknown = file.tensors().filter(|tensor| tensor.info().unknown_dtype().is_some());
+    let mut unknown = file.tensors().filter(|tensor| is_unknown(tensor.info()));
     let first = unknown.next()?;
     let tensors = counted(1 + unknown.count(), "tensor");
     Some(format!(

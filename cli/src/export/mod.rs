@@ -16,17 +16,17 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
 use tensorfile::{
-    Dtype, Error, ErrorKind, File, FileMetadata, Format, Layout, Result, SaveOptions, SavePlan, TensorInfo,
-    TensorRecord, TensorSink, Tensors, WriteOptions,
+    Dtype, Error, ErrorKind, File, FileMetadata, Format, Result, SaveOptions, SavePlan, TensorInfo, TensorRecord,
+    TensorSink, Tensors, WriteOptions,
 };
 
 use crate::args::{Names, Target, WriteArgs};
 use crate::exit::{At, Failure, Outcome};
 use crate::output::numbers::counted;
-use crate::output::tensors::type_label;
+use crate::output::tensors::{is_unknown, type_label};
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
-pub use sources::{Duplicates, Joined, Source};
+pub use sources::{Duplicates, Joined, Source, Tracked};
 use sources::{Known, Watched};
 
 /// The metadata of safetensors that names the library a file was written for.
@@ -129,6 +129,11 @@ impl<'t> Export<'t> {
 
     pub fn path(&self) -> &Path {
         &self.target.path
+    }
+
+    /// Returns the names and infos of the tensors as they are written.
+    pub fn tensors(&self) -> &[(String, TensorInfo)] {
+        &self.list
     }
 
     /// Returns the number of tensors.
@@ -301,7 +306,6 @@ fn cannot_write(path: &Path, error: &Error) -> Failure {
 
 /// Removes the tensors of unknown dtypes, if that is allowed.
 fn drop_unknown(args: &WriteArgs, tensors: &mut Vec<(String, TensorInfo)>, target: &Target) -> Outcome<()> {
-    let is_unknown = |info: &TensorInfo| matches!(info.layout, Layout::Unknown(_));
     let unknown = tensors.iter().filter(|(_, info)| is_unknown(info)).map(|(name, _)| name.clone());
     let unknown: Vec<String> = unknown.collect();
     let names = quoted(&unknown);

@@ -6,11 +6,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tensorfile::view::Subset;
-use tensorfile::{File, Layout, Result, TensorData, TensorRecord, TensorSink, Tensors};
+use tensorfile::{File, Result, TensorData, TensorRecord, TensorSink, Tensors};
 
 use super::list;
 use crate::exit::{At, Failure, Outcome};
 use crate::output::Progress;
+use crate::output::tensors::is_unknown;
 
 /// The tensors of an open file. Errors of reading them name the file, although they pass through the writer of another.
 pub struct Source<'f> {
@@ -47,10 +48,7 @@ struct KnownSink<'a>(&'a mut dyn TensorSink);
 
 impl TensorSink for KnownSink<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        match tensor.info.layout {
-            Layout::Unknown(_) => Ok(()),
-            _ => self.0.tensor(tensor),
-        }
+        if is_unknown(tensor.info) { Ok(()) } else { self.0.tensor(tensor) }
     }
 }
 
@@ -77,7 +75,8 @@ impl TensorData for SourceData<'_> {
     }
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut out = Tracked { out, failed: false, advance: &mut |_| () };
+        let mut nothing = |_| ();
+        let mut out = Tracked::new(out, &mut nothing);
         let written = self.data.write_to(&mut out);
         match out.failed {
             true => written,
@@ -91,10 +90,16 @@ impl TensorData for SourceData<'_> {
 }
 
 /// A writer that remembers whether it failed, and reports its progress.
-struct Tracked<'a> {
+pub struct Tracked<'a> {
     out: &'a mut dyn Write,
     failed: bool,
     advance: &'a mut dyn FnMut(usize),
+}
+
+impl<'a> Tracked<'a> {
+    pub fn new(out: &'a mut dyn Write, advance: &'a mut dyn FnMut(usize)) -> Self {
+        Self { out, failed: false, advance }
+    }
 }
 
 impl Write for Tracked<'_> {
@@ -252,7 +257,7 @@ struct WatchedData<'a> {
 impl TensorData for WatchedData<'_> {
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut advance = |bytes| self.progress.borrow_mut().advance(bytes);
-        self.data.write_to(&mut Tracked { out, failed: false, advance: &mut advance })
+        self.data.write_to(&mut Tracked::new(out, &mut advance))
     }
 
     fn storage_id(&self) -> Option<u64> {

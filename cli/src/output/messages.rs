@@ -89,6 +89,15 @@ impl Progress {
         Self { bar, hidden_since: Some(Instant::now()) }
     }
 
+    /// Starts a run over a number of bytes that is not known.
+    pub fn stream() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {bytes} read, {binary_bytes_per_sec}") {
+            bar.set_style(style);
+        }
+        Self { bar, hidden_since: Some(Instant::now()) }
+    }
+
     /// Starts a run that prints its results at the same time: if those go to a terminal, no bar is shown among them.
     pub fn beside_output(total: u64) -> Self {
         let mut progress = Self::bytes(total);

@@ -13,6 +13,11 @@ pub fn dtype_label(info: &TensorInfo) -> &str {
     }
 }
 
+/// Returns whether the dtype of a tensor is unknown, so that its elements cannot be read or stored.
+pub fn is_unknown(info: &TensorInfo) -> bool {
+    info.unknown_dtype().is_some()
+}
+
 /// Returns the style of the label of a dtype, or of a dtype and a shape: one for floats, integers, bools and others.
 pub fn dtype_style(label: &str) -> Style {
     let name = label.split('[').next().unwrap_or_default();

@@ -42,6 +42,26 @@ fn reports_conversions() {
 }
 
 #[test]
+fn tells_what_is_not_cast() {
+    let session = session();
+    let dtypes = [Dtype::F32, Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::I64, Dtype::Bool, Dtype::U16];
+    let tensor = |dtype: Dtype| {
+        let bytes = vec![0; dtype.bytes_for(2).unwrap()];
+        (dtype.name(), Tensor::new(TensorInfo::new(dtype, [2]), &bytes).unwrap())
+    };
+    session.write("many.ptd", &dtypes.into_iter().map(tensor).collect());
+    insta::assert_snapshot!(session.transcript(&[
+        "convert model.ptd half.ptd --dtype f16",
+        "convert model.ptd mixed.ptd --dtype f16,i64=i32",
+        "convert many.ptd half.ptd --dtype f16",
+        "convert model.ptd half.ptd --dtype f32=f16",
+        "convert model.ptd half.ptd --dtype bf16 --filter *.weight",
+        "convert model.ptd packed.ptd --dtype f32 --filter {packed,mask}",
+        "convert model.ptd none.ptd --dtype f64=f32 --filter {packed,mask}",
+    ]));
+}
+
+#[test]
 fn rejects_impossible_conversions() {
     let session = session();
     insta::assert_snapshot!(session.transcript(&[

@@ -37,7 +37,7 @@ fn exit_codes_follow_the_cause() {
         for (file, expected_code, start) in [
             ("missing.ptd", 3, "tensorfile: missing.ptd: "),
             ("folder", 3, "tensorfile: folder: is a directory"),
-            ("empty.ptd", 4, "tensorfile: empty.ptd: ptd: needs "),
+            ("empty.ptd", 4, "tensorfile: empty.ptd: the file is empty"),
             ("text.txt", 4, "tensorfile: text.txt: the file's format was not recognized: it begins with "),
             ("--nonsense", 2, "error: unexpected argument '--nonsense'"),
         ] {
@@ -135,8 +135,26 @@ fn completes_names_of_tensors_dtypes_and_formats() {
     assert_eq!(completions(&session, &["ls", "model.ptd", "--filter", "embed.w"]), ["embed.weight"]);
     assert_eq!(completions(&session, &["show", "mod"]), ["model.ptd"]);
     assert_eq!(completions(&session, &["convert", "model.ptd", "--dtype", "bf"]), ["bf16"]);
+    assert_eq!(completions(&session, &["convert", "model.ptd", "--dtype", "f64=bf"]), ["f64=bf16"]);
+    assert_eq!(completions(&session, &["convert", "model.ptd", "--dtype", "i64=i16,u16=u3"]), ["i64=i16,u16=u32"]);
+    assert_eq!(completions(&session, &["convert", "model.ptd", "--dtype", "bool=f"]), [""; 0]);
+    assert_eq!(completions(&session, &["convert", "model.ptd", "--rename", "embed.w"]), ["embed.weight="]);
+    let new = completions(&session, &["convert", "model.ptd", "--rename", "embed.weight="]);
+    assert_eq!(new, ["embed.weight=embed.weight"]);
     assert_eq!(completions(&session, &["convert", "model.ptd", "--to", "safet"]), ["safetensors"]);
     assert_eq!(completions(&session, &["show", "missing.ptd", "embed.w"]), [""; 0]);
+}
+
+#[test]
+fn completes_keys_of_metadata() {
+    let session = Session::new();
+    let metadata = [("author".to_owned(), "me".to_owned()), ("$(touch x)".to_owned(), String::new())];
+    let options = tensorfile::WriteOptions::new().metadata(metadata.into());
+    let file = tensorfile::safetensors::FORMAT.to_vec(&tensorfile::TensorMap::new(), &options).unwrap();
+    std::fs::write(session.path("model.safetensors"), file).unwrap();
+    assert_eq!(completions(&session, &["edit", "model.safetensors", "--unset", ""]), ["author"]);
+    assert_eq!(completions(&session, &["edit", "model.safetensors", "--set", "au"]), ["author="]);
+    assert_eq!(completions(&session, &["edit", "model.safetensors", "--set", "b"]), [""; 0]);
 }
 
 /// A shell inserts candidates as they are, so a name that is a command must not be one.

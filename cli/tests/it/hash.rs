@@ -23,6 +23,7 @@ fn prints_and_checks_digests() {
         "hash --check digests",
         "hash --check wrong",
         "hash --check none",
+        "hash --check model.ptd",
         "hash --tensors --check tensors model.ptd",
         "hash --tensors --check tensors changed.ptd",
         "hash --tensors model.ptd sparse.btf",

@@ -59,8 +59,14 @@ fn peak(arguments: &[&str], folder: &Path) -> (u64, usize) {
 
 fn peak_with(arguments: &[&str], folder: &Path, stdin: Stdio) -> (u64, usize) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tensorfile"));
-    command.args(arguments).current_dir(folder).env_clear().stdin(stdin).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    command.args(arguments).current_dir(folder).env_clear().stdin(stdin);
+    peak_of(command)
+}
+
+fn peak_of(mut command: Command) -> (u64, usize) {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    // It has an end of a pipe, which another process waits for.
+    drop(command);
     let mut stdout = child.stdout.take().unwrap();
     let reader = std::thread::spawn(move || {
         let (mut buffer, mut len) = (vec![0; 1 << 16], 0);
@@ -84,7 +90,7 @@ fn peak_with(arguments: &[&str], folder: &Path, stdin: Stdio) -> (u64, usize) {
         }
         std::thread::sleep(Duration::from_millis(1));
     };
-    assert!(status.success(), "{arguments:?}");
+    assert!(status.success(), "{status}");
     (peak, reader.join().unwrap())
 }
 
@@ -175,4 +181,46 @@ fn long_pipes_and_large_tensors_are_not_held() {
     assert!(bytes < MOST && len == 128 + (256 << 20), "show: {bytes}, {len}");
     let (bytes, len) = peak(&["show", "large.npy", "0", "--format", "npy", "--slice", ":, 1:"], folder.path());
     assert!(bytes < 64 << 20 && len == 128 + 16384 * 16383, "slice: {bytes}, {len}");
+}
+
+/// A pipe of a format whose headers come first, or in between, is not held in any place if only they are read.
+#[test]
+fn listing_a_pipe_takes_the_memory_of_its_index() {
+    /// Buffers of the stream, and the index that is read from it.
+    const MOST: u64 = 6 << 20;
+    const PAYLOAD: usize = 64 << 20;
+
+    struct Zeros;
+
+    impl Tensors for Zeros {
+        fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+            let info = TensorInfo::new(Dtype::F32, [PAYLOAD / 4]);
+            // Tensors in the same place of memory would be stored once.
+            let zeros = vec![0; 2 * PAYLOAD];
+            for (name, data) in ["0", "1"].iter().zip(zeros.chunks(PAYLOAD)) {
+                sink.tensor(&TensorRecord { name, info: &info, data: &data, tied: None })?;
+            }
+            Ok(())
+        }
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let one: TensorMap = [("0", weights(&[2]))].into_iter().collect();
+    for name in ["safetensors", "gguf", "ptd", "btf", "ten"] {
+        let format = Format::named(name).unwrap();
+        fs::write(folder.path().join("one").with_extension(name), format.to_vec(&one, &WriteOptions::new()).unwrap())
+            .unwrap();
+        for command in ["ls", "info"] {
+            let (program, _) = peak(&[command, &format!("one.{name}")], folder.path());
+            let (reader, writer) = io::pipe().unwrap();
+            // There is no place for a temporary file.
+            let mut shell = Command::new(env!("CARGO_BIN_EXE_tensorfile"));
+            shell.args([command, "-"]).env_clear().env("TMPDIR", "/nowhere").stdin(reader);
+            let write = std::thread::spawn(move || format.to_writer(writer, &Zeros, &WriteOptions::new()));
+            let (bytes, len) = peak_of(shell);
+            write.join().unwrap().unwrap();
+            println!("{command} {name}: {} KiB more than for a small file", bytes.saturating_sub(program) >> 10);
+            assert!(bytes < program + MOST && len > 50, "{command} {name}: {bytes}, and {program} for a small file");
+        }
+    }
 }

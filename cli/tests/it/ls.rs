@@ -1,4 +1,4 @@
-use tensorfile::{Tensor, TensorMap};
+use tensorfile::{FORMATS, Tensor, TensorMap};
 
 use super::{Session, file_of, weights};
 
@@ -72,7 +72,7 @@ fn escapes_control_characters_in_names() {
 #[test]
 fn reads_standard_input() {
     let session = Session::new();
-    let format = tensorfile::FORMATS[0];
+    let format = FORMATS[0];
     let input = file_of(format, &super::sparse());
     let output = session.run_with_input(&["ls", "-"], &input);
     assert_eq!(output.stdout, session.run(&["ls", "sparse.btf"]).stdout);
@@ -111,4 +111,61 @@ fn tables_fit_into_the_columns() {
     let ls = ["model.ptd", "long.ptd"].map(|file| run(&["ls", file], "50"));
     let stats = run(&["stats", "long.ptd"], "80");
     insta::assert_snapshot!(format!("{}\n{}\n{stats}\n{}", ls[0], ls[1], String::from_utf8(diff.stdout).unwrap()));
+}
+
+#[test]
+fn pipes_are_listed_as_files_are() {
+    let session = Session::new();
+    let map: TensorMap =
+        [("a", weights(&[50, 100])), ("b", weights(&[3])), ("c", weights(&[10, 1000]))].into_iter().collect();
+    for format in FORMATS.iter().filter(|format| !format.read_only) {
+        let map = match format.max_tensors {
+            Some(_) => [("0", weights(&[50, 1000]))].into_iter().collect(),
+            None => map.clone(),
+        };
+        let name = format!("model.{}", format.extensions[0]);
+        let file = file_of(format, &map);
+        for len in [file.len(), file.len() - 1, 20_000, 9_000] {
+            std::fs::write(session.path(&name), &file[..len]).unwrap();
+            for arguments in [&["ls"][..], &["ls", "--json"], &["info"], &["info", "--json"]] {
+                let from_file = session.run(&[arguments, &[&name, "--from", format.name]].concat());
+                let piped = session.run_with_input(&[arguments, &["-"]].concat(), &file[..len]);
+                let shown = |output: &[u8], path: &str| String::from_utf8_lossy(output).replace(path, "FILE");
+                for (own, piped) in [(&from_file.stdout, &piped.stdout), (&from_file.stderr, &piped.stderr)] {
+                    let what = format!("{arguments:?} {name} of {len} bytes");
+                    assert_eq!(shown(own, &name), shown(piped, "standard input"), "{what}");
+                }
+                assert_eq!(piped.status.code(), from_file.status.code());
+            }
+        }
+    }
+}
+
+/// A shell makes such a pipe for `<(command)`.
+#[cfg(unix)]
+#[test]
+fn named_pipes_are_read_as_standard_input_is() {
+    let session = Session::new();
+    session.write("model.npz", &[("a", weights(&[50, 100]))].into_iter().collect());
+    for (command, file) in [("ls", "model.ptd"), ("info", "model.npz"), ("hash --tensors", "model.ptd")] {
+        let script = format!("mkfifo pipe && (cat {file} > pipe & \"$program\" {command} pipe) && rm pipe");
+        let mut shell = std::process::Command::new("sh");
+        shell.current_dir(session.path("")).env("program", env!("CARGO_BIN_EXE_tensorfile")).args(["-c", &script]);
+        let output = shell.output().unwrap();
+        let expected = session.run(&[&command.split(' ').collect::<Vec<_>>()[..], &[file]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8(output.stdout), String::from_utf8(expected.stdout), "{command}");
+    }
+}
+
+#[test]
+fn an_empty_file_is_called_empty_whatever_its_name() {
+    let session = Session::new();
+    for name in ["model.safetensors", "model.npy", "model.gguf", "model.pt", "model.btf", "model"] {
+        std::fs::write(session.path(name), b"").unwrap();
+        let output = session.run(&["ls", name]);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(message, format!("tensorfile: {name}: the file is empty (at byte 0)\n"));
+        assert_eq!(output.status.code(), Some(4));
+    }
 }

@@ -80,6 +80,8 @@ fn checks_manifests_and_other_formats() {
     std::fs::write(session.path("tensors"), session.run(&["hash", "--tensors", "model.ptd"]).stdout).unwrap();
     insta::assert_snapshot!(session.transcript(&[
         "verify --manifest tensors model.ptd changed.ptd",
+        "verify --manifest tensors sparse.btf",
+        "hash --tensors --check tensors sparse.btf",
         "verify --for ptd model.ptd",
         "verify --for btf model.ptd",
         "verify --for ten model.ptd",

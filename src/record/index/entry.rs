@@ -139,6 +139,22 @@ impl Located {
         false
     }
 
+    /// Returns whether the payload is compressed in the range.
+    pub(crate) fn is_compressed(&self) -> bool {
+        #[cfg(feature = "npz")]
+        return matches!(&self.codec, Some(Codec::Zipped(zipped)) if zipped.is_deflated);
+        #[cfg(not(feature = "npz"))]
+        false
+    }
+
+    /// Returns whether the elements are big-endian in the range.
+    pub(crate) fn is_big_endian(&self) -> bool {
+        #[cfg(feature = "npy")]
+        return self.codec.as_ref().is_some_and(|codec| codec.big_endian().is_some());
+        #[cfg(not(feature = "npy"))]
+        false
+    }
+
     /// Returns the length of the payload in bytes, decoded.
     #[inline]
     pub(crate) fn payload_bytes(&self) -> u64 {

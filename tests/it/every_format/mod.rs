@@ -9,6 +9,7 @@ mod properties;
 mod refused;
 mod round_trip;
 mod slices;
+mod stream_index;
 mod table;
 #[cfg(unix)]
 mod writers;

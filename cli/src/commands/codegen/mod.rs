@@ -18,11 +18,12 @@ mod tests;
 use std::io::Write;
 
 use serde::Serialize;
-use tensorfile::{FileTensor, Layout, TensorInfo};
+use tensorfile::{FileTensor, TensorInfo};
 
 use crate::args::Input;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::quoted;
+use crate::output::tensors::is_unknown;
 use crate::output::{Stdout, escape};
 use crate::repeated;
 
@@ -85,7 +86,7 @@ impl Codegen {
             String::new(),
             format!("{load} loads them."),
         ];
-        let is_known = |tensor: &FileTensor<'_>| !matches!(tensor.info().layout, Layout::Unknown(_));
+        let is_known = |tensor: &FileTensor<'_>| !is_unknown(tensor.info());
         let unknown =
             file.tensors().filter(|tensor| !is_known(tensor)).map(|tensor| escape(tensor.name()).into_owned());
         let unknown: Vec<String> = unknown.collect();

@@ -10,7 +10,7 @@ use tensorfile::{File, FileTensor, Layout, Shape, TensorInfo};
 
 use crate::args::{Filter, display_name, format_names, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::output::tensors::TensorRow;
+use crate::output::tensors::{TensorRow, is_unknown};
 use crate::output::{Progress, Stdout, Wide, note};
 
 use compare::{Comparison, PIECE, Tolerance, are_comparable, compare_sparse};
@@ -392,8 +392,8 @@ fn is_read_at_positions(tensor: FileTensor<'_>) -> bool {
 
 /// Returns whether dtypes that are unknown are called the same, and take the same number of bytes.
 fn have_same_tag(a: &TensorInfo, b: &TensorInfo) -> bool {
-    let is_unknown = a.unknown_dtype().is_some() || b.unknown_dtype().is_some();
-    !is_unknown || a.layout == b.layout
+    let is_known = !is_unknown(a) && !is_unknown(b);
+    is_known || a.layout == b.layout
 }
 
 /// Returns the shape whose elements are compared: of an unknown dtype, the bytes.

@@ -14,7 +14,7 @@ use tensorfile::{
 
 use crate::args::{Axis, NamedInputs, Printer, Slice, Unread};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
-use crate::output::tensors::type_label;
+use crate::output::tensors::{is_unknown, type_label};
 use crate::output::{FAINT, Progress, Stdout, escape, json};
 use crate::pieces::Pieces;
 
@@ -175,7 +175,7 @@ impl Show {
     fn select<'a>(&self, path: &'a Path, tensor: FileTensor<'a>) -> Outcome<Selection<'a>> {
         let is_raw = !self.json && self.format == OutputFormat::Raw && self.slice.is_none();
         let dtype = tensor.dtype();
-        if tensor.info().unknown_dtype().is_some() && !is_raw {
+        if is_unknown(tensor.info()) && !is_raw {
             let (name, info) = (tensor.name(), tensor.info());
             return Err(Failure::usage(format_args!("cannot show elements of `{name}`, {info}; use --format raw")));
         }
