@@ -109,8 +109,9 @@ fn a_dtype_that_is_not_known_costs_its_tensor() {
     let infos: Vec<String> = file.tensors().map(|tensor| tensor.info().to_string()).collect();
     assert_eq!(infos, ["torch.complex32[2] of unknown dtype", "f32[2]"]);
     assert_eq!(file.array::<f32, Ix1>("y").unwrap(), array![1.0, 1.0]);
-    let error = message(file.tensor("x"));
+    let error = message(file.array::<f32, Ix1>("x"));
     assert!(error.contains("tensor `x`") && error.contains("torch.complex32"), "{error}");
+    assert_eq!(file.tensor("x").unwrap().as_bytes(), [0x00, 0x3c, 0x00, 0x40, 0, 0x80, 0x00, 0xc3]);
 }
 
 /// Returns a message without the offset.
