@@ -114,6 +114,23 @@ fn a_dtype_that_is_not_known_costs_its_tensor() {
     assert_eq!(file.tensor("x").unwrap().as_bytes(), [0x00, 0x3c, 0x00, 0x40, 0, 0x80, 0x00, 0xc3]);
 }
 
+#[test]
+fn archives_that_are_cut_off_are_of_either_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let npz = tensorfile::npz::to_vec(&expected()[0].1).unwrap();
+    let cut_off = "the zip archive is cut off: the file does not end with its directory (at byte ";
+    for (what, bytes) in [("pytorch", fixture("state_dict.pt")), ("npz", npz)] {
+        for len in [200, bytes.len() / 2, bytes.len() - 22] {
+            for (name, format) in [("a.pt", "pytorch: "), ("a.npz", "npz: "), ("a.bin", ""), ("a", "")] {
+                let path = folder.path().join(name);
+                fs::write(&path, &bytes[..len]).unwrap();
+                let error = message(File::open(&path));
+                assert_eq!(error, format!("{format}{cut_off}{len})"), "{what} as {name}");
+            }
+        }
+    }
+}
+
 /// Returns a message without the offset.
 fn without_offset(message: &str) -> &str {
     message.split(" (at byte ").next().unwrap()
