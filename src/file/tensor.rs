@@ -201,10 +201,9 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// By [`category`](Error::category): `Io` if it cannot be read, `File` if the payload is malformed or the file
-    /// became shorter, and [`ErrorKind::Unsupported`] if the dtype is [unknown](Layout::Unknown).
+    /// By [`category`](Error::category): `Io` if it cannot be read, and `File` if the payload is malformed or the file
+    /// became shorter.
     pub fn read(&self) -> Result<Tensor> {
-        self.check_known()?;
         let (info, range) = (self.info(), self.span());
         // Pages of a mapping that are touched for the first time take longer, and the system reads far past them.
         let is_read = self.file.storage.reads_faster(range.start, range.end - range.start);
@@ -270,7 +269,6 @@ impl<'f> FileTensor<'f> {
     /// Borrows a tensor whose payload could be invalid, or says why it cannot be borrowed.
     #[cold]
     fn check_view(&self, bytes: Option<Result<&'f [u8]>>) -> Result<TensorView<'f>> {
-        self.check_known()?;
         match bytes {
             Some(_) if self.may_become_invalid() => {
                 Err(self
@@ -325,12 +323,22 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and by category `Mismatch` if the tensor has another dtype or shape than `T`.
+    /// As [`read`](Self::read), by category `Mismatch` if the tensor has another dtype or shape than `T`, and
+    /// [`ErrorKind::Unsupported`] if the dtype is [unknown](Layout::Unknown) and `T` is not a [`Tensor`] or [`TensorView`].
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
-        self.check_known()?;
+        self.check_elements(node_of::<T>)?;
         let mut value = None;
         self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
         Ok(value.expect("the value was loaded"))
+    }
+
+    /// Refuses to read elements of an unknown dtype into a type that holds more than bytes.
+    #[inline]
+    fn check_elements(&self, node: fn() -> Node) -> Result<()> {
+        match self.info().unknown_dtype() {
+            Some(_) if matches!(node(), Node::Tensor(spec) if !spec.takes_bytes()) => self.check_known(),
+            _ => Ok(()),
+        }
     }
 
     fn load_with(&self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
@@ -391,8 +399,8 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape or the tensor is
-    /// sparse.
+    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape, or the tensor is sparse or
+    /// of an [unknown](Layout::Unknown) dtype.
     pub fn slice(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
         self.read_part(ranges).map_err(|error| self.blame(error))
     }

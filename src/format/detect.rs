@@ -4,6 +4,8 @@ use std::path::Path;
 
 use super::FORMATS;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(feature = "npz")]
+use crate::record::cut_off;
 use crate::record::{Format, Magic};
 use crate::storage::ReadAt;
 
@@ -23,13 +25,21 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     let begin = &begin[..len];
 
     let named = all(&mut |format| path.is_some_and(|path| has_extension(format, path)));
-    let mut looks_like = |format: &Format| format.looks_like.map(|looks_like| looks_like(file));
     // Formats are asked to look only if nothing before was decisive.
     let mut by_magic = all(&mut |format| format.magics.iter().any(|magic| magic.is_in(begin)));
     // Archives of several formats begin alike.
     if by_magic.len() > 1 {
-        let looks: Vec<_> = by_magic.into_iter().map(|format| (format, looks_like(format))).collect();
+        let looks: Vec<_> = by_magic.into_iter().map(|format| (format, look(format, file))).collect();
         let is_sure = looks.iter().any(|(_, look)| *look == Some(true));
+        // The directory, which tells them apart, is at the end of an archive.
+        #[cfg(feature = "npz")]
+        if !is_sure
+            && looks.iter().all(|(format, _)| format.magics.iter().any(|magic| magic.bytes.starts_with(b"PK")))
+            && let Some(error) = cut_off(file)
+        {
+            let formats: Vec<_> = looks.iter().map(|(format, _)| *format).collect();
+            return choose(&formats, &named).ok().flatten().ok_or(error);
+        }
         let is_left = |look| if is_sure { look == Some(true) } else { look != Some(false) };
         by_magic = looks.into_iter().filter(|(_, look)| is_left(*look)).map(|(format, _)| format).collect();
     }
@@ -44,12 +54,12 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
         return Err(Error::new(ErrorKind::Malformed { what: what.to_owned() }).at(0));
     }
     // A format that has a magic is not that of a file without it, whatever the extension says.
-    let looks_like_named = |format: &&&Format| looks_like(format).unwrap_or(format.magics.is_empty());
-    let alike: Vec<_> = named.iter().filter(looks_like_named).copied().collect();
+    let mut looks_like_named = |format: &&&Format| look(format, file).unwrap_or(format.magics.is_empty());
+    let alike: Vec<_> = named.iter().filter(&mut looks_like_named).copied().collect();
     if let Some(format) = choose(&alike, &named)? {
         return Ok(format);
     }
-    let by_look = all(&mut |format| looks_like(format) == Some(true));
+    let by_look = all(&mut |format| look(format, file) == Some(true));
     if let Some(format) = choose(&by_look, &named)? {
         return Ok(format);
     }
@@ -69,6 +79,11 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
 pub(crate) fn unknown(begin: &[u8]) -> Error {
     let formats = FORMATS.iter().map(|format| format.name).collect();
     Error::new(ErrorKind::UnknownFormat { found: begin.to_vec(), formats }).at(0)
+}
+
+/// Returns whether a file looks like one of a format, if the format has a way to tell.
+fn look(format: &Format, file: &mut dyn ReadAt) -> Option<bool> {
+    format.looks_like.map(|looks_like| looks_like(file))
 }
 
 /// Returns the only one of the candidates. If there are several, that of the extension.
@@ -262,6 +277,8 @@ mod tests {
         ] {
             let mut file = begin.to_vec();
             file.resize(100, b' ');
+            // Otherwise the archive is cut off.
+            file.extend(b"PK\x05\x06".iter().chain(&[0; 18]));
             let found = |path: Option<&str>| detect(&mut Counted { file: &file, read: 0 }, path.map(Path::new));
             let optional = OPTIONAL.iter().find(|optional| optional.name == name).unwrap();
             let own = format!("model.{}", optional.extensions[0]);

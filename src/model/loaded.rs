@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::cast::cast;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{Buffer, Dtype, Element, TensorInfo};
+use crate::tensor::{Buffer, Dtype, Element, Layout, TensorInfo};
 
 /// A tensor on its way from a [`Source`](super::Source) into a value. Its header has been checked.
 ///
@@ -71,7 +71,9 @@ impl<'de> Loaded<'de> {
     ///
     /// - [`ErrorKind::Cast`]: a number that `A` cannot hold.
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
+    /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
     pub fn into_vec<A: Element>(self) -> Result<Vec<A>> {
+        self.check_known(A::DTYPE)?;
         Ok(A::from_buffer(self.into_buffer(A::DTYPE)?.1)?)
     }
 
@@ -90,7 +92,9 @@ impl<'de> Loaded<'de> {
     pub fn can_be_borrowed_as<A: Element>(&self) -> bool {
         let is_aligned =
             |bytes: &[u8]| cfg!(target_endian = "little") && bytes.as_ptr().addr().is_multiple_of(align_of::<A>());
-        self.info.dtype == A::DTYPE && matches!(self.payload, Payload::Borrowed(bytes) if is_aligned(bytes))
+        self.info.dtype == A::DTYPE
+            && self.info.unknown_dtype().is_none()
+            && matches!(self.payload, Payload::Borrowed(bytes) if is_aligned(bytes))
     }
 
     /// Returns the elements without a copy, in the order of their bytes.
@@ -100,9 +104,19 @@ impl<'de> Loaded<'de> {
     /// - [`ErrorKind::Unsupported`]: the file is a stream, so nothing can be borrowed.
     /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment.
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
+    /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
     pub fn as_slice_of_file<A: Element>(&self) -> Result<&'de [A]> {
+        self.check_known(A::DTYPE)?;
         let Payload::Borrowed(bytes) = self.payload else { return Err(cannot_borrow(A::DTYPE, "an owned array")) };
         Ok(A::view_le_bytes(bytes).ok_or_else(|| misaligned(A::DTYPE, align_of::<A>()))??)
+    }
+
+    /// Refuses elements of an unknown dtype, of which only the bytes can be had.
+    fn check_known(&self, expected: Dtype) -> Result<()> {
+        match self.info.layout {
+            Layout::Unknown(_) => Err(ErrorKind::WrongDtype { found: self.info.clone(), expected }.into()),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn into_parts(self) -> (TensorInfo, Payload<'de>) {

@@ -128,6 +128,11 @@ impl TensorSpec {
         Self { is_owned: true, ..self }
     }
 
+    /// Returns whether the value holds the bytes of any tensor, even of one whose dtype is unknown.
+    pub(crate) fn takes_bytes(&self) -> bool {
+        self.layout == LayoutSpec::Any
+    }
+
     /// Returns whether the value copies the elements of this tensor as they are.
     pub(crate) fn will_be_copied(&self, info: &TensorInfo) -> bool {
         self.is_owned && self.dtype == Some(info.dtype)

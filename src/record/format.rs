@@ -9,7 +9,7 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
-use crate::tensor::{Dtype, Layout, TensorInfo};
+use crate::tensor::{Dtype, Layout, TensorInfo, UnknownDtype};
 
 /// A file format: its name, what it can store, and how to read and write it.
 ///
@@ -61,6 +61,8 @@ pub struct Format {
     pub(crate) keeps_metadata: fn(&str) -> bool,
     pub(crate) looks_like: Option<fn(&mut dyn ReadAt) -> bool>,
     pub(crate) check_name: fn(&str) -> Result<(), ErrorKind>,
+    /// The name under which unknown dtypes are remembered that can be written again.
+    pub(crate) unknown_dtypes: Option<&'static str>,
 }
 
 /// A format's function that reads metadata with its types.
@@ -126,6 +128,7 @@ impl Format {
             keeps_metadata: |_| false,
             looks_like: None,
             check_name: |_| Ok(()),
+            unknown_dtypes: None,
         }
     }
 
@@ -167,6 +170,32 @@ impl Format {
     pub const fn with_name_check(mut self, check: fn(&str) -> Result<(), ErrorKind>) -> Self {
         self.check_name = check;
         self
+    }
+
+    /// The same format, which writes unknown dtypes as they were read. `name` is that of the format, or one that it shares
+    /// with another format that has the same dtypes.
+    pub(crate) const fn with_unknown_dtypes(mut self, name: &'static str) -> Self {
+        self.unknown_dtypes = Some(name);
+        self
+    }
+
+    /// Returns whether tensors of a dtype that this crate does not know can be stored: if they come from a file of the same
+    /// format, or from `npy` and `npz` one from the other.
+    ///
+    /// ```
+    /// use tensorfile::{File, Format, Layout, btf, ten};
+    ///
+    /// let file = ten::to_vec(&[tensorfile::TensorView::from_slice(&[1.0_f32], [1])?])?;
+    /// let at = file.windows(2).position(|dtype| dtype == b"f4").expect("the dtype is there");
+    /// let file = File::from_bytes([&file[..at], b"e4", &file[at + 2..]].concat())?;
+    /// let tensor = file.nth(0).expect("there is a tensor");
+    /// let Layout::Unknown(dtype) = tensor.layout() else { panic!("e4 is not known") };
+    /// assert!(ten::FORMAT.stores_unknown(dtype) && !btf::FORMAT.stores_unknown(dtype));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn stores_unknown(&self, dtype: &UnknownDtype) -> bool {
+        self.unknown_dtypes.is_some_and(|name| dtype.stored_in(name).is_some())
     }
 
     /// Returns whether a file can store a metadata entry of that key; see [`FileMetadata`].
@@ -236,6 +265,7 @@ impl Format {
         let format = self.name;
         match &info.layout {
             Layout::Blob if self.blobs => {}
+            Layout::Unknown(dtype) if self.stores_unknown(dtype) => {}
             Layout::Unknown(_) => return Err(cannot_store(info.to_string(), "leave the tensor out")),
             _ if !self.dtypes.contains(&info.dtype) => {
                 let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();

@@ -205,6 +205,8 @@ fn put_tensor(tensor: &Waiting<'_>, out: &mut Vec<u8>) {
             out.push(4);
             put_count(unknown.tag().len(), out);
             out.extend_from_slice(unknown.tag().as_bytes());
+            put_count(unknown.stored().len(), out);
+            out.extend_from_slice(unknown.stored());
             put(info.payload_bytes().unwrap_or_default() as u64, out);
         }
     }
@@ -394,7 +396,8 @@ impl<'a> Unpacker<'a> {
             3 => Layout::Coo { entries: self.size() },
             _ => {
                 let tag = str::from_utf8(self.name()).expect("it was a str");
-                Layout::unknown(tag.into(), self.size())
+                let stored = self.name().into();
+                Layout::unknown(tag.into(), stored, self.size())
             }
         };
         let info = TensorInfo { dtype, shape, layout };
@@ -423,7 +426,7 @@ mod tests {
             shapes.push(TensorInfo { layout, ..TensorInfo::new(Dtype::Bf16, [0x7f, 0x80, usize::MAX]) });
         }
         shapes.push(TensorInfo::new(Dtype::F32, vec![1; 255]));
-        shapes.push(TensorInfo::unknown(&"é".repeat(80), [3, 7], usize::MAX));
+        shapes.push(TensorInfo::unknown_in("ten", &"é".repeat(80), &[0xff; 300], [3, 7], usize::MAX));
         shapes.push(TensorInfo::new(Dtype::F32, vec![7; 20_000]));
         let (mut packed, mut shown) = (Packed::default(), Vec::new());
         for (at, info) in shapes.into_iter().enumerate() {

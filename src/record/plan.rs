@@ -224,6 +224,15 @@ impl Plan {
         Ok(layout)
     }
 
+    /// Removes the padding after the last payload, if that is of an unknown dtype: it is all that the old file had.
+    pub(crate) fn end_with_unknown(&self, layout: &mut FileLayout) {
+        if let (Some(last), Some(start)) = (self.tensors.last(), layout.payloads.last())
+            && last.info.unknown_dtype().is_some()
+        {
+            layout.end_offset = start + last.payload as u64;
+        }
+    }
+
     pub(crate) fn encode(&self) -> &dyn Encode {
         &*self.encode
     }

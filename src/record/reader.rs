@@ -374,7 +374,7 @@ impl<'de> Reader<'de> {
             |what, found, limit| if found > limit { Err(ErrorKind::Limit { what, found, limit }) } else { Ok(()) };
         check("number of tensors", tensors, self.limits.tensors)?;
         self.payload_bytes = self.payload_bytes.saturating_add(payload);
-        let tag = entry.info().unknown_dtype().map_or(0, str::len);
+        let tag = if let Layout::Unknown(unknown) = &entry.info().layout { unknown.text_bytes() } else { 0 };
         let header = size_of::<Located>() + size_of_val(entry.info().shape.dims()) + tag;
         self.header_bytes = self.header_bytes.saturating_add(header as u64);
         match self.storage.file_len() {
@@ -422,7 +422,6 @@ impl<'de> Reader<'de> {
 
     fn read_payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
         let entry = self.index.entry(at);
-        entry.check_known()?;
         #[cfg(feature = "npy")]
         if let Some(codec) = entry.codec() {
             let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);

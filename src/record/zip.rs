@@ -28,6 +28,27 @@ pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<
     Ok((archive, buffer))
 }
 
+/// Returns the error for an archive whose directory is not at the end of the file. `None` if it is there, or if the length of
+/// the file is not known.
+pub(crate) fn cut_off(file: &mut dyn ReadAt) -> Option<Error> {
+    /// The first bytes of the end of a directory, and its length without a comment.
+    const END: (&[u8], u64) = (b"PK\x05\x06", 22);
+    let len = file.file_len()?;
+    let mut end = [0; END.0.len()];
+    if let Some(start) = len.checked_sub(END.1)
+        && file.read_at(start, &mut end).is_ok()
+        && end == *END.0
+    {
+        return None;
+    }
+    let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
+    let located = ZipLocator::new().locate_in_reader(ZipFile { file: RefCell::new(file), len }, &mut buffer, len);
+    let (_, error) = located.err()?;
+    matches!(error.kind(), rawzip::ErrorKind::MissingEndOfCentralDirectory).then(|| zip_error(error, len))
+}
+
+const CUT_OFF: &str = "the zip archive is cut off: the file does not end with its directory";
+
 /// Returns the range of the contents of a member.
 pub(crate) fn place_of(archive: &ZipArchive<ZipFile<'_>>, record: &ZipFileHeaderRecord<'_>) -> Result<Range<u64>> {
     let entry = archive.get_entry(record.wayfinder());
@@ -135,7 +156,7 @@ pub(crate) fn zip_error(error: rawzip::Error, at: u64) -> Error {
     use rawzip::ErrorKind as Kind;
     let what = match error.into_kind() {
         Kind::IO(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Error::from(error).at(at),
-        Kind::MissingEndOfCentralDirectory => "the file does not end with the directory of a zip archive".to_owned(),
+        Kind::MissingEndOfCentralDirectory => CUT_OFF.to_owned(),
         Kind::InvalidEndOfCentralDirectory => {
             "the zip archive is damaged: the end of its directory contradicts the file".to_owned()
         }

@@ -47,7 +47,18 @@ impl TensorInfo {
     /// Describes a tensor of `bytes` bytes whose dtype this crate does not know. `tag` is what the file calls the dtype.
     #[must_use]
     pub fn unknown(tag: &str, shape: impl Into<Shape>, bytes: usize) -> Self {
-        Self { dtype: Dtype::U8, shape: shape.into(), layout: Layout::unknown(UnknownDtype::shown(tag), bytes) }
+        Self {
+            dtype: Dtype::U8,
+            shape: shape.into(),
+            layout: Layout::unknown(UnknownDtype::shown(tag), [].into(), bytes),
+        }
+    }
+
+    /// Describes a tensor of an unknown dtype that `format` can write again. `stored` is what it writes: all that a header
+    /// has of the dtype, in a form of the format's own.
+    pub(crate) fn unknown_in(format: &str, tag: &str, stored: &[u8], shape: impl Into<Shape>, bytes: usize) -> Self {
+        let stored = [format.as_bytes(), b"\0", stored].concat().into_boxed_slice();
+        Self { dtype: Dtype::U8, shape: shape.into(), layout: Layout::unknown(UnknownDtype::shown(tag), stored, bytes) }
     }
 
     /// Sets the number of bytes of a tensor of an unknown dtype.
@@ -63,6 +74,14 @@ impl TensorInfo {
     pub fn unknown_dtype(&self) -> Option<&str> {
         match &self.layout {
             Layout::Unknown(unknown) => Some(unknown.tag()),
+            _ => None,
+        }
+    }
+
+    /// Returns what `format` writes for the unknown dtype of a tensor that it can write again.
+    pub(crate) fn unknown_stored(&self, format: &str) -> Option<&[u8]> {
+        match &self.layout {
+            Layout::Unknown(unknown) => unknown.stored_in(format),
             _ => None,
         }
     }
@@ -192,7 +211,8 @@ pub enum Layout {
     /// Not a tensor, but named bytes of unknown meaning. The dtype is `u8`, and the shape is their number.
     Blob,
     /// A tensor of a dtype that this crate does not know. [`TensorInfo::dtype`] is `u8` and means nothing; the shape is that
-    /// in the file. The elements cannot be read, but the bytes can be copied.
+    /// in the file. The elements cannot be read, but [`Tensor`](super::Tensor) and [`TensorMap`](super::TensorMap) hold the
+    /// bytes, and the format that they come from writes them again.
     Unknown(Box<UnknownDtype>),
 }
 
@@ -208,9 +228,14 @@ impl Clone for Layout {
 }
 
 /// A dtype in a file that this crate does not know.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+///
+/// It remembers the format that it was read from, as the same tag means something else in another one, and all that the
+/// file has of it, so that the format can write it again. Dtypes are equal if both are.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct UnknownDtype {
     tag: Box<str>,
+    /// The name of the format, NUL, and what it writes. Empty if no format can write it.
+    stored: Box<[u8]>,
     bytes: usize,
 }
 
@@ -219,6 +244,22 @@ impl UnknownDtype {
     #[must_use]
     pub fn tag(&self) -> &str {
         &self.tag
+    }
+
+    /// Returns what a format writes for the dtype, if it comes from there.
+    pub(crate) fn stored_in(&self, format: &str) -> Option<&[u8]> {
+        self.stored.strip_prefix(format.as_bytes())?.strip_prefix(b"\0")
+    }
+
+    /// Returns the format with what it writes.
+    #[cfg(any(feature = "gguf", feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+    pub(crate) fn stored(&self) -> &[u8] {
+        &self.stored
+    }
+
+    /// Returns the length of all texts in bytes.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.tag.len() + self.stored.len()
     }
 
     /// Returns a tag as it is kept.
@@ -233,6 +274,13 @@ impl UnknownDtype {
             shown.push('…');
         }
         shown.into_boxed_str()
+    }
+}
+
+impl fmt::Debug for UnknownDtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is stored may be longer than any reader wants to see.
+        f.debug_struct("UnknownDtype").field("tag", &self.tag).field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 
@@ -268,9 +316,10 @@ impl Layout {
         DimOrder::new(order).map(Self::DimOrder)
     }
 
-    /// Returns the layout of an unknown dtype whose tag is as [`UnknownDtype::tag`] returns it.
-    pub(crate) fn unknown(tag: Box<str>, bytes: usize) -> Self {
-        Self::Unknown(Box::new(UnknownDtype { tag, bytes }))
+    /// Returns the layout of an unknown dtype whose tag is as [`UnknownDtype::tag`] returns it, and which is stored as
+    /// [`UnknownDtype::stored`] returns it.
+    pub(crate) fn unknown(tag: Box<str>, stored: Box<[u8]>, bytes: usize) -> Self {
+        Self::Unknown(Box::new(UnknownDtype { tag, stored, bytes }))
     }
 }
 

@@ -23,11 +23,11 @@ use tensorfile::{
 use crate::args::{Names, Target, WriteArgs};
 use crate::exit::{At, Failure, Outcome};
 use crate::output::numbers::counted;
-use crate::output::tensors::{is_unknown, type_label};
+use crate::output::tensors::type_label;
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
 pub use sources::{Duplicates, Joined, Source, Tracked};
-use sources::{Known, Watched};
+use sources::{Storable, Watched, is_storable};
 
 /// The metadata of safetensors that names the library a file was written for.
 ///
@@ -117,7 +117,7 @@ impl<'t> Export<'t> {
             }
             save = save.max_shard_bytes(bytes);
         }
-        let plan = save.plan(&target.path, &named(&Known(tensors), drops));
+        let plan = save.plan(&target.path, &named(&Storable { tensors, format: target.format }, drops));
         let plan = plan.map_err(|error| cannot_write(&target.path, &error))?;
         Ok(Self { tensors, list, target, drops_names: drops, plan })
     }
@@ -178,8 +178,8 @@ impl<'t> Export<'t> {
 
     fn write(&self, out: &mut Stdout) -> Outcome<()> {
         let payload = self.list.iter().map(|(_, info)| info.payload_bytes().unwrap_or_default() as u64);
-        let known = Known(self.tensors);
-        let named = named(&known, self.drops_names);
+        let storable = Storable { tensors: self.tensors, format: self.target.format };
+        let named = named(&storable, self.drops_names);
         let tensors = &Watched::new(&named, payload.sum());
         if !self.target.is_stdout() {
             return self.plan.save(tensors).at(&self.target.path);
@@ -304,9 +304,9 @@ fn cannot_write(path: &Path, error: &Error) -> Failure {
     }
 }
 
-/// Removes the tensors of unknown dtypes, if that is allowed.
+/// Removes the tensors of unknown dtypes that the format cannot store, if that is allowed. It stores those of its own files.
 fn drop_unknown(args: &WriteArgs, tensors: &mut Vec<(String, TensorInfo)>, target: &Target) -> Outcome<()> {
-    let unknown = tensors.iter().filter(|(_, info)| is_unknown(info)).map(|(name, _)| name.clone());
+    let unknown = tensors.iter().filter(|(_, info)| !is_storable(info, target.format)).map(|(name, _)| name.clone());
     let unknown: Vec<String> = unknown.collect();
     let names = quoted(&unknown);
     match unknown.len() {
@@ -314,7 +314,7 @@ fn drop_unknown(args: &WriteArgs, tensors: &mut Vec<(String, TensorInfo)>, targe
         1 => refuse_or_drop(args, target, &format!("the tensor {names}, whose dtype is unknown"), "it")?,
         _ => refuse_or_drop(args, target, &format!("the tensors {names}, whose dtypes are unknown"), "them")?,
     }
-    tensors.retain(|(_, info)| !is_unknown(info));
+    tensors.retain(|(_, info)| is_storable(info, target.format));
     Ok(())
 }
 

@@ -6,12 +6,11 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tensorfile::view::Subset;
-use tensorfile::{File, Result, TensorData, TensorRecord, TensorSink, Tensors};
+use tensorfile::{File, Format, Layout, Result, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors};
 
 use super::list;
 use crate::exit::{At, Failure, Outcome};
 use crate::output::Progress;
-use crate::output::tensors::is_unknown;
 
 /// The tensors of an open file. Errors of reading them name the file, although they pass through the writer of another.
 pub struct Source<'f> {
@@ -35,20 +34,34 @@ impl Tensors for Source<'_> {
     }
 }
 
-/// Tensors without those of unknown dtypes.
-pub struct Known<'t>(pub &'t dyn Tensors);
-
-impl Tensors for Known<'_> {
-    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-        self.0.send(&mut KnownSink(sink))
+/// Returns whether a format stores a tensor, as far as an unknown dtype is concerned.
+pub fn is_storable(info: &TensorInfo, format: &Format) -> bool {
+    match &info.layout {
+        Layout::Unknown(dtype) => format.stores_unknown(dtype),
+        _ => true,
     }
 }
 
-struct KnownSink<'a>(&'a mut dyn TensorSink);
+/// Tensors without those of unknown dtypes that a format cannot store.
+pub struct Storable<'t> {
+    pub tensors: &'t dyn Tensors,
+    pub format: &'static Format,
+}
 
-impl TensorSink for KnownSink<'_> {
+impl Tensors for Storable<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        self.tensors.send(&mut StorableSink { format: self.format, sink })
+    }
+}
+
+struct StorableSink<'a> {
+    format: &'static Format,
+    sink: &'a mut dyn TensorSink,
+}
+
+impl TensorSink for StorableSink<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        if is_unknown(tensor.info) { Ok(()) } else { self.0.tensor(tensor) }
+        if is_storable(tensor.info, self.format) { self.sink.tensor(tensor) } else { Ok(()) }
     }
 }
 

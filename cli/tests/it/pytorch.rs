@@ -8,7 +8,8 @@ use super::Session;
 fn session() -> Session {
     let session = Session::new();
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/pytorch");
-    for name in ["state_dict.pt", "legacy.pth", "views.pt", "checkpoint.pt", "namespace.pt", "script.pt"] {
+    for name in ["state_dict.pt", "legacy.pth", "views.pt", "checkpoint.pt", "namespace.pt", "script.pt", "unknown.pt"]
+    {
         fs::copy(fixtures.join(name), session.path(name)).unwrap();
     }
     fs::copy(fixtures.join("state_dict.pt"), session.path("pytorch_model.bin")).unwrap();
@@ -57,6 +58,26 @@ fn they_are_converted_to_other_formats() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let info = String::from_utf8(session.run(&["info", "checkpoint.safetensors"]).stdout).unwrap();
     assert!(info.contains("epoch"), "{info}");
+}
+
+#[test]
+fn tensors_of_other_kinds_can_be_left_out() {
+    let session = session();
+    let listed = String::from_utf8(session.run(&["ls", "--diffable", "unknown.pt"]).stdout).unwrap();
+    assert!(listed.contains("quantized torch.qint8 (quantized)[2, 3] of unknown dtype 6\n"), "{listed}");
+    assert!(listed.contains("coo torch.float64 (sparse_coo)[3, 5] of unknown dtype 0\n"), "{listed}");
+    for command in ["info", "stats", "verify", "hash", "codegen"] {
+        let output = session.run(&[command, "unknown.pt"]);
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{command}: {message}");
+    }
+    let refused = session.run(&["convert", "unknown.pt", "new.safetensors"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let output = session.run(&["convert", "unknown.pt", "new.safetensors", "--lossy"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let listed = String::from_utf8(session.run(&["ls", "--diffable", "new.safetensors"]).stdout).unwrap();
+    let names: Vec<&str> = listed.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!(names, ["first", "last", "lists.1", "middle"]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn tensors_of_unknown_dtypes_are_listed_and_can_be_left_out() {
     let (code, out, _) = run(&["diff", "new.safetensors", "other.safetensors"]);
     assert!(code == Some(1) && out.contains("a  1 of 3 differs"), "{out}");
 
-    for target in ["new.npz", "copy.safetensors"] {
+    for target in ["new.npz", "copy.ptd"] {
         let (code, _, err) = run(&["convert", "new.safetensors", target]);
         assert!(
             code == Some(2) && err.contains("cannot store the tensor `a`, whose dtype is unknown; --lossy"),
@@ -55,6 +55,45 @@ fn tensors_of_unknown_dtypes_are_listed_and_can_be_left_out() {
         assert_eq!(code, Some(0), "{err}");
         assert_eq!(run(&["ls", "--diffable", target]).1, "b u8[1] 1\n");
     }
+}
+
+#[test]
+fn the_format_of_the_file_writes_them_again() {
+    let session = Session::new();
+    write(&session, "new.safetensors", 1);
+    let run = |arguments: &[&str]| {
+        let output = session.run(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned())
+    };
+    let payload = |file: &str| run(&["show", file, "a", "--format", "raw"])[0].clone();
+    let listed = |file: &str| run(&["ls", "--diffable", file])[0].clone();
+    let both = "a F99[2, 2] of unknown dtype 3\nb u8[1] 1\n";
+    for arguments in [
+        &["convert", "new.safetensors", "copy.safetensors"][..],
+        &["convert", "new.safetensors", "copy.safetensors", "--lossy"],
+        &["convert", "new.safetensors", "copy.safetensors", "--dtype", "u8=i16"],
+        &["convert", "new.safetensors", "copy.safetensors", "--rename", "b=c"],
+        &["edit", "new.safetensors", "--set", "k=v", "-o", "copy.safetensors"],
+    ] {
+        let [_, err] = run(arguments);
+        assert!(!err.contains("dropped"), "{err}");
+        assert_eq!(payload("copy.safetensors"), "\u{1}\u{2}\u{3}", "{arguments:?}");
+        assert!(listed("copy.safetensors").starts_with("a F99[2, 2] of unknown dtype 3\n"), "{arguments:?}");
+        std::fs::remove_file(session.path("copy.safetensors")).unwrap();
+    }
+    run(&["split", "new.safetensors", "--by-prefix", "1"]);
+    assert_eq!(listed("new-a.safetensors"), "a F99[2, 2] of unknown dtype 3\n");
+    run(&["merge", "new-a.safetensors", "new-b.safetensors", "-o", "merged.safetensors"]);
+    assert_eq!(
+        (listed("merged.safetensors").as_str(), payload("merged.safetensors").as_str()),
+        (both, "\u{1}\u{2}\u{3}")
+    );
+    run(&["convert", "--filter", "a", "new.safetensors", "only.safetensors"]);
+    assert_eq!(listed("only.safetensors"), "a F99[2, 2] of unknown dtype 3\n");
+    run(&["split", "new.safetensors", "--max-shard-size", "3B", "--out", "shards.safetensors"]);
+    assert_eq!(listed("shards.safetensors.index.json"), both);
+    assert_eq!(session.run(&["diff", "new.safetensors", "merged.safetensors"]).status.code(), Some(0));
 }
 
 #[test]

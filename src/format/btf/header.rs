@@ -1,3 +1,4 @@
+use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{COO_OF_TFRT, Cursor, dtypes};
@@ -57,7 +58,9 @@ pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -
     let Some(dtype) = dtype else {
         let bytes = end.unwrap_or_default().saturating_sub(cursor.offset());
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        return Ok((TensorInfo::unknown(&tag.to_string(), shape, bytes), number));
+        // The layout may be sparse.
+        let info = TensorInfo::unknown_in(FORMAT.name, &tag.to_string(), &[tag, number], shape, bytes);
+        return Ok((info, number));
     };
     let layout = match number {
         ROW_MAJOR => Layout::RowMajor,
@@ -89,15 +92,19 @@ fn read_entries(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<usize> {
 
 /// Writes a record up to its payload.
 pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
-    let (tag, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
-    let layout = match info.layout {
-        Layout::Coo { .. } if tfrt_coo => COO_OF_TFRT,
-        Layout::Coo { .. } => COO,
-        _ => ROW_MAJOR,
+    let known = || TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked").0;
+    let (tag, layout) = match info.layout {
+        Layout::Coo { .. } if tfrt_coo => (known(), COO_OF_TFRT),
+        Layout::Coo { .. } => (known(), COO),
+        Layout::Unknown(_) => match info.unknown_stored(FORMAT.name) {
+            Some(&[tag, layout]) => (tag, layout),
+            _ => unreachable!("the plan was checked"),
+        },
+        _ => (known(), ROW_MAJOR),
     };
     out.reserve(16 + 8 * (info.shape.rank() + 2));
     out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
-    out.extend_from_slice(&[*tag, layout, 0, 0, 0, 0, 0, 0]);
+    out.extend_from_slice(&[tag, layout, 0, 0, 0, 0, 0, 0]);
     for dim in info.shape.iter() {
         out.extend_from_slice(&(*dim as u64).to_le_bytes());
     }

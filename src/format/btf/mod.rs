@@ -60,6 +60,7 @@ pub static FORMAT: Format = Format {
     ..Format::new("btf", DTYPES, || Box::new(de::Reader::default()), encode)
         .with_detection(de::looks_like)
         .with_metadata(de::metadata, |_| false)
+        .with_unknown_dtypes("btf")
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
@@ -187,7 +188,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the offset table or a record.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): an offset is not a multiple of 8 or points into the offset
 ///   table, or a dim is above 2⁶³ − 1.
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, and where the record ends is not known: it is the last one of a stream, or records are not in order.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two records share some of their bytes.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).

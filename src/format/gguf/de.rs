@@ -169,7 +169,7 @@ fn tensor<'n>(cursor: &mut Cursor<'_>, name: &'n str, alignment: u64, limits: &L
     let shape = Shape::from(&dims[..]);
     let info = match header::dtype(tag) {
         Some(dtype) => TensorInfo::new(dtype, shape),
-        None => TensorInfo::unknown(&tag.to_string(), shape, 0),
+        None => header::unknown(tag, alignment, shape),
     };
     if !header::has_whole_rows(&info) {
         let (dtype, row) = (info.dtype, dims.last().copied().unwrap_or(1));

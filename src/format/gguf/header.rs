@@ -1,7 +1,7 @@
-use super::metadata;
+use super::{FORMAT, metadata};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Cursor, Plan, TypedEntry, cannot_store, dtypes};
-use crate::tensor::{Dtype, TensorInfo};
+use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The numbers of the types that the format can store.
 const TAGS: &[(u32, Dtype)] = &[
@@ -63,6 +63,30 @@ pub(super) const MAX_DIM: u64 = i64::MAX as u64;
 /// Returns the dtype of a number.
 pub(super) fn dtype(tag: u32) -> Option<Dtype> {
     TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype)
+}
+
+/// Describes a tensor of a type that is unknown, in a file of some alignment. Its size is not known yet.
+pub(super) fn unknown(tag: u32, alignment: u64, shape: Shape) -> TensorInfo {
+    let stored = [&tag.to_le_bytes()[..], &alignment.to_le_bytes()].concat();
+    TensorInfo::unknown_in(FORMAT.name, &tag.to_string(), &stored, shape, 0)
+}
+
+/// Returns the number of an unknown type, and the alignment of the file that it comes from.
+fn stored(info: &TensorInfo) -> Option<(u32, u64)> {
+    let (tag, alignment) = info.unknown_stored(FORMAT.name)?.split_first_chunk()?;
+    Some((u32::from_le_bytes(*tag), u64::from_le_bytes(alignment.try_into().ok()?)))
+}
+
+/// Refuses a tensor of an unknown type for a file of a smaller alignment than it comes from: its bytes may end with padding,
+/// and ggml expects the next tensor where the padding for the alignment ends.
+pub(super) fn check_alignment(info: &TensorInfo, alignment: u64) -> Result<(), ErrorKind> {
+    match stored(info) {
+        Some((_, padded)) if padded > alignment => {
+            let instead = format!("its size is known up to a multiple of {padded}; align to {padded}");
+            Err(cannot_store(format!("{info} aligned to {alignment} bytes"), instead))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a name that ggml reads as another one.
@@ -152,7 +176,8 @@ fn pad(out: &mut Vec<u8>, alignment: u64) {
 }
 
 fn put_tensor(name: &str, info: &TensorInfo, offset: u64, out: &mut Vec<u8>) {
-    let (tag, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
+    let known = || TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked").0;
+    let tag = stored(info).map_or_else(known, |(tag, _)| tag);
     metadata::put_string(name, out);
     out.extend_from_slice(&u32::try_from(info.shape.rank()).expect("the plan was checked").to_le_bytes());
     for dim in info.shape.iter().rev() {

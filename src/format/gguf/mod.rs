@@ -22,7 +22,7 @@
 //! Quantized types such as [`Q4_0`](crate::Dtype::Q4_0) are opaque: blocks of bytes, each with the weights of a part of a
 //! row and their scales. Such tensors are read, listed and written whole, but not computed. The innermost dim is a multiple
 //! of the block. Types that this version does not know are [listed as unknown](crate::Layout::Unknown), up to the start
-//! of the next tensor, with the padding before it.
+//! of the next tensor, with the padding before it. They are written again, to a file of the same alignment or a larger one.
 //!
 //! # Metadata
 //!
@@ -92,6 +92,7 @@ pub static FORMAT: Format = Format {
         .with_typed_metadata(de::typed_metadata)
         .with_metadata_edits(de::rewrite_metadata)
         .with_name_check(header::check_name)
+        .with_unknown_dtypes("gguf")
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
@@ -237,7 +238,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 ///   same key.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the file is big-endian or of version 1.
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to

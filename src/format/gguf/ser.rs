@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use super::header;
 use super::metadata::{TypedValue, Writing};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
 use crate::tensor::TensorInfo;
@@ -43,7 +43,12 @@ impl record::Encode for Encode {
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let entries = Writing::new(&self.metadata, self.alignment)?;
+        for at in 0..plan.len() {
+            let checked = header::check_alignment(plan.info(at), entries.alignment);
+            checked.map_err(|error| Error::new(error).in_tensor(plan.name(at)))?;
+        }
         let mut layout = plan.stack(0, entries.alignment, &mut |_, _| ())?;
+        plan.end_with_unknown(&mut layout);
         layout.begin = header::write(plan, &entries, &layout.payloads);
         // Offsets in the header count from its end, which is known only now.
         let begin = layout.begin.len() as u64;

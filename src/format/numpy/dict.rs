@@ -1,5 +1,6 @@
 //! The dict in the header of an array: a Python literal of three keys.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -16,17 +17,27 @@ pub(super) struct Dict {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Descr {
     /// A string: one number or other scalar.
-    Text(String),
+    Text(Vec<u8>),
     /// The source of another literal, such as the list of fields of a record.
-    Other(String),
+    Other(Vec<u8>),
+}
+
+impl Descr {
+    /// Returns the source of the literal. A string is in single quotes, if it has none.
+    pub(super) fn source(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Text(text) => {
+                let quote: &[u8] = if text.contains(&b'\'') { b"\"" } else { b"'" };
+                [quote, text, quote].concat().into()
+            }
+            Self::Other(source) => source.into(),
+        }
+    }
 }
 
 impl fmt::Display for Descr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(text) => write!(f, "'{text}'"),
-            Self::Other(source) => f.write_str(source),
-        }
+        f.write_str(&String::from_utf8_lossy(&self.source()))
     }
 }
 
@@ -172,10 +183,10 @@ impl<'a> Parser<'a> {
 
     fn descr(&mut self) -> Option<Descr> {
         if let Some(b'\'' | b'"') = self.peek() {
-            return self.string().map(|text| Descr::Text(String::from_utf8_lossy(text).into_owned()));
+            return self.string().map(|text| Descr::Text(text.to_vec()));
         }
         let source = self.literal()?.trim_ascii_end();
-        Some(Descr::Other(String::from_utf8_lossy(source).into_owned()))
+        Some(Descr::Other(source.to_vec()))
     }
 
     /// Takes any literal: everything up to a comma or the end of the dict.
@@ -246,7 +257,7 @@ mod tests {
         let dict =
             parse(b" { \"shape\" :(3,),'fortran_order':True,\t'descr':[('a', '},'), ('b', '<i4', (2,))] , } \r\n")
                 .unwrap();
-        let descr = Descr::Other("[('a', '},'), ('b', '<i4', (2,))]".to_owned());
+        let descr = Descr::Other(b"[('a', '},'), ('b', '<i4', (2,))]".to_vec());
         assert_eq!(dict, Dict { descr, fortran_order: true, shape: vec![3] });
         for text in [
             &b"{'shape': (), 'descr': '', 'fortran_order': False}"[..],

@@ -43,6 +43,9 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// The length of the longest dict that numpy reads, in bytes.
 const MAX_TEXT: u32 = 10_000;
 
+/// The length of the longest dict that is written, without the padding after it.
+const LONGEST_WRITTEN: usize = MAX_TEXT as usize - ALIGNMENT;
+
 /// Elements begin at a multiple of this from the magic on.
 const ALIGNMENT: usize = 64;
 
@@ -57,6 +60,12 @@ pub(super) struct ArrayHeader {
     /// The length of the elements in bytes, as far as the header tells it of an unknown dtype.
     pub(super) payload: Option<u64>,
 }
+
+/// The name under which unknown dtypes are remembered, which arrays in both formats can have.
+pub(super) const UNKNOWN_DTYPES: &str = "numpy";
+
+/// The version whose text is UTF-8. That of others is Latin-1.
+const UTF_8: u8 = 3;
 
 /// Reads the header of an array. `read` fills its argument with the next bytes. Errors lack the offset.
 pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limits) -> Result<ArrayHeader> {
@@ -84,10 +93,10 @@ pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limit
     let mut text = vec![0; length as usize];
     read(&mut text)?;
     let len = u32::try_from(start.len() + size + text.len()).expect("the length of the text was checked");
-    header(dict::parse(&text)?, len, limits)
+    header(dict::parse(&text)?, version[0], len, limits)
 }
 
-fn header(dict: Dict, len: u32, limits: &Limits) -> Result<ArrayHeader> {
+fn header(dict: Dict, version: u8, len: u32, limits: &Limits) -> Result<ArrayHeader> {
     let rank = dict.shape.len();
     // Dim orders have one byte for each dim.
     let limit = limits.rank.min(255);
@@ -97,7 +106,10 @@ fn header(dict: Dict, len: u32, limits: &Limits) -> Result<ArrayHeader> {
     let shape = Shape::new(&dict.shape);
     let Some((dtype, big_endian)) = dtype(&dict.descr) else {
         let bytes = item_bytes(&dict.descr).and_then(|bytes| shape.elements()?.checked_mul(bytes));
-        let info = TensorInfo::unknown(&dict.descr.to_string(), shape, bytes.unwrap_or_default());
+        let tag = dict.descr.to_string();
+        let order = if dict.fortran_order { COLUMN_MAJOR } else { ROW_MAJOR };
+        let stored = [&[version, order], &*dict.descr.source()].concat();
+        let info = TensorInfo::unknown_in(UNKNOWN_DTYPES, &tag, &stored, shape, bytes.unwrap_or_default());
         return Ok(ArrayHeader { info, big_endian: None, len, payload: bytes.map(|bytes| bytes as u64) });
     };
     let layout = if dict.fortran_order { column_major(rank) } else { Layout::RowMajor };
@@ -105,6 +117,10 @@ fn header(dict: Dict, len: u32, limits: &Limits) -> Result<ArrayHeader> {
     let payload = info.payload_bytes().map(|bytes| bytes as u64);
     Ok(ArrayHeader { info, big_endian, len, payload })
 }
+
+/// The order of the elements of an unknown dtype, as it is remembered.
+const ROW_MAJOR: u8 = 0;
+const COLUMN_MAJOR: u8 = 1;
 
 /// Returns the layout of an array whose first dim varies fastest.
 fn column_major(rank: usize) -> Layout {
@@ -116,6 +132,7 @@ fn column_major(rank: usize) -> Layout {
 /// are pickled, and for structures.
 fn item_bytes(descr: &Descr) -> Option<usize> {
     let Descr::Text(text) = descr else { return None };
+    let text = str::from_utf8(text).ok()?;
     let code = text.strip_prefix(['<', '>', '|', '=']).unwrap_or(text);
     let mut letters = code.chars();
     match letters.next()? {
@@ -128,7 +145,7 @@ fn item_bytes(descr: &Descr) -> Option<usize> {
 
 /// Returns the dtype, and the size of its numbers if they are big-endian. `None` if it is unknown.
 fn dtype(descr: &Descr) -> Option<(Dtype, Option<NonZeroU8>)> {
-    let text = if let Descr::Text(text) = descr { text } else { "" };
+    let text = if let Descr::Text(text) = descr { str::from_utf8(text).ok()? } else { "" };
     let (order, code) = text.split_at_checked(1).unwrap_or_default();
     let (_, dtype) = *CODES.iter().find(|(known, _)| *known == code)?;
     match order {
@@ -143,6 +160,9 @@ fn dtype(descr: &Descr) -> Option<(Dtype, Option<NonZeroU8>)> {
 /// Refuses a dim order that numpy does not have.
 pub(super) fn check(info: &TensorInfo) -> Result<(), ErrorKind> {
     match &info.layout {
+        Layout::Unknown(_) if text(info).len() > LONGEST_WRITTEN => {
+            Err(cannot_store(format!("a dtype of {} bytes", text(info).len()), "numpy reads headers of up to 10000"))
+        }
         Layout::DimOrder(order) if info.layout != column_major(info.shape.rank()) => {
             let instead = "numpy saves row-major and column-major arrays; without `Options::keep_dim_order` all are \
                            written row-major";
@@ -156,21 +176,32 @@ pub(super) fn check(info: &TensorInfo) -> Result<(), ErrorKind> {
 pub(super) fn write(info: &TensorInfo, out: &mut Vec<u8>) {
     const BEFORE_TEXT: usize = MAGIC.len() + 4;
     let mut text = text(info);
-    let len = (BEFORE_TEXT + text.len() + 1).next_multiple_of(ALIGNMENT) - BEFORE_TEXT;
-    text.extend(std::iter::repeat_n(' ', len - 1 - text.len()));
-    text.push('\n');
+    let is_utf_8 = matches!(info.unknown_stored(UNKNOWN_DTYPES), Some([UTF_8, ..]));
+    let before_text = if is_utf_8 { BEFORE_TEXT + 2 } else { BEFORE_TEXT };
+    let len = (before_text + text.len() + 1).next_multiple_of(ALIGNMENT) - before_text;
+    text.resize(len - 1, b' ');
+    text.push(b'\n');
     out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&[1, 0]);
-    out.extend_from_slice(&u16::try_from(len).expect("64 dims of 20 digits each").to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
+    let short = u16::try_from(len).expect("64 dims of 20 digits each, or a checked length");
+    if is_utf_8 {
+        out.extend_from_slice(&[UTF_8, 0]);
+        out.extend_from_slice(&u32::from(short).to_le_bytes());
+    } else {
+        out.extend_from_slice(&[1, 0]);
+        out.extend_from_slice(&short.to_le_bytes());
+    }
+    out.extend_from_slice(&text);
 }
 
-fn text(info: &TensorInfo) -> String {
+fn text(info: &TensorInfo) -> Vec<u8> {
     /// The number of digits with room in the header, so that an array can grow in place.
     const DIGITS: usize = 21;
-    let (code, _) = CODES.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
-    let order = if info.dtype.block_bytes() == 1 { '|' } else { '<' };
-    let (fortran, dims) = (info.layout != Layout::RowMajor, info.shape.dims());
+    let dims = info.shape.dims();
+    let stored = info.unknown_stored(UNKNOWN_DTYPES);
+    let fortran = match stored {
+        Some(stored) => stored.get(1) == Some(&COLUMN_MAJOR),
+        None => info.layout != Layout::RowMajor,
+    };
     let mut shape: Vec<String> = dims.iter().map(usize::to_string).collect();
     let growing = if fortran { dims.last() } else { dims.first() };
     let room = growing.map_or(0, |dim| DIGITS - dim.to_string().len());
@@ -181,5 +212,11 @@ fn text(info: &TensorInfo) -> String {
     let (fortran, shape) = (if fortran { "True" } else { "False" }, shape.join(", "));
     let shape = shape.trim_end();
     let blanks = " ".repeat(room);
-    format!("{{'descr': '{order}{code}', 'fortran_order': {fortran}, 'shape': ({shape}), }}{blanks}")
+    if let Some([_, _, descr @ ..]) = stored {
+        let rest = format!(", 'fortran_order': {fortran}, 'shape': ({shape}), }}{blanks}");
+        return [b"{'descr': ", descr, rest.as_bytes()].concat();
+    }
+    let (code, _) = CODES.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
+    let order = if info.dtype.block_bytes() == 1 { '|' } else { '<' };
+    format!("{{'descr': '{order}{code}', 'fortran_order': {fortran}, 'shape': ({shape}), }}{blanks}").into_bytes()
 }

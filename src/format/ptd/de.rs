@@ -10,7 +10,7 @@ use super::schema::{
     VERSION, data_segment, data_v1, data_v2, early_flat_tensor, flat_tensor, named_data, tensor_layout,
     tensor_metadata, tensor_segment,
 };
-use super::{Compatibility, Metadata, Version};
+use super::{Compatibility, FORMAT, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{Entry, FileMetadata, IndexReader, Packed, Table, Tables, Waiting, trailing_bytes};
@@ -393,7 +393,8 @@ impl<'a> FlatbufferParser<'a> {
             Some(dtype) => TensorInfo { dtype, shape, layout },
             None => {
                 let bytes = stated.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
-                TensorInfo::unknown(&tag, shape, bytes)
+                let stored = [&scalar_type.to_le_bytes()[..], order].concat();
+                TensorInfo::unknown_in(FORMAT.name, &tag, &stored, shape, bytes)
             }
         };
         if info.payload_bytes().is_none() {

@@ -89,6 +89,7 @@ pub static FORMAT: Format = Format {
     ..Format::new("ptd", DTYPES, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.encode()))
         .with_metadata(entries::metadata, entries::keeps)
         .with_name_check(header::check_name)
+        .with_unknown_dtypes("ptd")
 };
 
 /// The serializer of all formats. A [`Plan`] makes it write a PTD file; [`plan`] has an example.
@@ -214,7 +215,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin as `FT01` or `DT01`.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the flatbuffer is broken, or a segment lies outside of the
 ///   file.
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, in a file of ExecuTorch 0.5 or 0.6, which does not state sizes.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.

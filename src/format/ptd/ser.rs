@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::header::{self, Family};
 use super::metadata::KEYS;
-use super::{Compatibility, Segments, Version};
+use super::{Compatibility, FORMAT, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{
@@ -39,7 +39,7 @@ pub(super) const MAX_RANK: usize = 255;
 
 impl record::Encode for Encode {
     fn format(&self) -> &'static Format {
-        &super::FORMAT
+        &FORMAT
     }
 
     fn names(&self) -> Names {
@@ -58,6 +58,10 @@ impl record::Encode for Encode {
         match info.layout {
             Layout::Blob if self.version != Version::Ft01 => {
                 Err(cannot_store("a blob", "DT01 stores tensors; FT01 stores blobs too"))
+            }
+            // Of another tensor.
+            Layout::Unknown(_) if stored(info).is_none_or(|(_, order)| order.len() != info.shape.rank()) => {
+                Err(cannot_store(info.to_string(), "its dim order is of another rank; leave the tensor out"))
             }
             _ => Ok(()),
         }
@@ -298,12 +302,21 @@ fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, p
 /// Writes dtype, shape and dim order. Empty vectors are written too: ExecuTorch crashes if one is missing.
 fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize, sizes: usize, dim_order: usize) {
     let size = |dim: &usize| i32::try_from(*dim).expect("the plan was checked").to_le_bytes();
-    out.set(scalar_type, header::scalar_type(info.dtype).to_le_bytes());
     out.vector(sizes, info.shape.iter().map(size));
+    if let Some((stored, order)) = stored(info) {
+        out.set(scalar_type, [*stored]);
+        return out.vector(dim_order, order.iter().map(|dim| [*dim]));
+    }
+    out.set(scalar_type, header::scalar_type(info.dtype).to_le_bytes());
     match &info.layout {
         Layout::DimOrder(order) => out.vector(dim_order, order.as_slice().iter().map(|dim| [*dim])),
         _ => out.vector(dim_order, (0..=u8::MAX).map(|dim| [dim]).take(info.shape.rank())),
     }
+}
+
+/// Returns the scalar type and the dim order of a tensor of an unknown dtype.
+fn stored(info: &TensorInfo) -> Option<(&u8, &[u8])> {
+    info.unknown_stored(FORMAT.name)?.split_first()
 }
 
 fn segment_index(placed: &SegmentLayout, at: usize) -> u32 {

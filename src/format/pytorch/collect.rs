@@ -7,13 +7,13 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use indexmap::IndexMap;
 
-use super::header::Tag;
+use super::header::{Tag, TensorKind};
 use super::strides::{Placed, place};
-use super::value::{Heap, PickleValue, PickledStorage, PickledTensor};
+use super::value::{Heap, PickleValue, PickledStorage, PickledTensor, UnreadTensor};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{Codec, Entry, Strided};
-use crate::tensor::{InvalidTensor, Layout, Shape, TensorInfo};
+use crate::tensor::{InvalidTensor, Shape, TensorInfo, UnknownDtype};
 
 /// The bytes of storages.
 pub(super) struct Storages {
@@ -101,9 +101,10 @@ impl CheckpointCollector<'_> {
                 let entry = self.storage(&storage).map_err(|error| self.blame(error).at(storage.place))?;
                 self.push(entry)
             }
-            PickleValue::Other(what) => {
-                let what = format!("it is {what}, which cannot be read; save it dense");
-                Err(self.blame(ErrorKind::Malformed { what }))
+            PickleValue::Other(at) => {
+                let other = self.heap.others[at as usize];
+                let entry = self.other(&other).map_err(|error| self.blame(error).at(other.place))?;
+                self.push(entry)
             }
             PickleValue::Dict(at) => self.enter(at, &mut |collector, at| collector.dict(at)),
             PickleValue::Tuple(at) | PickleValue::List(at) | PickleValue::Set(at) => {
@@ -204,8 +205,9 @@ impl CheckpointCollector<'_> {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit }.into());
         }
         let rank = entry.info().shape.rank();
+        let unknown = entry.info().unknown_dtype().map_or(0, |tag| size_of::<UnknownDtype>() + tag.len());
         // A tensor with gaps also has the numbers and steps of them.
-        self.spend(size_of::<Entry>() + self.path.len() + rank * 3 * size_of::<u64>())?;
+        self.spend(size_of::<Entry>() + self.path.len() + rank * 3 * size_of::<u64>() + unknown)?;
         self.contents.tensors.push(entry);
         Ok(())
     }
@@ -307,6 +309,7 @@ impl CheckpointCollector<'_> {
             }
             PickleValue::Dtype(tag) => write!(text, "torch.{}", tag.name),
             PickleValue::StorageType(tag) => write!(text, "torch.{}", tag.storage),
+            PickleValue::Layout(layout) => write!(text, "torch.{layout}"),
             PickleValue::Tuple(_) | PickleValue::List(_) | PickleValue::Set(_) | PickleValue::Dict(_) => {
                 let what =
                     format!("a key of a dict is {}, but expected a string, a number or a tuple of them", value.kind());
@@ -338,9 +341,13 @@ impl CheckpointCollector<'_> {
 
     /// Returns a storage as a tensor of rank 1.
     fn storage(&self, storage: &PickledStorage) -> Result<Entry> {
+        if storage.is_meta {
+            let dims = dims(Some(storage.tag), None, &[storage.len])?;
+            return Ok(self.without_elements(TensorKind::Meta, Some(storage.tag), dims, storage.place));
+        }
         let range = self.range(storage)?;
-        let len = usize::try_from(storage.len).map_err(|_| too_large(storage.tag, &[]))?;
-        self.located([len].into(), Placed::whole(range), storage.tag)
+        let shape = dims(Some(storage.tag), None, &[storage.len])?;
+        self.located(shape, Placed::whole(range), storage.tag)
     }
 
     fn tensor(&self, tensor: &PickledTensor) -> Result<Entry> {
@@ -351,14 +358,34 @@ impl CheckpointCollector<'_> {
             let what = format!("it has {} dims, but {} strides", shape.len(), strides.len());
             return Err(ErrorKind::Malformed { what }.into());
         }
+        if storage.is_meta {
+            let dims = dims(Some(tensor.tag), None, &shape)?;
+            return Ok(self.without_elements(TensorKind::Meta, Some(tensor.tag), dims, tensor.place));
+        }
         let (bytes, start) = (tensor.tag.bytes, tensor.start);
         let placed = place(self.range(storage)?, start, &shape, &strides, bytes)?;
-        let dims: Option<Shape> = shape.iter().map(|dim| usize::try_from(*dim).ok()).collect();
-        self.located(dims.ok_or_else(|| too_large(tensor.tag, &shape))?, placed, tensor.tag)
+        self.located(dims(Some(tensor.tag), None, &shape)?, placed, tensor.tag)
+    }
+
+    /// Returns a tensor whose elements cannot be read, with their bytes if they are in one place.
+    fn other(&self, other: &UnreadTensor) -> Result<Entry> {
+        let shape = other.shape.map(|shape| self.numbers("dim", shape)).transpose()?.unwrap_or_default();
+        let dims = dims(other.tag, Some(other.kind), &shape)?;
+        let Some(elements) = other.elements.map(|at| self.heap.tensors[at as usize]) else {
+            return Ok(self.without_elements(other.kind, other.tag, dims, other.place));
+        };
+        let bytes = self.tensor(&elements)?.range();
+        Ok(self.located_as_bytes(dims, bytes, &tag_text(Some(elements.tag), Some(other.kind))))
+    }
+
+    fn without_elements(&self, kind: TensorKind, tag: Option<&Tag>, shape: Shape, place: u64) -> Entry {
+        self.located_as_bytes(shape, place..place, &tag_text(tag, Some(kind)))
     }
 
     fn located(&self, shape: Shape, placed: Placed, tag: &'static Tag) -> Result<Entry> {
-        let Some(dtype) = tag.dtype else { return self.located_as_bytes(shape, placed, tag) };
+        let Some(dtype) = tag.dtype else {
+            return Ok(self.located_as_bytes(shape, placed.range, &tag_text(Some(tag), None)));
+        };
         let info = TensorInfo { dtype, shape, layout: placed.layout };
         if info.payload_bytes().is_none() {
             return Err(InvalidTensor::TooLarge { dtype, shape: info.shape }.into());
@@ -372,14 +399,11 @@ impl CheckpointCollector<'_> {
         Ok(Entry::new(self.stored_name(), info, placed.range).with_codec(codec))
     }
 
-    /// A tensor of an unknown dtype, which is as it is stored.
-    fn located_as_bytes(&self, shape: Shape, placed: Placed, tag: &Tag) -> Result<Entry> {
-        let tag = format!("torch.{}", tag.name);
-        if placed.strided.is_some() || placed.layout != Layout::RowMajor {
-            return Err(ErrorKind::UnknownDtype { tag }.into());
-        }
-        let bytes = usize::try_from(placed.range.end - placed.range.start).unwrap_or(usize::MAX);
-        Ok(Entry::new(self.stored_name(), TensorInfo::unknown(&tag, shape, bytes), placed.range))
+    /// A tensor of an unknown dtype, which is as it is stored: from the first byte of an element to the last one, in the order
+    /// of the file.
+    fn located_as_bytes(&self, shape: Shape, range: Range<u64>, tag: &str) -> Entry {
+        let bytes = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        Entry::new(self.stored_name(), TensorInfo::unknown(tag, shape, bytes), range)
     }
 
     /// Returns the name of the tensor; none if it is the whole value.
@@ -407,9 +431,23 @@ impl CheckpointCollector<'_> {
     }
 }
 
-fn too_large(tag: &Tag, shape: &[u64]) -> Error {
-    let what = format!("torch.{}{shape:?} takes more bytes than can be addressed", tag.name);
-    ErrorKind::Malformed { what }.into()
+/// Returns the type and the kind of a tensor, as far as they are known, as PyTorch calls them.
+fn tag_text(tag: Option<&Tag>, kind: Option<TensorKind>) -> String {
+    match (tag, kind) {
+        (Some(tag), Some(kind)) => format!("torch.{} ({})", tag.name, kind.name()),
+        (Some(tag), None) => format!("torch.{}", tag.name),
+        (None, Some(kind)) => kind.name().to_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+/// Returns the dims of a tensor of that type and kind.
+fn dims(tag: Option<&Tag>, kind: Option<TensorKind>, shape: &[u64]) -> Result<Shape> {
+    let dims: Option<Shape> = shape.iter().map(|dim| usize::try_from(*dim).ok()).collect();
+    dims.ok_or_else(|| {
+        let what = format!("{}{shape:?} takes more bytes than can be addressed", tag_text(tag, kind));
+        ErrorKind::Malformed { what }.into()
+    })
 }
 
 /// Returns the beginning of an integer of any length in decimal, or in hexadecimal if it is longer than 128 bits.

@@ -48,7 +48,35 @@ pub(super) static TAGS: &[Tag] = &[
     tag("qint32", "QInt32Storage", 4, None),
     tag("quint4x2", "QUInt4x2Storage", 1, None),
     tag("quint2x4", "QUInt2x4Storage", 1, None),
+    tag("bits1x8", "", 1, None),
+    tag("bits2x4", "", 1, None),
+    tag("bits4x2", "", 1, None),
+    tag("bits8", "", 1, None),
+    tag("bits16", "", 2, None),
+    // PyTorch has names for these, but no elements.
+    tag("int1", "", 1, None),
+    tag("int2", "", 1, None),
+    tag("int3", "", 1, None),
+    tag("int4", "", 1, None),
+    tag("int5", "", 1, None),
+    tag("int6", "", 1, None),
+    tag("int7", "", 1, None),
+    tag("uint1", "", 1, None),
+    tag("uint2", "", 1, None),
+    tag("uint3", "", 1, None),
+    tag("uint4", "", 1, None),
+    tag("uint5", "", 1, None),
+    tag("uint6", "", 1, None),
+    tag("uint7", "", 1, None),
 ];
+
+/// The layouts of sparse tensors, after that of dense ones.
+static LAYOUTS: &[&str] = &["strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"];
+
+/// Returns the layout of that name, without the module `torch`.
+pub(super) fn layout(name: &str) -> Option<&'static &'static str> {
+    LAYOUTS.iter().find(|layout| **layout == name)
+}
 
 /// The type of storages whose dtype is with each tensor.
 pub(super) static UNTYPED: Tag = tag("uint8", "UntypedStorage", 1, Some(Dtype::U8));
@@ -85,8 +113,8 @@ pub(super) enum Function {
     Parameter,
     /// Calls another function, and sets type and attributes of the result.
     FromType,
-    /// Makes a tensor of a kind that cannot be read.
-    Other(&'static &'static str),
+    /// Makes a tensor whose elements cannot be read.
+    Other(TensorKind),
     /// Makes a dict of nothing, of a dict, or of pairs.
     Dict,
     Tuple,
@@ -100,31 +128,74 @@ pub(super) enum Function {
     Class,
 }
 
+/// A kind of tensor whose elements cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum TensorKind {
+    /// Made of the arguments of [`Function::Tensor`], then the scales.
+    Quantized,
+    /// Made of a layout, and a tuple of tensors and the size.
+    Sparse(&'static &'static str),
+    /// Made of one tensor of all elements, and others.
+    Nested,
+    /// Made of a dict, in which `values` is one tensor of all elements.
+    Jagged,
+    /// Without elements, made of a dtype and a size.
+    Meta,
+    /// Made of a class that has the elements in attributes, a dtype and a size.
+    Wrapper,
+    /// Without elements and size.
+    Uninitialized,
+}
+
+impl TensorKind {
+    /// Returns the kind as PyTorch calls it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Quantized => "quantized",
+            Self::Sparse(layout) => layout,
+            Self::Nested => "nested",
+            Self::Jagged => "jagged",
+            Self::Meta => "meta",
+            Self::Wrapper => "wrapper subclass",
+            Self::Uninitialized => "uninitialized",
+        }
+    }
+}
+
 /// A global that a checkpoint may ask for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Global {
     Dtype(&'static Tag),
     Storage(&'static Tag),
     Function(Function),
-    /// A constant that only tensors that cannot be read have.
+    Layout(&'static &'static str),
+    /// A constant that only quantized tensors have.
     Constant,
 }
 
 /// Returns the global of that name. `None` if it is not part of a checkpoint.
 ///
-/// These are the globals of `torch.load(weights_only=True)` that tensors and containers need, and builtin types of values.
+/// These are the globals of `torch.load(weights_only=True)` that tensors and containers need, the classes and functions of
+/// PyTorch's own tensors, and builtin types of values.
 pub(super) fn global(module: &str, name: &str) -> Option<Global> {
     let storage = || TAGS.iter().find(|tag| !tag.storage.is_empty() && tag.storage == name).map(Global::Storage);
     let function = match (module, name) {
         ("torch._utils", "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => Function::Tensor,
         ("torch._utils", "_rebuild_parameter" | "_rebuild_parameter_with_state") => Function::Parameter,
-        ("torch._utils", "_rebuild_qtensor") => Function::Other(&"a quantized tensor"),
+        // The tensor of another device, and its dtype.
+        ("torch._utils", "_rebuild_device_tensor_from_cpu_tensor") => Function::Parameter,
+        ("torch._utils", "_rebuild_qtensor") => Function::Other(TensorKind::Quantized),
         ("torch._utils", "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor") => {
-            Function::Other(&"a sparse tensor")
+            Function::Other(TensorKind::Sparse(&"sparse"))
         }
-        ("torch._utils", "_rebuild_nested_tensor") => Function::Other(&"a nested tensor"),
-        ("torch._utils", "_rebuild_meta_tensor_no_storage") => {
-            Function::Other(&"a tensor without elements, on the device `meta`")
+        ("torch._utils", "_rebuild_nested_tensor") => Function::Other(TensorKind::Nested),
+        ("torch.nested._internal.nested_tensor", "_rebuild_njt") => Function::Other(TensorKind::Jagged),
+        ("torch.nested._internal.nested_tensor", "NestedTensor") => Function::Class,
+        ("torch._utils", "_rebuild_meta_tensor_no_storage") => Function::Other(TensorKind::Meta),
+        ("torch._utils", "_rebuild_wrapper_subclass") => Function::Other(TensorKind::Wrapper),
+        ("torch._subclasses.fake_tensor", "FakeTensor") => Function::Class,
+        ("torch.nn.parameter", "UninitializedParameter" | "UninitializedBuffer") => {
+            Function::Other(TensorKind::Uninitialized)
         }
         ("torch._tensor", "_rebuild_from_type_v2") => Function::FromType,
         ("torch", "Size") | ("builtins" | "__builtin__", "tuple") => Function::Tuple,
@@ -139,9 +210,7 @@ pub(super) fn global(module: &str, name: &str) -> Option<Global> {
         ("builtins" | "__builtin__", "int" | "float" | "bool" | "str" | "complex") => Function::Scalar,
         ("torch.storage", "UntypedStorage") | ("torch", "UntypedStorage") => return Some(Global::Storage(&UNTYPED)),
         ("torch.cuda", _) => return storage(),
-        ("torch", "strided" | "sparse_coo" | "sparse_csr" | "sparse_csc" | "sparse_bsr" | "sparse_bsc") => {
-            return Some(Global::Constant);
-        }
+        ("torch", _) if layout(name).is_some() => return layout(name).map(Global::Layout),
         ("torch", _) if name.starts_with("per_tensor_") || name.starts_with("per_channel_") => {
             return Some(Global::Constant);
         }

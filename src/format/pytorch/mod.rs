@@ -19,8 +19,8 @@
 //!
 //! Nothing in a pickle is run. Values are made of the globals that tensors and containers need; a pickle that asks for
 //! any other one, such as `os.system`, is refused, with its name. These are the globals of
-//! `torch.load(weights_only=True)` and builtin types of values. So checkpoints that hold an `argparse.Namespace`, a scalar of numpy or a whole
-//! `torch.nn.Module` are refused too: save what `state_dict()` returns.
+//! `torch.load(weights_only=True)`, classes of PyTorch's own tensors, and builtin types of values. So checkpoints that hold an
+//! `argparse.Namespace`, a scalar of numpy or a whole `torch.nn.Module` are refused too: save what `state_dict()` returns.
 //!
 //! # Names
 //!
@@ -41,8 +41,11 @@
 //!
 //! # Deviations
 //!
-//! - Quantized, sparse and nested tensors and those of the device `meta` are errors. Other dtypes that this crate does not
-//!   have, such as `torch.complex32`, are [unknown](crate::Layout::Unknown).
+//! - Dtypes that this crate does not have, such as `torch.complex32`, are [unknown](crate::Layout::Unknown). So are
+//!   quantized, sparse and nested tensors, those of the device `meta` and subclasses of PyTorch's own, with tags such as
+//!   `torch.qint8 (quantized)` and `torch.float32 (sparse_coo)`. Their bytes are those from the first element to the last
+//!   one, in the order of the file, if one storage has all of them, and none otherwise. A nested tensor has the shape of all
+//!   its elements. The scales of quantized tensors are not kept.
 //! - Archives that are compressed, which PyTorch reads but does not write, are errors. So are TorchScript archives, and
 //!   the tar archives of PyTorch before 0.1.10.
 //! - Checksums of the archive are not compared: PyTorch can leave them out.
@@ -125,7 +128,6 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 ///
 /// - [`ErrorKind::Malformed`]: the archive or the pickle is damaged, or has something other than tensors, numbers,
 ///   strings and containers of them.
-/// - [`ErrorKind::UnknownDtype`]: a tensor has a dtype that [`Dtype`](crate::Dtype) does not have.
 /// - [`ErrorKind::DuplicateName`]: two tensors have the same name.
 /// - [`ErrorKind::Limit`]: tensors or containers that are shared exceed the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to

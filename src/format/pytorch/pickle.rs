@@ -6,8 +6,8 @@
 
 use hashbrown::HashMap;
 
-use super::header::{Function, Global, global};
-use super::value::{Heap, PickleValue, PickledStorage, PickledTensor, Span};
+use super::header::{Function, Global, Tag, TensorKind, global, layout};
+use super::value::{Heap, PickleValue, PickledStorage, PickledTensor, Span, UnreadTensor};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::storage::ReadAt;
 
@@ -492,7 +492,7 @@ impl Machine {
                 Some(tensor @ (PickleValue::Tensor(_) | PickleValue::Other(_))) => Ok(tensor),
                 other => Err(malformed(format!("the pickle makes a parameter of {}", kind_of(other)))),
             },
-            PickleValue::Function(Function::Other(what)) => Ok(PickleValue::Other(what)),
+            PickleValue::Function(Function::Other(kind)) => self.other(kind, args),
             PickleValue::Function(Function::Dict) => self.dict(first),
             PickleValue::Function(kind @ (Function::Tuple | Function::List | Function::Set)) => {
                 let at = match first {
@@ -560,7 +560,7 @@ impl Machine {
                     PickleValue::Text(what),
                     PickleValue::StorageType(tag),
                     PickleValue::Text(key),
-                    _,
+                    location,
                     PickleValue::Int(len),
                     ref rest @ ..,
                 ],
@@ -574,7 +574,8 @@ impl Machine {
                     let (what, expected) = ("length of a storage", "0 or more".to_owned());
                     ErrorKind::BadNumber { what, found: len.into(), expected }
                 })?;
-                PickledStorage { key, tag, len, place: self.place }
+                let is_meta = matches!(location, PickleValue::Text(text) if self.heap.text(text) == "meta");
+                PickledStorage { key, tag, len, is_meta, place: self.place }
             }
             _ => return Err(malformed("the pickle refers to something that is not a storage")),
         };
@@ -615,12 +616,77 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Returns a tensor whose elements cannot be read. What its arguments do not tell is unknown.
+    fn other(&mut self, kind: TensorKind, args: u32) -> Result<PickleValue> {
+        let mut other = UnreadTensor { kind, tag: None, shape: None, elements: None, place: self.place };
+        match (kind, self.heap.values(args)) {
+            (TensorKind::Quantized, _) => {
+                if let PickleValue::Tensor(at) = self.tensor(args)? {
+                    other.set_elements(&self.heap, at);
+                }
+            }
+            (TensorKind::Sparse(_), &[of, PickleValue::Tuple(data), ..]) => {
+                if let Some(layout) = self.layout(of) {
+                    other.kind = TensorKind::Sparse(layout);
+                }
+                // The size comes after the values.
+                for pair in self.heap.values(data).windows(2) {
+                    if let [PickleValue::Tensor(values), PickleValue::Tuple(size)] = *pair {
+                        other.tag = Some(self.tag_of(values));
+                        other.shape = Some(size);
+                    }
+                }
+            }
+            (TensorKind::Nested, &[PickleValue::Tensor(at), ..]) => other.set_elements(&self.heap, at),
+            (TensorKind::Jagged, &[PickleValue::Dict(at), ..]) => {
+                let is_values =
+                    |key: &PickleValue| matches!(key, PickleValue::Text(span) if self.heap.text(*span) == "values");
+                let mut pairs = self.heap.values(at).chunks_exact(2);
+                if let Some(&[_, PickleValue::Tensor(at)]) = pairs.find(|pair| is_values(&pair[0])) {
+                    other.set_elements(&self.heap, at);
+                }
+            }
+            (TensorKind::Meta, &[PickleValue::Dtype(tag), PickleValue::Tuple(size), ..])
+            | (TensorKind::Wrapper, &[_, PickleValue::Dtype(tag), PickleValue::Tuple(size), ..]) => {
+                (other.tag, other.shape) = (Some(tag), Some(size));
+            }
+            _ => {}
+        }
+        let at = u32::try_from(self.heap.others.len()).map_err(|_| too_long(self.heap.others.len()))?;
+        self.heap.others.push(other);
+        Ok(PickleValue::Other(at))
+    }
+
+    fn tag_of(&self, tensor: u32) -> &'static Tag {
+        self.heap.tensors[tensor as usize].tag
+    }
+
+    /// Returns a layout, which newer files have as text.
+    fn layout(&self, value: PickleValue) -> Option<&'static &'static str> {
+        match value {
+            PickleValue::Layout(layout) => Some(layout),
+            PickleValue::Text(span) => layout(self.heap.text(span).strip_prefix("torch.")?),
+            _ => None,
+        }
+    }
+}
+
+impl UnreadTensor {
+    /// Sets the tensor that has the elements.
+    fn set_elements(&mut self, heap: &Heap, at: u32) {
+        let tensor = &heap.tensors[at as usize];
+        (self.tag, self.shape, self.elements) = (Some(tensor.tag), Some(tensor.shape), Some(at));
+    }
+}
+
 /// Returns a global, or refuses it by name.
 fn find(module: &str, name: &str) -> Result<PickleValue> {
     match global(module, name) {
         Some(Global::Dtype(tag)) => Ok(PickleValue::Dtype(tag)),
         Some(Global::Storage(tag)) => Ok(PickleValue::StorageType(tag)),
         Some(Global::Function(function)) => Ok(PickleValue::Function(function)),
+        Some(Global::Layout(layout)) => Ok(PickleValue::Layout(layout)),
         Some(Global::Constant) => Ok(PickleValue::Constant),
         None => {
             let full = format!("{module}.{name}");

@@ -1,6 +1,6 @@
 //! The values that a pickle describes.
 
-use super::header::{Function, Tag};
+use super::header::{Function, Tag, TensorKind};
 
 /// A value. Those of any length are in a [`Heap`], so that values are small, and containers can be shared.
 #[derive(Debug, Clone, Copy)]
@@ -20,11 +20,13 @@ pub(super) enum PickleValue {
     Dtype(&'static Tag),
     StorageType(&'static Tag),
     Function(Function),
+    /// The layout of a tensor, such as `sparse_coo`.
+    Layout(&'static &'static str),
     Constant,
     Storage(u32),
     Tensor(u32),
-    /// The kind of a tensor that cannot be read.
-    Other(&'static &'static str),
+    /// A tensor whose elements cannot be read.
+    Other(u32),
 }
 
 impl PickleValue {
@@ -43,7 +45,7 @@ impl PickleValue {
             Self::Dict(_) => "a dict",
             Self::Dtype(_) => "a dtype",
             Self::StorageType(_) | Self::Function(_) => "a function",
-            Self::Constant => "a constant",
+            Self::Layout(_) | Self::Constant => "a constant",
             Self::Storage(_) => "a storage",
             Self::Tensor(_) | Self::Other(_) => "a tensor",
         }
@@ -74,6 +76,7 @@ pub(super) struct Heap {
     pub(super) containers: Vec<Vec<PickleValue>>,
     pub(super) storages: Vec<PickledStorage>,
     pub(super) tensors: Vec<PickledTensor>,
+    pub(super) others: Vec<UnreadTensor>,
 }
 
 impl Heap {
@@ -98,6 +101,8 @@ pub(super) struct PickledStorage {
     pub(super) tag: &'static Tag,
     /// The number of elements.
     pub(super) len: u64,
+    /// It is on the device `meta`, and has no bytes.
+    pub(super) is_meta: bool,
     /// The offset of the opcode in the file.
     pub(super) place: u64,
 }
@@ -112,6 +117,19 @@ pub(super) struct PickledTensor {
     /// The containers of the dims and of the strides in elements.
     pub(super) shape: u32,
     pub(super) strides: u32,
+    /// The offset of the opcode in the file.
+    pub(super) place: u64,
+}
+
+/// A tensor whose elements cannot be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UnreadTensor {
+    pub(super) kind: TensorKind,
+    /// The type of its elements, and the container of its dims, as far as they are known.
+    pub(super) tag: Option<&'static Tag>,
+    pub(super) shape: Option<u32>,
+    /// The tensor that has the bytes of its elements, if one has.
+    pub(super) elements: Option<u32>,
     /// The offset of the opcode in the file.
     pub(super) place: u64,
 }

@@ -1,5 +1,6 @@
 use indexmap::IndexMap;
 
+use super::FORMAT;
 use super::header::{self, JsonValue, METADATA, TAGS, Writer};
 use super::scan::{JsonHeader, scan};
 use crate::error::{Error, ErrorKind, Result, Short};
@@ -150,7 +151,10 @@ fn tensor<'n>(name: &'n str, value: JsonValue<'_>, limits: &Limits) -> Result<Wa
     let (start, end) = record.data_offsets;
     let info = match TAGS.iter().find(|(tag, _)| *tag == record.dtype) {
         Some((_, dtype)) => TensorInfo::new(*dtype, &*record.shape),
-        None => TensorInfo::unknown(&record.dtype, &*record.shape, end.saturating_sub(start)),
+        None => {
+            let (dtype, bytes) = (&record.dtype, end.saturating_sub(start));
+            TensorInfo::unknown_in(FORMAT.name, dtype, dtype.as_bytes(), &*record.shape, bytes)
+        }
     };
     Ok(Waiting { place, span: (start as u64, end as u64), ..Waiting::new(name, info, &(0..0)) })
 }

@@ -7,6 +7,7 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::record::{Cursor, cannot_store, dtypes};
 use crate::sorted;
@@ -298,11 +299,20 @@ impl Writer {
     }
 
     pub(super) fn tensor(&mut self, name: &str, info: &TensorInfo, data: Range<u64>) {
-        let (dtype, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
         self.key(name);
-        self.text(r#"{"dtype":""#);
-        self.text(dtype);
-        self.text(r#"","shape":["#);
+        match info.unknown_stored(FORMAT.name) {
+            Some(dtype) => {
+                self.text(r#"{"dtype":"#);
+                self.string(str::from_utf8(dtype).expect("it was a str"));
+            }
+            None => {
+                let (dtype, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
+                self.text(r#"{"dtype":""#);
+                self.text(dtype);
+                self.text("\"");
+            }
+        }
+        self.text(r#","shape":["#);
         self.numbers(info.shape.iter().map(|dim| *dim as u64));
         self.text(r#"],"data_offsets":["#);
         self.numbers([data.start, data.end]);

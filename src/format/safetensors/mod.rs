@@ -64,6 +64,7 @@ pub static FORMAT: Format = Format {
         .with_metadata_edits(de::rewrite_metadata)
         .with_detection(header::looks_like)
         .with_name_check(header::check_name)
+        .with_unknown_dtypes("safetensors")
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
@@ -196,7 +197,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not JSON of the specified form, or the file
 ///   has bytes that belong to no tensor.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a tensor does not begin where the one before it ends.
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to

@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 
+use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{Cursor, cannot_store, dtypes};
@@ -65,7 +66,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
     if length < 24 || !length.is_multiple_of(8) {
         return Err(bad_number("header length", length, "8 × (3 + rank)").at(start + 8));
     }
-    let dtype = read_dtype(cursor)?;
+    let stored = cursor.array::<8>()?;
+    let dtype = known_dtype(&stored);
     let name = read_name(cursor)?;
     let offset = cursor.offset();
     let rank = cursor.i64()?;
@@ -82,18 +84,22 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
         shape.push(read_dim(cursor)?);
     }
     let info = match dtype {
-        Ok(dtype) => TensorInfo::new(dtype, shape),
-        Err(tag) => TensorInfo::unknown(&tag, shape, 0),
+        Some(dtype) => TensorInfo::new(dtype, shape),
+        None => unknown(&stored, shape),
     };
     Ok(HeaderChunk { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
-/// Returns the dtype, or its name if it is unknown.
-fn read_dtype(cursor: &mut Cursor<'_>) -> Result<Result<Dtype, String>> {
-    let text = cursor.array::<8>()?;
-    let text = trim(&text);
-    let known = NAMES.iter().find(|(name, _)| *name == text).map(|(_, dtype)| *dtype);
-    Ok(known.ok_or_else(|| format!("`{}`", text.escape_ascii())))
+fn known_dtype(stored: &[u8; 8]) -> Option<Dtype> {
+    let text = trim(stored);
+    NAMES.iter().find(|(name, _)| *name == text).map(|(_, dtype)| *dtype)
+}
+
+/// Describes a tensor of an unknown dtype, of no bytes.
+#[cold]
+fn unknown(stored: &[u8; 8], shape: Shape) -> TensorInfo {
+    let tag = format!("`{}`", trim(stored).escape_ascii());
+    TensorInfo::unknown_in(FORMAT.name, &tag, stored, shape, 0)
 }
 
 /// Reads the name, or `None` if all bytes are zero. Go writes any bytes.
@@ -183,8 +189,8 @@ pub(super) fn write(name: &str, info: &TensorInfo, payload: usize, out: &mut Vec
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&contents.to_le_bytes());
     let padding = contents.next_multiple_of(ALIGNMENT) - contents;
-    let (dtype, _) = NAMES.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
-    put_text(dtype, out);
+    let known = || NAMES.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked").0;
+    put_text(info.unknown_stored(FORMAT.name).unwrap_or_else(known), out);
     put_text(&bytes_of(name), out);
     out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
     for dim in info.shape.iter() {

@@ -64,7 +64,9 @@ pub static FORMAT: Format = Format {
     max_dim: Some(header::MAX_DIM),
     max_name: Some(header::NAME),
     magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
-    ..Format::new("ten", DTYPES, || Box::new(de::Reader::default()), encode).with_name_check(header::check_name)
+    ..Format::new("ten", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_name_check(header::check_name)
+        .with_unknown_dtypes("ten")
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
@@ -194,7 +196,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): a chunk does not begin with `~TenBin~`.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a length, a rank or a dim is negative, or a header's length
 ///   does not fit its rank.
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to

@@ -372,7 +372,7 @@ impl<'r> Decoder<'r> {
     /// # Errors
     ///
     /// By [`category`](crate::Error::category): `File` if the stream is malformed, `Mismatch` if the tensor does not fit
-    /// `T`, `Call` if its dtype is unknown.
+    /// `T`.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
         let Some((name, _)) = self.peek()? else { return Ok(None) };
         let name = name.to_owned();

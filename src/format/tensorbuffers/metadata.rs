@@ -6,7 +6,7 @@ use std::ops::Range;
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
-use super::header;
+use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{
@@ -328,7 +328,10 @@ fn info(table: &Table<'_>, size: u32, limits: &Limits) -> Result<TensorInfo> {
     let shape: Shape = shape.iter().map(|dim| u32::from_le_bytes(*dim) as usize).collect();
     Ok(match header::dtype(tag) {
         Some(dtype) => TensorInfo::new(dtype, shape),
-        None => TensorInfo::unknown(&tag.to_string(), shape, size as usize),
+        None => {
+            let stored = tag.to_le_bytes();
+            TensorInfo::unknown_in(FORMAT.name, &tag.to_string(), &stored, shape, size as usize)
+        }
     })
 }
 
@@ -386,9 +389,13 @@ pub(super) fn build(tensors: &[MetadataTensor<'_>], model: Option<&str>, operati
     for (tensor, place) in tensors.iter().zip(places).rev() {
         let [id, name, shape, dtype, offset, size] = out.table(place, TENSOR);
         out.set(id, tensor.id.to_le_bytes());
-        // That of a tensor of another file may be unknown.
-        let unknown = tensor.info.unknown_dtype().and_then(|tag| tag.parse().ok());
-        out.set(dtype, unknown.unwrap_or_else(|| header::tag(tensor.info.dtype)).to_le_bytes());
+        out.set(
+            dtype,
+            match tensor.info.unknown_stored(FORMAT.name) {
+                Some(&[tag]) => [tag],
+                _ => header::tag(tensor.info.dtype).to_le_bytes(),
+            },
+        );
         out.set(offset, number(tensor.range.start).to_le_bytes());
         out.set(size, number(tensor.range.end - tensor.range.start).to_le_bytes());
         out.vector(shape, tensor.info.shape.iter().map(|&dim| number(dim as u64).to_le_bytes()));

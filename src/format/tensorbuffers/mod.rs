@@ -85,6 +85,7 @@ pub static FORMAT: Format = Format {
     )
     .with_metadata(entries::file_metadata, entries::keeps)
     .with_metadata_edits(append::rewrite_metadata)
+    .with_unknown_dtypes("tensorbuffers")
 };
 
 /// The serializer of all formats. A [`Plan`] makes it write a TensorBuffers file; [`plan`] has an example.
@@ -210,7 +211,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin and end with `TBS1`.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the metadata is not a flatbuffer of the schema, or a tensor
 ///   lies outside of the data.
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).

@@ -92,7 +92,7 @@ impl Located {
             None => Ok(()),
             Some(tag) => Err(ErrorKind::Unsupported {
                 what: format!("read elements of dtype {tag}"),
-                instead: "it is unknown, and only the file's other tensors can be read".to_owned(),
+                instead: "it is unknown; `Tensor` and `TensorMap` hold the bytes".to_owned(),
             }),
         }
     }

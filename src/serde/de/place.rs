@@ -215,7 +215,7 @@ impl<'de> Deserializer<'de> {
         let at = self.locate()?;
         self.last = Some(at);
         let info = self.reader.info(at);
-        if info.dtype != Dtype::U8 {
+        if info.dtype != Dtype::U8 || info.unknown_dtype().is_some() {
             return Err(ErrorKind::WrongDtype { found: info.clone(), expected: Dtype::U8 }.into());
         }
         check_rank(info, 1).map(|()| at)

@@ -49,7 +49,7 @@ impl<'a, 'de> Value<'a, 'de> {
                     Layout::Coo { entries } => (token::COO, Some(Value::Number(*entries))),
                     Layout::Unknown(unknown) => {
                         let what = format!("read elements of dtype {}", unknown.tag());
-                        let instead = "it is unknown, and only the file's other tensors can be read".to_owned();
+                        let instead = "it is unknown; `File::load` of a `TensorMap` holds the bytes".to_owned();
                         return Err(ErrorKind::Unsupported { what, instead }.into());
                     }
                 };

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tensorfile::{CooTensor, Dtype, Format, Tensor, TensorMap, WriteOptions};
+use tensorfile::{CooTensor, Dtype, ErrorKind, Format, Tensor, TensorMap, WriteOptions};
 
 use crate::support::{Dribble, info};
 
@@ -112,6 +112,8 @@ proptest! {
         match (slice, stream) {
             (Ok(slice), Ok(stream)) => prop_assert_eq!(slice, stream),
             (Err(_), Err(_)) => {}
+            // A stream may not tell where a tensor of an unknown dtype ends.
+            (Ok(_), Err(error)) if matches!(error.kind(), ErrorKind::UnknownDtype { .. }) => {}
             (slice, stream) => prop_assert!(false, "a slice gave {slice:?}, a stream {stream:?}"),
         }
     }

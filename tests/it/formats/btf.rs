@@ -511,12 +511,6 @@ fn rejects_numbers_that_cannot_be() {
             "btf: tensor `#0`: needs 4611686018427387904 more bytes, but the file has 32 left (at byte 56)",
             "btf: tensor `#0`: payload in bytes is 4611686018427387904, but the limit is 1099511627776",
         ),
-        (
-            "dtype",
-            with(DENSE, &[(32, 10)]),
-            "btf: tensor `#0`: cannot read elements of dtype 10; it is unknown, and only the file's other tensors can be read",
-            "",
-        ),
         ("layout", with(DENSE, &[(32, 0x0301)]), "btf: tensor `#0`: unknown layout tag 3 (at byte 33)", ""),
         (
             "overlapping records",

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use ndarray::{Array0, Array1, Array2, Array3, ArrayD, array};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tensorfile::{Arrays, Category, CooTensor, Result, Tensor, TensorFile, TensorMap, TensorView, btf, ten};
+use tensorfile::{Arrays, Category, CooTensor, ErrorKind, Result, Tensor, TensorFile, TensorMap, TensorView, btf, ten};
 
 #[derive(TensorFile, Debug, PartialEq)]
 struct Layer {
@@ -101,6 +101,8 @@ fn read_as<R: Read, T: DeserializeOwned + Debug>(file: &[u8], what: &str) {
         // Compared as text, in which a NaN is itself.
         (Ok(slice), Ok(stream)) => format!("{slice:?}") == format!("{stream:?}"),
         (Err(_), Err(_)) => true,
+        // A stream does not tell where the last record of an unknown dtype ends.
+        (Ok(_), Err(error)) => matches!(error.kind(), ErrorKind::UnknownDtype { .. }),
         _ => false,
     };
     let name = std::any::type_name::<T>();

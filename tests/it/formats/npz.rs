@@ -203,7 +203,7 @@ fn rejects_unsupported_archives() {
         messages.compare(what, npz::from_slice::<TensorMap>(file), expected);
         messages.compare(format!("{what}, from a stream"), npz::from_reader::<TensorMap>(file), expected);
     };
-    let none = "npz: the file does not end with the directory of a zip archive";
+    let none = "npz: the zip archive is cut off: the file does not end with its directory";
     compare("nothing", &[], &format!("{none} (at byte 0)"));
     compare("text", b"not an archive", &format!("{none} (at byte 14)"));
     compare("cut", &golden()[..392], "npz: the zip archive is damaged: it ends within a record (at byte 371)");
@@ -247,11 +247,6 @@ fn rejects_unsupported_archives() {
         "no array",
         &changed(&[(65, b"n")]),
         "npz: tensor `a`: found `\\x93nUMPY`, but expected `\\x93NUMPY` (at byte 64)",
-    );
-    compare(
-        "an array of objects",
-        &changed(&[(64 + 10 + 10, b"'|O8'")]),
-        "npz: tensor `a`: cannot read elements of dtype '|O8'; it is unknown, and only the file's other tensors can be read",
     );
     messages.end();
 }

@@ -667,16 +667,6 @@ fn rejects_wrong_indexes() {
             "ptd: tensor `w`: payload is 4 bytes, but i16[1, 3] takes 6 (at byte 248)",
         ),
         (
-            "scalar type",
-            with(FT01, &[(0x123, &[8])]),
-            "ptd: tensor `w`: cannot read elements of dtype 8; it is unknown, and only the file's other tensors can be read",
-        ),
-        (
-            "negative scalar type",
-            with(FT01, &[(0x123, &[0xff])]),
-            "ptd: tensor `w`: cannot read elements of dtype -1; it is unknown, and only the file's other tensors can be read",
-        ),
-        (
             "negative size",
             with(FT01, &[(0x13c, &[0xff; 4])]),
             "ptd: tensor `w`: dim is -1, but expected 0 or more (at byte 292)",

@@ -109,8 +109,184 @@ fn a_dtype_that_is_not_known_costs_its_tensor() {
     let infos: Vec<String> = file.tensors().map(|tensor| tensor.info().to_string()).collect();
     assert_eq!(infos, ["torch.complex32[2] of unknown dtype", "f32[2]"]);
     assert_eq!(file.array::<f32, Ix1>("y").unwrap(), array![1.0, 1.0]);
-    let error = message(file.tensor("x"));
+    let error = message(file.array::<f32, Ix1>("x"));
     assert!(error.contains("tensor `x`") && error.contains("torch.complex32"), "{error}");
+    assert_eq!(file.tensor("x").unwrap().as_bytes(), [0x00, 0x3c, 0x00, 0x40, 0, 0x80, 0x00, 0xc3]);
+}
+
+/// A tensor that PyTorch lists in `unknown.txt`: its name, shape and bytes, and what it is.
+struct Listed {
+    name: String,
+    shape: Vec<usize>,
+    bytes: Option<Vec<u8>>,
+    what: String,
+}
+
+fn listed(file: &str) -> Vec<Listed> {
+    let text = String::from_utf8(fixture("unknown.txt")).unwrap();
+    let lines = text.lines().filter_map(|line| line.strip_prefix(file)?.strip_prefix(' '));
+    let lines = lines.map(|line| {
+        let columns: Vec<&str> = line.splitn(4, ' ').collect();
+        let [name, shape, bytes, what] = columns[..] else { panic!("{line}") };
+        let shape = shape.split('x').filter_map(|dim| dim.parse().ok()).collect();
+        let bytes = (bytes != "-").then(|| crate::support::hex(bytes));
+        Listed { name: name.to_owned(), shape, bytes, what: what.to_owned() }
+    });
+    lines.collect()
+}
+
+#[test]
+fn tensors_of_other_kinds_are_listed_next_to_those_that_are_read() {
+    for (file, least) in [("unknown.pt", 20), ("unknown_legacy.pth", 15)] {
+        let bytes = fixture(file);
+        let opened = File::open(root().join("tests/fixtures/pytorch").join(file)).unwrap();
+        let map: TensorMap = pytorch::from_slice(&bytes).unwrap();
+        assert_eq!(opened.load::<TensorMap>().unwrap(), map);
+        assert_eq!(pytorch::from_reader::<TensorMap>(Dribble::new(&bytes)).unwrap(), map);
+        let listed = listed(file);
+        assert!(listed.len() >= least);
+        let mut unknown = 0;
+        for Listed { name, shape, bytes, what } in &listed {
+            let tensor = &map[name.as_str()];
+            assert_eq!(tensor.shape().dims(), shape, "{name}");
+            assert_eq!(tensor.as_bytes(), bytes.as_deref().unwrap_or_default(), "{name}");
+            match tensor.info().unknown_dtype() {
+                Some(tag) => {
+                    assert_eq!(tag, what, "{name}");
+                    let error = message(opened.array::<f32, ndarray::IxDyn>(name));
+                    assert!(
+                        error.contains(&format!("tensor `{name}`: cannot read elements of dtype {tag};")),
+                        "{error}"
+                    );
+                    unknown += 1;
+                }
+                None => assert!(["torch.int64", "torch.float32"].contains(&what.as_str()), "{name}"),
+            }
+        }
+        assert_eq!(listed.len() - unknown, 3, "{file}");
+        let info = |name: &str| map[name].info().to_string();
+        assert_eq!(info("lists.0.sparse_parameter"), "torch.float32 (sparse_coo)[2, 2] of unknown dtype");
+        assert_eq!(info("lists.1"), "i8[1]");
+        assert_eq!(map.len(), listed.len() + 2);
+        assert_eq!(opened.metadata().unwrap().entries["dtype"], "torch.int4");
+        // No format stores them.
+        let error = message(tensorfile::safetensors::to_vec(&map));
+        let expected = "safetensors: tensor `quantized`: cannot store torch.qint8 (quantized)[2, 3] of unknown dtype; leave \
+                        the tensor out";
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn nested_tensors_have_the_shape_of_all_elements() {
+    let map: TensorMap = pytorch::from_slice(&fixture("nested.pt")).unwrap();
+    let infos: Vec<String> = map.infos().map(|(name, info)| format!("{name} {info}")).collect();
+    let expected = [
+        "nested torch.float32 (nested)[5] of unknown dtype",
+        "jagged torch.float32 (jagged)[5] of unknown dtype",
+        "uninitialized uninitialized[] of unknown dtype",
+        "last f32[2]",
+    ];
+    assert_eq!(infos, expected);
+    let elements = [1.0_f32, 1.0, 0.0, 0.0, 0.0].map(f32::to_le_bytes).concat();
+    assert_eq!((map["nested"].as_bytes(), map["jagged"].as_bytes()), (&elements[..], &elements[..]));
+    assert_eq!(map["last"].array::<f32>().unwrap(), array![0.0, 1.0].into_dyn());
+    for (name, info) in [
+        ("sparse.pt", "torch.float32 (sparse_coo)[2, 2] of unknown dtype"),
+        ("sparse_csr.pt", "torch.float32 (sparse_csr)[2, 2] of unknown dtype"),
+        ("quantized.pt", "torch.qint8 (quantized)[2] of unknown dtype"),
+        ("meta.pt", "torch.float32 (meta)[2] of unknown dtype"),
+    ] {
+        assert_eq!(pytorch::from_slice::<TensorMap>(&fixture(name)).unwrap()["x"].info().to_string(), info, "{name}");
+    }
+}
+
+/// Pickles that PyTorch wrote once, or would write on devices that are not here. They are made by hand, after
+/// `torch/_utils.py` and `torch/serialization.py`.
+#[test]
+fn tensors_without_elements_are_listed() {
+    let meta = |key: &str| {
+        let storage =
+            [b"(".to_vec(), text("storage"), b"ctorch\nFloatStorage\n".to_vec(), text(key), text("meta"), int(6)];
+        [storage.concat(), b"tQ".to_vec()].concat()
+    };
+    let tensor_of = |storage: &[u8]| {
+        let args = [int(0), tuple(&[2, 3]), tuple(&[3, 1]), b"\x89}tR".to_vec()].concat();
+        [b"ctorch._utils\n_rebuild_tensor_v2\n(", storage, &args].concat()
+    };
+    let wrapper = [
+        b"ctorch._utils\n_rebuild_wrapper_subclass\n(ctorch._subclasses.fake_tensor\nFakeTensor\nctorch\nbfloat16\n"
+            .to_vec(),
+        tuple(&[7]),
+        tuple(&[1]),
+        int(0),
+        b"ctorch\nstrided\nNNtR".to_vec(),
+    ];
+    let layout_of_1_0 = [
+        b"ctorch._utils\n_rebuild_sparse_tensor\n(ctorch\nsparse_coo\n(".to_vec(),
+        tensor_of(&meta("0")),
+        tensor_of(&meta("0")),
+        b"ctorch\nSize\n".to_vec(),
+        tuple(&[9, 9]),
+        b"\x85RttR".to_vec(),
+    ];
+    let device = [b"ctorch._utils\n_rebuild_device_tensor_from_cpu_tensor\n(".to_vec(), tensor_of(&meta("0"))];
+    for (what, value, expected) in [
+        ("a tensor", tensor_of(&meta("0")), "torch.float32 (meta)[2, 3] of unknown dtype"),
+        ("a storage", meta("0"), "torch.float32 (meta)[6] of unknown dtype"),
+        ("a subclass", wrapper.concat(), "torch.bfloat16 (wrapper subclass)[7] of unknown dtype"),
+        ("a constant", layout_of_1_0.concat(), "torch.float32 (sparse_coo)[9, 9] of unknown dtype"),
+        (
+            "another device",
+            [device.concat(), b"ctorch\nfloat32\n".to_vec(), text("xla:0"), b"\x89tR".to_vec()].concat(),
+            "torch.float32 (meta)[2, 3] of unknown dtype",
+        ),
+        ("no arguments", b"ctorch._utils\n_rebuild_sparse_tensor\n)R".to_vec(), "sparse[] of unknown dtype"),
+        ("wrong ones", b"ctorch._utils\n_rebuild_nested_tensor\n(NNtR".to_vec(), "nested[] of unknown dtype"),
+        ("no dict", b"ctorch.nested._internal.nested_tensor\n_rebuild_njt\n(]tR".to_vec(), "jagged[] of unknown dtype"),
+    ] {
+        let pickle = [b"}".to_vec(), text("x"), value, b"s".to_vec()].concat();
+        let map: TensorMap =
+            pytorch::from_slice(&legacy(&pickle, &[])).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!((map["x"].info().to_string().as_str(), map["x"].as_bytes().len()), (expected, 0), "{what}");
+    }
+    let quantized = [b"}".to_vec(), text("x"), b"ctorch._utils\n_rebuild_qtensor\n(NtRs".to_vec()].concat();
+    let message = refused(&legacy(&quantized, &[]));
+    assert!(message.starts_with("the pickle makes a tensor of None, but expected a storage"), "{message}");
+    let size =
+        [b"}".to_vec(), text("x"), b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\n".to_vec()];
+    for (dims, expected) in
+        [(&[-1][..], "tensor `x`: dim is -1"), (&[1; 256], "tensor `x`: rank is 256, but the limit")]
+    {
+        let pickle = [size.concat(), tuple(dims), b"tRs".to_vec()].concat();
+        let message = refused(&legacy(&pickle, &[]));
+        assert!(message.starts_with(expected), "{message}");
+    }
+    // Nothing is called for them either.
+    let system = [
+        b"ctorch._utils\n_rebuild_sparse_tensor\n(".to_vec(),
+        b"cos\nsystem\n".to_vec(),
+        text("ls"),
+        b"\x85RtR".to_vec(),
+    ];
+    assert!(refused(&legacy(&system.concat(), &[])).starts_with("the pickle asks for `os.system`, which is not part"));
+}
+
+#[test]
+fn archives_that_are_cut_off_are_of_either_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let npz = tensorfile::npz::to_vec(&expected()[0].1).unwrap();
+    let cut_off = "the zip archive is cut off: the file does not end with its directory (at byte ";
+    for (what, bytes) in [("pytorch", fixture("state_dict.pt")), ("npz", npz)] {
+        for len in [200, bytes.len() / 2, bytes.len() - 22] {
+            for (name, format) in [("a.pt", "pytorch: "), ("a.npz", "npz: "), ("a.bin", ""), ("a", "")] {
+                let path = folder.path().join(name);
+                fs::write(&path, &bytes[..len]).unwrap();
+                let error = message(File::open(&path));
+                assert_eq!(error, format!("{format}{cut_off}{len})"), "{what} as {name}");
+            }
+        }
+    }
 }
 
 /// Returns a message without the offset.
@@ -123,14 +299,6 @@ fn what_cannot_be_read_is_refused_by_name() {
     let asks = "which is not part of a checkpoint; nothing but tensors, numbers, strings and containers of them is read, \
                 as in `model.state_dict()`";
     for (name, expected) in [
-        ("sparse.pt", "tensor `x`: it is a sparse tensor, which cannot be read; save it dense".to_owned()),
-        ("sparse_csr.pt", "tensor `x`: it is a sparse tensor, which cannot be read; save it dense".to_owned()),
-        ("quantized.pt", "tensor `x`: it is a quantized tensor, which cannot be read; save it dense".to_owned()),
-        (
-            "meta.pt",
-            "tensor `x`: it is a tensor without elements, on the device `meta`, which cannot be read; save it dense"
-                .to_owned(),
-        ),
         (
             "overlapping.pt",
             "tensor `x`: its elements overlap: the strides [1, 1] of the shape [3, 2]; clone it to save it (at byte 204)"
@@ -138,6 +306,7 @@ fn what_cannot_be_read_is_refused_by_name() {
         ),
         ("namespace.pt", format!("the pickle asks for `argparse.Namespace`, {asks} (at byte 83)")),
         ("numpy_scalar.pt", format!("the pickle asks for `numpy._core.multiarray.scalar`, {asks} (at byte 83)")),
+        ("subclass.pt", format!("the pickle asks for `__main__.Sub`, {asks} (at byte 83)")),
         ("module.pt", format!("the pickle asks for `torch.nn.modules.linear.Linear`, {asks} (at byte 66)")),
         (
             "compressed.pt",

@@ -57,7 +57,7 @@ pub static FORMAT: Format = Format {
     max_name: Some(0),
     max_tensors: Some(1),
     magics: &[Magic { offset: 0, bytes: header::MAGIC }],
-    ..Format::new("npy", DTYPES, || Box::new(de::Reader::default()), encode)
+    ..Format::new("npy", DTYPES, || Box::new(de::Reader::default()), encode).with_unknown_dtypes(header::UNKNOWN_DTYPES)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
@@ -187,7 +187,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or the array.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not a dict of `descr`, `fortran_order` and
 ///   `shape`, or the file continues after the array.
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, in a stream, and does not tell the size of elements.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to

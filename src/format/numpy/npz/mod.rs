@@ -74,7 +74,9 @@ pub static FORMAT: Format = Format {
     max_rank: Some(super::header::MAX_RANK),
     blobs: true,
     magics: &[Magic { offset: 0, bytes: b"PK\x03\x04" }, Magic { offset: 0, bytes: b"PK\x05\x06" }],
-    ..Format::new("npz", DTYPES, || Box::new(de::Reader::default()), encode).with_name_check(header::check_name)
+    ..Format::new("npz", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_name_check(header::check_name)
+        .with_unknown_dtypes(super::header::UNKNOWN_DTYPES)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
@@ -207,7 +209,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 ///
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the zip archive is damaged, or a member is encrypted or not
 ///   an array.
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): a tensor that is asked for has an [unknown dtype](crate::Layout::Unknown).
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two members share some of their bytes.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a compressed tensor is larger than the default
 ///   [`Limits`](crate::Limits) allow.
