@@ -90,11 +90,6 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// Tests the examples of the derive macro, whose own crate cannot use this one.
-#[cfg(all(doctest, feature = "derive", feature = "ptd"))]
-#[doc = include_str!("../derive/src/examples.md")]
-struct Derive;
-
 /// Tests the examples of the guide. `tests/it/guide.rs` checks that no chapter is left out.
 #[cfg(all(
     doctest,

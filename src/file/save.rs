@@ -276,6 +276,26 @@ impl SaveOptions {
 }
 
 /// A value that [`SaveOptions::plan`] has checked: the size of its files is known, and nothing is written yet.
+///
+/// ```
+/// use ndarray::Array1;
+/// use tensorfile::{SaveOptions, TensorMap};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.ten");
+/// let map = TensorMap::from_iter([("bias", Array1::<f32>::zeros(1000))]);
+/// let plan = SaveOptions::new().plan(&path, &map)?;
+/// assert!(plan.files() == 1 && plan.file_bytes() > 4000);
+/// assert!(!path.exists());                        // there is time to ask, or to make room
+///
+/// let longer = TensorMap::from_iter([("bias", Array1::<f32>::zeros(1001))]);
+/// assert!(plan.save(&longer).is_err());           // not the value that was planned
+/// assert!(!path.exists());
+///
+/// plan.save(&map)?;
+/// assert_eq!(std::fs::metadata(&path)?.len(), plan.file_bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct SavePlan {
     path: PathBuf,

@@ -81,7 +81,7 @@ pub(crate) use plan::ends_too_far;
 pub(crate) use reader::{ReadMetadata, Reader};
 pub(crate) use write::{plan, plan_once, to_vec, to_vec_into, to_writer, write_slices};
 #[cfg(feature = "npz")]
-pub(crate) use zip::{OtherArchive, ZipContents, ZipFile, cut_off, open_zip, place_of, zip_error};
+pub(crate) use zip::{OtherArchive, ZipContents, ZipFile, cut_off, open_zip, place_of, sure_kind, zip_error};
 
 /// The writing half of a format: the bytes around the payloads.
 ///

@@ -93,46 +93,104 @@ impl ZipContents {
     }
 }
 
-/// Archives of other things: the name of a member, or the end of its path, and what has it. The first one that is found
-/// counts.
-const OTHERS: &[(&str, &str)] = &[
-    ("constants.pkl", "a TorchScript archive, a program with its weights"),
-    ("data.pkl", "a checkpoint of PyTorch, which the feature `pytorch` reads"),
-    ("archive_format", "a program that `torch.export` saved"),
-    ("serialized_exported_program.json", "a program that `torch.export` saved"),
-    ("model.weights.h5", "a model of Keras"),
-    ("MAR-INF/MANIFEST.json", "a model archive of TorchServe"),
-    ("zarr.json", "a zarr store"),
-    (".zgroup", "a zarr store"),
-    (".zarray", "a zarr store"),
-    (".dist-info/RECORD", "a Python wheel"),
-    ("[Content_Types].xml", "an Office document"),
-    ("AndroidManifest.xml", "an Android app"),
-    ("META-INF/MANIFEST.MF", "a Java archive"),
-    ("mimetype", "an OpenDocument or EPUB file"),
+/// A kind of archive that is of no format.
+struct Other {
+    /// The name of a member, or the end of its path.
+    member: &'static str,
+    what: &'static str,
+    place: Place,
+}
+
+/// The place of the member by which a kind is recognized.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In any folder. Any other archive may have a file of this name too.
+    Anywhere,
+    /// At the root, where only archives of the kind have it. They are programs, with arrays among their files perhaps.
+    Root,
+    /// As `Root`, in a folder at the root. The name is that of a folder, or of a file without its extension.
+    Folder,
+}
+
+/// The kinds. The first one that is found counts.
+const OTHERS: &[Other] = &[
+    Other::new("code/__torch__", "a TorchScript archive, a program with its weights", Place::Folder),
+    Other::new("constants.pkl", "a TorchScript archive, a program with its weights", Place::Anywhere),
+    Other::new("data.pkl", "a checkpoint of PyTorch, which the feature `pytorch` reads", Place::Anywhere),
+    Other::new("archive_format", "a program that `torch.export` saved", Place::Anywhere),
+    Other::new("serialized_exported_program.json", "a program that `torch.export` saved", Place::Anywhere),
+    Other::new("model.weights.h5", "a model of Keras", Place::Anywhere),
+    Other::new("MAR-INF/MANIFEST.json", "a model archive of TorchServe", Place::Root),
+    Other::new("zarr.json", "a zarr store", Place::Anywhere),
+    Other::new(".zgroup", "a zarr store", Place::Anywhere),
+    Other::new(".zarray", "a zarr store", Place::Anywhere),
+    Other::new(".dist-info/RECORD", "a Python wheel", Place::Root),
+    Other::new("[Content_Types].xml", "an Office document", Place::Anywhere),
+    Other::new("AndroidManifest.xml", "an Android app", Place::Root),
+    Other::new("META-INF/MANIFEST.MF", "a Java archive", Place::Root),
+    Other::new("mimetype", "an OpenDocument or EPUB file", Place::Anywhere),
 ];
+
+impl Other {
+    const fn new(member: &'static str, what: &'static str, place: Place) -> Self {
+        Self { member, what, place }
+    }
+
+    /// Returns whether an archive without arrays that has a member of this path may be of the kind.
+    fn is_likely(&self, path: &[u8]) -> bool {
+        let folder = path.strip_suffix(self.member.as_bytes());
+        let is_name = |folder: &[u8]| folder.is_empty() || folder.ends_with(b"/") || self.member.starts_with('.');
+        folder.is_some_and(is_name)
+    }
+
+    /// Returns whether any archive that has a member of this path is of the kind.
+    fn is_sure(&self, path: &[u8]) -> bool {
+        let member = self.member.as_bytes();
+        match self.place {
+            Place::Anywhere => false,
+            Place::Root => {
+                let slashes = |path: &[u8]| path.iter().filter(|byte| **byte == b'/').count();
+                self.is_likely(path) && slashes(path) == slashes(member)
+            }
+            Place::Folder => {
+                let below = path.iter().position(|byte| *byte == b'/').and_then(|slash| path.get(slash + 1..));
+                let rest = below.and_then(|path| path.strip_prefix(member));
+                matches!(rest, Some([] | [b'.' | b'/', ..]))
+            }
+        }
+    }
+}
+
+/// Returns the kind of an archive that has a member of this path, if that alone decides.
+pub(crate) fn sure_kind(path: &[u8]) -> Option<&'static str> {
+    OTHERS.iter().find(|other| other.is_sure(path)).map(|other| other.what)
+}
 
 /// Recognizes an archive that is of no format, by its members.
 #[derive(Debug, Default)]
 pub(crate) struct OtherArchive {
-    found: Option<usize>,
+    /// Positions in [`OTHERS`].
+    likely: Option<usize>,
+    sure: Option<usize>,
 }
 
 impl OtherArchive {
     /// Looks at the path of a member.
     pub(crate) fn look_at(&mut self, path: &[u8]) {
-        let is_in = |(ending, _): &(&str, &str)| {
-            let rest = path.strip_suffix(ending.as_bytes());
-            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with(b"/") || ending.starts_with('.'))
-        };
-        let found = OTHERS.iter().position(is_in);
-        self.found = self.found.into_iter().chain(found).min();
+        let first = |found: &mut Option<usize>, now: Option<usize>| *found = found.iter().copied().chain(now).min();
+        first(&mut self.likely, OTHERS.iter().position(|other| other.is_likely(path)));
+        first(&mut self.sure, OTHERS.iter().position(|other| other.is_sure(path)));
+    }
+
+    /// Returns whether the archive is of another kind even if it has arrays.
+    pub(crate) fn is_sure(&self) -> bool {
+        self.sure.is_some()
     }
 
     /// Returns the end of a message: that it looks like another archive.
     pub(crate) fn text(&self) -> String {
-        let found = self.found.and_then(|at| OTHERS.get(at));
-        found.map_or_else(String::new, |(member, what)| format!("; it looks like {what}: it has `{member}`"))
+        let found = self.sure.or(self.likely).and_then(|at| OTHERS.get(at));
+        found.map_or_else(String::new, |other| format!("; it looks like {}: it has `{}`", other.what, other.member))
     }
 }
 

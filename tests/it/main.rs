@@ -31,6 +31,8 @@ mod huge;
 mod interop;
 mod memory_safety;
 mod metadata;
+mod packages;
+mod print;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
 mod readme;
 #[cfg(feature = "ptd")]

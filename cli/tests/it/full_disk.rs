@@ -1,45 +1,28 @@
 //! A disk that is full: a failure names the file, and the old files stay.
 
-use std::ffi::OsStr;
+#[path = "../../../tests/it/support/disk.rs"]
+mod memory;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 
 use tensorfile::FORMATS;
 
 use super::skipped;
 use super::writing::Writing;
-
-/// The variable with the folder in which a file system in memory is mounted.
-const DISK: &str = "TENSORFILE_TEST_DISK";
+use memory::{disk, run_with_disk};
 
 #[test]
 fn full_disks_leave_the_old_files() {
-    const MOUNT: &str = "mount -t tmpfs -o size=20m tmpfs \"$TENSORFILE_TEST_DISK\" && exec \"$@\"";
-
-    let folder = tempfile::tempdir().unwrap();
-    for namespace in ["-m", "-rm"] {
-        let mounted = |program: &[&OsStr]| {
-            let mut command = Command::new("unshare");
-            command.args([namespace, "sh", "-c", MOUNT, "sh"]).args(program).env(DISK, folder.path()).output()
-        };
-        if mounted(&["true".as_ref()]).is_ok_and(|output| output.status.success()) {
-            let test = std::env::current_exe().unwrap();
-            let arguments = ["full_disk::fills_a_disk", "--exact", "--ignored", "--nocapture"].map(OsStr::new);
-            let output = mounted(&[&[test.as_os_str()], &arguments[..]].concat()).unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            return;
-        }
-    }
-    skipped("a file system in memory cannot be mounted here");
+    run_with_disk("full_disk::fills_a_disk", "size=20m");
 }
 
 #[test]
 #[ignore = "another test starts it"]
 fn fills_a_disk() {
-    let Some(disk) = std::env::var_os(DISK) else { return };
-    let ballast = Path::new(&disk).join("ballast");
+    let Some(disk) = disk() else { return };
+    let ballast = disk.join("ballast");
     for format in FORMATS.iter().filter(|format| !format.read_only) {
         let writing = Writing::in_folder(format, &disk);
         let before = writing.reset();

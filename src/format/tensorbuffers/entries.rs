@@ -2,7 +2,8 @@
 
 use indexmap::IndexMap;
 
-use super::{FORMAT, Metadata, Operation, Options, metadata};
+use super::metadata::MetadataSummary;
+use super::{FORMAT, Operation, Options};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{FileMetadata, WriteOptions};
@@ -56,16 +57,17 @@ pub(super) fn unset(model: &mut Option<String>, operations: &mut Option<Vec<Oper
 }
 
 pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
-    let Metadata { version, model, operations, is_sorted, wrong_ids } = metadata::read(file, limits)?;
+    let MetadataSummary { version, model, operations, is_sorted, wrong_ids, first_wrong } =
+        MetadataSummary::read(file, limits)?;
     let entries = entries(model, &operations);
     let mut warnings = Vec::new();
     if !is_sorted {
         warnings.push("the tensors are not sorted by id, so the reference reader misses most of them".to_owned());
     }
-    if let Some(name) = wrong_ids.first() {
-        let (count, name) = (wrong_ids.len(), Short(name));
+    if let Some(name) = first_wrong {
+        let name = Short(&name);
         warnings.push(format!(
-            "{count} tensors, `{name}` first, have ids that are not those of their names; the reference reader misses them"
+            "{wrong_ids} tensors, `{name}` first, have ids that are not those of their names; the reference reader misses them"
         ));
     }
     Ok(FileMetadata { version: Some(version), entries, warnings, ..FileMetadata::default() })

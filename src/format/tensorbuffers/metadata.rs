@@ -128,6 +128,48 @@ pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Metadata> {
     })
 }
 
+/// The metadata of a file whose tensors were checked when it was opened.
+pub(super) struct MetadataSummary {
+    pub(super) version: String,
+    pub(super) model: Option<String>,
+    pub(super) operations: Vec<Operation>,
+    pub(super) is_sorted: bool,
+    /// The number of tensors whose id is not that of their name.
+    pub(super) wrong_ids: usize,
+    /// The first of them, in the order of their data.
+    pub(super) first_wrong: Option<String>,
+}
+
+impl MetadataSummary {
+    /// Reads the metadata. Holds nothing for each tensor: a file may have millions.
+    pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Self> {
+        open_root(file, limits, |table, _| {
+            let (mut is_sorted, mut last, mut wrong_ids, mut first) = (true, 0, 0, None);
+            for table in table.tables(root::TENSORS)?.iter() {
+                let table = table?;
+                let (place, name) = (DataPlace::read(&table)?, name(&table)?);
+                is_sorted &= last <= place.id;
+                last = place.id;
+                if place.id != header::id(name) {
+                    wrong_ids += 1;
+                    let key = place.data_order();
+                    if first.is_none_or(|(before, _)| key < before) {
+                        first = Some((key, name));
+                    }
+                }
+            }
+            Ok(Self {
+                version: version(table)?.to_owned(),
+                model: table.string(root::MODEL)?.map(str::to_owned),
+                operations: operations(table)?,
+                is_sorted,
+                wrong_ids,
+                first_wrong: first.map(|(_, name)| name.to_owned()),
+            })
+        })
+    }
+}
+
 /// The metadata of a file.
 pub(super) struct MetadataView<'a> {
     version: &'a str,
@@ -165,6 +207,11 @@ pub(super) fn open<T>(
     limits: &Limits,
     take: impl FnOnce(MetadataView<'_>) -> Result<T>,
 ) -> Result<T> {
+    open_root(file, limits, |root, start| take(MetadataView::read(root, start, limits)?))
+}
+
+/// Reads the metadata, and calls `take` with its root and its offset in the file.
+fn open_root<T>(file: &mut dyn ReadAt, limits: &Limits, take: impl FnOnce(&Table<'_>, u64) -> Result<T>) -> Result<T> {
     header::read_magic(file)?;
     file.keep_rest(limits.payload.min(header::MAX_FILE))?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
@@ -172,7 +219,16 @@ pub(super) fn open<T>(
     let mut bytes = Vec::new();
     Cursor::new(file, range.start).append(range.end - range.start, &mut bytes)?;
     let reader = FlatbufferReader::new(&bytes, FlatbufferOrigin { unmoved: 0, distance: range.start });
-    take(MetadataView::read(&reader.root()?, range.start, limits)?)
+    take(&reader.root()?, range.start)
+}
+
+/// Returns the version of a file, which is not checked.
+fn version<'a>(table: &Table<'a>) -> Result<&'a str> {
+    table.string(root::VERSION)?.ok_or_else(|| lacks(table, "version"))
+}
+
+fn operations(table: &Table<'_>) -> Result<Vec<Operation>> {
+    table.tables(root::OPERATIONS)?.iter().map(|operation| Operation::read(&operation?)).collect()
 }
 
 fn check_version(version: &str) -> Result<()> {
@@ -186,7 +242,7 @@ fn check_version(version: &str) -> Result<()> {
 
 impl<'a> MetadataView<'a> {
     fn read(table: &Table<'a>, start: u64, limits: &Limits) -> Result<Self> {
-        let version = table.string(root::VERSION)?.ok_or_else(|| lacks(table, "version"))?;
+        let version = version(table)?;
         check_version(version).map_err(|error| error.at(start))?;
         let tensors = table.tables(root::TENSORS)?;
         if tensors.len() as u64 > limits.tensors {
@@ -199,8 +255,8 @@ impl<'a> MetadataView<'a> {
             let place = table.and_then(|table| DataPlace::read(&table));
             places.push(place.map_err(|error| error.in_tensor(format!("#{at}")))?);
         }
-        let operations = table.tables(root::OPERATIONS)?.iter().map(|operation| Operation::read(&operation?));
-        let (model, operations) = (table.string(root::MODEL)?, operations.collect::<Result<_>>()?);
+        let operations = operations(table)?;
+        let model = table.string(root::MODEL)?;
         Ok(Self { version, model, operations, tensors, places, start })
     }
 
@@ -248,10 +304,7 @@ impl<'a> MetadataView<'a> {
     /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
     fn in_data_order(&self) -> Vec<usize> {
         let places = self.places.as_slice();
-        let key = |at: usize| {
-            let place = &places[at];
-            (place.offset, place.size, Reverse(place.table))
-        };
+        let key = |at: usize| places[at].data_order();
         sorted::positions(places.len(), &mut |one, other| key(one).cmp(&key(other)))
     }
 
@@ -290,6 +343,11 @@ impl DataPlace {
             size: table.u32(tensor::DATA_SIZE)?,
             table: table.offset(),
         })
+    }
+
+    /// Returns the key of [`Contents::in_data_order`].
+    fn data_order(&self) -> (u32, u32, Reverse<u64>) {
+        (self.offset, self.size, Reverse(self.table))
     }
 }
 

@@ -1,23 +1,15 @@
 //! Disks that are full, and limits of the size of files: saving is an error, and the old file stays.
 
-use std::path::Path;
 use std::process::Command;
 
 use tensorfile::{Backend, Category};
 
 use super::writers::{LEN, Target, for_each_target};
 use crate::support::child::command;
-use crate::support::{folder, skipped};
+use crate::support::disk::{disk, run_with_disk};
 
-const FOLDER: &str = "TENSORFILE_TEST_FULL";
-
-/// Runs a test of this file after commands of a shell. Returns the output.
-fn after(script: &str, test: &str, folder: &Path) -> std::process::Output {
-    let child = command(&format!("every_format::full_disk::{test}"), &[]);
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("{script} && exec \"$0\" \"$@\"")]).arg(child.get_program()).args(child.get_args());
-    shell.env(FOLDER, folder).output().unwrap()
-}
+/// The variable of the process whose limit is lowered.
+const LIMITED: &str = "TENSORFILE_TEST_LIMITED";
 
 /// Saves over an old file, and returns whether that succeeded. Checks what is there after an error.
 fn saves(target: Target<'_>, what: &str) -> bool {
@@ -40,8 +32,11 @@ fn saves(target: Target<'_>, what: &str) -> bool {
 
 #[test]
 fn files_over_the_limit_of_their_size() {
+    let test = command("every_format::full_disk::limits_the_size_of_files", &[]);
+    let mut shell = Command::new("sh");
     // A program that does not ignore the signal is killed by it.
-    let output = after("trap '' XFSZ", "limits_the_size_of_files", folder(true).path());
+    shell.args(["-c", "trap '' XFSZ && exec \"$0\" \"$@\""]).arg(test.get_program()).args(test.get_args());
+    let output = shell.env(LIMITED, "1").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -50,7 +45,7 @@ fn files_over_the_limit_of_their_size() {
 fn limits_the_size_of_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    if std::env::var_os(FOLDER).is_none() {
+    if std::env::var_os(LIMITED).is_none() {
         return;
     }
     let unlimited = getrlimit(Resource::Fsize);
@@ -76,31 +71,13 @@ fn limits_the_size_of_files() {
 
 #[test]
 fn disks_that_are_full() {
-    let folder = folder(true);
-    let mount = |namespace: &str| {
-        format!(
-            "exec unshare {namespace} sh -c 'mount -t tmpfs -o size=512k,nr_inodes=24 tmpfs \"${FOLDER}\" && exec \"$0\" \"$@\"' \"$0\" \"$@\"; true"
-        )
-    };
-    for namespace in ["-m", "-rm"] {
-        let can_mount = Command::new("unshare")
-            .args([namespace, "sh", "-c", "mount -t tmpfs -o size=64k tmpfs \"$0\""])
-            .arg(folder.path())
-            .output();
-        if can_mount.is_ok_and(|output| output.status.success()) {
-            let output = after(&mount(namespace), "fills_a_disk", folder.path());
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            return;
-        }
-    }
-    skipped("a file system in memory cannot be mounted here");
+    run_with_disk("every_format::full_disk::fills_a_disk", "size=512k,nr_inodes=24");
 }
 
 #[test]
 #[ignore = "another test starts it"]
 fn fills_a_disk() {
-    let Some(disk) = std::env::var_os(FOLDER) else { return };
-    let disk = Path::new(&disk);
+    let Some(disk) = disk() else { return };
     for_each_target(true, |elsewhere| {
         let folder = disk.join("folder");
         std::fs::create_dir(&folder).unwrap();

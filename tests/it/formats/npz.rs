@@ -342,6 +342,91 @@ fn other_zip_archives_are_not_npz() {
     assert_eq!(message(npz::to_vec(&blob)), expected);
 }
 
+/// Returns an array and files of these paths.
+fn program<'a>(paths: impl Iterator<Item = &'a str>) -> TensorMap {
+    let array = ("scipy/stats/data/studentized", Tensor::from_slice(&[1_u8], [1]).unwrap());
+    let file = Tensor::new(TensorInfo::blob(3), b"...").unwrap();
+    [array].into_iter().chain(paths.map(|path| (path, file.clone()))).collect()
+}
+
+/// Writes an archive of them. The paths are put in last, because archives with some of them are refused.
+fn program_file(paths: &[&str]) -> Vec<u8> {
+    let reversed: Vec<String> = paths.iter().map(|path| path.chars().rev().collect()).collect();
+    let mut file = npz::to_vec(&program(reversed.iter().map(String::as_str))).unwrap();
+    for (path, reversed) in paths.iter().zip(&reversed) {
+        let mut places = 0;
+        while let Some(at) = file.windows(path.len()).position(|text| text == reversed.as_bytes()) {
+            file[at..at + path.len()].copy_from_slice(path.as_bytes());
+            places += 1;
+        }
+        assert_eq!(places, 2, "{path}");
+    }
+    file
+}
+
+#[test]
+fn programs_with_arrays_are_not_npz() {
+    const WHEEL: &[&str] = &[
+        "scipy/__init__.py",
+        "scipy/stats/constants.pkl",
+        "scipy-1.16.0.dist-info/METADATA",
+        "scipy-1.16.0.dist-info/WHEEL",
+        "scipy-1.16.0.dist-info/RECORD",
+    ];
+    let mut messages = Messages::default();
+    for (paths, looks_like) in [
+        (WHEEL, "a Python wheel: it has `.dist-info/RECORD`"),
+        (&["META-INF/MANIFEST.MF", "org/Main.class"], "a Java archive: it has `META-INF/MANIFEST.MF`"),
+        (
+            &["classes.dex", "AndroidManifest.xml", "META-INF/MANIFEST.MF"],
+            "an Android app: it has `AndroidManifest.xml`",
+        ),
+        (&["MAR-INF/MANIFEST.json"], "a model archive of TorchServe: it has `MAR-INF/MANIFEST.json`"),
+        (
+            &["m/data.pkl", "m/code/__torch__.py"],
+            "a TorchScript archive, a program with its weights: it has `code/__torch__`",
+        ),
+        (
+            &["m/code/__torch__/torchvision/resnet.py"],
+            "a TorchScript archive, a program with its weights: it has `code/__torch__`",
+        ),
+        // Folders that were packed may have such files anywhere.
+        (&WHEEL[..4], ""),
+        (&["python/scipy-1.16.0.dist-info/RECORD", "x/META-INF/MANIFEST.MF", "x/AndroidManifest.xml"], ""),
+        (&["runs/constants.pkl", "data.pkl", "mimetype", "model.weights.h5", "code/__torch__.py"], ""),
+        (&["m/code/__torch__s.py", "MANIFEST.MF", "dist-info/RECORD"], ""),
+    ] {
+        let (map, file) = (program(paths.iter().copied()), program_file(paths));
+        let (written, what) = (npz::to_vec(&map), paths.join(", "));
+        if looks_like.is_empty() {
+            assert_eq!(written.unwrap(), file, "{what}");
+            assert_eq!(npz::from_slice::<TensorMap>(&file).unwrap(), map, "{what}");
+            continue;
+        }
+        let directory = file.windows(4).position(|text| text == b"PK\x01\x02").unwrap();
+        let expected = format!("npz: this zip archive is not npz; it looks like {looks_like} (at byte {directory})");
+        messages.compare(&what, npz::from_slice::<TensorMap>(&file), &expected);
+        messages.compare(&what, OpenOptions::new().from_bytes(file), &expected);
+        let kind = looks_like.split(':').next().unwrap();
+        let error = message(written);
+        let expected = format!(": cannot store a blob of this name; an archive that has it is taken for {kind}");
+        assert!(error.ends_with(&expected), "{what}: {error}");
+    }
+    messages.end();
+}
+
+#[test]
+fn damage_is_reported_after_the_last_record_that_can_be_read() {
+    let map: TensorMap =
+        ["a", "b", "c"].into_iter().map(|name| (name, Tensor::from_slice(&[1_u8], [1]).unwrap())).collect();
+    let mut file = npz::to_vec(&map).unwrap();
+    let records: Vec<usize> = (0..file.len()).filter(|at| file[*at..].starts_with(b"PK\x01\x02")).collect();
+    assert_eq!(records.len(), 3);
+    file[records[2] + 2..records[2] + 4].copy_from_slice(b"..");
+    let expected = "npz: the zip archive is damaged: a record begins with 2e2e4b50, but expected 02014b50";
+    assert_eq!(message(npz::from_slice::<TensorMap>(&file)), format!("{expected} (at byte {})", records[1]));
+}
+
 #[test]
 fn members_of_one_name_are_refused() {
     let two: TensorMap =

@@ -844,3 +844,34 @@ fn unknown_dtypes_cost_their_tensor_only() {
         check_unknown(format("tensorbuffers"), &changed(&[(at, &[tag])]), name, info, range(name));
     }
 }
+
+#[test]
+fn wrong_ids_are_counted_in_the_order_of_the_data() {
+    for names in [["x", "a", "b", "c"], ["c", "b", "a", "x"]] {
+        let map: TensorMap = names.into_iter().map(|name| (name, Tensor::from_slice(&[1_u8], [1]).unwrap())).collect();
+        let mut file = tensorbuffers::to_vec(&map).unwrap();
+        for name in names {
+            let id = tensorbuffers::id(name);
+            let at = file.windows(8).position(|bytes| bytes == id.to_le_bytes()).unwrap();
+            file[at] ^= 1;
+        }
+        let warnings = tensorfile::File::from_bytes(file).unwrap().metadata().unwrap().warnings;
+        let expected = format!(
+            "4 tensors, `{}` first, have ids that are not those of their names; the reference reader misses them",
+            names[0]
+        );
+        assert_eq!(warnings, [expected]);
+    }
+}
+
+#[test]
+fn metadata_holds_nothing_for_each_tensor() {
+    let map: TensorMap =
+        (0..10_000).map(|at| (format!("layers.{at}"), Tensor::from_slice(&[1_u8], [1]).unwrap())).collect();
+    let file = tensorbuffers::Options::new().alignment(1).to_vec(&map).unwrap();
+    let len = file.len();
+    let file = tensorfile::File::from_bytes(file).unwrap();
+    let (metadata, bytes) = crate::support::memory::peak(|| file.metadata().unwrap());
+    assert_eq!(metadata.warnings, [""; 0]);
+    assert!(bytes < len + 4096, "{bytes} bytes for a file of {len}");
+}

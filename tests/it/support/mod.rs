@@ -3,6 +3,8 @@
 #[cfg(unix)]
 pub mod child;
 #[cfg(target_os = "linux")]
+pub mod disk;
+#[cfg(target_os = "linux")]
 pub mod huge;
 pub mod interop;
 pub mod memory;

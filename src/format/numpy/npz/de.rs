@@ -5,7 +5,7 @@ use std::ops::Range;
 use flate2::{Decompress, FlushDecompress, Status};
 use rawzip::{RangeReader, ZipArchive, ZipFileHeaderRecord};
 
-use super::header::MemberKind;
+use super::header::{MemberKind, is_array};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::header;
 use crate::limits::Limits;
@@ -205,24 +205,27 @@ impl Ranges {
     }
 }
 
-/// Refuses an archive of other things: one that has members, but no array.
+/// Refuses an archive of another kind: one that has members but no array, or a program with arrays among its files.
 fn check_members(archive: &ZipArchive<ZipFile<'_>>, buffer: &mut [u8]) -> Result<()> {
     let directory = archive.directory_offset();
-    let (mut is_empty, mut other) = (true, OtherArchive::default());
+    let (mut is_empty, mut has_array, mut other, mut last) = (true, false, OtherArchive::default(), directory);
     let mut records = archive.entries(buffer);
-    while let Some(record) = records.next_entry().map_err(|error| zip_error(error, directory))? {
+    while let Some(record) = records.next_entry().map_err(|error| zip_error(error, last))? {
+        last = record.central_directory_offset();
         let path = record.file_path();
         let path = path.as_bytes();
-        if let MemberKind::Array(_) = MemberKind::of(path) {
-            return Ok(());
-        }
         is_empty = false;
-        other.look_at(path);
+        match is_array(path) {
+            true => has_array = true,
+            false => other.look_at(path),
+        }
     }
-    if is_empty {
-        return Ok(());
-    }
-    Err(malformed(format!("a zip archive without .npy members is not npz{}", other.text())).at(directory))
+    let what = match has_array {
+        true if other.is_sure() => "this zip archive is not npz",
+        false if !is_empty => "a zip archive without .npy members is not npz",
+        _ => return Ok(()),
+    };
+    Err(malformed(format!("{what}{}", other.text())).at(directory))
 }
 
 fn malformed(what: String) -> Error {

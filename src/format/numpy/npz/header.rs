@@ -1,7 +1,7 @@
 //! Names and alignment of members.
 
 use crate::error::ErrorKind;
-use crate::record::cannot_store;
+use crate::record::{cannot_store, sure_kind};
 use crate::tensor::{Layout, TensorInfo};
 
 /// The end of the names of members that are arrays.
@@ -39,6 +39,11 @@ impl MemberKind {
             Self::Array(name) | Self::Blob(name) => name,
         }
     }
+}
+
+/// Returns whether the member of a name is an array.
+pub(super) fn is_array(name: &[u8]) -> bool {
+    name.ends_with(ENDING.as_bytes())
 }
 
 /// Returns the name of the member that a tensor is written as.
@@ -79,10 +84,17 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
     Ok(())
 }
 
-/// Refuses the name of a blob that would be read as an array.
+/// Refuses the name of a blob that would be read as an array, or make the archive one of another kind.
 pub(super) fn check_blob(name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
-    match info.layout == Layout::Blob && MemberKind::of(name.as_bytes()) != MemberKind::Blob(name.to_owned()) {
-        true => Err(cannot_store("a blob of this name", "members of npz that end in .npy are arrays")),
-        false => Ok(()),
+    const WHAT: &str = "a blob of this name";
+    if info.layout != Layout::Blob {
+        return Ok(());
+    }
+    if is_array(name.as_bytes()) {
+        return Err(cannot_store(WHAT, "members of npz that end in .npy are arrays"));
+    }
+    match sure_kind(name.as_bytes()) {
+        Some(kind) => Err(cannot_store(WHAT, format!("an archive that has it is taken for {kind}"))),
+        None => Ok(()),
     }
 }

@@ -30,8 +30,11 @@
 //! # Deviations
 //!
 //! - A member whose name does not end in `.npy` is a blob of that name, as numpy returns its bytes. So is a folder, of
-//!   no bytes. Blobs are written as such members. An archive that has members but no array, such as a TorchScript file or
-//!   a wheel, is refused.
+//!   no bytes. Blobs are written as such members.
+//! - An archive that has members but no array is refused. So is a program, which may have arrays among its files: an
+//!   archive with `NAME.dist-info/RECORD` (a Python wheel), `META-INF/MANIFEST.MF` (Java), `AndroidManifest.xml`,
+//!   `MAR-INF/MANIFEST.json` (TorchServe) or `NAME/code/__torch__…` (TorchScript). Blobs of these names, and blobs
+//!   alone, cannot be written.
 //! - Members of one name, members that share bytes, encrypted ones, compression methods other than deflate, and sizes
 //!   that are not those of the array are errors.
 //! - Sizes and checksums are after the members and in the directory, not before the members, as the writer need not
