@@ -98,12 +98,12 @@ struct Other {
     /// The name of a member, or the end of its path.
     member: &'static str,
     what: &'static str,
-    place: Place,
+    place: MemberPlace,
 }
 
 /// The place of the member by which a kind is recognized.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum MemberPlace {
     /// In any folder. Any other archive may have a file of this name too.
     Anywhere,
     /// At the root, where only archives of the kind have it. They are programs, with arrays among their files perhaps.
@@ -114,25 +114,25 @@ enum Place {
 
 /// The kinds. The first one that is found counts.
 const OTHERS: &[Other] = &[
-    Other::new("code/__torch__", "a TorchScript archive, a program with its weights", Place::Folder),
-    Other::new("constants.pkl", "a TorchScript archive, a program with its weights", Place::Anywhere),
-    Other::new("data.pkl", "a checkpoint of PyTorch, which the feature `pytorch` reads", Place::Anywhere),
-    Other::new("archive_format", "a program that `torch.export` saved", Place::Anywhere),
-    Other::new("serialized_exported_program.json", "a program that `torch.export` saved", Place::Anywhere),
-    Other::new("model.weights.h5", "a model of Keras", Place::Anywhere),
-    Other::new("MAR-INF/MANIFEST.json", "a model archive of TorchServe", Place::Root),
-    Other::new("zarr.json", "a zarr store", Place::Anywhere),
-    Other::new(".zgroup", "a zarr store", Place::Anywhere),
-    Other::new(".zarray", "a zarr store", Place::Anywhere),
-    Other::new(".dist-info/RECORD", "a Python wheel", Place::Root),
-    Other::new("[Content_Types].xml", "an Office document", Place::Anywhere),
-    Other::new("AndroidManifest.xml", "an Android app", Place::Root),
-    Other::new("META-INF/MANIFEST.MF", "a Java archive", Place::Root),
-    Other::new("mimetype", "an OpenDocument or EPUB file", Place::Anywhere),
+    Other::new("code/__torch__", "a TorchScript archive, a program with its weights", MemberPlace::Folder),
+    Other::new("constants.pkl", "a TorchScript archive, a program with its weights", MemberPlace::Anywhere),
+    Other::new("data.pkl", "a checkpoint of PyTorch, which the feature `pytorch` reads", MemberPlace::Anywhere),
+    Other::new("archive_format", "a program that `torch.export` saved", MemberPlace::Anywhere),
+    Other::new("serialized_exported_program.json", "a program that `torch.export` saved", MemberPlace::Anywhere),
+    Other::new("model.weights.h5", "a model of Keras", MemberPlace::Anywhere),
+    Other::new("MAR-INF/MANIFEST.json", "a model archive of TorchServe", MemberPlace::Root),
+    Other::new("zarr.json", "a zarr store", MemberPlace::Anywhere),
+    Other::new(".zgroup", "a zarr store", MemberPlace::Anywhere),
+    Other::new(".zarray", "a zarr store", MemberPlace::Anywhere),
+    Other::new(".dist-info/RECORD", "a Python wheel", MemberPlace::Root),
+    Other::new("[Content_Types].xml", "an Office document", MemberPlace::Anywhere),
+    Other::new("AndroidManifest.xml", "an Android app", MemberPlace::Root),
+    Other::new("META-INF/MANIFEST.MF", "a Java archive", MemberPlace::Root),
+    Other::new("mimetype", "an OpenDocument or EPUB file", MemberPlace::Anywhere),
 ];
 
 impl Other {
-    const fn new(member: &'static str, what: &'static str, place: Place) -> Self {
+    const fn new(member: &'static str, what: &'static str, place: MemberPlace) -> Self {
         Self { member, what, place }
     }
 
@@ -147,12 +147,12 @@ impl Other {
     fn is_sure(&self, path: &[u8]) -> bool {
         let member = self.member.as_bytes();
         match self.place {
-            Place::Anywhere => false,
-            Place::Root => {
+            MemberPlace::Anywhere => false,
+            MemberPlace::Root => {
                 let slashes = |path: &[u8]| path.iter().filter(|byte| **byte == b'/').count();
                 self.is_likely(path) && slashes(path) == slashes(member)
             }
-            Place::Folder => {
+            MemberPlace::Folder => {
                 let below = path.iter().position(|byte| *byte == b'/').and_then(|slash| path.get(slash + 1..));
                 let rest = below.and_then(|path| path.strip_prefix(member));
                 matches!(rest, Some([] | [b'.' | b'/', ..]))

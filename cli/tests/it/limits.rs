@@ -94,6 +94,13 @@ fn peak_of(mut command: Command) -> (u64, usize) {
     (peak, reader.join().unwrap())
 }
 
+/// Runs the program on a small file. Returns its peak memory in bytes.
+fn peak_of_small(arguments: &[&str], folder: &Path) -> u64 {
+    // It may end before it is looked at, so it is run some times.
+    let peaks = (0..20).map(|_| peak(arguments, folder).0);
+    peaks.max().filter(|peak| *peak > 0).expect("some run is looked at in time")
+}
+
 #[test]
 fn commands_take_little_more_memory_than_the_index() {
     let folder = tempfile::tempdir().unwrap();
@@ -104,7 +111,7 @@ fn commands_take_little_more_memory_than_the_index() {
     let one: TensorMap = [("one", weights(&[2]))].into_iter().collect();
     format.to_writer(create("one.ten"), &one, &WriteOptions::new()).unwrap();
 
-    let (program, _) = peak(&["show", "one.ten", "one"], folder.path());
+    let program = peak_of_small(&["show", "one.ten", "one"], folder.path());
     let commands: &[&[&str]] = &[
         &["ls", FILE],
         &["ls", "--json", FILE],
@@ -211,7 +218,7 @@ fn listing_a_pipe_takes_the_memory_of_its_index() {
         fs::write(folder.path().join("one").with_extension(name), format.to_vec(&one, &WriteOptions::new()).unwrap())
             .unwrap();
         for command in ["ls", "info"] {
-            let (program, _) = peak(&[command, &format!("one.{name}")], folder.path());
+            let program = peak_of_small(&[command, &format!("one.{name}")], folder.path());
             let (reader, writer) = io::pipe().unwrap();
             // There is no place for a temporary file.
             let mut shell = Command::new(env!("CARGO_BIN_EXE_tensorfile"));

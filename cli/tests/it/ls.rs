@@ -130,7 +130,11 @@ fn pipes_are_listed_as_files_are() {
             for arguments in [&["ls"][..], &["ls", "--json"], &["info"], &["info", "--json"]] {
                 let from_file = session.run(&[arguments, &[&name, "--from", format.name]].concat());
                 let piped = session.run_with_input(&[arguments, &["-"]].concat(), &file[..len]);
-                let shown = |output: &[u8], path: &str| String::from_utf8_lossy(output).replace(path, "FILE");
+                let shown = |output: &[u8], path: &str| {
+                    let text = String::from_utf8_lossy(output).replace(path, "FILE");
+                    // Only an extension tells npz from other archives that are cut off.
+                    text.replace("npz: the zip archive is cut off", "the zip archive is cut off")
+                };
                 for (own, piped) in [(&from_file.stdout, &piped.stdout), (&from_file.stderr, &piped.stderr)] {
                     let what = format!("{arguments:?} {name} of {len} bytes");
                     assert_eq!(shown(own, &name), shown(piped, "standard input"), "{what}");
