@@ -6,7 +6,7 @@ use std::path::Path;
 #[cfg(feature = "shards")]
 use super::shards;
 use super::{File, Shards, checkpoint};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::format::{detect, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
@@ -313,7 +313,7 @@ impl OpenOptions {
     fn open_shard(&self, path: &Path, tensor: &str) -> Result<File> {
         let storage = self.storage(path).map_err(|error| {
             let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
-            Error::from(io::Error::new(error.kind(), message))
+            io::Error::new(error.kind(), message)
         })?;
         self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
     }
