@@ -6,8 +6,8 @@ use tensorfile::{FORMATS, Tensor, TensorMap, WriteOptions};
 
 use crate::budget::bounded_stream;
 use crate::input::Input;
-use crate::read::read_map;
-use crate::rows::{choose, number, of_reader};
+use crate::read::{index_of_stream, read_map};
+use crate::rows::{choose, number, of_reader, open};
 
 /// About the most bytes of a file.
 const MOST: usize = 3 << 20;
@@ -51,6 +51,7 @@ pub fn run(input: &[u8]) {
         map.insert(name, Tensor::from_slice(&vec![at as u8; len], [len]).unwrap());
     }
     let Ok(file) = format.to_vec(&map, &options) else { return };
+    index_of_stream(format, &file, &open(format, file.len()).from_bytes(file.clone()));
     let stream = Pieces { bytes: &file, sizes, reads: 0 };
     let read = bounded_stream("a large stream", file.len(), || read_map(of_reader(format, stream, file.len())));
     // Without names, tensors are called by their positions.
@@ -58,6 +59,7 @@ pub fn run(input: &[u8]) {
     assert!(same(&read.unwrap_or_else(|error| panic!("{}: {error:?}", format.name))), "{}", format.name);
     // A file that is cut somewhere is an error, or has the first tensors.
     let cut = &file[..file.len() - file.len() * input.below(256) / 1024];
+    index_of_stream(format, cut, &open(format, cut.len()).from_bytes(cut.to_vec()));
     let stream = Pieces { bytes: cut, sizes, reads: 0 };
     if let Ok(read) = read_map(of_reader(format, stream, cut.len())) {
         assert!(read.len() <= map.len());

@@ -13,7 +13,7 @@ use tensorfile::{
     Result, Stats, Tensor, TensorData, TensorMap, TensorView, ptd, pytorch, safetensors, tensorbuffers,
 };
 
-use crate::budget::{bounded, limits};
+use crate::budget::{bounded, bounded_stream, limits};
 use crate::input::Input;
 use crate::model::{Borrowing, Maps, Model, Plain, Positions};
 use crate::rows::{choose, of_slice, open};
@@ -136,6 +136,7 @@ fn files(format: &'static Format, bytes: &[u8]) {
     }
     assert!(found[0] == found[1], "{}: in memory {:?}, but mapped {:?}", format.name, found[0], found[1]);
     assert!(found[0] == found[2], "{}: in memory {:?}, but positioned {:?}", format.name, found[0], found[2]);
+    index_of_stream(format, bytes, &in_memory);
     if let Ok(file) = &in_memory {
         look(file, len);
     }
@@ -146,6 +147,30 @@ fn files(format: &'static Format, bytes: &[u8]) {
     if let Ok(file) = detected {
         let again = tensorfile::OpenOptions::new().limits(limits(len)).from_bytes(bytes.to_vec());
         assert!(again.is_ok_and(|again| again.format().name == file.format().name), "{file:?} was detected");
+    }
+}
+
+/// Reads the index of a stream, which has the tensors of the file that is `whole`, or is as wrong.
+pub fn index_of_stream(format: &'static Format, bytes: &[u8], whole: &Result<File>) {
+    let len = bytes.len();
+    let streamed = bounded_stream("the index of a stream", len, || open(format, len).read_index(bytes));
+    match (&streamed, whole) {
+        (Ok(streamed), Ok(whole)) => {
+            let [streamed, whole] = [streamed, whole].map(|file| {
+                let entry = |tensor: FileTensor<'_>| (tensor.name().to_owned(), tensor.info().clone(), tensor.range());
+                file.tensors().map(entry).collect::<Vec<_>>()
+            });
+            assert!(streamed == whole, "{}: {streamed:?}, but as a file {whole:?}", format.name);
+        }
+        (Ok(_), Err(error)) => panic!("{}: as a file {error:?}", format.name),
+        (Err(error), Ok(_)) => {
+            // The index does not come in order, or a tensor ends with the file.
+            let kind = error.kind();
+            let is_order =
+                matches!(kind, tensorfile::ErrorKind::Unsupported { .. } | tensorfile::ErrorKind::UnknownDtype { .. });
+            assert!(is_order || error.category() == Category::Limit, "{}: {error:?}", format.name);
+        }
+        (Err(_), Err(_)) => {}
     }
 }
 
