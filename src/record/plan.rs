@@ -224,13 +224,21 @@ impl Plan {
         Ok(layout)
     }
 
-    /// Removes the padding after the last payload, if that is of an unknown dtype: it is all that the old file had.
-    pub(crate) fn end_with_unknown(&self, layout: &mut FileLayout) {
-        if let (Some(last), Some(start)) = (self.tensors.last(), layout.payloads.last())
-            && last.info.unknown_dtype().is_some()
+    /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them: the last one is not padded,
+    /// and any other that would be is refused, as it could not be told from its padding.
+    pub(crate) fn end_with_unknown(&self, alignment: u64, layout: &mut FileLayout) -> Result<()> {
+        let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
+        for (at, tensor) in self.tensors.iter().enumerate().filter(|(_, tensor)| tensor.info.unknown_dtype().is_some())
         {
-            layout.end_offset = start + last.payload as u64;
+            let bytes = tensor.payload as u64;
+            if at == last {
+                layout.end_offset = layout.payloads[at] + bytes;
+            } else if !bytes.is_multiple_of(alignment) {
+                let instead = format!("its {bytes} bytes would be padded, unless it is the last tensor");
+                return Err(Error::from(cannot_store(tensor.info.to_string(), instead)).in_tensor(self.name(at)));
+            }
         }
+        Ok(())
     }
 
     pub(crate) fn encode(&self) -> &dyn Encode {

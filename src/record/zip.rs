@@ -16,9 +16,7 @@ use crate::storage::ReadAt;
 pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<(ZipArchive<ZipFile<'a>>, Vec<u8>)> {
     file.keep_rest(limits.payload)?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
-    // A record of the directory is no longer than the file.
-    let buffer = usize::try_from(len).unwrap_or(usize::MAX).clamp(1024, MAX_CENTRAL_DIRECTORY_RECORD_SIZE);
-    let mut buffer = vec![0; buffer];
+    let mut buffer = record_buffer(len);
     let file = ZipFile { file: RefCell::new(file), len };
     let archive = ZipLocator::new().locate_in_reader(file, &mut buffer, len);
     let archive = archive.map_err(|(_, error)| {
@@ -26,6 +24,11 @@ pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<
         zip_error(error, at)
     })?;
     Ok((archive, buffer))
+}
+
+/// Returns a buffer for the records of the directory, of which none is longer than the file.
+fn record_buffer(len: u64) -> Vec<u8> {
+    vec![0; usize::try_from(len).unwrap_or(usize::MAX).clamp(1024, MAX_CENTRAL_DIRECTORY_RECORD_SIZE)]
 }
 
 /// Returns the error for an archive whose directory is not at the end of the file. `None` if it is there, or if the length of
@@ -41,7 +44,7 @@ pub(crate) fn cut_off(file: &mut dyn ReadAt) -> Option<Error> {
     {
         return None;
     }
-    let mut buffer = vec![0; MAX_CENTRAL_DIRECTORY_RECORD_SIZE];
+    let mut buffer = record_buffer(len);
     let located = ZipLocator::new().locate_in_reader(ZipFile { file: RefCell::new(file), len }, &mut buffer, len);
     let (_, error) = located.err()?;
     matches!(error.kind(), rawzip::ErrorKind::MissingEndOfCentralDirectory).then(|| zip_error(error, len))

@@ -23,7 +23,7 @@ impl record::Encode for Encode {
         let mut layout = plan.stack(table, header::ALIGNMENT, &mut |at, out| {
             header::write(plan.info(at), self.tfrt_coo, out);
         })?;
-        plan.end_with_unknown(&mut layout);
+        plan.end_with_unknown(header::ALIGNMENT, &mut layout)?;
         let mut begin = Vec::with_capacity(8 * (plan.len() + 1));
         begin.extend_from_slice(&(plan.len() as u64).to_le_bytes());
         for (at, payload) in layout.payloads.iter().enumerate() {
