@@ -224,8 +224,8 @@ impl Plan {
         Ok(layout)
     }
 
-    /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them: the last one is not padded,
-    /// and any other that would be is refused, as it could not be told from its padding.
+    /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them. The last one is not padded.
+    /// Any other that is not a multiple of `alignment` is refused, as it could not be told from its padding.
     pub(crate) fn end_with_unknown(&self, alignment: u64, layout: &mut FileLayout) -> Result<()> {
         let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
         for (at, tensor) in self.tensors.iter().enumerate().filter(|(_, tensor)| tensor.info.unknown_dtype().is_some())
