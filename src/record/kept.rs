@@ -12,7 +12,7 @@ pub(super) struct KeptPayloads {
 
 impl KeptPayloads {
     /// A longer payload is not kept.
-    const MAX_PAYLOAD: usize = 4 << 10;
+    const MAX_PAYLOAD: usize = 1 << 10;
 
     /// The most bytes that are kept of a value.
     const MAX_BYTES: usize = 16 << 20;
