@@ -25,8 +25,8 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     replace(path.as_ref(), |file| Ok(file.write_all(bytes)?))
 }
 
-/// Writes a file as [`write()`] does, with a function that gets a writer. If it fails, the old file stays. The writer need not
-/// be buffered for large pieces, but is slow for small ones.
+/// Writes a file as [`write()`] does, with a function that gets a writer. If it fails, the old file stays. The writer is not
+/// buffered: each piece is a call of the system.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

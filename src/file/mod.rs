@@ -643,7 +643,7 @@ impl File {
         self.read(index, count, &mut |deserializer| deserializer.load_with(node(), load))
     }
 
-    /// Returns whether all payloads are read in no time.
+    /// Returns whether the payloads are so few bytes that they are read before they are compared with a type.
     fn is_small(&self) -> bool {
         const SMALL: usize = 16 << 20;
 

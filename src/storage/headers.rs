@@ -49,7 +49,7 @@ impl Headers {
     /// Adds bytes that were read at `offset`, or again.
     fn add(&mut self, offset: u64, bytes: &[u8]) {
         match self.runs.last() {
-            // What is read again is known.
+            // These bytes were read before, and are known.
             Some((start, _)) if offset < *start => {}
             Some((start, from)) if offset <= start + (self.bytes.len() - from) as u64 => {
                 let known = start + (self.bytes.len() - from) as u64 - offset;

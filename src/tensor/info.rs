@@ -279,7 +279,7 @@ impl UnknownDtype {
 
 impl fmt::Debug for UnknownDtype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is stored may be longer than any reader wants to see.
+        // The stored bytes may be longer than any reader wants to see.
         f.debug_struct("UnknownDtype").field("tag", &self.tag).field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
