@@ -431,7 +431,7 @@ fn in_npy_the_only_array_is_listed() {
             message(tensor.array::<u8, ndarray::IxDyn>())
                 .starts_with("npy: tensor `#0`: cannot read elements of dtype ")
         );
-        // The file is byte for byte as numpy wrote it.
+        // The file is written again byte for byte.
         let map = tensorfile::npy::from_slice::<TensorMap>(&bytes).unwrap();
         assert_eq!(tensorfile::npy::to_vec(&map).unwrap(), bytes, "{name}");
         let stream = tensorfile::npy::from_reader::<TensorMap>(&bytes[..]);
