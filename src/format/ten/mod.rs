@@ -106,10 +106,10 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 
 /// Serializes a value to a writer as a ten file.
 ///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. If all its tensors are small, it
-/// is serialized once, and copies of up to 16 MiB of elements are held in memory. Apart from these, only the headers
-/// of the tensors are held, and the writer need not seek. Small writes are gathered, large ones are passed on as they
-/// are.
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. If no tensor has more than 1
+/// KiB, and all have at most 16 MiB, it is serialized once, and copies of the elements are held in memory. Apart from
+/// these, only the headers of the tensors are held, and the writer need not seek. Small writes are gathered, large
+/// ones are passed on as they are.
 ///
 /// ```
 /// use tensorfile::{TensorView, ten};
