@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ndarray::{Array1, Array2, ArrayD};
 use tensorfile::{
-    Arrays, Blob, Category, CooTensor, Dtype, Error, ErrorKind, FromTensors, LoadReport, Tensor, TensorFile,
+    Arrays, Blob, Category, CooTensor, Dtype, Error, ErrorKind, File, FromTensors, LoadReport, Tensor, TensorFile,
     TensorInfo, TensorMap, btf, ptd, ten,
 };
 
@@ -549,4 +552,44 @@ fn the_rest_of_a_stream_is_compared_but_not_held() {
     // A file that is cut is not compared: the error is the first difference.
     let error = ten::from_reader::<Model>(&file[..file.len() - 1]).unwrap_err();
     assert_eq!(error.to_string(), format!("ten: tensor `a`: the file has {info}, but expected f64 (at byte 96)"));
+}
+
+/// A file that counts the bytes that are read.
+struct Counting {
+    file: std::io::Cursor<Vec<u8>>,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counting {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(bytes)?;
+        self.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl Seek for Counting {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+#[test]
+fn a_large_file_is_compared_before_a_payload_is_read() {
+    // The last of the tensors does not fit.
+    for (elements, is_large) in [(1 << 10, false), (5 << 20, true)] {
+        let map = TensorMap::from_iter([
+            ("a", Array1::<f32>::zeros(elements).into_dyn()),
+            ("b", Array2::<f32>::zeros((1, 1)).into_dyn()),
+        ]);
+        let read = Arc::new(AtomicU64::new(0));
+        let bytes = ptd::to_vec(&map).unwrap();
+        let file = Counting { file: std::io::Cursor::new(bytes), read: Arc::clone(&read) };
+        let file = File::from_reader(file).unwrap();
+        let opened = read.load(Ordering::Relaxed);
+        let report = file.report::<BTreeMap<String, Array1<f32>>>();
+        let error = file.load::<BTreeMap<String, Array1<f32>>>().unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Load(found) if **found == report), "{error}");
+        assert_eq!(read.load(Ordering::Relaxed) == opened, is_large, "{elements} elements");
+    }
 }
