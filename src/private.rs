@@ -22,9 +22,12 @@ pub fn field<T: Store>(value: &T) -> &dyn Store {
     value
 }
 
-/// Writes the fields of the struct `node`.
-pub fn store_fields(sink: &mut dyn Sink, node: &Node, values: &[&dyn Store]) -> Result<()> {
-    sink.fields(def_of(node), values)
+/// Returns the definition of the struct `node`.
+pub fn def_of(node: &Node) -> &'static StructDef {
+    match *node {
+        Node::Struct(def) => def,
+        _ => unreachable!("a struct with fields is `Node::Struct`"),
+    }
 }
 
 /// Writes the fields of the struct that `node`, a prefix, has as its only field.
@@ -91,13 +94,6 @@ pub const fn check_rank<T: TensorFile + ?Sized>(dims: usize) {
         T::RANKS & !rank == 0,
         "`shape` has another number of dims than the array, whose rank is fixed by its type"
     );
-}
-
-fn def_of(node: &Node) -> &'static StructDef {
-    match *node {
-        Node::Struct(def) => def,
-        _ => unreachable!("a struct with fields is `Node::Struct`"),
-    }
 }
 
 fn body_of(def: &'static StructDef) -> &'static StructDef {

@@ -33,7 +33,9 @@ where
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
         check_shape(self.shape(), adapt)?;
         match self.as_slice() {
-            Some(elements) if !adapt.transpose => store_bytes(A::DTYPE, self.shape(), &A::as_le_bytes(elements), sink),
+            Some(elements) if !adapt.transpose => {
+                sink.tensor(&TensorInfo::new(A::DTYPE, self.shape()), &&*A::as_le_bytes(elements))
+            }
             _ if adapt.transpose => store_strided(&self.view().into_dyn().reversed_axes(), sink),
             _ => store_strided(&self.view().into_dyn(), sink),
         }
@@ -48,10 +50,6 @@ where
 }
 
 impl<A, S: Data<Elem = A>, D> Adaptable for ArrayBase<S, D> {}
-
-fn store_bytes(dtype: Dtype, shape: &[usize], bytes: &[u8], sink: &mut (dyn Sink + '_)) -> Result<()> {
-    sink.tensor(&TensorInfo::new(dtype, shape), &bytes)
-}
 
 /// Stores an array that is not in row-major order.
 fn store_strided(array: &dyn StridedArray, sink: &mut (dyn Sink + '_)) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::format::by_extension;
 use crate::model::{TensorSink, Tensors};
 use crate::progress::{Listener, Progress, ProgressCount};
-use crate::record::{self, Encode, Format, Plan, WriteOptions};
+use crate::record::{Encode, Format, Plan, WriteOptions};
 use crate::storage::{refuse_existing, replace};
 
 /// Saves a value to a file, in the format of the path's extension.
@@ -246,11 +246,11 @@ impl SaveOptions {
 
     // These are not generic, so that the crates of users do not compile them.
     fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
-        self.planned(path, tensors, record::plan_once)?.save(path, tensors, self)
+        self.planned(path, tensors, Plan::keeping_payloads)?.save(path, tensors, self)
     }
 
     fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {
-        let planned = self.planned(path, tensors, record::plan)?;
+        let planned = self.planned(path, tensors, Plan::new)?;
         Ok(SavePlan { path: path.to_owned(), options: self.clone(), planned })
     }
 

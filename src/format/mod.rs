@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{Store, Tensors};
-use crate::record::{self, Format, IoSlices, WriteOptions};
+use crate::record::{self, Format, IoSlices, Plan, WriteOptions};
 use crate::tensor::TensorMap;
 
 #[cfg(feature = "npy")]
@@ -173,7 +173,7 @@ impl Format {
     ///
     /// As [`to_writer`](Self::to_writer), except for those of writing.
     pub fn file_bytes(&self, tensors: &dyn Tensors, options: &WriteOptions) -> Result<u64> {
-        record::plan(tensors, (self.encode)(options)?).map(|plan| plan.file_bytes())
+        Plan::new(tensors, (self.encode)(options)?).map(|plan| plan.file_bytes())
     }
 
     /// Reads all tensors of a file in memory.

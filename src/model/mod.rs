@@ -10,18 +10,22 @@
 //!
 //! A tensor on its way from `btf::to_writer(file, &model)` to the writer passes through:
 //!
-//! 1. `btf::to_writer` and `Options::to_writer` (`format/btf/mod.rs`),
-//! 2. `serde::to_writer` (`serde/mod.rs`), which has serde's bounds, and `record::to_writer` (`record/write.rs`), which has
-//!    none: it sends the value to make a `Plan`, and once more to the plan's writer, unless the plan has copies of all
-//!    payloads, as those of small tensors are. It is sent by
-//! 3. `SerdeValue::send` (`serde/mod.rs`), `serialize_store` (`serde/sink.rs`) and `own::serialize` (`serde/own.rs`): back
-//!    from serde to `dyn Store`, of which
-//! 4. `Store::store` of the struct (derived) and of the array (`array/store.rs`) call
-//! 5. `Serializer::fields` and `Serializer::tensor` (`model/serializer.rs`): the tensor gets its name,
-//! 6. `PlanWriter::tensor` (`record/write.rs`): it is compared with the plan,
-//! 7. `LayoutWriter::tensor` (`record/write.rs`): padding, header and payload are written.
+//! 1. `btf::to_writer` (`format/btf/mod.rs`), which has serde's bounds,
+//! 2. `record::to_writer` (`record/write.rs`), which has none: it sends the value to make a `Plan`, and then writes by it:
+//! 3. `Plan::write` (`record/write.rs`) sends the value once more, unless the plan has copies of all payloads, as those of
+//!    small tensors are,
+//! 4. `SerdeValue::send` (`serde/mod.rs`) has the value serialize itself,
+//! 5. `serialize_store` (`serde/sink.rs`), which derived types call, goes back from serde to `dyn Store`, whose `store`
+//!    calls
+//! 6. `Serializer::fields` (`model/serializer.rs`), which adds the field to the name and stores its value:
+//! 7. `ArrayBase::store` (`array/store.rs`) borrows the bytes of the array,
+//! 8. `Serializer::tensor` (`model/serializer.rs`) gives the tensor its name,
+//! 9. `PlanWriter::tensor` (`record/write.rs`) compares it with the plan,
+//! 10. `LayoutWriter::tensor` (`record/write.rs`) writes padding, header and payload,
+//! 11. `Output::write_all` (`record/write.rs`) gathers what is small, and
+//! 12. `write_slices` (`record/write.rs`) calls the writer.
 //!
-//! `tensorfile::save` skips step 3: types that map to tensors need no serde.
+//! `tensorfile::save` skips step 5: types that map to tensors need no serde.
 
 mod containers;
 mod lent;

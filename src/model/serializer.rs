@@ -108,9 +108,10 @@ impl<'s> Serializer<'s> {
         Ok(())
     }
 
-    /// Serializes a part of the value. An error that it raises is about the path where it was raised.
-    fn part(&mut self, value: &dyn Store, adapt: &Adapt) -> Result<()> {
-        value.store(self, adapt).map_err(|error| error.in_tensor(self.path.name()))
+    /// Adds the path to an error that a part of the value raised there.
+    #[cold]
+    pub(crate) fn in_part(&self, error: Error) -> Error {
+        error.in_tensor(self.path.name())
     }
 
     /// Adds the key to the error of a field that is metadata, whose value cannot be.
@@ -160,7 +161,7 @@ impl<'s> Serializer<'s> {
         for index in 0..items.len() {
             let mark = self.path.push_index(index);
             let (sent, metadata) = (self.sent, self.metadata_sent);
-            self.part(items.item(index), adapt)?;
+            items.item(index).store(self, adapt).map_err(|error| self.in_part(error))?;
             if !has_fixed_len {
                 self.check_item(sent)?;
             }
@@ -190,8 +191,10 @@ impl Sink for Serializer<'_> {
             let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
             let outer = self.tied;
             self.tied = field.adapt.tied.or(outer);
-            let stored = self.part(*value, &field.adapt);
-            stored.map_err(|error| if field.metadata { self.in_metadata(error) } else { error })?;
+            (**value).store(self, &field.adapt).map_err(|error| {
+                let error = self.in_part(error);
+                if field.metadata { self.in_metadata(error) } else { error }
+            })?;
             self.tied = outer;
             self.path.back_to(mark);
         }
@@ -211,7 +214,7 @@ impl Sink for Serializer<'_> {
         let stored = entries.for_each(&mut |key, value| {
             self.path.push(key);
             let (sent, metadata) = (self.sent, self.metadata_sent);
-            self.part(value, adapt)?;
+            value.store(self, adapt).map_err(|error| self.in_part(error))?;
             self.check_entry(map, sent)?;
             self.check_metadata(sent, metadata)?;
             self.path.back_to(map);

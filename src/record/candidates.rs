@@ -12,7 +12,7 @@ use hashbrown::hash_map::Entry;
 use smallvec::SmallVec;
 
 use super::checked::changed;
-use super::order::in_stored_order;
+use super::order::RowMajor;
 use super::share::{KeyedDigest, Shared, digester};
 use super::{Plan, Sharing};
 use crate::error::{Error, ErrorKind, Result, Short};
@@ -174,6 +174,7 @@ impl Digests<'_> {
 
 impl TensorSink for Digests<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        in_stored_order(tensor, self.plan.encode().keeps_dim_order(), &mut |tensor| self.add(tensor))
+        let row_major = RowMajor::of(tensor, self.plan.encode().keeps_dim_order());
+        self.add(&row_major.as_ref().map_or(*tensor, RowMajor::record))
     }
 }

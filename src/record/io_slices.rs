@@ -3,8 +3,8 @@ use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::write::{plan, write_slices};
-use super::{Encode, Output};
+use super::write::write_slices;
+use super::{Encode, Output, Plan};
 use crate::error::Result;
 use crate::model::{Lent, Store, Tensors};
 
@@ -110,7 +110,7 @@ pub(crate) fn to_io_slices<'a, T: Store + ?Sized>(value: &'a T, encode: Arc<dyn 
 /// Writes some tensors to slices. Payloads that are `lent` are borrowed.
 fn of_tensors<'a>(tensors: &dyn Tensors, mut lent: Lent<'a>, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
     lent.sort();
-    let plan = plan(tensors, encode)?;
+    let plan = Plan::new(tensors, encode)?;
     let mut gather = Gather { lent, copied: Vec::new(), pieces: Vec::new(), start: 0, bytes: 0 };
     plan.write(tensors, Output::pieces(&mut gather, WORTH_A_SLICE))?;
     gather.cut();

@@ -22,12 +22,13 @@ impl KeptPayloads {
         if len > Self::MAX_PAYLOAD || self.bytes.len() > Self::MAX_BYTES - len {
             return false;
         }
-        match data.as_bytes() {
-            Some(bytes) if bytes.len() == len => {
+        let checked = Checked { data, planned: len, digest: None };
+        match checked.as_bytes() {
+            Some(bytes) => {
                 self.bytes.extend_from_slice(bytes);
                 true
             }
-            _ => Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok(),
+            None => checked.write_to(&mut self.bytes).is_ok(),
         }
     }
 

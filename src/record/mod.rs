@@ -79,7 +79,7 @@ pub(crate) use payload::check_sum;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
 pub(crate) use reader::{ReadMetadata, Reader};
-pub(crate) use write::{plan, plan_once, to_vec, to_vec_into, to_writer, write_slices};
+pub(crate) use write::{to_vec, to_vec_into, to_writer, write_slices};
 #[cfg(feature = "npz")]
 pub(crate) use zip::{OtherArchive, ZipContents, ZipFile, cut_off, open_zip, place_of, sure_kind, zip_error};
 
@@ -140,8 +140,8 @@ pub trait Encode: fmt::Debug + Send + Sync {
 
     /// Returns the format's own writer of the file. Formats whose bytes are all in the layout have none and return `out`.
     #[doc(hidden)]
-    fn writer<'w>(&self, _plan: &'w Plan, out: Output<'w>) -> Result<Box<dyn FileWriter<'w> + 'w>, Output<'w>> {
-        Err(out)
+    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
+        Box::new(write::LayoutWriter::new(plan, out))
     }
 }
 

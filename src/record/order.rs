@@ -1,49 +1,50 @@
 use std::io::{self, Write};
 
-use crate::error::Result;
 use crate::model::{TensorData, TensorRecord};
 use crate::tensor::{Layout, TensorInfo, write_row_major};
 
-/// Calls `then` with a tensor in the order in which it is stored.
-pub(super) fn in_stored_order(
-    tensor: &TensorRecord<'_>,
-    keeps_dim_order: bool,
-    then: &mut dyn FnMut(&TensorRecord<'_>) -> Result<()>,
-) -> Result<()> {
-    if !matches!(tensor.info.layout, Layout::DimOrder(_)) || keeps_dim_order {
-        return then(tensor);
-    }
-    let info = TensorInfo { layout: Layout::RowMajor, ..tensor.info.clone() };
-    then(&TensorRecord { info: &info, data: &RowMajor { data: tensor.data, info: tensor.info }, ..*tensor })
+/// A tensor in a dim order that is stored in row-major order.
+pub(super) struct RowMajor<'a> {
+    tensor: &'a TensorRecord<'a>,
+    info: TensorInfo,
 }
 
-/// The elements of a tensor in a dim order, in row-major order.
-struct RowMajor<'a> {
-    data: &'a dyn TensorData,
-    info: &'a TensorInfo,
+impl<'a> RowMajor<'a> {
+    /// Returns the tensor in row-major order, unless it is stored in the order that it has.
+    pub(super) fn of(tensor: &'a TensorRecord<'a>, keeps_dim_order: bool) -> Option<Self> {
+        if keeps_dim_order || !matches!(tensor.info.layout, Layout::DimOrder(_)) {
+            return None;
+        }
+        Some(Self { tensor, info: TensorInfo { layout: Layout::RowMajor, ..tensor.info.clone() } })
+    }
+
+    pub(super) fn record(&self) -> TensorRecord<'_> {
+        TensorRecord { info: &self.info, data: self, ..*self.tensor }
+    }
 }
 
 impl TensorData for RowMajor<'_> {
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Layout::DimOrder(order) = &self.info.layout else { return self.data.write_to(out) };
+        let TensorRecord { info, data, .. } = *self.tensor;
+        let Layout::DimOrder(order) = &info.layout else { return data.write_to(out) };
         let gathered;
-        let bytes = match self.data.as_bytes() {
+        let bytes = match data.as_bytes() {
             Some(bytes) => bytes,
             None => {
                 let mut all = Vec::new();
-                self.data.write_to(&mut all)?;
+                data.write_to(&mut all)?;
                 gathered = all;
                 &gathered
             }
         };
-        match self.info.payload_bytes() == Some(bytes.len()) {
-            true => write_row_major(bytes, self.info.dtype.block_bytes(), &self.info.shape, order, out),
+        match info.payload_bytes() == Some(bytes.len()) {
+            true => write_row_major(bytes, info.dtype.block_bytes(), &info.shape, order, out),
             // The writer reports the difference.
             false => out.write_all(bytes),
         }
     }
 
     fn storage_id(&self) -> Option<u64> {
-        self.data.storage_id()
+        self.tensor.data.storage_id()
     }
 }

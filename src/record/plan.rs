@@ -33,7 +33,7 @@ pub struct Plan {
     /// Messages are often of one tensor.
     tensors: SmallVec<[PlannedTensor; 1]>,
     /// The name was given, so it is stored even if it looks like a position.
-    is_named: bool,
+    pub(super) is_named: bool,
     /// The payload of the last tensor, if that is the list of names.
     embedded: Option<Vec<u8>>,
     pub(super) shared: Shared,
@@ -53,12 +53,12 @@ struct PlannedTensor {
 }
 
 impl Plan {
-    pub(super) fn empty(encode: Arc<dyn Encode>, is_named: bool) -> Self {
+    pub(super) fn empty(encode: Arc<dyn Encode>) -> Self {
         Self {
             encode,
             names: String::new(),
             tensors: SmallVec::new(),
-            is_named,
+            is_named: false,
             embedded: None,
             shared: Shared::default(),
             metadata: Vec::new(),
@@ -87,7 +87,8 @@ impl Plan {
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
     #[cfg(feature = "shards")]
     pub(crate) fn subset(&self, positions: &[usize]) -> Result<Self> {
-        let mut plan = Self::empty(Arc::clone(&self.encode), self.is_named);
+        let mut plan = Self::empty(Arc::clone(&self.encode));
+        plan.is_named = self.is_named;
         for &at in positions {
             plan.names.push_str(self.name(at));
             plan.tensors.push(PlannedTensor { name_end: plan.names.len(), ..self.planned(at).clone() });

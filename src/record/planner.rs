@@ -3,7 +3,8 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::candidates::Candidates;
-use super::order::in_stored_order;
+use super::kept::KeptPayloads;
+use super::order::RowMajor;
 use super::{Encode, Format, Names, Plan};
 use crate::error::{ErrorKind, Result};
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
@@ -11,24 +12,35 @@ use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 impl Plan {
     /// Plans the file of some tensors.
     pub(crate) fn new(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        let mut plan = Self::empty(encode, false);
-        plan.add_all(tensors)?;
-        plan.lay_out()?;
-        Ok(plan)
+        Self::empty(encode).of_tensors(tensors)
+    }
+
+    /// Plans the file of some tensors that are written next. Small payloads are kept, so that the value is not sent again.
+    pub(crate) fn keeping_payloads(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
+        let mut plan = Self::empty(encode);
+        plan.kept = Some(KeptPayloads::default());
+        plan.of_tensors(tensors)
     }
 
     /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
     pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        let mut plan = Self::empty(encode, true);
-        plan.add_all(tensors)?;
-        plan.lay_out()?;
-        Ok(plan)
+        let mut plan = Self::empty(encode);
+        plan.is_named = true;
+        plan.of_tensors(tensors)
+    }
+
+    // The plan is large, and another result of it would be a copy.
+    fn of_tensors(mut self, tensors: &dyn Tensors) -> Result<Self> {
+        match self.add_all(tensors).and_then(|()| self.lay_out()) {
+            Ok(()) => Ok(self),
+            Err(error) => Err(error.in_format(self.encode().format().name)),
+        }
     }
 
     /// Plans the tensors of a checkpoint, which may be more than one file can address.
     #[cfg(feature = "shards")]
     pub(crate) fn without_layout(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        let mut plan = Self::empty(encode, false);
+        let mut plan = Self::empty(encode);
         plan.add_all(tensors)?;
         Ok(plan)
     }
@@ -64,9 +76,9 @@ struct Planner<'a> {
 
 impl TensorSink for Planner<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let keeps_dim_order = self.plan.encode().keeps_dim_order();
-        in_stored_order(tensor, keeps_dim_order, &mut |tensor| self.add(tensor))
-            .map_err(|error| error.in_tensor(tensor.name))
+        let row_major = RowMajor::of(tensor, self.plan.encode().keeps_dim_order());
+        let stored = row_major.as_ref().map_or(*tensor, RowMajor::record);
+        self.add(&stored).map_err(|error| error.in_tensor(tensor.name))
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {

@@ -4,34 +4,13 @@ use std::io::{self, IoSlice, Seek, Write};
 use std::sync::Arc;
 
 use super::checked::{Checked, changed};
-use super::kept::KeptPayloads;
-use super::order::in_stored_order;
+use super::order::RowMajor;
 use super::{Encode, Plan};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use crate::progress::{ProgressCount, ProgressWriter};
 use crate::storage::allocate;
 use crate::threads;
-
-/// Plans the file of some tensors.
-pub(crate) fn plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Plan> {
-    make_plan(tensors, encode, None)
-}
-
-/// Plans the file of some tensors that are written next. Small payloads are kept, so that the value is not sent again.
-pub(crate) fn plan_once(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Plan> {
-    make_plan(tensors, encode, Some(KeptPayloads::default()))
-}
-
-fn make_plan(tensors: &dyn Tensors, encode: Arc<dyn Encode>, kept: Option<KeptPayloads>) -> Result<Plan> {
-    // The plan is large, and another result of it would be a copy.
-    let mut plan = Plan::empty(encode, false);
-    plan.kept = kept;
-    match plan.add_all(tensors).and_then(|()| plan.lay_out()) {
-        Ok(()) => Ok(plan),
-        Err(error) => Err(error.in_format(plan.encode().format().name)),
-    }
-}
 
 /// Writes some tensors to a file in memory.
 pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Vec<u8>> {
@@ -45,7 +24,7 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 /// Writes some tensors to a file in memory that is reused.
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
-    let plan = plan_once(tensors, encode)?;
+    let plan = Plan::keeping_payloads(tensors, encode)?;
     // A view can have far more elements than there is memory, so the allocation may fail.
     usize::try_from(plan.file_bytes()).ok().and_then(|len| file.try_reserve_exact(len).ok()).ok_or_else(|| {
         Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(plan.encode().format().name)
@@ -56,7 +35,8 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    plan_once(tensors, encode)?.write_stream(tensors, out, None)
+    let plan = Plan::keeping_payloads(tensors, encode)?;
+    plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
 }
 
 /// Writes slices, of which none is empty, with as few calls as it takes.
@@ -158,7 +138,7 @@ impl Plan {
 /// ```
 pub struct PlanWriter<'w> {
     plan: &'w Plan,
-    file: AnyWriter<'w>,
+    file: Box<dyn FileWriter<'w> + 'w>,
     /// The number of tensors written.
     done: usize,
     /// The number of entries of metadata that came.
@@ -167,11 +147,7 @@ pub struct PlanWriter<'w> {
 
 impl<'w> PlanWriter<'w> {
     pub(super) fn new(plan: &'w Plan, out: Output<'w>) -> Self {
-        let file = match plan.encode().writer(plan, out) {
-            Ok(own) => AnyWriter::Own(own),
-            Err(out) => AnyWriter::Layout(LayoutWriter { plan, out, position: 0 }),
-        };
-        Self { plan, file, done: 0, metadata_done: 0 }
+        Self { plan, file: plan.encode().writer(plan, out), done: 0, metadata_done: 0 }
     }
 
     /// Writes the end of the file and flushes the writer.
@@ -196,18 +172,15 @@ impl<'w> PlanWriter<'w> {
                 return Err(changed(format!("only {came} of {planned} entries of metadata came again")));
             }
             if let Some(names) = plan.embedded() {
-                self.write(&names)?;
+                self.file.tensor(self.done, &names)?;
             }
-            let out = match self.file {
-                AnyWriter::Layout(layout) => layout.finish()?,
-                AnyWriter::Own(own) => own.finish()?,
-            };
-            Ok(out.finish()?)
+            Ok(self.file.finish()?.finish()?)
         };
         finish().map_err(|error: Error| error.in_format(plan.encode().format().name))
     }
 
-    fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+    /// Checks that the next tensor is the one that was planned.
+    fn check(&self, tensor: &TensorRecord<'_>) -> Result<()> {
         let (plan, name, info) = (self.plan, tensor.name, tensor.info);
         if self.done + usize::from(plan.embedded().is_some()) >= plan.len() {
             return Err(changed(format!("`{}` was not there before", Short(name))));
@@ -217,7 +190,7 @@ impl<'w> PlanWriter<'w> {
             let (planned, name) = (Short(planned), Short(name));
             return Err(changed(format!("`{planned}` was {before}, then came `{name}`, {info}")));
         }
-        self.write(tensor.data)
+        Ok(())
     }
 
     /// Writes all tensors of a value that need not be sent again.
@@ -232,30 +205,22 @@ impl<'w> PlanWriter<'w> {
         self.metadata_done = plan.metadata.len();
         Ok(())
     }
-
-    fn write(&mut self, data: &dyn TensorData) -> Result<()> {
-        let (plan, at) = (self.plan, self.done);
-        let planned = plan.payload_bytes(at);
-        match (plan.digest(at), data.as_bytes()) {
-            (None, Some(bytes)) if bytes.len() == planned => self.file.tensor(at, &bytes)?,
-            (digest, _) => {
-                let checked = Checked { data, planned, digest };
-                match plan.owner(at) == at {
-                    true => self.file.tensor(at, &checked)?,
-                    false => checked.write_to(&mut io::sink())?,
-                }
-            }
-        }
-        self.done += 1;
-        Ok(())
-    }
 }
 
 impl TensorSink for PlanWriter<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let encode = self.plan.encode();
-        in_stored_order(tensor, encode.keeps_dim_order(), &mut |tensor| self.add(tensor))
-            .map_err(|error| error.in_tensor(tensor.name).in_format(encode.format().name))
+        let (plan, at) = (self.plan, self.done);
+        let row_major = RowMajor::of(tensor, plan.encode().keeps_dim_order());
+        let stored = row_major.as_ref().map_or(*tensor, RowMajor::record);
+        let written = self.check(&stored).and_then(|()| {
+            let data = Checked { data: stored.data, planned: plan.payload_bytes(at), digest: plan.digest(at) };
+            match plan.owner(at) == at {
+                true => self.file.tensor(at, &data),
+                false => Ok(data.write_to(&mut io::sink())?),
+            }
+        });
+        self.done += usize::from(written.is_ok());
+        written.map_err(|error| error.in_tensor(tensor.name).in_format(plan.encode().format().name))
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
@@ -276,21 +241,6 @@ impl TensorSink for PlanWriter<'_> {
 impl fmt::Debug for PlanWriter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PlanWriter").field("plan", self.plan).field("done", &self.done).finish_non_exhaustive()
-    }
-}
-
-/// The writer of a layout, or one of the format's own.
-enum AnyWriter<'w> {
-    Layout(LayoutWriter<'w>),
-    Own(Box<dyn FileWriter<'w> + 'w>),
-}
-
-impl AnyWriter<'_> {
-    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
-        match self {
-            Self::Layout(layout) => Ok(layout.tensor(at, data)?),
-            Self::Own(own) => own.tensor(at, data),
-        }
     }
 }
 
@@ -420,7 +370,7 @@ impl fmt::Debug for Output<'_> {
 }
 
 /// Writes a file whose bytes are all in its layout, but for the payloads.
-struct LayoutWriter<'w> {
+pub(super) struct LayoutWriter<'w> {
     plan: &'w Plan,
     out: Output<'w>,
     /// The number of bytes written.
@@ -428,13 +378,19 @@ struct LayoutWriter<'w> {
 }
 
 impl<'w> LayoutWriter<'w> {
+    pub(super) fn new(plan: &'w Plan, out: Output<'w>) -> Self {
+        Self { plan, out, position: 0 }
+    }
+
     fn begin(&mut self) -> io::Result<()> {
         let begin = &self.plan.layout().begin;
         self.position += begin.len() as u64;
         self.out.write_all(begin)
     }
+}
 
-    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> io::Result<()> {
+impl<'w> FileWriter<'w> for LayoutWriter<'w> {
+    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
         if at == 0 {
             self.begin()?;
         }
@@ -450,7 +406,7 @@ impl<'w> LayoutWriter<'w> {
         Ok(())
     }
 
-    fn finish(mut self) -> io::Result<Output<'w>> {
+    fn finish(mut self: Box<Self>) -> Result<Output<'w>> {
         if self.plan.is_empty() {
             self.begin()?;
         }

@@ -15,7 +15,6 @@ pub(crate) mod token;
 mod types;
 
 use std::io;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +22,7 @@ use crate::error::Result;
 use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{Serializer, TensorSink, Tensors};
-use crate::record::{self, Encode, Format, Plan};
+use crate::record::Format;
 
 pub use metadata::{
     MetadataField, check_metadata, check_written_metadata, metadata_field, metadata_node, put_metadata,
@@ -56,30 +55,6 @@ impl<T: Serialize + ?Sized> Tensors for SerdeValue<'_, T> {
         self.0.serialize(&mut serializer)?;
         serializer.end()
     }
-}
-
-/// Plans the file of a value.
-pub(crate) fn plan<T: Serialize + ?Sized>(value: &T, encode: Arc<dyn Encode>) -> Result<Plan> {
-    record::plan(&SerdeValue(value), encode)
-}
-
-/// Writes a value to a file in memory.
-pub(crate) fn to_vec<T: Serialize + ?Sized>(value: &T, encode: Arc<dyn Encode>) -> Result<Vec<u8>> {
-    record::to_vec(&SerdeValue(value), encode)
-}
-
-/// Writes a value to a file in memory that is reused.
-pub(crate) fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T, encode: Arc<dyn Encode>) -> Result<()> {
-    record::to_vec_into(file, &SerdeValue(value), encode)
-}
-
-/// Writes a value to a writer.
-pub(crate) fn to_writer<T: Serialize + ?Sized>(
-    mut writer: impl io::Write,
-    value: &T,
-    encode: Arc<dyn Encode>,
-) -> Result<()> {
-    record::to_writer(&mut writer, &SerdeValue(value), encode)
 }
 
 /// Reads a value from a file in memory.

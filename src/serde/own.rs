@@ -2,29 +2,27 @@
 //!
 //! Types that map to tensors reach `btf::to_writer` as `T: Serialize`, and serde has no call that hands over an object. They
 //! could cross it as structs of bytes, as they do in other formats, but for small tensors that takes twice as many
-//! instructions. So here the type parameter is compared with our types, and a match goes the direct way: [`Store::store`]
+//! instructions. So here the type parameter is compared with our types, and a match goes the direct way: [`Store::store`](crate::model::Store::store)
 //! and [`FromTensors::load`].
 #![expect(unsafe_code, reason = "a type parameter is cast to the type that it was found to be")]
 
 use serde::{Deserializer, Serializer};
 
 use super::de::Value;
-use super::error::{to_de, to_ser};
+use super::error::to_de;
 use crate::error::Result;
-use crate::model::{Adapt, FromTensors, LoadFrom, Node, Store, node_of, put};
+use crate::model::{Adapt, FromTensors, LoadFrom, Node, Sink, node_of, put};
 use crate::{find, model};
 
-/// Serializes a value, if the serializer is ours. Otherwise gives it back.
-pub(super) fn serialize<S: Serializer>(value: &dyn Store, mut serializer: S) -> Result<Result<S::Ok, S::Error>, S> {
+/// Returns the serializer as a sink, if it is ours.
+pub(super) fn sink<S: Serializer>(serializer: &mut S) -> Option<&mut (dyn Sink + '_)> {
     if typeid::of::<S>() != typeid::of::<&mut model::Serializer<'_>>() {
-        return Err(serializer);
+        return None;
     }
-    // SAFETY: `S` is this type, as the ids of types differ otherwise. They do not tell lifetimes apart, but `store` is
-    // compiled once for all lifetimes, and keeps nothing of what it is given.
-    let ours = unsafe { &mut *(&raw mut serializer).cast::<&mut model::Serializer<'_>>() };
-    let stored = value.store(*ours, &Adapt::NONE);
-    // The value was stored, so what is left is nothing.
-    Ok(stored.map_err(to_ser).and_then(|()| serializer.serialize_none()))
+    // SAFETY: `S` is this type, as the ids of types differ otherwise. They do not tell lifetimes apart, but a sink with a
+    // shorter one takes the same calls, and keeps nothing of what it is given.
+    let ours = unsafe { &mut *std::ptr::from_mut(serializer).cast::<&mut model::Serializer<'_>>() };
+    Some(&mut **ours)
 }
 
 /// Deserializes a value, if the deserializer is ours. Otherwise gives it back.

@@ -45,10 +45,6 @@ impl<'s> Serializer<'s> {
         Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(self.path.name())
     }
 
-    fn in_part(&self, error: Error) -> Error {
-        error.in_tensor(self.path.name())
-    }
-
     fn list(&mut self, has_fixed_len: bool) -> Result<ListSerializer<'_, 's>> {
         if self.serde.payload.is_some() {
             return Err(not_bytes());

@@ -17,8 +17,13 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// Errors of the serializer.
 // See `compiled`.
 #[inline(never)]
-pub fn serialize_store<S: Serializer>(value: &dyn Store, serializer: S) -> Result<S::Ok, S::Error> {
-    own::serialize(value, serializer).unwrap_or_else(|other| SerdePart::Value(value, &Adapt::NONE).serialize(other))
+pub fn serialize_store<S: Serializer>(value: &dyn Store, mut serializer: S) -> Result<S::Ok, S::Error> {
+    match own::sink(&mut serializer) {
+        Some(sink) => value.store(sink, &Adapt::NONE).map_err(to_ser)?,
+        None => return SerdePart::Value(value, &Adapt::NONE).serialize(serializer),
+    }
+    // The value was stored, so what is left is nothing.
+    serializer.serialize_none()
 }
 
 /// A part of a value, as serde sees it: the only type that our types hand to a serde format, apart from keys.

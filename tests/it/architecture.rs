@@ -506,27 +506,3 @@ fn no_file_is_a_collection_of_helpers() {
         assert!(!["utils", "util", "helpers", "common", "misc"].contains(&name.as_str()), "{}", source.path.display());
     }
 }
-
-/// The docs of `model` follow a tensor through functions. Each must be in the file that comes next.
-#[test]
-fn the_way_of_a_tensor_is_that_of_the_docs() {
-    let docs = include_str!("../../src/model/mod.rs");
-    let (_, way) = docs.split_once("passes through:").unwrap();
-    let (way, _) = way.split_once("`tensorfile::save`").unwrap();
-    let (mut functions, mut found) = (Vec::new(), 0);
-    for word in way.split('`').skip(1).step_by(2) {
-        match word.strip_suffix(".rs") {
-            None => functions.push(word.rsplit_once("::").map_or(word, |(_, name)| name)),
-            Some(_) => {
-                let file = std::fs::read_to_string(root().join("src").join(word)).unwrap();
-                for function in
-                    functions.drain(..).filter(|name| name.starts_with(char::is_lowercase) && !name.contains(' '))
-                {
-                    assert!(file.contains(&format!("fn {function}")), "{function} is not in {word}");
-                    found += 1;
-                }
-            }
-        }
-    }
-    assert!(found >= 10, "{found}");
-}

@@ -7,6 +7,7 @@ mod support;
 
 mod allocation;
 mod architecture;
+mod call_path;
 mod cast;
 #[cfg(all(feature = "pytorch", feature = "safetensors", feature = "shards"))]
 mod checkpoint;

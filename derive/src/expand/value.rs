@@ -64,7 +64,7 @@ fn newtype(env: &Env, field: &Field<'_>) -> (TokenStream, TokenStream, TokenStre
 
 fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
-    let store = if has_body(model) { quote!(store_body) } else { quote!(store_fields) };
+    let node = quote!(&<Self as #krate::TensorFile>::NODE);
     let values = model.stored().map(|field| {
         let Field { ty, member, .. } = field;
         match field.is_metadata() {
@@ -72,8 +72,9 @@ fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
             false => quote!(#private::field::<#ty>(&self.#member)),
         }
     });
-    quote! {
-        #private::#store(__sink, &<Self as #krate::TensorFile>::NODE, &[#(#values),*])
+    match has_body(model) {
+        true => quote!(#private::store_body(__sink, #node, &[#(#values),*])),
+        false => quote!(#private::Sink::fields(__sink, #private::def_of(#node), &[#(#values),*])),
     }
 }
 

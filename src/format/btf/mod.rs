@@ -48,8 +48,9 @@ pub use self::header::DTYPES;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::Store;
-use crate::record::{Encode, Format, WriteOptions};
+use crate::record::{self, Encode, Format, WriteOptions};
 pub use crate::record::{IoSlices, Plan};
+use crate::serde::SerdeValue;
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format {
@@ -94,7 +95,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
 ///   time.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    Options::defaults().to_vec(value)
+    record::to_vec(&SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value to a writer as a BTF file.
@@ -118,8 +119,8 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 ///
 /// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
 /// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    Options::defaults().to_writer(writer, value)
+pub fn to_writer<T: Serialize + ?Sized>(mut writer: impl Write, value: &T) -> Result<()> {
+    record::to_writer(&mut writer, &SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value into a BTF file in memory that is reused, so that nothing is allocated if it is large enough.
@@ -141,7 +142,7 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 ///
 /// As [`to_vec`].
 pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Result<()> {
-    Options::defaults().to_vec_into(file, value)
+    record::to_vec_into(file, &SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value into a BTF file in slices, for a socket or another writer that takes several at once.
@@ -166,7 +167,7 @@ pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Resu
 ///
 /// As [`to_vec`].
 pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
-    Options::defaults().to_io_slices(value)
+    record::to_io_slices(value, Options::defaults().encode())
 }
 
 /// Deserializes a value from a BTF file in memory.
@@ -194,7 +195,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    Options::defaults().from_slice(file)
+    crate::serde::from_slice(&FORMAT, file, &Options::defaults().limits)
 }
 
 /// Deserializes a value from a reader of a BTF file.
@@ -215,7 +216,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 ///
 /// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    Options::defaults().from_reader(reader)
+    crate::serde::from_reader(&FORMAT, reader, &Options::defaults().limits)
 }
 
 /// Plans a BTF file: its length, and the offset of everything in it.
@@ -242,7 +243,7 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 ///
 /// As [`to_vec`].
 pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
-    Options::defaults().plan(value)
+    Plan::new(&SerdeValue(value), Options::defaults().encode())
 }
 
 /// Options for reading and writing BTF files.
@@ -347,7 +348,7 @@ impl Options {
     ///
     /// As [`plan`].
     pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
-        crate::serde::plan(value, self.encode())
+        Plan::new(&SerdeValue(value), self.encode())
     }
 
     /// As [`to_vec`], with these options.
@@ -366,7 +367,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
-        crate::serde::to_vec(value, self.encode())
+        record::to_vec(&SerdeValue(value), self.encode())
     }
 
     /// As [`to_writer`], with these options.
@@ -386,8 +387,8 @@ impl Options {
     /// # Errors
     ///
     /// As [`to_writer`].
-    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
-        crate::serde::to_writer(writer, value, self.encode())
+    pub fn to_writer<T: Serialize + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
+        record::to_writer(&mut writer, &SerdeValue(value), self.encode())
     }
 
     /// As [`to_vec_into`], with these options.
@@ -410,7 +411,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
-        crate::serde::to_vec_into(file, value, self.encode())
+        record::to_vec_into(file, &SerdeValue(value), self.encode())
     }
 
     /// As [`to_io_slices`], with these options.
@@ -431,7 +432,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T) -> Result<IoSlices<'a>> {
-        crate::record::to_io_slices(value, self.encode())
+        record::to_io_slices(value, self.encode())
     }
 
     /// As [`from_slice`], with these options.

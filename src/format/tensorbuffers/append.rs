@@ -17,7 +17,7 @@ use super::{FORMAT, entries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Tensors;
-use crate::record::{self, MetadataChanges, Rewritten};
+use crate::record::{MetadataChanges, Plan, Rewritten};
 use crate::storage::{FileLock, FileReader, FileStorage, ReadAt, replace};
 
 /// Adds tensors to the file at `path`.
@@ -39,7 +39,7 @@ fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: E
     let kept = before.end;
     encode.before = Some(before);
     // Tensors that cannot be written are found by planning, before anything is written.
-    let plan = record::plan(tensors, Arc::new(encode))?;
+    let plan = Plan::new(tensors, Arc::new(encode))?;
     copy(old, &mut new, kept)?;
     let mut writer = plan.writer(&mut new);
     tensors.send(&mut writer)?;

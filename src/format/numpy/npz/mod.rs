@@ -64,8 +64,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::Store;
-use crate::record::{Encode, Format, Magic, WriteOptions};
+use crate::record::{self, Encode, Format, Magic, WriteOptions};
 pub use crate::record::{IoSlices, Plan};
+use crate::serde::SerdeValue;
 use crate::tensor::Dtype;
 
 /// The dtypes that the format can store.
@@ -115,7 +116,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
 ///   time.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    Options::defaults().to_vec(value)
+    record::to_vec(&SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value to a writer as an npz file.
@@ -140,8 +141,8 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 ///
 /// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
 /// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    Options::defaults().to_writer(writer, value)
+pub fn to_writer<T: Serialize + ?Sized>(mut writer: impl Write, value: &T) -> Result<()> {
+    record::to_writer(&mut writer, &SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value into an npz file in memory that is reused, so that nothing is allocated if it is large enough.
@@ -163,7 +164,7 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 ///
 /// As [`to_vec`].
 pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Result<()> {
-    Options::defaults().to_vec_into(file, value)
+    record::to_vec_into(file, &SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value into an npz file in slices, for a socket or another writer that takes several at once.
@@ -190,7 +191,7 @@ pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Resu
 ///
 /// As [`to_vec`].
 pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
-    Options::defaults().to_io_slices(value)
+    record::to_io_slices(value, Options::defaults().encode())
 }
 
 /// Deserializes a value from an npz file in memory.
@@ -219,7 +220,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    Options::defaults().from_slice(file)
+    crate::serde::from_slice(&FORMAT, file, &Options::defaults().limits)
 }
 
 /// Deserializes a value from a reader of an npz file.
@@ -240,7 +241,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 ///
 /// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    Options::defaults().from_reader(reader)
+    crate::serde::from_reader(&FORMAT, reader, &Options::defaults().limits)
 }
 
 /// Plans an npz file: its length, and the offset of everything in it.
@@ -268,7 +269,7 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 ///
 /// As [`to_vec`].
 pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
-    Options::defaults().plan(value)
+    Plan::new(&SerdeValue(value), Options::defaults().encode())
 }
 
 /// Options for reading and writing npz files.
@@ -375,7 +376,7 @@ impl Options {
     ///
     /// As [`plan`].
     pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
-        crate::serde::plan(value, self.encode())
+        Plan::new(&SerdeValue(value), self.encode())
     }
 
     /// As [`to_vec`], with these options.
@@ -394,7 +395,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
-        crate::serde::to_vec(value, self.encode())
+        record::to_vec(&SerdeValue(value), self.encode())
     }
 
     /// As [`to_writer`], with these options.
@@ -414,8 +415,8 @@ impl Options {
     /// # Errors
     ///
     /// As [`to_writer`].
-    pub fn to_writer<T: Serialize + ?Sized>(&self, writer: impl Write, value: &T) -> Result<()> {
-        crate::serde::to_writer(writer, value, self.encode())
+    pub fn to_writer<T: Serialize + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
+        record::to_writer(&mut writer, &SerdeValue(value), self.encode())
     }
 
     /// As [`to_vec_into`], with these options.
@@ -438,7 +439,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
-        crate::serde::to_vec_into(file, value, self.encode())
+        record::to_vec_into(file, &SerdeValue(value), self.encode())
     }
 
     /// As [`to_io_slices`], with these options.
@@ -459,7 +460,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T) -> Result<IoSlices<'a>> {
-        crate::record::to_io_slices(value, self.encode())
+        record::to_io_slices(value, self.encode())
     }
 
     /// As [`from_slice`], with these options.

@@ -71,8 +71,8 @@ impl record::Encode for Encode {
         Ok(FileLayout { payloads, end_offset, ..FileLayout::default() })
     }
 
-    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Result<Box<dyn FileWriter<'w> + 'w>, Output<'w>> {
-        Ok(Box::new(Archive { plan, compress: self.compress, zip: ZipArchiveWriter::new(out) }))
+    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
+        Box::new(Archive { plan, compress: self.compress, zip: ZipArchiveWriter::new(out) })
     }
 }
 
