@@ -250,7 +250,7 @@ impl SaveOptions {
     }
 
     fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {
-        let planned = self.planned(path, tensors, Plan::new)?;
+        let planned = self.planned(path, tensors, Plan::empty)?;
         Ok(SavePlan { path: path.to_owned(), options: self.clone(), planned })
     }
 
@@ -259,19 +259,20 @@ impl SaveOptions {
         &self,
         path: &Path,
         tensors: &dyn Tensors,
-        plan: fn(&dyn Tensors, Arc<dyn Encode>) -> Result<Plan>,
+        empty_plan: fn(Arc<dyn Encode>) -> Plan,
     ) -> Result<PlannedFiles> {
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
-        let encode = (format.encode)(&self.write)?;
+        let mut plan = empty_plan((format.encode)(&self.write)?);
         #[cfg(feature = "shards")]
         if let Some(bytes) = self.max_shard_bytes {
-            let files = shards::split(tensors, encode, bytes).map_err(|error| error.in_format(format.name))?;
+            let files = shards::split(plan, tensors, bytes).map_err(|error| error.in_format(format.name))?;
             return Ok(match files {
                 shards::Files::One(plan) => PlannedFiles::File(plan),
                 shards::Files::Shards(split) => PlannedFiles::Shards(split),
             });
         }
-        plan(tensors, encode).map(PlannedFiles::File)
+        plan.fill(tensors)?;
+        Ok(PlannedFiles::File(plan))
     }
 }
 

@@ -100,7 +100,7 @@ impl<'s> Serializer<'s> {
     /// # Errors
     ///
     /// If a value went on after an error.
-    pub fn end(self) -> Result<()> {
+    pub fn end(&self) -> Result<()> {
         if self.failed {
             let what = "a tensor was refused, and the value ignored the error".to_owned();
             return Err(ErrorKind::Message(what).into());

@@ -53,7 +53,8 @@ struct PlannedTensor {
 }
 
 impl Plan {
-    pub(super) fn empty(encode: Arc<dyn Encode>) -> Self {
+    /// An empty plan.
+    pub(crate) fn empty(encode: Arc<dyn Encode>) -> Self {
         Self {
             encode,
             names: String::new(),
@@ -65,6 +66,11 @@ impl Plan {
             kept: None,
             layout: FileLayout::default(),
         }
+    }
+
+    /// An empty plan that keeps small payloads, so that a value that is written next is not sent again.
+    pub(crate) fn keeping_payloads(encode: Arc<dyn Encode>) -> Self {
+        Self { kept: Some(KeptPayloads::default()), ..Self::empty(encode) }
     }
 
     /// Adds a tensor, which is in the order that it is stored in.

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::candidates::Candidates;
-use super::kept::KeptPayloads;
 use super::order::RowMajor;
 use super::{Encode, Format, Names, Plan};
 use crate::error::{ErrorKind, Result};
@@ -12,40 +11,27 @@ use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 impl Plan {
     /// Plans the file of some tensors.
     pub(crate) fn new(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        Self::empty(encode).of_tensors(tensors)
-    }
-
-    /// Plans the file of some tensors that are written next. Small payloads are kept, so that the value is not sent again.
-    pub(crate) fn keeping_payloads(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
-        plan.kept = Some(KeptPayloads::default());
-        plan.of_tensors(tensors)
+        plan.fill(tensors)?;
+        Ok(plan)
     }
 
     /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
     pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
         plan.is_named = true;
-        plan.of_tensors(tensors)
-    }
-
-    // The plan is large, and another result of it would be a copy.
-    fn of_tensors(mut self, tensors: &dyn Tensors) -> Result<Self> {
-        match self.add_all(tensors).and_then(|()| self.lay_out()) {
-            Ok(()) => Ok(self),
-            Err(error) => Err(error.in_format(self.encode().format().name)),
-        }
-    }
-
-    /// Plans the tensors of a checkpoint, which may be more than one file can address.
-    #[cfg(feature = "shards")]
-    pub(crate) fn without_layout(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        let mut plan = Self::empty(encode);
-        plan.add_all(tensors)?;
+        plan.fill(tensors)?;
         Ok(plan)
     }
 
-    pub(super) fn add_all(&mut self, tensors: &dyn Tensors) -> Result<()> {
+    /// Plans the file of some tensors, in an empty plan. A plan is large, and to move it takes longer than to add a tensor.
+    pub(crate) fn fill(&mut self, tensors: &dyn Tensors) -> Result<()> {
+        let filled = self.add_all(tensors).and_then(|()| self.lay_out());
+        filled.map_err(|error| error.in_format(self.encode().format().name))
+    }
+
+    /// Adds some tensors, without a layout.
+    pub(crate) fn add_all(&mut self, tensors: &dyn Tensors) -> Result<()> {
         let mut candidates = Candidates::new(self.encode().sharing());
         tensors.send(&mut Planner { plan: self, candidates: &mut candidates })?;
         if self.len() > 1 && self.encode().names() != Names::Omitted {

@@ -24,7 +24,8 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 /// Writes some tensors to a file in memory that is reused.
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
-    let plan = Plan::keeping_payloads(tensors, encode)?;
+    let mut plan = Plan::keeping_payloads(encode);
+    plan.fill(tensors)?;
     // A view can have far more elements than there is memory, so the allocation may fail.
     usize::try_from(plan.file_bytes()).ok().and_then(|len| file.try_reserve_exact(len).ok()).ok_or_else(|| {
         Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(plan.encode().format().name)
@@ -35,7 +36,8 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    let plan = Plan::keeping_payloads(tensors, encode)?;
+    let mut plan = Plan::keeping_payloads(encode);
+    plan.fill(tensors)?;
     plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
 }
 

@@ -1,7 +1,6 @@
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
@@ -11,7 +10,7 @@ use crate::file::checkpoint::index_of;
 use crate::limits::Limits;
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 use crate::progress::{Listener, ProgressCount};
-use crate::record::{Encode, Names, Plan};
+use crate::record::{Names, Plan};
 use crate::storage::{FileSet, ReplaceStep, Turn, refuse_existing, remove_left_for, turn_path};
 
 /// The plans of shards, and the shard of each tensor.
@@ -43,9 +42,9 @@ pub(in crate::file) enum Files {
     Shards(Split),
 }
 
-/// Plans one file, or shards if one would be too large.
-pub(in crate::file) fn split(tensors: &dyn Tensors, encode: Arc<dyn Encode>, max_bytes: u64) -> Result<Files> {
-    let mut all = Plan::without_layout(tensors, encode)?;
+/// Plans one file, in an empty plan, or shards if one would be too large.
+pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u64) -> Result<Files> {
+    all.add_all(tensors)?;
     let payloads = (0..all.len()).map(|at| (all.payload_bytes(at) as u64, all.owner(at)));
     let (shard_of, bytes) = assign(payloads, max_bytes);
     let shards = shard_of.iter().max().map_or(1, |last| last + 1);
@@ -295,7 +294,9 @@ mod tests {
     fn save_tensors(path: &Path, number: u8, before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>) -> Result<()> {
         let encode = (ten::FORMAT.encode)(&WriteOptions::new()).unwrap();
         let tensors = tensors(number);
-        let Files::Shards(split) = split(&tensors, encode, 1).unwrap() else { panic!("one file is enough") };
+        let Files::Shards(split) = split(Plan::empty(encode), &tensors, 1).unwrap() else {
+            panic!("one file is enough")
+        };
         save_in_steps(path, &split, &tensors, None, before)
     }
 

@@ -128,6 +128,15 @@ fn a_value_of_small_tensors_is_sent_once() {
         let map: TensorMap = File::from_bytes(file).unwrap().load().unwrap();
         assert!(map.iter().map(|(_, tensor)| tensor).eq([&before[0].1]), "{}: {map:?}", format.name);
     }
+    // So it is when shards are allowed and it needs none.
+    #[cfg(feature = "shards")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let value = Turncoat { large: None, ..Turncoat::new([&before, &after]) };
+        let options = tensorfile::SaveOptions::new().max_shard_bytes(1 << 10);
+        options.save(folder.path().join("model.ten"), &SerdeValue(&value)).unwrap();
+        assert_eq!(value.passes.get(), 1);
+    }
     // Kept payloads are written wherever the elements come from.
     let columns = Array2::from_shape_fn((3, 5), |(row, column)| row * 10 + column).mapv(|number| number as f32);
     let strided = Arrays((columns.t(), columns.slice(ndarray::s![.., 1..;2]), columns.slice(ndarray::s![..;-1, 0])));
