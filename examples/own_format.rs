@@ -76,7 +76,7 @@ impl Encode for Writer {
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        let layout = plan.stack(MAGIC.len() as u64, 8, &mut |at, out| {
+        let mut layout = plan.stack(MAGIC.len() as u64, 8, &mut |at, out| {
             let mut name = plan.name(at).as_bytes().to_vec();
             name.resize(NAME, 0);
             out.extend(name);
@@ -84,7 +84,8 @@ impl Encode for Writer {
             out.extend((dims.len() as u64).to_le_bytes());
             out.extend(dims.iter().flat_map(|dim| (*dim as u64).to_le_bytes()));
         })?;
-        Ok(FileLayout { begin: MAGIC.to_vec(), ..layout })
+        layout.begin = MAGIC.to_vec();
+        Ok(layout)
     }
 }
 

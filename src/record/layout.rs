@@ -1,3 +1,8 @@
+use smallvec::SmallVec;
+
+use super::cannot_store;
+use crate::error::Result;
+
 /// All bytes of a file except the payloads, and the offsets of everything. The gaps are zeros.
 ///
 /// The file is written from start to end, so the payloads are in the order of the tensors, each after its header. A tensor
@@ -9,38 +14,99 @@
 ///
 /// /// A magic, then each tensor after its length.
 /// fn lay_out(plan: &Plan) -> Result<FileLayout> {
-///     let layout = plan.stack(8, 8, &mut |at, header| {
+///     let mut layout = plan.stack(8, 8, &mut |at, header| {
 ///         header.extend((plan.payload_bytes(at) as u64).to_le_bytes());
 ///     })?;
-///     Ok(FileLayout { begin: b"LENGTHS1".to_vec(), ..layout })
+///     layout.begin = b"LENGTHS1".to_vec();
+///     Ok(layout)
 /// }
 ///
 /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f64]), ("b", ndarray::array![2.0])]);
 /// let layout = lay_out(&ten::plan(&map)?)?;
-/// assert_eq!((layout.payloads, layout.end_offset), (vec![16, 32], 40));
+/// assert!(layout.payloads().eq([16, 32]));
+/// assert_eq!(layout.end_offset, 40);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct FileLayout {
     /// The bytes at the start.
     pub begin: Vec<u8>,
-    /// The headers of the tensors, one after the other. Each is written right before its payload.
-    pub headers: Vec<u8>,
-    /// The end of each header in `headers`; empty if tensors have no headers of their own.
-    pub header_ends: Vec<usize>,
-    /// The offset of each payload.
-    pub payloads: Vec<u64>,
     /// The offset of the bytes at the end, after the last payload and its padding.
     pub end_offset: u64,
     /// The bytes at the end.
     pub end: Vec<u8>,
+    /// All headers, one after the other.
+    headers: Vec<u8>,
+    /// Messages are often of one tensor.
+    tensors: SmallVec<[PlacedTensor; 1]>,
+}
+
+#[derive(Debug)]
+struct PlacedTensor {
+    /// The end of its header in the bytes of all.
+    header_end: usize,
+    /// The offset of its payload.
+    payload: u64,
 }
 
 impl FileLayout {
+    /// Returns a layout without tensors that has room for some.
+    pub(crate) fn with_capacity(tensors: usize) -> Self {
+        Self { tensors: SmallVec::with_capacity(tensors), ..Self::default() }
+    }
+
+    /// Adds a tensor: its header, which is written right before its payload, and the offset of its payload.
+    ///
+    /// ```
+    /// use tensorfile::record::FileLayout;
+    ///
+    /// let mut layout = FileLayout::default();
+    /// layout.push(b"first", 8);
+    /// layout.push(b"", 16);
+    /// assert!(layout.payloads().eq([8, 16]));
+    /// ```
+    pub fn push(&mut self, header: &[u8], payload: u64) {
+        self.headers.extend_from_slice(header);
+        self.end_header(payload);
+    }
+
+    /// Returns the offset of each payload.
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.tensors.as_slice().iter().map(|tensor| tensor.payload)
+    }
+
+    /// Returns the bytes of the headers, to which that of the next tensor is added before [`end_header`](Self::end_header).
+    pub(super) fn headers(&mut self) -> &mut Vec<u8> {
+        &mut self.headers
+    }
+
+    /// Adds a tensor whose header was added.
+    #[inline]
+    pub(super) fn end_header(&mut self, payload: u64) {
+        self.tensors.push(PlacedTensor { header_end: self.headers.len(), payload });
+    }
+
     /// Returns the header of the tensor at a position.
+    #[inline]
     pub(crate) fn header(&self, at: usize) -> &[u8] {
-        let Some(&end) = self.header_ends.get(at) else { return &[] };
-        let start = at.checked_sub(1).map_or(0, |before| self.header_ends[before]);
-        &self.headers[start..end]
+        let tensors = self.tensors.as_slice();
+        let start = at.checked_sub(1).map_or(0, |before| tensors[before].header_end);
+        &self.headers[start..tensors[at].header_end]
+    }
+
+    /// Returns the offset of the payload of the tensor at a position.
+    #[inline]
+    pub(crate) fn payload(&self, at: usize) -> u64 {
+        self.tensors.as_slice()[at].payload
+    }
+
+    /// Puts bytes before everything, whose offsets counted from their end until now.
+    pub(crate) fn put_before(&mut self, begin: Vec<u8>) -> Result<()> {
+        let end_offset = self.end_offset.checked_add(begin.len() as u64);
+        self.end_offset =
+            end_offset.ok_or_else(|| cannot_store("this much data", "a file has less than 2^64 bytes"))?;
+        self.tensors.as_mut_slice().iter_mut().for_each(|tensor| tensor.payload += begin.len() as u64);
+        self.begin = begin;
+        Ok(())
     }
 }

@@ -206,25 +206,23 @@ impl Plan {
     ///
     /// [`ErrorKind::Unsupported`] for the tensor that ends past 2⁶⁴.
     pub fn stack(&self, start: u64, alignment: u64, header: &mut dyn FnMut(usize, &mut Vec<u8>)) -> Result<FileLayout> {
-        let mut layout = FileLayout { payloads: Vec::with_capacity(self.len()), ..FileLayout::default() };
+        let mut layout = FileLayout::with_capacity(self.len());
         let mut end = start;
         for (at, tensor) in self.tensors.iter().enumerate() {
-            let before = layout.headers.len();
-            header(at, &mut layout.headers);
-            if layout.headers.len() > before && layout.header_ends.capacity() == 0 {
-                layout.header_ends.reserve(self.len());
-                layout.headers.reserve((layout.headers.len() - before) * (self.len() - 1));
-            }
-            if !layout.headers.is_empty() {
-                layout.header_ends.push(layout.headers.len());
+            let headers = layout.headers();
+            let before = headers.len();
+            header(at, headers);
+            let header_bytes = headers.len() - before;
+            if at == 0 {
+                headers.reserve(header_bytes * (self.len() - 1));
             }
             let place = || {
-                let payload = end.checked_add((layout.headers.len() - before) as u64)?;
+                let payload = end.checked_add(header_bytes as u64)?;
                 let next = payload.checked_add((tensor.payload as u64).checked_next_multiple_of(alignment)?)?;
                 Some((payload, next))
             };
             let (payload, next) = place().ok_or_else(|| ends_too_far(&tensor.info).in_tensor(self.name(at)))?;
-            layout.payloads.push(payload);
+            layout.end_header(payload);
             end = next;
         }
         layout.end_offset = end;
@@ -239,7 +237,7 @@ impl Plan {
         {
             let bytes = tensor.payload as u64;
             if at == last {
-                layout.end_offset = layout.payloads[at] + bytes;
+                layout.end_offset = layout.payload(at) + bytes;
             } else if !bytes.is_multiple_of(alignment) {
                 let instead = format!("its {bytes} bytes would be padded, unless it is the last tensor");
                 return Err(Error::from(cannot_store(tensor.info.to_string(), instead)).in_tensor(self.name(at)));
@@ -279,24 +277,17 @@ impl Plan {
     /// Checks that everything in the layout of a format has a place of its own, in the order in which it is written.
     fn check_layout(&self) -> Result<()> {
         let layout = &self.layout;
-        let (headers, payloads, tensors) = (layout.header_ends.len(), layout.payloads.len(), self.len());
+        let (payloads, tensors) = (layout.payloads().len(), self.len());
         if payloads != tensors {
             return Err(bad_layout(format!("{payloads} payloads"), format!("there are {tensors} tensors")));
         }
-        if headers != 0 && headers != tensors {
-            return Err(bad_layout(format!("{headers} headers"), format!("there are {tensors} tensors")));
-        }
-        if !layout.header_ends.is_sorted() || layout.header_ends.last().is_some_and(|end| *end > layout.headers.len()) {
-            let instead = format!("the ends have to be in order and at most {}", layout.headers.len());
-            return Err(bad_layout("headers that overlap or are cut".to_owned(), instead));
-        }
         let mut end = layout.begin.len() as u64;
-        for (at, &payload) in layout.payloads.iter().enumerate() {
+        for (at, payload) in layout.payloads().enumerate() {
             let in_tensor = |error: Error| error.in_tensor(self.name(at));
             let place = || format!("a payload at byte {payload}");
             let owner = self.owner(at);
             if owner < at {
-                let shared = layout.payloads[owner];
+                let shared = layout.payload(owner);
                 if payload != shared {
                     let instead = format!("it shares its bytes with `{}`, at byte {shared}", Short(self.name(owner)));
                     return Err(in_tensor(bad_layout(place(), instead)));

@@ -396,7 +396,7 @@ impl<'w> FileWriter<'w> for LayoutWriter<'w> {
         if at == 0 {
             self.begin()?;
         }
-        let (layout, offset) = (self.plan.layout(), self.plan.layout().payloads[at]);
+        let (layout, offset) = (self.plan.layout(), self.plan.layout().payload(at));
         let header = layout.header(at);
         self.out.pad(offset - header.len() as u64 - self.position)?;
         self.out.write_all(header)?;

@@ -26,7 +26,7 @@ impl record::Encode for Encode {
         plan.end_with_unknown(header::ALIGNMENT, &mut layout)?;
         let mut begin = Vec::with_capacity(8 * (plan.len() + 1));
         begin.extend_from_slice(&(plan.len() as u64).to_le_bytes());
-        for (at, payload) in layout.payloads.iter().enumerate() {
+        for (at, payload) in layout.payloads().enumerate() {
             begin.extend_from_slice(&(payload - layout.header(at).len() as u64).to_le_bytes());
         }
         layout.begin = begin;

@@ -1,6 +1,6 @@
 use super::{FORMAT, metadata};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Cursor, Plan, TypedEntry, cannot_store, dtypes};
+use crate::record::{Cursor, FileLayout, Plan, TypedEntry, cannot_store, dtypes};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The numbers of the types that the format can store.
@@ -142,7 +142,7 @@ fn check_version(version: u32) -> Result<(), ErrorKind> {
 }
 
 /// Returns all bytes before the data. Offsets of payloads count from their end.
-pub(super) fn write(plan: &Plan, entries: &metadata::Writing<'_>, payloads: &[u64]) -> Vec<u8> {
+pub(super) fn write(plan: &Plan, entries: &metadata::Writing<'_>, layout: &FileLayout) -> Vec<u8> {
     // Of short names.
     const TENSOR: usize = 80;
     let mut out = Vec::with_capacity(64 + TENSOR * plan.len());
@@ -150,8 +150,8 @@ pub(super) fn write(plan: &Plan, entries: &metadata::Writing<'_>, payloads: &[u6
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&(plan.len() as u64).to_le_bytes());
     entries.write(&mut out);
-    for (at, offset) in payloads.iter().enumerate() {
-        put_tensor(plan.name(at), plan.info(at), *offset, &mut out);
+    for (at, offset) in layout.payloads().enumerate() {
+        put_tensor(plan.name(at), plan.info(at), offset, &mut out);
     }
     pad(&mut out, entries.alignment);
     out

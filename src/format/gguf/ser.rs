@@ -50,12 +50,7 @@ impl record::Encode for Encode {
         let mut layout = plan.stack(0, entries.alignment, &mut |_, _| ())?;
         // ggml knows the size of a type, and so where the padding begins: more of it changes nothing.
         plan.end_with_unknown(1, &mut layout)?;
-        layout.begin = header::write(plan, &entries, &layout.payloads);
-        // Offsets in the header count from its end, which is known only now.
-        let begin = layout.begin.len() as u64;
-        let end = layout.end_offset.checked_add(begin);
-        layout.end_offset = end.ok_or_else(|| cannot_store("this much data", "a file has less than 2^64 bytes"))?;
-        layout.payloads.iter_mut().for_each(|payload| *payload += begin);
+        layout.put_before(header::write(plan, &entries, &layout))?;
         Ok(layout)
     }
 }

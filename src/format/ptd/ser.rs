@@ -91,12 +91,15 @@ impl record::Encode for Encode {
             Version::EarlyFt01 => unreachable!("the options were checked"),
             Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
         }
-        let mut begin = index.finish();
-        let base = align(begin.len() as u64, self.alignment).ok_or_else(beyond)?;
-        let end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
-        header::write(family, &mut begin, base, placed.bytes);
-        let payloads = placed.tensors.iter().map(|place| base + placed.segments[place.segment].offset + place.offset);
-        Ok(FileLayout { begin, payloads: payloads.collect(), end_offset, ..FileLayout::default() })
+        let mut layout = FileLayout::with_capacity(plan.len());
+        layout.begin = index.finish();
+        let base = align(layout.begin.len() as u64, self.alignment).ok_or_else(beyond)?;
+        layout.end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
+        header::write(family, &mut layout.begin, base, placed.bytes);
+        for place in &placed.tensors {
+            layout.push(&[], base + placed.segments[place.segment].offset + place.offset);
+        }
+        Ok(layout)
     }
 }
 

@@ -41,14 +41,10 @@ impl record::Encode for Encode {
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let mut header = Writer::new(&self.metadata, plan.len());
         let mut layout = plan.stack(0, 1, &mut |_, _| ())?;
-        for (at, offset) in layout.payloads.iter().enumerate() {
-            header.tensor(plan.name(at), plan.info(at), *offset..offset + plan.payload_bytes(at) as u64);
+        for (at, offset) in layout.payloads().enumerate() {
+            header.tensor(plan.name(at), plan.info(at), offset..offset + plan.payload_bytes(at) as u64);
         }
-        layout.begin = header.finish()?;
-        // Offsets in the header count from its end, which is known only now.
-        let end = layout.end_offset.checked_add(layout.begin.len() as u64);
-        layout.end_offset = end.ok_or_else(|| cannot_store("this much data", "a file has less than 2^64 bytes"))?;
-        layout.payloads.iter_mut().for_each(|payload| *payload += layout.begin.len() as u64);
+        layout.put_before(header.finish()?)?;
         Ok(layout)
     }
 }

@@ -81,9 +81,10 @@ impl record::Encode for Encode {
         let start = self.before.as_ref().map_or(0, |before| before.end);
         // Offsets in the layout count from `start`. Only with it added they are multiples of the alignment.
         let first = start.max(header::DATA).next_multiple_of(self.alignment) - start;
-        let layout = plan.stack(first, self.alignment, &mut |_, _| ())?;
-        let end = self.end(plan, start, &layout.payloads)?;
-        Ok(FileLayout { begin, end, ..layout })
+        let mut layout = plan.stack(first, self.alignment, &mut |_, _| ())?;
+        layout.begin = begin;
+        layout.end = self.end(plan, start, &layout)?;
+        Ok(layout)
     }
 }
 
@@ -101,9 +102,9 @@ impl Encode {
     }
 
     /// Returns the metadata and the footer.
-    fn end(&self, plan: &Plan, start: u64, payloads: &[u64]) -> Result<Vec<u8>> {
+    fn end(&self, plan: &Plan, start: u64, layout: &FileLayout) -> Result<Vec<u8>> {
         let mut records = self.old_records();
-        for (at, payload) in payloads.iter().enumerate() {
+        for (at, payload) in layout.payloads().enumerate() {
             let (name, offset) = (plan.name(at), start + payload);
             let range = offset..offset + plan.payload_bytes(at) as u64;
             if u32::try_from(range.end).is_err() {

@@ -9,9 +9,9 @@ use crate::support::Messages;
 
 /// Lays out headers of 4 bytes and payloads at multiples of 8, then makes a mistake.
 #[derive(Debug)]
-struct Toy(fn(&mut FileLayout));
+struct Toy(fn(&mut Vec<u64>, &mut FileLayout));
 
-static TOY: Format = toy(|_| Ok(Arc::new(Toy(|_| ()))));
+static TOY: Format = toy(|_| Ok(Arc::new(Toy(|_, _| ()))));
 
 const fn toy(encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>) -> Format {
     Format::new("toy", &[Dtype::U8], || Box::new(Unread), encode)
@@ -39,15 +39,13 @@ impl Encode for Toy {
     }
 
     fn lay_out(&self, _: &Plan) -> Result<FileLayout> {
-        let mut layout = FileLayout {
-            begin: b"TOY!".to_vec(),
-            headers: b"hd 0hd 1".to_vec(),
-            header_ends: vec![4, 8, 8],
-            payloads: vec![8, 16, 8],
-            end_offset: 24,
-            end: b"end".to_vec(),
-        };
-        (self.0)(&mut layout);
+        let mut layout = FileLayout::default();
+        (layout.begin, layout.end_offset, layout.end) = (b"TOY!".to_vec(), 24, b"end".to_vec());
+        let mut payloads = vec![8, 16, 8];
+        (self.0)(&mut payloads, &mut layout);
+        for (header, payload) in ["hd 0", "hd 1", ""].into_iter().zip(payloads) {
+            layout.push(header.as_bytes(), payload);
+        }
         Ok(layout)
     }
 }
@@ -72,25 +70,20 @@ fn refuses_layouts_that_cannot_be_written() {
         };
     }
     let cases = cases! {
-        |layout| layout.payloads[0] = 7 =>
+        |payloads, _| payloads[0] = 7 =>
             "toy: tensor `a`: cannot lay out a payload at byte 7; the bytes before it, with its header, end at byte 8";
-        |layout| layout.payloads[1] = 14 =>
+        |payloads, _| payloads[1] = 14 =>
             "toy: tensor `b`: cannot lay out a payload at byte 14; the bytes before it, with its header, end at byte 15";
-        |layout| layout.payloads[1] = 0 =>
+        |payloads, _| payloads[1] = 0 =>
             "toy: tensor `b`: cannot lay out a payload at byte 0; the bytes before it, with its header, end at byte 15";
-        |layout| layout.payloads[1] = u64::MAX - 1 =>
+        |payloads, _| payloads[1] = u64::MAX - 1 =>
             "toy: tensor `b`: cannot lay out a payload at byte 18446744073709551614; it ends past 2^64";
-        |layout| layout.payloads[2] = 24 =>
+        |payloads, _| payloads[2] = 24 =>
             "toy: tensor `c`: cannot lay out a payload at byte 24; it shares its bytes with `a`, at byte 8";
-        |layout| layout.payloads.truncate(1) => "toy: cannot lay out 1 payloads; there are 3 tensors";
-        |layout| layout.header_ends.truncate(2) => "toy: cannot lay out 2 headers; there are 3 tensors";
-        |layout| layout.header_ends[0] = 9 =>
-            "toy: cannot lay out headers that overlap or are cut; the ends have to be in order and at most 8";
-        |layout| layout.headers.truncate(5) =>
-            "toy: cannot lay out headers that overlap or are cut; the ends have to be in order and at most 5";
-        |layout| layout.end_offset = 18 =>
+        |payloads, _| payloads.truncate(1) => "toy: cannot lay out 1 payloads; there are 3 tensors";
+        |_, layout| layout.end_offset = 18 =>
             "toy: cannot lay out the end at byte 18; the payloads before it end at byte 19";
-        |layout| layout.end_offset = u64::MAX =>
+        |_, layout| layout.end_offset = u64::MAX =>
             "toy: cannot lay out the end at byte 18446744073709551615; it ends past 2^64";
     };
     let mut messages = Messages::default();

@@ -53,11 +53,11 @@ impl record::Encode for Encode {
         }
         static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
         let mut archive = ZipArchiveWriter::new(ByteCounter(0));
-        let mut payloads = Vec::with_capacity(plan.len());
+        let mut layout = FileLayout::with_capacity(plan.len());
         for at in 0..plan.len() {
             let mut member = start(&mut archive, plan.name(at), plan.info(at), CompressionMethod::STORE)?;
             member.write_all(&array_header(plan.info(at)))?;
-            payloads.push(member.stream_offset());
+            layout.push(&[], member.stream_offset());
             let mut left = plan.payload_bytes(at);
             while left > 0 {
                 let now = left.min(ZEROS.len());
@@ -67,8 +67,8 @@ impl record::Encode for Encode {
             let bytes = member.compressed_bytes();
             member.finish(DataDescriptorOutput::new(0, bytes)).map_err(write_error)?;
         }
-        let ByteCounter(end_offset) = archive.finish().map_err(write_error)?;
-        Ok(FileLayout { payloads, end_offset, ..FileLayout::default() })
+        layout.end_offset = archive.finish().map_err(write_error)?.0;
+        Ok(layout)
     }
 
     fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
