@@ -69,15 +69,19 @@ impl Index {
         &self.name(at as usize)[..len]
     }
 
-    /// Returns whether all tensors below `prefix` come before the tensor `first`. `false` if only a search can tell.
-    pub(super) fn all_below_are_before(&self, prefix: &str, first: usize) -> bool {
+    /// Returns whether there is no tensor below `prefix`. `false` if only a search can tell.
+    pub(super) fn has_none_below(&self, prefix: &str) -> bool {
         let Some(groups) = self.groups() else { return false };
         let same = |group: &(u32, usize)| self.beginning(*group) == prefix;
-        if groups.first.find(self.hasher.hash_one(prefix), same).is_none() {
-            return true;
-        }
+        groups.first.find(self.hasher.hash_one(prefix), same).is_none()
+    }
+
+    /// Returns whether `prefix` is a group, and the tensor `first` is the next one after it. `false` if the groups are not known
+    /// yet, or are not runs.
+    pub(super) fn ends_run(&self, prefix: &str, first: usize) -> bool {
         let is_below = |at: usize| self.name(at).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
-        groups.are_runs && first > 0 && is_below(first - 1) && !is_below(first)
+        let are_runs = self.groups.get().and_then(Option::as_ref).is_some_and(|groups| groups.are_runs);
+        are_runs && first > 0 && is_below(first - 1) && !is_below(first)
     }
 }
 

@@ -64,11 +64,15 @@ impl Unread {
     /// Returns the first tensor by name that is `prefix` or is below it; of all tensors if there is no prefix.
     pub(crate) fn first_under(&mut self, index: &Index, prefix: Option<&str>) -> Option<usize> {
         let first = self.first();
-        let Some(prefix) = prefix.filter(|_| first.is_some()) else { return first };
+        let (Some(prefix), Some(first)) = (prefix, first) else { return first };
+        // At the end of each struct of a file in order.
+        if index.ends_run(prefix, first) {
+            return None;
+        }
         if let Some(found) = self.find(index, prefix) {
             return Some(found);
         }
-        if first.is_some_and(|first| index.all_below_are_before(prefix, first)) {
+        if index.has_none_below(prefix) || index.ends_run(prefix, first) {
             return None;
         }
         let sorted = index.sorted();
