@@ -536,11 +536,8 @@ impl TensorData for FileTensor<'_> {
     }
 
     /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 8 MiB if not.
-    /// Sparse tensors are read whole, because their coordinates are checked.
+    /// The coordinates of sparse tensors are checked, and written by themselves.
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        if let Layout::Coo { .. } = self.layout() {
-            return out.write_all(self.read()?.as_bytes());
-        }
         // If `out` rejects the bytes, the file is malformed.
         let written = self.entry().write_to(&self.file.storage, out);
         written.map_err(|error| match Error::from(error) {

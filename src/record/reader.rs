@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use super::names;
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
-use super::payload::{check_sum, read_plain};
+use super::payload::{check_sum, check_value_count, read_plain};
 use super::{Entry, FileMetadata, Index, Located, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
@@ -17,7 +17,7 @@ use crate::progress::ProgressCount;
 use crate::storage::{ReadAt, Storage};
 #[cfg(feature = "npy")]
 use crate::tensor::Buffer;
-use crate::tensor::{Dtype, InvalidTensor, Layout, TensorInfo, coo_index_bytes};
+use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// Reads the index of a file: one tensor after the other, wherever the bytes come from.
 pub trait IndexReader {
@@ -462,7 +462,7 @@ fn check_counts(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
     if entry.has_codec() {
         return Ok(());
     }
-    let at = value_count_offset(entry);
+    let at = entry.value_count_offset();
     let shape = &entry.info().shape;
     if entries > 0 && shape.dims().contains(&0) {
         let expected = format!("0, as the shape {shape} has no elements");
@@ -474,25 +474,6 @@ fn check_counts(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
         return Ok(());
     }
     check_value_count(file, entry)
-}
-
-/// Compares the number of values in the payload of a sparse tensor with the number of its coordinates.
-fn check_value_count(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
-    let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
-    if entry.has_codec() {
-        return Ok(());
-    }
-    let at = value_count_offset(entry);
-    let mut values = [0; size_of::<u64>()];
-    file.peek_at(at, &mut values)?;
-    match u64::from_le_bytes(values) {
-        values if values == entries as u64 => Ok(()),
-        values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(at)),
-    }
-}
-
-fn value_count_offset(entry: &Located) -> u64 {
-    entry.range().start.saturating_add(coo_index_bytes(entry.info()) as u64)
 }
 
 impl fmt::Debug for Reader<'_> {

@@ -6,7 +6,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 use tensorfile::view::{ByteMap, SaveReport, is_aligned};
 use tensorfile::{
-    Category, CooTensor, Dtype, Error, ErrorKind, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData,
+    Category, Dtype, Error, ErrorKind, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData,
 };
 
 use crate::args::{display_name, expand, format_names, open, written_format_names};
@@ -144,8 +144,9 @@ impl Verify {
             report.problems.extend(others.chunks(together).map(message));
         }
         if !self.payload {
-            for tensor in file.tensors() {
-                add_malformed(check_coordinates(tensor), report).at(path)?;
+            // Writing a sparse tensor checks its coordinates.
+            for tensor in file.tensors().filter(|tensor| matches!(tensor.layout(), Layout::Coo { .. })) {
+                add_malformed(tensor.write_to(&mut io::sink()).map_err(Error::from), report).at(path)?;
             }
         }
         if self.payload {
@@ -251,43 +252,10 @@ fn add_malformed(checked: Result<()>, report: &mut VerifyReport) -> Result<()> {
     }
 }
 
-/// Checks the coordinates of a sparse tensor, without reading its elements.
-fn check_coordinates(tensor: FileTensor<'_>) -> Result<()> {
-    match tensor.layout() {
-        Layout::Coo { entries } if !are_inside(tensor, *entries).unwrap_or(false) => {
-            // Says which is wrong, and where. A payload of which no part can be read is checked here too.
-            tensor.read().map(drop)
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Returns whether the coordinates of a sparse tensor are inside its shape. They are read in pieces.
-fn are_inside(tensor: FileTensor<'_>, entries: usize) -> Result<bool> {
-    const PIECE: usize = 1 << 20;
-    const INDEX: usize = size_of::<u64>();
-    let row = tensor.shape().rank() * INDEX;
-    let rows = (PIECE / row.max(INDEX)).max(1);
-    let mut bytes = Vec::new();
-    for start in (0..entries).step_by(rows) {
-        let rows = rows.min(entries - start);
-        bytes.resize(rows * row, 0);
-        tensor.read_at(start as u64 * row as u64, &mut bytes)?;
-        let indices = bytes.as_chunks::<INDEX>().0.iter().map(|index| u64::from_le_bytes(*index)).collect();
-        // The elements do not matter.
-        if CooTensor::new(tensor.shape().clone(), indices, vec![0_u8; rows]).is_err() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
 /// Reads a payload and checks its elements.
 fn check_payload(tensor: FileTensor<'_>, progress: &mut Progress) -> Result<()> {
     let mut coordinate_bytes = 0;
     if let Layout::Coo { entries } = tensor.layout() {
-        // Checks the coordinates.
-        tensor.read()?;
         let elements = tensor.dtype().bytes_for(*entries).unwrap_or_default() as u64;
         coordinate_bytes = usize::try_from(tensor.payload_bytes() - elements).unwrap_or(usize::MAX);
     }
