@@ -7,7 +7,6 @@ use super::Located;
 use super::sum::Sum;
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
-use crate::cast::WholeElements;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
@@ -94,8 +93,36 @@ pub(super) fn check_value_count(file: &mut dyn ReadAt, entry: &Located) -> Resul
     }
 }
 
+/// Writes a range to `out`, in chunks of the size that those of a file have. The inner error is that of `out`.
+pub(super) fn write_chunks<'de>(
+    storage: &mut (dyn Storage<'de> + 'de),
+    range: Range<u64>,
+    out: &mut dyn io::Write,
+) -> Result<io::Result<()>> {
+    let most = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(FileStorage::CHUNK);
+    let (mut held, mut done) = (Vec::with_capacity(most.min(FIRST)), range.start);
+    while done < range.end {
+        let mut piece = chunk(storage, &range, done)?;
+        done += piece.len() as u64;
+        while !piece.is_empty() {
+            let (now, later) = piece.split_at(piece.len().min(most - held.len()));
+            if now.len() > held.capacity() - held.len() {
+                held.reserve_exact(most - held.len());
+            }
+            held.extend_from_slice(now);
+            if held.len() == most {
+                if let Err(error) = out.write_all(&held) {
+                    return Ok(Err(error));
+                }
+                held.clear();
+            }
+            piece = later;
+        }
+    }
+    Ok(out.write_all(&held))
+}
+
 /// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
-#[cfg(feature = "npy")]
 fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>, done: u64) -> Result<&'a [u8]> {
     storage.chunk(done..range.end).map_err(|error| of_whole(range, done, error))
 }
@@ -139,13 +166,13 @@ impl Located {
         self.range().start.saturating_add(coo_index_bytes(self.info()) as u64)
     }
 
-    /// Returns the ranges of the indices, the number of values and the elements of a sparse tensor.
-    pub(super) fn coo_ranges(&self) -> Option<[Range<u64>; 3]> {
-        let Layout::Coo { .. } = self.info().layout else { return None };
+    /// Returns the ranges of the indices, the number of values and the elements. Only sparse tensors have the first two.
+    pub(super) fn parts(&self) -> [Range<u64>; 3] {
         let Range { start, end } = self.range();
+        let Layout::Coo { .. } = self.info().layout else { return [start..start, start..start, start..end] };
         let count = self.value_count_offset().min(end);
         let elements = count.saturating_add(size_of::<u64>() as u64).min(end);
-        Some([start..count, count..elements, elements..end])
+        [start..count, count..elements, elements..end]
     }
 
     /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if the
@@ -166,7 +193,8 @@ impl Located {
         }
         let range = self.range();
         let (start, len) = (range.start, range.end - range.start);
-        if let Some([indices, count, elements]) = self.coo_ranges() {
+        if let Layout::Coo { .. } = self.info().layout {
+            let [indices, count, elements] = self.parts();
             let write = |range: Range<u64>, out: &mut dyn io::Write| {
                 storage.write_to(range.start, range.end - range.start, out)
             };
@@ -208,31 +236,27 @@ impl io::Write for Summed<'_> {
     }
 }
 
-/// Passes on the indices of a sparse tensor, and checks that they are inside its shape.
+/// Passes on the indices of a sparse tensor, and checks that they are inside its shape. Each write has whole ones.
 pub(super) struct CheckedIndices<'a> {
     info: &'a TensorInfo,
     out: &'a mut dyn io::Write,
-    indices: WholeElements,
     /// The number of indices that were checked.
     checked: usize,
 }
 
 impl<'a> CheckedIndices<'a> {
     pub(super) fn new(info: &'a TensorInfo, out: &'a mut dyn io::Write) -> Self {
-        Self { info, out, indices: WholeElements::new(size_of::<u64>(), 0), checked: 0 }
+        Self { info, out, checked: 0 }
     }
 }
 
 impl io::Write for CheckedIndices<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut checked = Ok(());
-        self.indices.add(bytes, |indices| {
-            checked = checked.clone().and_then(|()| check_coo_indices(&self.info.shape, self.checked, indices));
-            self.checked += indices.len() / size_of::<u64>();
-        });
-        checked.map_err(Error::from)?;
-        self.out.write_all(bytes)?;
-        Ok(bytes.len())
+        let (indices, _) = bytes.split_at(bytes.len() - bytes.len() % size_of::<u64>());
+        check_coo_indices(&self.info.shape, self.checked, indices).map_err(Error::from)?;
+        self.out.write_all(indices)?;
+        self.checked += indices.len() / size_of::<u64>();
+        Ok(indices.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

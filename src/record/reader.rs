@@ -1,12 +1,13 @@
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 
 use indexmap::IndexMap;
 
 use super::names;
+use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, write_chunks};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
-use super::payload::{check_sum, check_value_count, read_plain};
 use super::{Entry, FileMetadata, Index, Located, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
@@ -207,13 +208,33 @@ impl<'de> Reader<'de> {
 
     /// Makes every tensor known. The payloads that were not read are lost if they come from a stream.
     pub(crate) fn drain_headers(&mut self) -> Result<()> {
-        loop {
-            if let Some(pending) = self.pending.filter(|pending| !self.is_read(*pending)) {
-                self.skip(pending);
-            }
-            if !self.read_on()? {
-                return Ok(());
-            }
+        while self.next_in_order()?.is_some() {}
+        Ok(())
+    }
+
+    /// Returns the next tensor. Payloads before it that were not read are lost if they come from a stream.
+    pub(crate) fn next_in_order(&mut self) -> Result<Option<usize>> {
+        if let Some(pending) = self.pending.filter(|pending| !self.is_read(*pending)) {
+            self.skip(pending);
+        }
+        Ok(self.read_on()?.then(|| self.index.len() - 1))
+    }
+
+    /// Writes the payload of the [next tensor](Self::next_in_order) to `out`, in chunks. The inner error is that of `out` or
+    /// of wrong coordinates, after which the stream goes on.
+    pub(crate) fn write_next_to(&mut self, at: usize, out: &mut dyn io::Write) -> Result<io::Result<()>> {
+        self.skip(at);
+        let entry = self.index.entry(at);
+        let ([indices, count, elements], storage) = (entry.parts(), &mut *self.storage);
+        if let Err(error) = write_chunks(storage, indices, &mut CheckedIndices::new(entry.info(), out))? {
+            return Ok(Err(error));
+        }
+        // It cannot be checked any more when the tensor is left behind.
+        check_value_count(storage, entry).map_err(|error| error.in_tensor(self.index.label(at)))?;
+        self.pending = None;
+        match write_chunks(storage, count, out)? {
+            Ok(()) => write_chunks(storage, elements, out),
+            written => Ok(written),
         }
     }
 
