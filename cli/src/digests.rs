@@ -9,61 +9,19 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tensorfile::digest::{SortedDigester, TensorDigester};
-use tensorfile::{Digest, Error, File, FileTensor, TensorData};
+use tensorfile::{Digest, File, Result, TensorData, TensorInfo};
 
 use crate::args::{display_name, read};
-use crate::exit::{At, Failure, Outcome};
+use crate::exit::{Failure, Outcome};
 use crate::export::quoted;
 use crate::output::numbers::counted;
-use crate::output::{Progress, Stdout, escape};
-use crate::pieces::Pieces;
+use crate::output::{Stdout, escape};
 
-/// Reads the tensors of a file and computes their digests.
-pub struct Digester<'f> {
-    file: &'f File,
-    path: &'f Path,
-    progress: Progress,
-}
-
-impl<'f> Digester<'f> {
-    /// Starts with the file at `path`, for messages.
-    pub fn new(file: &'f File, path: &'f Path) -> Self {
-        let progress = Progress::bytes(file.tensors().map(|tensor| tensor.payload_bytes()).sum());
-        Self { file, path, progress }
-    }
-
-    /// Returns the digest of each tensor with its name, or with its position if the file has no names.
-    pub fn tensors(mut self) -> impl Iterator<Item = Outcome<(&'f str, Digest)>> {
-        self.file.tensors().map(move |tensor| Ok((tensor.name(), self.of_tensor(tensor)?)))
-    }
-
-    /// Returns the digest of the file.
-    ///
-    /// It is that of the tensors in the order of their names. They are read in this order, so that their digests need not
-    /// be held.
-    pub fn file(mut self) -> Outcome<Digest> {
-        let by_name = sorted_by_name(self.file);
-        let mut collection = SortedDigester::new(by_name.len());
-        // Names may repeat.
-        for same in by_name.chunk_by(|a, b| name_at(self.file, *a) == name_at(self.file, *b)) {
-            let tensors = same.iter().filter_map(|at| self.file.nth(*at));
-            let mut digests = tensors.map(|tensor| self.of_tensor(tensor)).collect::<Outcome<Vec<_>>>()?;
-            digests.sort_unstable();
-            digests.into_iter().for_each(|digest| collection.add(name_at(self.file, same[0]), digest));
-        }
-        Ok(collection.finish())
-    }
-
-    fn of_tensor(&mut self, tensor: FileTensor<'_>) -> Outcome<Digest> {
-        let mut digester = TensorDigester::new(tensor.info());
-        let mut pieces = Pieces(|piece: &[u8]| {
-            digester.update(piece);
-            self.progress.advance(piece.len());
-            Ok(())
-        });
-        tensor.write_to(&mut pieces).map_err(Error::from).at(self.path)?;
-        digester.finish().map_err(Error::from).at(self.path)
-    }
+/// Computes the digest of a tensor.
+pub fn of_tensor(info: &TensorInfo, data: &dyn TensorData) -> Result<Digest> {
+    let mut digester = TensorDigester::new(info);
+    data.write_to(&mut digester)?;
+    Ok(digester.finish()?)
 }
 
 /// Returns the digest of a file from those of its tensors.
@@ -73,13 +31,6 @@ pub fn of_file(file: &File, digests: &[Digest]) -> Digest {
     let mut collection = SortedDigester::new(by_name.len());
     by_name.into_iter().for_each(|at| collection.add(name_at(file, at), digests[at]));
     collection.finish()
-}
-
-/// Returns the positions of the tensors in the order of their names.
-fn sorted_by_name(file: &File) -> Vec<usize> {
-    let mut positions: Vec<usize> = (0..file.len()).collect();
-    positions.sort_unstable_by(|a, b| name_at(file, *a).cmp(name_at(file, *b)).then(a.cmp(b)));
-    positions
 }
 
 fn name_at(file: &File, at: usize) -> &str {

@@ -10,11 +10,13 @@
 //! - [`signals`]: signals that would leave temporary files.
 //! - [`digests`]: digests of tensors, and lists of them.
 //! - [`repeated`]: names that several tensors of a file have.
+//! - [`computed`]: what commands compute of the payload of each tensor, of a file or of a stream.
 
 #![forbid(unsafe_code)]
 
 mod args;
 mod commands;
+mod computed;
 mod digests;
 mod exit;
 mod export;
@@ -36,9 +38,10 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 
 /// List, show, compare, check and convert tensor files.
 ///
-/// The format of a file is detected from its content and its name. The file `-` is standard input. A pipe is
-/// read into memory, or into a temporary file if it sends more than 64 MiB. `ls` and `info` hold only its index,
-/// unless that is at its end, as in npz, tensorbuffers and pytorch files.
+/// The format of a file is detected from its content and its name. The file `-` is standard input. `ls`, `info`,
+/// `stats`, `hash` and `verify` read a pipe once, and hold only its index and a piece of a tensor. Others read it into
+/// memory, or into a temporary file if it sends more than 64 MiB. So do all if the tensors are not in order, or the index is
+/// at the end, as in npz, tensorbuffers and pytorch files.
 ///
 /// Results go to standard output, messages to standard error.
 #[derive(Debug, Parser)]

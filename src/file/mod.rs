@@ -3,6 +3,7 @@
 pub mod atomic;
 mod checkpoint;
 mod edit;
+mod in_order;
 mod load;
 mod open;
 mod save;

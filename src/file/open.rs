@@ -1,4 +1,3 @@
-use std::cell::Cell;
 use std::fs;
 use std::io::{self, Read, Seek};
 use std::path::Path;
@@ -10,10 +9,10 @@ use crate::error::{ErrorKind, Result};
 use crate::format::{detect, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
-use crate::record::{Format, Reader, names};
+use crate::record::{Format, Reader};
 #[cfg(feature = "shards")]
 use crate::storage::FileVersion;
-use crate::storage::{FileReader, FileStart, FileStorage, HeaderStream};
+use crate::storage::{FileReader, FileStorage};
 
 /// A way to access the bytes of an open file.
 ///
@@ -57,8 +56,8 @@ pub enum Backend {
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
     backend: Backend,
-    format: Option<&'static Format>,
-    limits: Limits,
+    pub(super) format: Option<&'static Format>,
+    pub(super) limits: Limits,
     progress: Option<Listener>,
 }
 
@@ -207,58 +206,6 @@ impl OpenOptions {
         self.read(FileStorage::reader(Box::new(reader))?, None)
     }
 
-    /// Reads the index of a file from a reader that cannot seek, such as a pipe, up to its end. Payloads are passed over: the
-    /// memory is that of the index, and reading an element is an error.
-    ///
-    /// The reader need not be buffered.
-    ///
-    /// ```
-    /// use tensorfile::{OpenOptions, TensorMap, safetensors};
-    ///
-    /// let map = TensorMap::from_iter([("a", ndarray::Array1::<f32>::zeros(10_000)), ("b", ndarray::array![3.0])]);
-    /// let bytes = safetensors::to_vec(&map)?;
-    /// let file = OpenOptions::new().read_index(&bytes[..])?;
-    /// assert_eq!((file.file_bytes(), file.get("a")?.info().to_string()), (bytes.len() as u64, "f32[10000]".to_owned()));
-    /// assert!(file.tensor("a").is_err());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`File::open`]. [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the index cannot be read in order: that of
-    /// `tensorbuffers`, `npz` and `pytorch`, and of files whose tensors are not in order.
-    pub fn read_index(&self, mut reader: impl Read) -> Result<File> {
-        self.read_index_of(&mut reader)
-    }
-
-    fn read_index_of(&self, mut reader: &mut dyn Read) -> Result<File> {
-        /// Enough to find the format.
-        const BEGIN: u64 = 8 << 10;
-
-        let mut begin = Vec::new();
-        (&mut reader).take(BEGIN).read_to_end(&mut begin)?;
-        if (begin.len() as u64) < BEGIN {
-            return self.from_bytes(begin);
-        }
-        let format = self.format.map_or_else(|| detect(&mut FileStart(&begin), None), Ok)?;
-        let is_in_header = Cell::new(true);
-        let mut stream = HeaderStream::new(begin, reader, &is_in_header, names::LONGEST);
-        let mut index = Reader::new(Box::new(&mut stream), (format.index_reader)(), self.limits.clone());
-        let read = index.peek().and_then(|_| {
-            is_in_header.set(false);
-            index.drain_headers()
-        });
-        drop(index);
-        // The error of a file that was cut says more with its length.
-        if let Err(error) = read
-            && !matches!(error.kind(), ErrorKind::Truncated { .. })
-        {
-            return Err(error.in_format(format.name));
-        }
-        // The index is read again as that of any file, so that it has the same checks, errors and warnings.
-        self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None)
-    }
-
     fn storage(&self, path: &Path) -> io::Result<FileStorage> {
         let mut file = fs::File::open(path)?;
         let metadata = file.metadata()?;
@@ -318,7 +265,7 @@ impl OpenOptions {
         self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
     }
 
-    fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
+    pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
         let format = self.format.map_or_else(|| detect(&mut FileReader::new(&storage), path), Ok)?;
         let reader = Reader::new(Box::new(FileReader::new(&storage)), (format.index_reader)(), self.limits.clone());
         let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {

@@ -216,7 +216,7 @@ impl<'f> FileTensor<'f> {
             return self.load();
         }
         let mut buffer = Buffer::zeroed(info.unit_bytes(), self.payload_len()?);
-        self.file.storage.read_at(range.start, &mut buffer).map_err(|error| self.blame(error))?;
+        self.file.storage.read_at(range.start, &mut buffer).map_err(|error| self.locate(error))?;
         self.check(&buffer)?;
         Ok(Tensor::of_checked(info.clone(), buffer))
     }
@@ -226,7 +226,7 @@ impl<'f> FileTensor<'f> {
     fn check_known(&self) -> Result<()> {
         match self.info().unknown_dtype() {
             None => Ok(()),
-            Some(_) => self.entry().check_known().map_err(|unknown| self.blame(unknown)),
+            Some(_) => self.entry().check_known().map_err(|unknown| self.locate(unknown)),
         }
     }
 
@@ -235,9 +235,9 @@ impl<'f> FileTensor<'f> {
         let entry = self.entry();
         if entry.has_checksum() {
             let checked = check_sum(&mut FileReader::new(&self.file.storage), entry, bytes);
-            checked.map_err(|error| self.blame(error))?;
+            checked.map_err(|error| self.locate(error))?;
         }
-        entry.info().check_bytes(bytes).map_err(|invalid| self.blame(invalid))
+        entry.info().check_bytes(bytes).map_err(|invalid| self.locate(invalid))
     }
 
     /// Borrows the tensor from the mapped file, without reading it. A checksum, as npz has, is not compared.
@@ -276,7 +276,7 @@ impl<'f> FileTensor<'f> {
             }
             Some(bytes) => {
                 let (info, bytes) = (self.info(), bytes?);
-                info.check_bytes(bytes).map_err(|invalid| self.blame(invalid))?;
+                info.check_bytes(bytes).map_err(|invalid| self.locate(invalid))?;
                 Ok(TensorView::of_checked(info.clone(), bytes))
             }
             None if self.entry().has_codec() => {
@@ -370,14 +370,14 @@ impl<'f> FileTensor<'f> {
     pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         if self.entry().has_codec() || self.entry().has_checksum() {
             let what = "read a part of a payload that is packed or has a checksum".to_owned();
-            return Err(self.blame(ErrorKind::Unsupported { what, instead: "read the tensor".to_owned() }));
+            return Err(self.locate(ErrorKind::Unsupported { what, instead: "read the tensor".to_owned() }));
         }
         let (start, left) = (self.span().start, self.payload_bytes().saturating_sub(offset));
         let needed = bytes.len() as u64;
         if needed > left {
-            return Err(self.blame(Error::new(ErrorKind::Truncated { needed, left }).at(start.saturating_add(offset))));
+            return Err(self.locate(Error::new(ErrorKind::Truncated { needed, left }).at(start.saturating_add(offset))));
         }
-        self.file.storage.read_at(start + offset, bytes).map_err(|error| self.blame(error))
+        self.file.storage.read_at(start + offset, bytes).map_err(|error| self.locate(error))
     }
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
@@ -402,7 +402,7 @@ impl<'f> FileTensor<'f> {
     /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape, or the tensor is sparse or
     /// of an [unknown](Layout::Unknown) dtype.
     pub fn slice(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
-        self.read_part(ranges).map_err(|error| self.blame(error))
+        self.read_part(ranges).map_err(|error| self.locate(error))
     }
 
     /// Writes the elements to `out` in row-major order, in any order that the file has them. Sparse tensors are written as
@@ -437,6 +437,26 @@ impl<'f> FileTensor<'f> {
         }
     }
 
+    /// Adds the name of the tensor, its place in the file, the format and the path to an error about its elements. Errors of
+    /// reading have them.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, File, InvalidTensor, TensorMap, ten};
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("mask", ndarray::array![1_u8, 7])]))?)?;
+    /// let mask = file.get("mask")?;
+    /// let error = mask.locate(InvalidTensor::Value { dtype: Dtype::Bool, element: 1, found: 7 });
+    /// assert_eq!((error.tensor(), error.offset()), (Some("mask"), Some(mask.range().start + 1)));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[cold]
+    #[must_use]
+    pub fn locate(&self, error: impl Into<Error>) -> Error {
+        let error = error.into().in_tensor(self.file.index.label(self.at));
+        // An invalid call has no offset in the file.
+        self.file.place(if error.category() == Category::Call { error } else { self.entry().locate(error) })
+    }
+
     /// Returns the payload, if the file is in memory.
     #[inline]
     pub(super) fn bytes(&self) -> Option<Result<&'f [u8]>> {
@@ -444,7 +464,7 @@ impl<'f> FileTensor<'f> {
             return None;
         }
         let bytes = self.file.storage.borrow(self.span().start, self.payload_bytes())?;
-        Some(bytes.map_err(|error| self.blame(error)))
+        Some(bytes.map_err(|error| self.locate(error)))
     }
 
     /// Returns the range of the payload in the storage.
@@ -503,7 +523,7 @@ impl<'f> FileTensor<'f> {
 
     fn cannot_borrow(&self, from: &str, instead: &str) -> Error {
         let what = format!("borrow {from}");
-        self.blame(ErrorKind::Unsupported { what, instead: instead.to_owned() })
+        self.locate(ErrorKind::Unsupported { what, instead: instead.to_owned() })
     }
 
     fn payload_len(&self) -> Result<usize> {
@@ -511,16 +531,7 @@ impl<'f> FileTensor<'f> {
             what: format!("read {} bytes at once", self.payload_bytes()),
             instead: "read the tensor in pieces".to_owned(),
         };
-        usize::try_from(self.payload_bytes()).map_err(|_| self.blame(too_large()))
-    }
-
-    /// Adds the tensor, its place in the file and the format to an error.
-    #[cold]
-    fn blame(&self, error: impl Into<Error>) -> Error {
-        let label = self.file.index.label(self.at);
-        let error = error.into().in_tensor(label);
-        // An invalid call has no offset in the file.
-        self.file.place(if error.category() == Category::Call { error } else { self.entry().locate(error) })
+        usize::try_from(self.payload_bytes()).map_err(|_| self.locate(too_large()))
     }
 }
 
@@ -536,15 +547,12 @@ impl TensorData for FileTensor<'_> {
     }
 
     /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 8 MiB if not.
-    /// Sparse tensors are read whole, because their coordinates are checked.
+    /// The coordinates of sparse tensors are checked, and written by themselves.
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        if let Layout::Coo { .. } = self.layout() {
-            return out.write_all(self.read()?.as_bytes());
-        }
         // If `out` rejects the bytes, the file is malformed.
         let written = self.entry().write_to(&self.file.storage, out);
         written.map_err(|error| match Error::from(error) {
-            error if error.category() == Category::File => self.blame(error).into(),
+            error if error.category() == Category::File => self.locate(error).into(),
             error => error.into(),
         })
     }

@@ -10,7 +10,7 @@ use super::{PayloadDecoder, RangeReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
-use crate::tensor::{Buffer, Dtype};
+use crate::tensor::{Buffer, Dtype, InvalidTensor, Layout, TensorInfo, check_coo_indices, coo_index_bytes};
 
 /// The memory that is allocated before the first byte of a stream's payload has arrived, in bytes.
 pub(super) const FIRST: usize = 1 << 20;
@@ -78,8 +78,51 @@ pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &
     sum.end()
 }
 
+/// Compares the number of values in the payload of a sparse tensor with the number of its coordinates.
+pub(super) fn check_value_count(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
+    let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
+    if entry.has_codec() {
+        return Ok(());
+    }
+    let at = entry.value_count_offset();
+    let mut values = [0; size_of::<u64>()];
+    file.peek_at(at, &mut values)?;
+    match u64::from_le_bytes(values) {
+        values if values == entries as u64 => Ok(()),
+        values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(at)),
+    }
+}
+
+/// Writes a range to `out`, in chunks of the size that those of a file have. The inner error is that of `out`.
+pub(super) fn write_chunks<'de>(
+    storage: &mut (dyn Storage<'de> + 'de),
+    range: Range<u64>,
+    out: &mut dyn io::Write,
+) -> Result<io::Result<()>> {
+    let most = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(FileStorage::CHUNK);
+    let (mut held, mut done) = (Vec::with_capacity(most.min(FIRST)), range.start);
+    while done < range.end {
+        let mut piece = chunk(storage, &range, done)?;
+        done += piece.len() as u64;
+        while !piece.is_empty() {
+            let (now, later) = piece.split_at(piece.len().min(most - held.len()));
+            if now.len() > held.capacity() - held.len() {
+                held.reserve_exact(most - held.len());
+            }
+            held.extend_from_slice(now);
+            if held.len() == most {
+                if let Err(error) = out.write_all(&held) {
+                    return Ok(Err(error));
+                }
+                held.clear();
+            }
+            piece = later;
+        }
+    }
+    Ok(out.write_all(&held))
+}
+
 /// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
-#[cfg(feature = "npy")]
 fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>, done: u64) -> Result<&'a [u8]> {
     storage.chunk(done..range.end).map_err(|error| of_whole(range, done, error))
 }
@@ -118,8 +161,22 @@ impl Located {
         Ok(bytes)
     }
 
+    /// Returns the offset of the number of values in the payload of a sparse tensor.
+    pub(super) fn value_count_offset(&self) -> u64 {
+        self.range().start.saturating_add(coo_index_bytes(self.info()) as u64)
+    }
+
+    /// Returns the ranges of the indices, the number of values and the elements. Only sparse tensors have the first two.
+    pub(super) fn parts(&self) -> [Range<u64>; 3] {
+        let Range { start, end } = self.range();
+        let Layout::Coo { .. } = self.info().layout else { return [start..start, start..start, start..end] };
+        let count = self.value_count_offset().min(end);
+        let elements = count.saturating_add(size_of::<u64>() as u64).min(end);
+        [start..count, count..elements, elements..end]
+    }
+
     /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if the
-    /// payload is in memory, else in the end.
+    /// payload is in memory, else in the end. The indices of a sparse tensor are checked as they are written.
     pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
         #[cfg(feature = "npy")]
         if let Some(codec) = self.codec() {
@@ -136,6 +193,16 @@ impl Located {
         }
         let range = self.range();
         let (start, len) = (range.start, range.end - range.start);
+        if let Layout::Coo { .. } = self.info().layout {
+            let [indices, count, elements] = self.parts();
+            let write = |range: Range<u64>, out: &mut dyn io::Write| {
+                storage.write_to(range.start, range.end - range.start, out)
+            };
+            write(indices, &mut CheckedIndices::new(self.info(), out))?;
+            check_value_count(&mut FileReader::new(storage), self)?;
+            write(count, out)?;
+            return write(elements, out);
+        }
         if !self.has_checksum() {
             return storage.write_to(start, len, out);
         }
@@ -162,6 +229,34 @@ impl io::Write for Summed<'_> {
         let written = self.out.write(bytes)?;
         self.sum.update(&bytes[..written]);
         Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Passes on the indices of a sparse tensor, and checks that they are inside its shape. Each write has whole ones.
+pub(super) struct CheckedIndices<'a> {
+    info: &'a TensorInfo,
+    out: &'a mut dyn io::Write,
+    /// The number of indices that were checked.
+    checked: usize,
+}
+
+impl<'a> CheckedIndices<'a> {
+    pub(super) fn new(info: &'a TensorInfo, out: &'a mut dyn io::Write) -> Self {
+        Self { info, out, checked: 0 }
+    }
+}
+
+impl io::Write for CheckedIndices<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let (indices, _) = bytes.split_at(bytes.len() - bytes.len() % size_of::<u64>());
+        check_coo_indices(&self.info.shape, self.checked, indices).map_err(Error::from)?;
+        self.out.write_all(indices)?;
+        self.checked += indices.len() / size_of::<u64>();
+        Ok(indices.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,12 +1,13 @@
 use std::borrow::Cow;
 use std::fmt;
+use std::io;
 
 use indexmap::IndexMap;
 
 use super::names;
+use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, write_chunks};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
-use super::payload::{check_sum, read_plain};
 use super::{Entry, FileMetadata, Index, Located, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
@@ -17,7 +18,7 @@ use crate::progress::ProgressCount;
 use crate::storage::{ReadAt, Storage};
 #[cfg(feature = "npy")]
 use crate::tensor::Buffer;
-use crate::tensor::{Dtype, InvalidTensor, Layout, TensorInfo, coo_index_bytes};
+use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// Reads the index of a file: one tensor after the other, wherever the bytes come from.
 pub trait IndexReader {
@@ -207,13 +208,33 @@ impl<'de> Reader<'de> {
 
     /// Makes every tensor known. The payloads that were not read are lost if they come from a stream.
     pub(crate) fn drain_headers(&mut self) -> Result<()> {
-        loop {
-            if let Some(pending) = self.pending.filter(|pending| !self.is_read(*pending)) {
-                self.skip(pending);
-            }
-            if !self.read_on()? {
-                return Ok(());
-            }
+        while self.next_in_order()?.is_some() {}
+        Ok(())
+    }
+
+    /// Returns the next tensor. Payloads before it that were not read are lost if they come from a stream.
+    pub(crate) fn next_in_order(&mut self) -> Result<Option<usize>> {
+        if let Some(pending) = self.pending.filter(|pending| !self.is_read(*pending)) {
+            self.skip(pending);
+        }
+        Ok(self.read_on()?.then(|| self.index.len() - 1))
+    }
+
+    /// Writes the payload of the [next tensor](Self::next_in_order) to `out`, in chunks. The inner error is that of `out` or
+    /// of wrong coordinates, after which the stream goes on.
+    pub(crate) fn write_next_to(&mut self, at: usize, out: &mut dyn io::Write) -> Result<io::Result<()>> {
+        self.skip(at);
+        let entry = self.index.entry(at);
+        let ([indices, count, elements], storage) = (entry.parts(), &mut *self.storage);
+        if let Err(error) = write_chunks(storage, indices, &mut CheckedIndices::new(entry.info(), out))? {
+            return Ok(Err(error));
+        }
+        // It cannot be checked any more when the tensor is left behind.
+        check_value_count(storage, entry).map_err(|error| error.in_tensor(self.index.label(at)))?;
+        self.pending = None;
+        match write_chunks(storage, count, out)? {
+            Ok(()) => write_chunks(storage, elements, out),
+            written => Ok(written),
         }
     }
 
@@ -462,7 +483,7 @@ fn check_counts(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
     if entry.has_codec() {
         return Ok(());
     }
-    let at = value_count_offset(entry);
+    let at = entry.value_count_offset();
     let shape = &entry.info().shape;
     if entries > 0 && shape.dims().contains(&0) {
         let expected = format!("0, as the shape {shape} has no elements");
@@ -474,25 +495,6 @@ fn check_counts(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
         return Ok(());
     }
     check_value_count(file, entry)
-}
-
-/// Compares the number of values in the payload of a sparse tensor with the number of its coordinates.
-fn check_value_count(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
-    let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
-    if entry.has_codec() {
-        return Ok(());
-    }
-    let at = value_count_offset(entry);
-    let mut values = [0; size_of::<u64>()];
-    file.peek_at(at, &mut values)?;
-    match u64::from_le_bytes(values) {
-        values if values == entries as u64 => Ok(()),
-        values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(at)),
-    }
-}
-
-fn value_count_offset(entry: &Located) -> u64 {
-    entry.range().start.saturating_add(coo_index_bytes(entry.info()) as u64)
 }
 
 impl fmt::Debug for Reader<'_> {

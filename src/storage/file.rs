@@ -108,11 +108,11 @@ impl OriginRef<'_> {
 #[cfg(feature = "mmap")]
 const WORTH_A_CALL: usize = 64 << 10;
 
-/// The size of the chunks that a payload is written in: enough for several threads to read one, and few enough to stay in
-/// the processor's caches.
-const CHUNK: usize = 8 << 20;
-
 impl FileStorage {
+    /// The size of the chunks that a payload is written in: enough for several threads to read one, and few enough to stay in
+    /// the processor's caches.
+    pub(crate) const CHUNK: usize = 8 << 20;
+
     /// Maps a file of `len` bytes. If that fails, the file is read at positions.
     #[cfg(feature = "mmap")]
     pub(crate) fn map(file: File, len: u64) -> Self {
@@ -295,7 +295,7 @@ impl FileStorage {
         };
         // A chunk that another thread has is not waited for.
         let mut chunk = spare.and_then(|spare| Some(std::mem::take(&mut *spare.try_lock().ok()?))).unwrap_or_default();
-        chunk.resize(usize::try_from(len).unwrap_or(CHUNK).min(CHUNK).max(chunk.len()), 0);
+        chunk.resize(usize::try_from(len).unwrap_or(Self::CHUNK).min(Self::CHUNK).max(chunk.len()), 0);
         let written = self.write_in_chunks(offset, len, &mut chunk, out);
         if let Some(Ok(mut spare)) = spare.map(Mutex::try_lock) {
             *spare = chunk;
@@ -306,7 +306,7 @@ impl FileStorage {
     fn write_in_chunks(&self, offset: u64, len: u64, chunk: &mut [u8], out: &mut dyn io::Write) -> io::Result<()> {
         let mut done = 0;
         while done < len {
-            let now = usize::try_from(len - done).unwrap_or(CHUNK).min(chunk.len());
+            let now = usize::try_from(len - done).unwrap_or(Self::CHUNK).min(chunk.len());
             let read = self.read_at(offset + done, &mut chunk[..now]);
             read.map_err(|error| match error.kind() {
                 ErrorKind::Truncated { left, .. } => truncated(offset, len, done + left),

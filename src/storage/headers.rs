@@ -39,11 +39,7 @@ impl Headers {
             return Err(Error::new(ErrorKind::Truncated { needed: len, left }).at(offset));
         }
         let found = usize::try_from(len).ok().and_then(|len| self.rest(offset).get(..len));
-        found.ok_or_else(|| {
-            let what = "read elements of a stream of which only the index was read".to_owned();
-            let instead = "they were passed over, and are gone".to_owned();
-            Error::new(ErrorKind::Unsupported { what, instead }).at(offset)
-        })
+        found.ok_or_else(|| passed_over(offset))
     }
 
     /// Adds bytes that were read at `offset`, or again.
@@ -70,7 +66,14 @@ impl Headers {
     }
 }
 
-/// A stream from which an index is read. The bytes that are read are kept, and all others are passed over.
+fn passed_over(offset: u64) -> Error {
+    let what = "read elements of a stream of which only the index was read".to_owned();
+    let instead = "they were passed over, and are gone".to_owned();
+    Error::new(ErrorKind::Unsupported { what, instead }).at(offset)
+}
+
+/// A stream from which an index is read. The bytes that are read are kept, and all others are passed over: payloads too,
+/// which are read in chunks.
 pub struct HeaderStream<'r> {
     stream: Stream<Chain<Cursor<Vec<u8>>, &'r mut dyn Read>>,
     headers: Headers,
@@ -159,7 +162,11 @@ impl ReadAt for &mut HeaderStream<'_> {
 }
 
 impl<'de> Storage<'de> for &mut HeaderStream<'_> {
+    /// Returns the beginning of a payload, which is not kept.
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
+        if self.stream.has_lost(range.start) {
+            return Err(passed_over(range.start));
+        }
         self.stream.chunk(range)
     }
 }

@@ -104,6 +104,11 @@ impl<R: Read> Stream<R> {
         Ok(&self.buffer[self.ready.start - now..self.ready.start])
     }
 
+    /// Returns whether the byte at `offset` was skipped, and not kept.
+    pub(super) fn has_lost(&self, offset: u64) -> bool {
+        offset < self.position && self.kept_from(offset).is_none_or(<[u8]>::is_empty)
+    }
+
     /// Skips to the end, and returns its offset.
     pub(super) fn pass_rest(&mut self) -> Result<u64> {
         loop {

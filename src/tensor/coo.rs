@@ -47,7 +47,7 @@ impl<A: Element> CooTensor<A> {
             let rows = coordinates.len() / shape.rank().max(1);
             return Err(InvalidTensor::CoordinateCount { coordinates: rows as u64, values: values.len() as u64 });
         }
-        coordinates::check_inside(&shape, coordinates.iter().copied())?;
+        coordinates::check_inside(&shape, 0, coordinates.iter().copied())?;
         Ok(Self { shape, coordinates, values })
     }
 

@@ -28,7 +28,12 @@ fn check_sparse(info: &TensorInfo, entries: usize, bytes: &[u8]) -> Result<(), I
         return Err(InvalidTensor::CoordinateCount { coordinates: entries as u64, values: again });
     }
     debug_assert_eq!(rest.len(), info.dtype.bytes_for(entries).unwrap_or(0));
-    check_inside(&info.shape, indices.chunks_exact(size_of::<u64>()).map(le_u64))
+    check_indices(&info.shape, 0, indices)
+}
+
+/// Checks that some of the indices of a payload in COO layout are inside the shape: those from number `first` on.
+pub(crate) fn check_indices(shape: &Shape, first: usize, indices: &[u8]) -> Result<(), InvalidTensor> {
+    check_inside(shape, first, indices.chunks_exact(size_of::<u64>()).map(le_u64))
 }
 
 /// Splits the checked bytes of a tensor in COO layout into indices and values.
@@ -67,11 +72,15 @@ fn le_u64(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// Checks that indices, one for each dim after the other, are inside the shape.
-pub(super) fn check_inside(shape: &Shape, indices: impl Iterator<Item = u64>) -> Result<(), InvalidTensor> {
+/// Checks that indices, one for each dim after the other from number `first` on, are inside the shape.
+pub(super) fn check_inside(
+    shape: &Shape,
+    first: usize,
+    indices: impl Iterator<Item = u64>,
+) -> Result<(), InvalidTensor> {
     // Coordinates of a tensor of rank 0 have no indices, so they are always right.
     let rank = shape.rank().max(1);
-    for (at, found) in indices.enumerate() {
+    for (at, found) in (first..).zip(indices) {
         let dim = shape[at % rank];
         if found >= dim as u64 {
             return Err(InvalidTensor::Coordinate { entry: at / rank, axis: at % rank, found, dim });

@@ -30,6 +30,6 @@ pub use view::TensorView;
 pub(crate) use buffer::{grow, le_to_host};
 #[cfg(feature = "digest")]
 pub(crate) use coordinates::split as coo_parts;
-pub(crate) use coordinates::{check as check_coo, index_bytes as coo_index_bytes};
+pub(crate) use coordinates::{check as check_coo, check_indices as check_coo_indices, index_bytes as coo_index_bytes};
 pub(crate) use dtype::for_each_dtype;
 pub(crate) use row_major::write_row_major;

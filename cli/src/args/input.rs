@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, Read, Write};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
-use tensorfile::{Backend, ErrorKind, FORMATS, File, Format, OpenOptions};
+use tensorfile::{Backend, ErrorKind, FORMATS, File, Format, OpenOptions, TensorRecord, TensorSink};
 
 use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, for_each};
@@ -60,8 +61,9 @@ pub struct Inputs {
 
 impl Inputs {
     /// Runs a command on the index of each file.
-    pub fn for_each_index(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_>) -> Outcome {
-        for_each_file(&self.files, self.from.as_deref(), Parts::Index, json, out, run)
+    pub fn for_each_index(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_, File>) -> Outcome {
+        let mut open = |path: &Path| open_in_order(path, self.from.as_deref(), &mut PassOver);
+        for_each_file(&self.files, &mut open, json, out, run)
     }
 }
 
@@ -97,9 +99,15 @@ impl NamedInputs {
         expand(&self.files()).len() == 1
     }
 
-    /// Runs a command on each file.
-    pub fn for_each(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_>) -> Outcome {
-        for_each_file(&self.files(), self.from.as_deref(), Parts::All, json, out, run)
+    /// Runs a command on each file, which `open` opens as the format that it is given.
+    pub fn for_each<O>(
+        &self,
+        open: impl Fn(&Path, Option<&str>) -> Outcome<O>,
+        json: bool,
+        out: &mut Stdout,
+        run: &mut OnFile<'_, O>,
+    ) -> Outcome {
+        for_each_file(&self.files(), &mut |path| open(path, self.from.as_deref()), json, out, run)
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -113,8 +121,8 @@ impl NamedInputs {
     }
 }
 
-/// A command on one of several files.
-pub type OnFile<'a> = dyn FnMut(&Path, &File, &mut Printer<'_, '_>) -> Outcome + 'a;
+/// A command on one of several files, which is open.
+pub type OnFile<'a, O> = dyn FnMut(&Path, O, &mut Printer<'_, '_>) -> Outcome + 'a;
 
 /// The output of a command on one of several files.
 pub enum Printer<'a, 'o> {
@@ -131,15 +139,14 @@ pub struct Unread {
     pub error: String,
 }
 
-/// Runs a command on each file, and on those in directories. If there are several, a line with its path precedes the text of
+/// Opens each file, and those in directories, and runs a command on it. If there are several, a line with its path precedes the text of
 /// each.
-pub fn for_each_file(
+fn for_each_file<O>(
     files: &[PathBuf],
-    from: Option<&str>,
-    parts: Parts,
+    open: &mut dyn FnMut(&Path) -> Outcome<O>,
     json: bool,
     out: &mut Stdout,
-    run: &mut OnFile<'_>,
+    run: &mut OnFile<'_, O>,
 ) -> Outcome {
     let paths = expand(files);
     let has_titles = files.len() > 1 || paths.len() > 1;
@@ -147,8 +154,7 @@ pub fn for_each_file(
         return out.json_list(|list| {
             for_each(paths, |path| {
                 let outcome = path.and_then(|path| {
-                    run(display_name(&path), &open_parts(&path, from, parts)?, &mut Printer::Json(list))
-                        .map_err(|error| error.or_in(&path))
+                    run(display_name(&path), open(&path)?, &mut Printer::Json(list)).map_err(|error| error.or_in(&path))
                 });
                 if let Err(failure) = &outcome
                     && let Some((file, error)) = failure.unlisted()
@@ -164,7 +170,7 @@ pub fn for_each_file(
         let path = path?;
         // Text that was printed appears before the messages of this file.
         out.flush()?;
-        let file = open_parts(&path, from, parts)?;
+        let file = open(&path)?;
         if has_titles {
             if !std::mem::take(&mut is_first) {
                 writeln!(out)?;
@@ -172,7 +178,7 @@ pub fn for_each_file(
             let line = format!("{}:", escape(&display_name(&path).display().to_string()));
             writeln!(out, "{}", out.styled(HEADER, &line).into_owned())?;
         }
-        let ran = run(display_name(&path), &file, &mut Printer::Text(out));
+        let ran = run(display_name(&path), file, &mut Printer::Text(out));
         ran.map_err(|failure| if has_titles { failure.or_in(&path) } else { failure })
     })
 }
@@ -244,27 +250,34 @@ fn options() -> OpenOptions {
     OpenOptions::new().backend(Backend::Positioned)
 }
 
-/// The parts of a file that a command reads.
-#[derive(Debug, Clone, Copy)]
-pub enum Parts {
-    All,
-    /// All but the elements, which need not be held if they come from a pipe.
-    Index,
-}
-
-/// Opens a file, the checkpoint in a directory, or standard input, and reads its index.
+/// Opens a file, the checkpoint in a directory, or standard input, and reads its index. Streams are held.
 pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
-    open_parts(path, from, Parts::All)
+    open_for(path, from, None)
 }
 
-fn open_parts(path: &Path, from: Option<&str>, parts: Parts) -> Outcome<File> {
+/// Opens a file as [`open`] does. The tensors of a stream are sent to `sink` instead of being held, unless the file is one that
+/// cannot be read in order.
+pub fn open_in_order(path: &Path, from: Option<&str>, sink: &mut dyn TensorSink) -> Outcome<File> {
+    open_for(path, from, Some(sink))
+}
+
+/// A sink of which only the index is needed.
+struct PassOver;
+
+impl TensorSink for PassOver {
+    fn tensor(&mut self, _: &TensorRecord<'_>) -> tensorfile::Result<()> {
+        Ok(())
+    }
+}
+
+fn open_for(path: &Path, from: Option<&str>, sink: Option<&mut dyn TensorSink>) -> Outcome<File> {
     let mut options = options();
     if let Some(format) = from.and_then(Format::named) {
         options = options.format(format);
     }
     let file = match is_stdin(path) {
-        true => open_stdin(&options, parts),
-        false if is_pipe(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, parts),
+        true => open_stdin(&options, sink),
+        false if is_pipe(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, sink),
         // The path in the error is that of a file if a directory is opened.
         false => options.open(path).map_err(|error| {
             let at = error.path().unwrap_or(path).to_owned();
@@ -279,14 +292,14 @@ fn open_parts(path: &Path, from: Option<&str>, parts: Parts) -> Outcome<File> {
 }
 
 /// Opens standard input, and reads its index. A file is read as any other.
-fn open_stdin(options: &OpenOptions, parts: Parts) -> Outcome<File> {
+fn open_stdin(options: &OpenOptions, sink: Option<&mut dyn TensorSink>) -> Outcome<File> {
     let name = display_name(Path::new("-"));
     let mut stdin = io::stdin().lock();
     #[cfg(unix)]
     if is_file_from_start(&stdin) {
         return options.open("/dev/stdin").at(name);
     }
-    open_stream(&mut stdin, name, options, parts)
+    open_stream(&mut stdin, name, options, sink)
 }
 
 /// Returns whether a path is that of a pipe, as a shell makes for `<(command)`.
@@ -297,17 +310,40 @@ fn is_pipe(path: &Path) -> bool {
     false
 }
 
-/// Reads the index of a stream. What comes after it is passed over if it is not needed, and held otherwise.
-fn open_stream(stream: &mut dyn Read, name: &Path, options: &OpenOptions, parts: Parts) -> Outcome<File> {
+/// Reads a stream, and sends its tensors to `sink`. It is held if there is none, or if the tensors are not in order.
+fn open_stream(
+    stream: &mut dyn Read,
+    name: &Path,
+    options: &OpenOptions,
+    sink: Option<&mut dyn TensorSink>,
+) -> Outcome<File> {
     let stream: &mut dyn Read = &mut WatchedReader { reader: stream, progress: Progress::stream() };
-    let Parts::Index = parts else { return hold(stream, name, options) };
-    let mut repeatable = Repeatable { reader: &mut *stream, begin: Some(Vec::new()) };
-    match (options.read_index(&mut repeatable), repeatable.begin) {
-        // The index is at the end, or the tensors are not in order.
-        (Err(error), Some(begin)) if matches!(error.kind(), ErrorKind::Unsupported { .. }) => {
+    let Some(sink) = sink else { return hold(stream, name, options) };
+    let is_in_order = Cell::new(false);
+    let mut repeatable = Repeatable { reader: &mut *stream, pieces: Vec::new(), is_in_order: &is_in_order };
+    match options.read_in_order(&mut repeatable, &mut InOrder { sink, is_in_order: &is_in_order }) {
+        // The index is at the end, the tensors are not in order, or one reaches to the end of the file.
+        Err(error)
+            if !is_in_order.get()
+                && matches!(error.kind(), ErrorKind::Unsupported { .. } | ErrorKind::UnknownDtype { .. }) =>
+        {
+            let begin = repeatable.pieces.concat();
             hold(&mut begin.chain(stream), name, options)
         }
-        (opened, _) => opened.at(name),
+        opened => opened.at(name),
+    }
+}
+
+/// A sink that notes that tensors come in order.
+struct InOrder<'s> {
+    sink: &'s mut dyn TensorSink,
+    is_in_order: &'s Cell<bool>,
+}
+
+impl TensorSink for InOrder<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> tensorfile::Result<()> {
+        self.is_in_order.set(true);
+        self.sink.tensor(tensor)
     }
 }
 
@@ -340,22 +376,20 @@ impl Read for WatchedReader<'_> {
     }
 }
 
-/// A reader that holds its beginning, so that it can be read again.
-struct Repeatable<R> {
-    reader: R,
-    /// `None` if it became too long.
-    begin: Option<Vec<u8>>,
+/// A reader that holds its beginning, so that it can be read again, until it is known that the tensors come in order.
+struct Repeatable<'a> {
+    reader: &'a mut dyn Read,
+    /// The beginning, which may be long.
+    pieces: Vec<Vec<u8>>,
+    is_in_order: &'a Cell<bool>,
 }
 
-impl<R: Read> Read for Repeatable<R> {
+impl Read for Repeatable<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        /// More than the index of a file whose tensors are not in order mostly takes.
-        const LONGEST: usize = 2 << 20;
-
         let read = self.reader.read(bytes)?;
-        self.begin = self.begin.take().filter(|begin| begin.len() + read <= LONGEST);
-        if let Some(begin) = &mut self.begin {
-            begin.extend_from_slice(&bytes[..read]);
+        match self.is_in_order.get() {
+            true => self.pieces = Vec::new(),
+            false => self.pieces.push(bytes[..read].to_vec()),
         }
         Ok(read)
     }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tensorfile::{Digest, File};
 
-use crate::args::{Unread, display_name, expand, format_names, open};
-use crate::digests::{self, Digester, Manifest, write_line};
-use crate::exit::{Failure, Outcome, Verdict, for_each};
+use crate::args::{Unread, display_name, expand, format_names};
+use crate::computed::Computed;
+use crate::digests::{self, Manifest, write_line};
+use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::{Each, Stdout, escape};
 
 /// Print digests of files, which are equal for equal tensors in any format.
@@ -65,18 +66,29 @@ impl Hash {
         }
     }
 
-    fn open(&self, path: &Path) -> Outcome<File> {
-        open(path, self.from.as_deref())
+    fn open(&self, path: &Path) -> Outcome<(File, Computed<Digest>)> {
+        let mut digests = Computed::new(digests::of_tensor);
+        let file = digests.open(path, self.from.as_deref())?;
+        digests.watch(file.tensors());
+        Ok((file, digests))
+    }
+
+    /// Opens a file, and returns the digests of its tensors.
+    fn digests(&self, path: &Path) -> Outcome<(File, Vec<Digest>)> {
+        let (file, mut digests) = self.open(path)?;
+        let digests = file.tensors().map(|tensor| digests.of(tensor).at(display_name(path))).collect::<Outcome<_>>()?;
+        Ok((file, digests))
     }
 
     fn digest(&self, path: &Path) -> Outcome<Digest> {
-        Digester::new(&self.open(path)?, display_name(path)).file()
+        let (file, digests) = self.digests(path)?;
+        Ok(digests::of_file(&file, &digests))
     }
 
     fn print_tensors(&self, path: &Path, out: &mut Stdout) -> Outcome {
-        for tensor in Digester::new(&self.open(path)?, display_name(path)).tensors() {
-            let (name, digest) = tensor?;
-            write_line(out, name, digest)?;
+        let (file, mut digests) = self.open(path)?;
+        for tensor in file.tensors() {
+            write_line(out, tensor.name(), digests.of(tensor).at(display_name(path))?)?;
         }
         Ok(Verdict::Pass)
     }
@@ -84,14 +96,8 @@ impl Hash {
     fn print_json(&self, out: &mut Stdout) -> Outcome {
         out.json_list(|list| {
             for_each(expand(&self.files), |path| {
-                let read = path.and_then(|path| {
-                    let file = self.open(&path)?;
-                    let tensors = Digester::new(&file, display_name(&path)).tensors();
-                    // The digest of the file comes before those of the tensors.
-                    let digests = tensors.map(|tensor| Ok(tensor?.1)).collect::<Outcome<Vec<_>>>()?;
-                    Ok((path, file, digests))
-                });
-                let (path, file, digests) = match read {
+                let read = path.and_then(|path| Ok((self.digests(&path)?, path)));
+                let ((file, digests), path) = match read {
                     Ok(read) => read,
                     Err(failure) => {
                         if let Some((file, error)) = failure.unlisted() {
@@ -123,8 +129,11 @@ impl Hash {
 
     fn check_tensors(&self, manifest: &Path, path: &Path, out: &mut Stdout) -> Outcome {
         let manifest = Manifest::read(manifest)?;
-        let differences = manifest.differences(Digester::new(&self.open(path)?, display_name(path)).tensors())?;
-        let path = display_name(path).display().to_string();
+        let (file, mut digests) = self.open(path)?;
+        let path = display_name(path);
+        let found = file.tensors().map(|tensor| Ok((tensor.name(), digests.of(tensor).at(path)?)));
+        let differences = manifest.differences(found)?;
+        let path = path.display().to_string();
         for difference in differences.each() {
             writeln!(out, "{}: {}", escape(&path), escape(&difference))?;
         }

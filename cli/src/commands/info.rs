@@ -43,7 +43,7 @@ impl Info {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         self.inputs.for_each_index(self.json, out, &mut |path, file, printer| {
             let metadata = file.metadata().at(path)?;
-            let description = Description::of(path, file, &metadata);
+            let description = Description::of(path, &file, &metadata);
             match printer {
                 Printer::Json(list) => list.push(&description)?,
                 Printer::Text(out) => self.print(&description, out)?,

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 use anstyle::AnsiColor;
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
+use tensorfile::digest::TensorDigester;
 use tensorfile::view::{ByteMap, SaveReport, is_aligned};
-use tensorfile::{
-    Category, CooTensor, Dtype, Error, ErrorKind, File, FileTensor, Format, InvalidTensor, Layout, Result, TensorData,
-};
+use tensorfile::{Category, Digest, Dtype, ErrorKind, File, Format, InvalidTensor, Layout, TensorData, TensorInfo};
 
-use crate::args::{display_name, expand, format_names, open, written_format_names};
-use crate::digests::{Digester, Manifest};
+use crate::args::{display_name, expand, format_names, written_format_names};
+use crate::computed::Computed;
+use crate::digests::Manifest;
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
 use crate::output::tensors::is_unknown;
-use crate::output::{Progress, Stdout, escape};
+use crate::output::{Stdout, escape};
 use crate::pieces::Pieces;
 use crate::repeated;
 
@@ -107,10 +107,7 @@ impl Verify {
         if let Err(failure) = self.check(path, manifest, &mut report) {
             let Some(problem) = failure.malformed_message() else { return Err(failure) };
             report.malformed = true;
-            // `--payload` may have found the problem already.
-            if !report.problems.iter().any(|known| known == problem) {
-                report.problems.push(problem.to_owned());
-            }
+            report.problems.push(problem.to_owned());
         }
         if self.strict {
             report.problems.append(&mut report.warnings);
@@ -120,7 +117,9 @@ impl Verify {
     }
 
     fn check(&self, path: &Path, manifest: Option<&Manifest>, report: &mut VerifyReport) -> Outcome<()> {
-        let file = open(path, self.from.as_deref())?;
+        let checks = Checks { payload: self.payload, digest: manifest.is_some() };
+        let mut computed = Computed::new(move |info, data| checks.read(info, data));
+        let file = computed.open(path, self.from.as_deref())?;
         let path = display_name(path);
         let metadata = file.metadata().at(path)?;
         report.warnings.extend(metadata.warnings);
@@ -143,19 +142,18 @@ impl Verify {
             let together = if self.json { 1 } else { usize::MAX };
             report.problems.extend(others.chunks(together).map(message));
         }
-        if !self.payload {
-            for tensor in file.tensors() {
-                add_malformed(check_coordinates(tensor), report).at(path)?;
-            }
+        let mut digests = Vec::new();
+        computed.watch(file.tensors());
+        for tensor in file.tensors() {
+            let checked = computed.of(tensor).and_then(|Checked { bools, digest }| {
+                digests.extend(digest.map(|digest| (tensor.name(), digest)));
+                bools.map_err(|invalid| tensor.locate(invalid))
+            });
+            add_malformed(checked, report).at(path)?;
         }
-        if self.payload {
-            let mut progress = Progress::bytes(file.tensors().map(|tensor| tensor.payload_bytes()).sum());
-            for tensor in file.tensors() {
-                add_malformed(check_payload(tensor, &mut progress), report).at(path)?;
-            }
-        }
-        if let Some(manifest) = manifest {
-            let differences = manifest.differences(Digester::new(&file, path).tensors())?;
+        // A tensor that cannot be read has no digest, and is a problem already.
+        if let Some(manifest) = manifest.filter(|_| digests.len() == file.len()) {
+            let differences = manifest.differences(digests.into_iter().map(Ok))?;
             report.problems.extend(if self.json { differences.each() } else { differences.grouped() });
         }
         Ok(())
@@ -164,7 +162,12 @@ impl Verify {
 
 /// Adds the tensors and names that a format cannot store to the report; those with the same reason on one line, if they are
 /// to be `grouped`.
-fn check_format(file: &File, format: &'static Format, grouped: bool, report: &mut VerifyReport) -> Result<()> {
+fn check_format(
+    file: &File,
+    format: &'static Format,
+    grouped: bool,
+    report: &mut VerifyReport,
+) -> tensorfile::Result<()> {
     /// The beginning of the errors of tensors that cannot be stored.
     const STORE: &str = "store ";
 
@@ -240,7 +243,7 @@ fn repeated_names(file: &File) -> Option<String> {
 }
 
 /// Adds the reason that a file is malformed to the report. Other errors are returned.
-fn add_malformed(checked: Result<()>, report: &mut VerifyReport) -> Result<()> {
+fn add_malformed(checked: tensorfile::Result<()>, report: &mut VerifyReport) -> tensorfile::Result<()> {
     match checked {
         Err(error) if error.category() == Category::File => {
             report.malformed = true;
@@ -251,63 +254,54 @@ fn add_malformed(checked: Result<()>, report: &mut VerifyReport) -> Result<()> {
     }
 }
 
-/// Checks the coordinates of a sparse tensor, without reading its elements.
-fn check_coordinates(tensor: FileTensor<'_>) -> Result<()> {
-    match tensor.layout() {
-        Layout::Coo { entries } if !are_inside(tensor, *entries).unwrap_or(false) => {
-            // Says which is wrong, and where. A payload of which no part can be read is checked here too.
-            tensor.read().map(drop)
-        }
-        _ => Ok(()),
-    }
+/// The checks of a payload.
+#[derive(Clone, Copy)]
+struct Checks {
+    /// All that is optional.
+    payload: bool,
+    digest: bool,
 }
 
-/// Returns whether the coordinates of a sparse tensor are inside its shape. They are read in pieces.
-fn are_inside(tensor: FileTensor<'_>, entries: usize) -> Result<bool> {
-    const PIECE: usize = 1 << 20;
-    const INDEX: usize = size_of::<u64>();
-    let row = tensor.shape().rank() * INDEX;
-    let rows = (PIECE / row.max(INDEX)).max(1);
-    let mut bytes = Vec::new();
-    for start in (0..entries).step_by(rows) {
-        let rows = rows.min(entries - start);
-        bytes.resize(rows * row, 0);
-        tensor.read_at(start as u64 * row as u64, &mut bytes)?;
-        let indices = bytes.as_chunks::<INDEX>().0.iter().map(|index| u64::from_le_bytes(*index)).collect();
-        // The elements do not matter.
-        if CooTensor::new(tensor.shape().clone(), indices, vec![0_u8; rows]).is_err() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// What is found in a payload.
+#[derive(Clone)]
+struct Checked {
+    bools: Result<(), InvalidTensor>,
+    digest: Option<Digest>,
 }
 
-/// Reads a payload and checks its elements.
-fn check_payload(tensor: FileTensor<'_>, progress: &mut Progress) -> Result<()> {
-    let mut coordinate_bytes = 0;
-    if let Layout::Coo { entries } = tensor.layout() {
-        // Checks the coordinates.
-        tensor.read()?;
-        let elements = tensor.dtype().bytes_for(*entries).unwrap_or_default() as u64;
-        coordinate_bytes = usize::try_from(tensor.payload_bytes() - elements).unwrap_or(usize::MAX);
-    }
-    let mut checked = 0;
-    let mut pieces = Pieces(|piece: &[u8]| {
-        let elements = piece.get(coordinate_bytes..).unwrap_or_default();
-        coordinate_bytes = coordinate_bytes.saturating_sub(piece.len());
-        // Many at once, which a search that stops at the first one cannot do.
-        if tensor.dtype() == Dtype::Bool
-            && elements.iter().fold(0, |all, byte| all | byte) > 1
-            && let Some(at) = elements.iter().position(|&byte| byte > 1)
-        {
-            let value = InvalidTensor::Value { dtype: Dtype::Bool, element: checked + at, found: elements[at] };
-            return Err(Error::from(value).into());
+impl Checks {
+    /// Reads a payload, if there is something to check.
+    fn read(self, info: &TensorInfo, data: &dyn TensorData) -> tensorfile::Result<Checked> {
+        let mut digester = self.digest.then(|| TensorDigester::new(info));
+        let (mut bools, mut checked, mut coordinate_bytes) = (Ok(()), 0, 0);
+        let has_bools = info.dtype == Dtype::Bool;
+        if let Layout::Coo { entries } = info.layout {
+            let elements = info.dtype.bytes_for(entries).unwrap_or_default();
+            coordinate_bytes = info.payload_bytes().unwrap_or_default().saturating_sub(elements);
+        } else if !self.payload && !self.digest {
+            // Only the coordinates of sparse tensors are always checked, as they are read.
+            return Ok(Checked { bools, digest: None });
         }
-        checked += elements.len();
-        progress.advance(piece.len());
-        Ok(())
-    });
-    Ok(tensor.write_to(&mut pieces)?)
+        data.write_to(&mut Pieces(|piece: &[u8]| {
+            if let Some(digester) = &mut digester {
+                digester.update(piece);
+            }
+            let elements = piece.get(coordinate_bytes..).unwrap_or_default();
+            coordinate_bytes = coordinate_bytes.saturating_sub(piece.len());
+            // Many at once, which a search that stops at the first one cannot do.
+            if self.payload
+                && has_bools
+                && bools.is_ok()
+                && elements.iter().fold(0, |all, byte| all | byte) > 1
+                && let Some(at) = elements.iter().position(|&byte| byte > 1)
+            {
+                bools = Err(InvalidTensor::Value { dtype: Dtype::Bool, element: checked + at, found: elements[at] });
+            }
+            checked += elements.len();
+            Ok(())
+        }))?;
+        Ok(Checked { bools, digest: digester.map(TensorDigester::finish).transpose()? })
+    }
 }
 
 fn print(report: &VerifyReport, out: &mut Stdout) -> io::Result<()> {

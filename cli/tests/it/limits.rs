@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tensorfile::{
-    Dtype, Format, Result, TensorData, TensorInfo, TensorMap, TensorRecord, TensorSink, Tensors, WriteOptions,
+    Dtype, Format, Layout, Result, TensorData, TensorInfo, TensorMap, TensorRecord, TensorSink, Tensors, WriteOptions,
 };
 
 use super::weights;
@@ -211,23 +211,93 @@ fn listing_a_pipe_takes_the_memory_of_its_index() {
         }
     }
 
-    let folder = tempfile::tempdir().unwrap();
-    let one: TensorMap = [("0", weights(&[2]))].into_iter().collect();
     for name in ["safetensors", "gguf", "ptd", "btf", "ten"] {
-        let format = Format::named(name).unwrap();
-        fs::write(folder.path().join("one").with_extension(name), format.to_vec(&one, &WriteOptions::new()).unwrap())
-            .unwrap();
         for command in ["ls", "info"] {
-            let program = peak_of_small(&[command, &format!("one.{name}")], folder.path());
-            let (reader, writer) = io::pipe().unwrap();
-            // There is no place for a temporary file.
-            let mut shell = Command::new(env!("CARGO_BIN_EXE_tensorfile"));
-            shell.args([command, "-"]).env_clear().env("TMPDIR", "/nowhere").stdin(reader);
-            let write = std::thread::spawn(move || format.to_writer(writer, &Zeros, &WriteOptions::new()));
-            let (bytes, len) = peak_of(shell);
-            write.join().unwrap().unwrap();
-            println!("{command} {name}: {} KiB more than for a small file", bytes.saturating_sub(program) >> 10);
-            assert!(bytes < program + MOST && len > 50, "{command} {name}: {bytes}, and {program} for a small file");
+            check_pipe(name, &[command], &Zeros, MOST);
         }
     }
+}
+
+/// No payload of a pipe is held in any place if tensors are read in order: neither many nor a large one, dense or sparse.
+#[test]
+fn reading_a_pipe_takes_the_memory_of_a_chunk() {
+    /// A chunk of a payload, the numbers that threads find in it, and the buffers and the index of a stream.
+    const MOST: u64 = 16 << 20;
+    const LARGE: usize = 192 << 20;
+    const SMALL: usize = 1 << 20;
+
+    /// Tensors of 64 MiB together, but for the last one.
+    struct Large(Option<Layout>);
+
+    impl Tensors for Large {
+        fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+            let small = TensorInfo::new(Dtype::F32, [SMALL / 4]);
+            for at in 0..if self.0.is_some() { 64 } else { 0 } {
+                sink.tensor(&TensorRecord { name: &at.to_string(), info: &small, data: &Repeated(SMALL), tied: None })?;
+            }
+            let layout = self.0.clone().unwrap_or(Layout::RowMajor);
+            let (name, len) = (if self.0.is_some() { "64" } else { "0" }, LARGE);
+            let info = match layout {
+                Layout::Coo { .. } => TensorInfo { layout, ..TensorInfo::new(Dtype::F32, [1 << 40]) },
+                _ => TensorInfo::new(Dtype::F32, [len / 4]),
+            };
+            let sparse = Sparse(info.payload_bytes().unwrap());
+            let data: &dyn TensorData = if info.layout == Layout::RowMajor { &Repeated(len) } else { &sparse };
+            sink.tensor(&TensorRecord { name, info: &info, data, tied: None })
+        }
+    }
+
+    /// Equal bytes.
+    struct Repeated(usize);
+
+    impl TensorData for Repeated {
+        fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+            io::copy(&mut io::repeat(0x3e).take(self.0 as u64), out).map(drop)
+        }
+    }
+
+    /// Sparse elements of a vector, in a number of bytes.
+    struct Sparse(usize);
+
+    impl TensorData for Sparse {
+        fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+            let entries = (self.0 - 8) / 12;
+            io::copy(&mut io::repeat(0).take(8 * entries as u64), out)?;
+            out.write_all(&entries.to_le_bytes())?;
+            Repeated(4 * entries).write_to(out)
+        }
+    }
+
+    for name in ["safetensors", "gguf", "ptd", "btf", "ten", "npy"] {
+        let layout = (name != "npy").then_some(Layout::RowMajor);
+        check_pipe(name, &["stats"], &Large(layout), MOST);
+    }
+    for arguments in [&["hash"][..], &["hash", "--tensors"], &["verify", "--payload"]] {
+        check_pipe("safetensors", arguments, &Large(Some(Layout::RowMajor)), MOST);
+    }
+    for arguments in [&["stats"][..], &["verify"]] {
+        check_pipe("btf", arguments, &Large(Some(Layout::Coo { entries: LARGE / 12 })), MOST);
+    }
+}
+
+/// Runs a command on a pipe with tensors. It may take some more memory than on a small file, and cannot make a temporary file.
+#[track_caller]
+fn check_pipe(name: &str, arguments: &[&str], tensors: &(dyn Tensors + Sync), most: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let format = Format::named(name).unwrap();
+    let one: TensorMap = [("0", weights(&[2]))].into_iter().collect();
+    let small = format!("one.{name}");
+    fs::write(folder.path().join(&small), format.to_vec(&one, &WriteOptions::new()).unwrap()).unwrap();
+    let program = peak_of_small(&[arguments, &[&small]].concat(), folder.path());
+    let (reader, writer) = io::pipe().unwrap();
+    let mut shell = Command::new(env!("CARGO_BIN_EXE_tensorfile"));
+    shell.args(arguments).arg("-").env_clear().env("TMPDIR", "/nowhere").stdin(reader);
+    let (bytes, len) = std::thread::scope(|scope| {
+        let write = scope.spawn(move || format.to_writer(writer, tensors, &WriteOptions::new()));
+        let peak = peak_of(shell);
+        write.join().unwrap().unwrap();
+        peak
+    });
+    println!("{arguments:?} {name}: {} KiB more than for a small file", bytes.saturating_sub(program) >> 10);
+    assert!(bytes < program + most && len > 10, "{arguments:?} {name}: {bytes}, and {program} for a small file");
 }

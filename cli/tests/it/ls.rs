@@ -151,7 +151,9 @@ fn pipes_are_listed_as_files_are() {
 fn named_pipes_are_read_as_standard_input_is() {
     let session = Session::new();
     session.write("model.npz", &[("a", weights(&[50, 100]))].into_iter().collect());
-    for (command, file) in [("ls", "model.ptd"), ("info", "model.npz"), ("hash --tensors", "model.ptd")] {
+    for (command, file) in
+        [("ls", "model.ptd"), ("info", "model.npz"), ("hash --tensors", "model.ptd"), ("stats", "model.ptd")]
+    {
         let script = format!("mkfifo pipe && (cat {file} > pipe & \"$program\" {command} pipe) && rm pipe");
         let mut shell = std::process::Command::new("sh");
         shell.current_dir(session.path("")).env("program", env!("CARGO_BIN_EXE_tensorfile")).args(["-c", &script]);

@@ -10,7 +10,8 @@ use serde::de::IgnoredAny;
 use tensorfile::view::{ByteMap, PrintOptions, SaveReport, is_aligned};
 use tensorfile::{
     Adapt, Backend, Category, CooTensor, Deserializer, Digest, Error, File, FileTensor, Format, FromTensors, Layout,
-    Result, Stats, Tensor, TensorData, TensorMap, TensorView, ptd, pytorch, safetensors, tensorbuffers,
+    Result, Stats, Tensor, TensorData, TensorMap, TensorRecord, TensorSink, TensorView, ptd, pytorch, safetensors,
+    tensorbuffers,
 };
 
 use crate::budget::{bounded, bounded_stream, limits};
@@ -150,12 +151,34 @@ fn files(format: &'static Format, bytes: &[u8]) {
     }
 }
 
-/// Reads the index of a stream, which has the tensors of the file that is `whole`, or is as wrong.
+/// Takes the payloads of the first tensors.
+#[derive(Default)]
+struct Payloads(Vec<Option<Vec<u8>>>);
+
+impl TensorSink for Payloads {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        if self.0.len() < FEW {
+            self.0.push(payload(tensor.data));
+        }
+        Ok(())
+    }
+}
+
+fn payload(data: &dyn TensorData) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    data.write_to(&mut bytes).is_ok().then_some(bytes)
+}
+
+/// Reads a stream in order, which has the tensors of the file that is `whole`, or is as wrong.
 pub fn index_of_stream(format: &'static Format, bytes: &[u8], whole: &Result<File>) {
     let len = bytes.len();
-    let streamed = bounded_stream("the index of a stream", len, || open(format, len).read_index(bytes));
+    let mut payloads = Payloads::default();
+    let read = || open(format, len).read_in_order(bytes, &mut payloads);
+    let streamed = bounded_stream("a stream in order", len, read);
     match (&streamed, whole) {
         (Ok(streamed), Ok(whole)) => {
+            let expected: Vec<_> = whole.tensors().take(FEW).map(|tensor| payload(&tensor)).collect();
+            assert!(payloads.0 == expected, "{}: {:?}, but as a file {expected:?}", format.name, payloads.0);
             let [streamed, whole] = [streamed, whole].map(|file| {
                 let entry = |tensor: FileTensor<'_>| (tensor.name().to_owned(), tensor.info().clone(), tensor.range());
                 file.tensors().map(entry).collect::<Vec<_>>()
@@ -164,6 +187,7 @@ pub fn index_of_stream(format: &'static Format, bytes: &[u8], whole: &Result<Fil
         }
         (Ok(_), Err(error)) => panic!("{}: as a file {error:?}", format.name),
         (Err(error), Ok(_)) => {
+            assert!(payloads.0.is_empty() || error.category() == Category::Limit, "{}: {error:?}", format.name);
             // The index does not come in order, or a tensor ends with the file.
             let kind = error.kind();
             let is_order =

@@ -6,6 +6,7 @@ mod full_disk;
 mod hostile;
 mod memory;
 mod properties;
+mod read_in_order;
 mod refused;
 mod round_trip;
 mod slices;

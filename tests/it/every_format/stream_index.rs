@@ -8,15 +8,15 @@ use crate::support::memory::peak;
 use crate::support::{multi_tensor_formats, tensor, written_formats};
 
 /// The beginning of the error for files whose index is not read in order.
-const NOT_IN_ORDER: &str = "cannot read the index of a stream that cannot be read in order";
+pub const NOT_IN_ORDER: &str = "cannot read the index of a stream that cannot be read in order";
 
 /// Returns whether a format has its index before the payloads, or between them.
-fn is_in_order(format: &Format) -> bool {
+pub fn is_in_order(format: &Format) -> bool {
     !["tensorbuffers", "npz", "pytorch"].contains(&format.name)
 }
 
 /// Files that are longer than what is read at once to find the format, and shorter.
-fn files(format: &Format) -> Vec<Vec<u8>> {
+pub fn files(format: &Format) -> Vec<Vec<u8>> {
     let [first, last] = [format.dtypes.first(), format.dtypes.last()].map(|dtype| *dtype.unwrap());
     let large = [("a", tensor(first, &[20_000])), ("b.c", tensor(last, &[3])), ("d", tensor(last, &[0, 4]))];
     let maps: [TensorMap; 3] = [

@@ -81,7 +81,7 @@ Examples:
 
 impl Ls {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        self.inputs.for_each_index(self.view.json, out, &mut |path, file, printer| self.list(path, file, printer))
+        self.inputs.for_each_index(self.view.json, out, &mut |path, file, printer| self.list(path, &file, printer))
     }
 
     fn list(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome {

@@ -12,7 +12,7 @@ use tensorfile::{
     WriteOptions,
 };
 
-use crate::args::{Axis, NamedInputs, Printer, Slice, Unread};
+use crate::args::{Axis, NamedInputs, Printer, Slice, Unread, open};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::tensors::{is_unknown, type_label};
 use crate::output::{FAINT, Progress, Stdout, escape, json};
@@ -91,7 +91,7 @@ impl Show {
         if matches!(format, OutputFormat::Npy | OutputFormat::Raw) && out.is_terminal() {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
-        self.inputs.for_each(self.json, out, &mut |path, file, printer| {
+        self.inputs.for_each(open, self.json, out, &mut |path, file, printer| {
             let names = match (names.as_slice(), file.len()) {
                 ([], 1) => &["#0".to_owned()],
                 ([], _) => {

@@ -9,7 +9,8 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use tensorfile::{File, FileTensor, Stats as Statistics};
 
-use crate::args::{Filter, NamedInputs, NoClobber, Printer};
+use crate::args::{Filter, NamedInputs, NoClobber, Printer, open};
+use crate::computed::Computed;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::numbers::{NONE, count, counted, general, to_f64};
 use crate::output::plot::{ChartFormat, MAX_PANELS, Panel, plot};
@@ -17,14 +18,14 @@ use crate::output::tensors::type_label;
 use crate::output::{Progress, Stdout, Wide, escape, note};
 
 use print::{StatsListing, infinities, print_diffable, print_long, print_table};
-use summary::TensorStats;
+use summary::{PayloadStats, TensorStats};
 
 pub use summary::{empty_histogram, is_quantized};
 
 /// Print statistics of tensors: range, mean, standard deviation, NaN, infinities and zeros.
 ///
 /// NaN and infinities are counted; all other statistics are of the finite elements. For a single tensor, or with --long,
-/// quantiles and a histogram are printed too, for which the tensor is read twice.
+/// quantiles and a histogram are printed too, for which the tensor is read twice. A pipe is held for that.
 ///
 /// Minimum and maximum are exact. Quantiles are exact for up to a million elements, for floats of up to 16 bits and for
 /// integers of up to 8 bits. Otherwise they are accurate to 0.2 % of their value, or of their distance from the median if
@@ -127,8 +128,16 @@ impl Stats {
         if !names.is_empty() && !self.filter.is_empty() {
             return Err(Failure::usage("the names of tensors and --filter cannot be given together"));
         }
-        self.inputs.for_each(self.view.json, out, &mut |path, file, printer| {
-            StatsRun { args: self, path, names: &names }.run(file, printer)
+        let is_long = (self.view.long || names.len() == 1) && !self.view.diffable;
+        let with_quantiles = is_long || self.view.json;
+        let open = |path: &Path, from: Option<&str>| {
+            let mut computed = Computed::new(move |info, data| PayloadStats::read(info, data, with_quantiles));
+            // Histograms take a second pass.
+            let file = if is_long || self.plot.is_some() { open(path, from)? } else { computed.open(path, from)? };
+            Ok((file, computed))
+        };
+        self.inputs.for_each(open, self.view.json, out, &mut |path, (file, computed), printer| {
+            StatsRun { args: self, path, names: &names, is_long }.run(&file, computed, printer)
         })
     }
 }
@@ -139,31 +148,33 @@ struct StatsRun<'a> {
     path: &'a Path,
     /// The tensors; all, if there are none.
     names: &'a [String],
+    /// All statistics of each tensor are printed.
+    is_long: bool,
 }
 
 impl StatsRun<'_> {
-    fn run(&self, file: &File, printer: &mut Printer<'_, '_>) -> Outcome {
+    fn run(&self, file: &File, mut computed: Computed<PayloadStats>, printer: &mut Printer<'_, '_>) -> Outcome {
         let mut positions = self.positions(file)?;
-        let is_long = (self.args.view.long || self.names.len() == 1) && !self.args.view.diffable;
-        let mut progress = Progress::bytes(tensors(file, &positions).map(|tensor| tensor.payload_bytes()).sum());
-        let mut read = |tensor| TensorStats::read(tensor, is_long || self.args.view.json, &mut progress, self.path);
+        computed.watch(tensors(file, &positions));
 
         let mut flaws = Flaws::default();
-        let is_few = positions.len() <= MAX_HELD;
+        let is_few = positions.len() <= MAX_HELD || computed.are_known();
         let key = self.key().filter(|key| key.is_of_elements());
         if is_few && (self.args.plot.is_some() || key.is_some()) {
+            let read = |tensor| self.read(tensor, &mut computed);
             let mut stats = tensors(file, &positions).map(read).collect::<Outcome<Vec<_>>>()?;
             self.sort(&mut stats, |a, b, key| a.sort_keys().compare(&b.sort_keys(), key));
-            self.read_histograms(&mut stats, is_long)?;
+            self.read_histograms(&mut stats)?;
             if let Some(path) = &self.args.plot {
                 self.plot(path, &stats, stats.len())?;
             }
             let sorted: Vec<usize> = stats.iter().map(|stats| stats.tensor.position()).collect();
-            self.print(file, &sorted, stats.into_iter().map(Ok), is_long, &mut flaws, printer)?;
+            self.print(file, &sorted, stats.into_iter().map(Ok), &mut flaws, printer)?;
         } else {
             // There may be millions of tensors, so they are printed as they are read.
             if let Some(key) = key {
-                positions = self.sort_by_elements(file, &positions, key)?;
+                positions = self.sort_by_elements(file, &positions, key, &mut computed)?;
+                computed.watch(tensors(file, &positions));
             } else {
                 let keys = |at: &usize| StatsSortKeys { tensor: tensor_at(file, *at), stats: None };
                 self.sort(&mut positions, |a, b, key| keys(a).compare(&keys(b), key));
@@ -172,7 +183,7 @@ impl StatsRun<'_> {
             if let Some(path) = &self.args.plot {
                 let mut panels = Vec::new();
                 for tensor in tensors(file, &positions) {
-                    let mut stats = TensorStats::read(tensor, false, &mut Progress::bytes(0), self.path)?;
+                    let mut stats = self.read(tensor, &mut computed)?;
                     if stats.has_numbers() {
                         stats.read_histogram(bins, &mut Progress::bytes(0), self.path)?;
                         panels.push(stats);
@@ -182,15 +193,16 @@ impl StatsRun<'_> {
                     }
                 }
                 self.plot(path, &panels, positions.len())?;
+                computed.watch(tensors(file, &positions));
             }
             let stats = tensors(file, &positions).map(|tensor| {
-                let mut stats = read(tensor)?;
-                if is_long {
+                let mut stats = self.read(tensor, &mut computed)?;
+                if self.is_long {
                     stats.read_histogram(bins, &mut Progress::bytes(tensor.payload_bytes()), self.path)?;
                 }
                 Ok(stats)
             });
-            self.print(file, &positions, stats, is_long, &mut flaws, printer)?;
+            self.print(file, &positions, stats, &mut flaws, printer)?;
         }
         if let Printer::Text(out) = printer {
             out.flush()?;
@@ -198,12 +210,22 @@ impl StatsRun<'_> {
         Ok(self.report(file, &flaws))
     }
 
+    /// Reads a tensor.
+    fn read<'f>(&self, tensor: FileTensor<'f>, computed: &mut Computed<PayloadStats>) -> Outcome<TensorStats<'f>> {
+        Ok(TensorStats::new(tensor, computed.of(tensor).at(self.path)?))
+    }
+
     /// Reads tensors and returns their positions in the order of one of their statistics. Only that number is held.
-    fn sort_by_elements(&self, file: &File, positions: &[usize], key: StatsKey) -> Outcome<Vec<usize>> {
-        let mut progress = Progress::bytes(tensors(file, positions).map(|tensor| tensor.payload_bytes()).sum());
+    fn sort_by_elements(
+        &self,
+        file: &File,
+        positions: &[usize],
+        key: StatsKey,
+        computed: &mut Computed<PayloadStats>,
+    ) -> Outcome<Vec<usize>> {
         let mut ranked = Vec::with_capacity(positions.len());
         for tensor in tensors(file, positions) {
-            let read = TensorStats::read(tensor, false, &mut progress, self.path)?;
+            let read = self.read(tensor, computed)?;
             ranked.push((key.rank(read.stats.as_ref()), tensor.position()));
         }
         self.sort(&mut ranked, |(a, _), (b, _), _| a.compare(b));
@@ -216,7 +238,6 @@ impl StatsRun<'_> {
         file: &'f File,
         positions: &[usize],
         stats: impl Iterator<Item = Outcome<TensorStats<'f>>>,
-        is_long: bool,
         flaws: &mut Flaws,
         printer: &mut Printer<'_, '_>,
     ) -> Outcome<()> {
@@ -231,7 +252,7 @@ impl StatsRun<'_> {
         };
         if self.args.view.diffable {
             print_diffable(stats, out)
-        } else if is_long {
+        } else if self.is_long {
             print_long(stats, out)
         } else {
             print_table(tensors(file, positions), stats, self.args.wide.width(out), out)
@@ -254,9 +275,9 @@ impl StatsRun<'_> {
     }
 
     /// Reads the tensors whose histograms are printed or drawn a second time.
-    fn read_histograms(&self, stats: &mut [TensorStats<'_>], is_long: bool) -> Outcome<()> {
+    fn read_histograms(&self, stats: &mut [TensorStats<'_>]) -> Outcome<()> {
         let bins = self.bins();
-        let count = match (is_long, &self.args.plot) {
+        let count = match (self.is_long, &self.args.plot) {
             (true, _) => usize::MAX,
             (false, Some(_)) => MAX_PANELS,
             (false, None) => 0,

@@ -3,12 +3,30 @@
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
-use tensorfile::{Dtype, Error, FileTensor, Histogram, Layout, Number, Stats, TensorData};
+use tensorfile::{Dtype, Error, FileTensor, Histogram, Layout, Number, Stats, TensorData, TensorInfo};
 
+use crate::computed::WatchedTensor;
 use crate::exit::{At, Outcome};
 use crate::output::Progress;
 use crate::output::tensors::TensorRow;
-use crate::pieces::Pieces;
+
+/// The statistics that are computed in one pass over a payload.
+#[derive(Clone, Default)]
+pub struct PayloadStats {
+    stats: Option<Stats>,
+    quantiles: Option<Vec<f64>>,
+}
+
+impl PayloadStats {
+    pub fn read(info: &TensorInfo, data: &dyn TensorData, with_quantiles: bool) -> tensorfile::Result<Self> {
+        let Some(mut stats) = Stats::of_tensor(info) else { return Ok(Self::default()) };
+        if !with_quantiles {
+            stats = stats.without_quantiles();
+        }
+        data.write_to(&mut stats)?;
+        Ok(Self { quantiles: stats.quantiles(&Stats::PARTS), stats: Some(stats.without_quantiles()) })
+    }
+}
 
 /// A tensor with its statistics.
 #[derive(Debug)]
@@ -22,17 +40,8 @@ pub struct TensorStats<'f> {
 }
 
 impl<'f> TensorStats<'f> {
-    /// Reads the tensor and computes everything but the histogram.
-    pub fn read(tensor: FileTensor<'f>, with_quantiles: bool, progress: &mut Progress, path: &Path) -> Outcome<Self> {
-        let mut this = Self { tensor, stats: None, quantiles: None, histogram: None };
-        let Some(mut stats) = Stats::of_tensor(tensor.info()) else { return Ok(this) };
-        if !with_quantiles {
-            stats = stats.without_quantiles();
-        }
-        for_each_piece(tensor, progress, path, |piece| stats.update(piece))?;
-        this.quantiles = stats.quantiles(&Stats::PARTS);
-        this.stats = Some(stats.without_quantiles());
-        Ok(this)
+    pub fn new(tensor: FileTensor<'f>, numbers: PayloadStats) -> Self {
+        Self { tensor, stats: numbers.stats, quantiles: numbers.quantiles, histogram: None }
     }
 
     /// Reads the tensor again and computes a histogram with at most `bins` bins.
@@ -40,7 +49,7 @@ impl<'f> TensorStats<'f> {
         let Some(mut histogram) = self.stats.as_ref().and_then(|stats| empty_histogram(stats, bins)) else {
             return Ok(());
         };
-        for_each_piece(self.tensor, progress, path, |piece| histogram.update(piece))?;
+        WatchedTensor::new(self.tensor, progress).write_to(&mut histogram).map_err(Error::from).at(path)?;
         self.histogram = Some(histogram);
         Ok(())
     }
@@ -76,20 +85,6 @@ pub fn empty_histogram(stats: &Stats, bins: usize) -> Option<Histogram> {
 
 pub fn is_quantized(tensor: FileTensor<'_>) -> bool {
     matches!(tensor.dtype(), Dtype::QInt8 | Dtype::QUint8 | Dtype::QInt32)
-}
-
-fn for_each_piece(
-    tensor: FileTensor<'_>,
-    progress: &mut Progress,
-    path: &Path,
-    mut take: impl FnMut(&[u8]),
-) -> Outcome<()> {
-    let mut pieces = Pieces(|piece: &[u8]| {
-        take(piece);
-        progress.advance(piece.len());
-        Ok(())
-    });
-    tensor.write_to(&mut pieces).map_err(Error::from).at(path)
 }
 
 impl Serialize for TensorStats<'_> {

@@ -1,0 +1,152 @@
+use std::cell::{Cell, RefCell};
+use std::io::{self, Read, Write};
+
+use super::{File, OpenOptions};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::detect;
+use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
+use crate::record::{Reader, names};
+use crate::storage::{FileStart, FileStorage, HeaderStream};
+
+impl OpenOptions {
+    /// Reads a file from a reader that cannot seek, such as a pipe, from its start to its end. Each tensor is sent to `sink`
+    /// as it comes. Then the index is returned.
+    ///
+    /// The memory is that of the index and of a chunk of up to 8 MiB. A sink that needs a payload writes it at once, and can
+    /// do so once; payloads that it does not write are passed over. In the file that is returned, reading an element is an
+    /// error.
+    ///
+    /// The names of some files are at their end. The sink gets their tensors with their positions as names. It gets tensors
+    /// before it is known that the rest of the file is well-formed.
+    ///
+    /// The reader need not be buffered.
+    ///
+    /// ```
+    /// use tensorfile::{OpenOptions, Result, Stats, TensorMap, TensorRecord, TensorSink, safetensors};
+    ///
+    /// /// The means of tensors.
+    /// struct Means(Vec<Option<f64>>);
+    ///
+    /// impl TensorSink for Means {
+    ///     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+    ///         let Some(mut stats) = Stats::of_tensor(tensor.info) else { return Ok(self.0.push(None)) };
+    ///         tensor.data.write_to(&mut stats)?;
+    ///         Ok(self.0.push(stats.mean()))
+    ///     }
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::Array1::<f32>::ones(10_000)), ("b", ndarray::array![1.0, 2.0])]);
+    /// let bytes = safetensors::to_vec(&map)?;
+    /// let mut means = Means(Vec::new());
+    /// let file = OpenOptions::new().read_in_order(&bytes[..], &mut means)?;
+    /// assert_eq!(file.tensors().map(|tensor| tensor.name()).collect::<Vec<_>>(), ["a", "b"]);
+    /// assert_eq!(means.0, [Some(1.0), Some(1.5)]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Errors of `sink`, and those of [`File::open`]. [`ErrorKind::Unsupported`] if the file cannot be read in order: those of
+    /// `tensorbuffers`, `npz` and `pytorch`, and others whose tensors are not in order. [`ErrorKind::UnknownDtype`] if the
+    /// end of a tensor is only known by that of the file. The sink got no tensor then. As the length of the file is not known
+    /// before its end, numbers that are too large for it are compared with the [limits](Self::limits).
+    pub fn read_in_order(&self, mut reader: impl Read, sink: &mut dyn TensorSink) -> Result<File> {
+        self.send_in_order(&mut reader, sink)
+    }
+
+    /// Reads the index of a file as [`read_in_order`](Self::read_in_order) does, and passes over all payloads.
+    ///
+    /// ```
+    /// use tensorfile::{OpenOptions, TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::Array1::<f32>::zeros(10_000)), ("b", ndarray::array![3.0])]);
+    /// let bytes = safetensors::to_vec(&map)?;
+    /// let file = OpenOptions::new().read_index(&bytes[..])?;
+    /// assert_eq!((file.file_bytes(), file.get("a")?.info().to_string()), (bytes.len() as u64, "f32[10000]".to_owned()));
+    /// assert!(file.tensor("a").is_err());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`read_in_order`](Self::read_in_order).
+    pub fn read_index(&self, mut reader: impl Read) -> Result<File> {
+        struct PassOver;
+
+        impl TensorSink for PassOver {
+            fn tensor(&mut self, _: &TensorRecord<'_>) -> Result<()> {
+                Ok(())
+            }
+        }
+
+        self.send_in_order(&mut reader, &mut PassOver)
+    }
+
+    fn send_in_order(&self, mut reader: &mut dyn Read, sink: &mut dyn TensorSink) -> Result<File> {
+        /// Enough to find the format.
+        const BEGIN: u64 = 8 << 10;
+
+        let mut begin = Vec::new();
+        (&mut reader).take(BEGIN).read_to_end(&mut begin)?;
+        if (begin.len() as u64) < BEGIN {
+            let file = self.from_bytes(begin)?;
+            return file.send(sink).map(|()| file);
+        }
+        let format = self.format.map_or_else(|| detect(&mut FileStart(&begin), None), Ok)?;
+        let is_in_header = Cell::new(true);
+        let mut stream = HeaderStream::new(begin, reader, &is_in_header, names::LONGEST);
+        let mut index = Reader::new(Box::new(&mut stream), (format.index_reader)(), self.limits.clone());
+        let sent = send_tensors(&mut index, sink, &is_in_header);
+        drop(index);
+        match sent {
+            // The error of a file that was cut says more with its length.
+            Err(error) if !matches!(error.kind(), ErrorKind::Truncated { .. }) => {
+                return Err(error.in_format(format.name));
+            }
+            Err(_) => {}
+            Ok(sent) => sent?,
+        }
+        // The index is read again as that of any file, so that it has the same checks, errors and warnings.
+        self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None)
+    }
+}
+
+/// Sends the tensors of a stream as they come. The inner error is that of the sink.
+fn send_tensors(reader: &mut Reader<'_>, sink: &mut dyn TensorSink, is_in_header: &Cell<bool>) -> Result<Result<()>> {
+    while let Some(at) = reader.next_in_order()? {
+        is_in_header.set(false);
+        let (name, info) = (reader.name(at).to_owned(), reader.info(at).clone());
+        let data = NextTensor { reader: RefCell::new(&mut *reader), at, failure: Cell::default() };
+        let sent = sink.tensor(&TensorRecord { name: &name, info: &info, data: &data, tied: None });
+        if let Some(failure) = data.failure.take() {
+            return Err(failure);
+        }
+        if sent.is_err() {
+            return Ok(sent);
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// The tensor of a stream that comes next.
+struct NextTensor<'a, 'de> {
+    reader: RefCell<&'a mut Reader<'de>>,
+    at: usize,
+    /// The error of the stream, which ends all reading whatever the sink makes of it.
+    failure: Cell<Option<Error>>,
+}
+
+impl TensorData for NextTensor<'_, '_> {
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let reader = self.reader.try_borrow_mut().ok().filter(|reader| !reader.is_read(self.at));
+        let Some(mut reader) = reader else {
+            let what = "write the payload of a tensor of a stream twice".to_owned();
+            return Err(Error::from(ErrorKind::Unsupported { what, instead: "it is gone".to_owned() }).into());
+        };
+        reader.write_next_to(self.at, out).unwrap_or_else(|failure| {
+            let copy = io::Error::other(failure.to_string());
+            self.failure.set(Some(failure));
+            Err(copy)
+        })
+    }
+}
