@@ -55,6 +55,11 @@ impl Failure {
         Self { code: Self::USAGE, file: None, message: Some(message.to_string()), is_listed: false }
     }
 
+    /// The command line asks for something impossible of a file.
+    pub fn usage_at(path: &Path, message: impl fmt::Display) -> Self {
+        Self::usage(message).or_in(path)
+    }
+
     /// A file exists that `--no-clobber` protects.
     pub fn exists(path: &Path) -> Self {
         let message = "exists, and --no-clobber is given".to_owned();

@@ -287,6 +287,7 @@ impl SaveOptions {
 /// let map = TensorMap::from_iter([("bias", Array1::<f32>::zeros(1000))]);
 /// let plan = SaveOptions::new().plan(&path, &map)?;
 /// assert!(plan.files() == 1 && plan.file_bytes() > 4000);
+/// assert_eq!(plan.path(), path);
 /// assert!(!path.exists());                        // there is time to ask, or to make room
 ///
 /// let longer = TensorMap::from_iter([("bias", Array1::<f32>::zeros(1001))]);
@@ -305,6 +306,16 @@ pub struct SavePlan {
 }
 
 impl SavePlan {
+    /// Returns the path of the file, or of the index of shards.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        match &self.planned {
+            PlannedFiles::File(_) => self.path.clone(),
+            #[cfg(feature = "shards")]
+            PlannedFiles::Shards(_) => super::checkpoint::index_of(&self.path),
+        }
+    }
+
     /// Returns the size of the file in bytes, or the sum of all shards without their index.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {

@@ -139,8 +139,11 @@ pub(super) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
-/// Explains that the folder does not allow it.
+/// Explains that the folder does not exist, or does not allow it.
 pub(super) fn creation_failed(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::NotFound {
+        return io::Error::new(error.kind(), "the directory of the file does not exist");
+    }
     io::Error::new(error.kind(), format!("cannot create a file next to it, to replace it: {error}"))
 }
 
@@ -349,7 +352,7 @@ mod tests {
         std::os::unix::fs::symlink("circle", &circle).unwrap();
         for (path, expected) in [
             (Path::new("/dev/null"), "is not a regular file, so it cannot be replaced; write to it instead"),
-            (&missing, "cannot create a file next to it, to replace it: No such file or directory (os error 2)"),
+            (&missing, "the directory of the file does not exist"),
             (&circle, "leads through too many symbolic links"),
             (folder.path(), "is a directory"),
         ] {

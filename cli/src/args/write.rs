@@ -94,18 +94,17 @@ impl Target {
                 return Failure::usage("standard output needs --to, the format to write");
             }
             if path.is_dir() {
-                return Failure::usage(format_args!("{}: is a directory; name a file", path.display()));
+                return Failure::usage_at(path, "is a directory; name a file");
             }
-            let path = path.display();
             if let Some(own) = extensions.iter().find(is_alike).filter(|_| !given.is_empty()) {
-                return Failure::usage(format_args!("{path}: unknown extension; did you mean `.{own}`?"));
+                return Failure::usage_at(path, format_args!("unknown extension; did you mean `.{own}`?"));
             }
             let extensions = extensions.join(", .");
-            Failure::usage(format_args!("{path}: unknown extension; use --to, or one of .{extensions}"))
+            Failure::usage_at(path, format_args!("unknown extension; use --to, or one of .{extensions}"))
         })?;
         if format.read_only {
-            let (path, name) = (path.display(), format.name);
-            return Err(Failure::usage(format_args!("{path}: {name} files are only read; choose another format")));
+            let name = format.name;
+            return Err(Failure::usage_at(path, format_args!("{name} files are only read; choose another format")));
         }
         Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false })
     }

@@ -44,10 +44,8 @@ impl Append {
         let _lock = is_written.then(|| FileLock::acquire(&path).at(&path)).transpose()?;
         let file = open(&path, None)?;
         if !file.shards().is_empty() {
-            let path = path.display();
-            return Err(Failure::usage(format_args!(
-                "{path}: cannot append to an index of shards; `tensorfile merge` makes one file of them"
-            )));
+            let advice = "cannot append to an index of shards; `tensorfile merge` makes one file of them";
+            return Err(Failure::usage_at(&path, advice));
         }
         let others: Vec<(File, &Path)> =
             self.others.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;

@@ -87,10 +87,8 @@ impl Edit {
         if to_stdout && self.json && !self.dry_run {
             return Err(Failure::usage("--json and the file cannot both go to standard output"));
         }
-        if self.output.is_some() {
-            self.no_clobber.check(target)?;
-        }
         out.expect_json(self.json);
+        self.no_clobber.check(target)?;
         // Otherwise two commands would read the same old file, and the later one would drop the change of the other.
         let is_changed = !self.dry_run && self.output.is_none();
         let _lock = is_changed.then(|| FileLock::acquire(target)).transpose().at(target)?;

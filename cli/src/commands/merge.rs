@@ -74,8 +74,7 @@ impl Merge {
         }
         let (output, inputs) = self.files.split_last().expect("a file is required");
         let Some(first) = inputs.first() else {
-            let path = output.display();
-            return Err(Failure::usage(format_args!("{path}: is a file to read; the one to write follows it")));
+            return Err(Failure::usage_at(output, "is a file to read; the one to write follows it"));
         };
         self.no_clobber.check(output)?;
         // A device such as `/dev/stdout` has nothing to lose.
@@ -85,7 +84,10 @@ impl Merge {
                 true => format!("use --force or `-o {path}` to replace it"),
                 false => format!("use `-o {first_path}` to write that file, or --force to replace this one"),
             };
-            return Err(Failure::usage(format_args!("{path}: exists, but the last file is the one to write; {hint}")));
+            return Err(Failure::usage_at(
+                output,
+                format_args!("exists, but the last file is the one to write; {hint}"),
+            ));
         }
         Ok((inputs, output))
     }
@@ -110,12 +112,15 @@ impl Merge {
 
     /// Fails because a file has another value for a key than the files before it, unless `--lossy` is given.
     fn drop_metadata(&self, key: &str, path: &Path) -> Outcome<()> {
-        let path = path.display();
         if !self.write.lossy {
-            return Err(Failure::usage(format_args!(
-                "{path}: the metadata `{key}` differs from that of an earlier file; use --lossy to keep the first value"
-            )));
+            return Err(Failure::usage_at(
+                path,
+                format_args!(
+                    "the metadata `{key}` differs from that of an earlier file; use --lossy to keep the first value"
+                ),
+            ));
         }
+        let path = path.display();
         note(format_args!("{path}: dropped the metadata `{key}`, which differs from that of an earlier file"));
         Ok(())
     }

@@ -43,10 +43,38 @@ impl Completions {
         let shell = shells.completer(&shell).ok_or_else(|| Failure::usage(format_args!("{shell}: unknown shell")))?;
         let mut script = Vec::new();
         shell.write_registration(COMPLETE, "tensorfile", "tensorfile", "tensorfile", &mut script)?;
+        if self.shell == Shell::Bash {
+            let of_clap = String::from_utf8_lossy(&script);
+            script = of_clap.replace("-F _clap_complete_tensorfile", "-F _tensorfile").into_bytes();
+            out.write_all(JOIN_WORDS.as_bytes())?;
+        }
         out.write_all(&script)?;
         Ok(Verdict::Pass)
     }
 }
+
+/// A function for bash that calls the one of clap with whole words.
+///
+/// Bash splits words at `=` and `:`, and so hides the beginning of `f32=bf16` and of `--dtype=bf16` from that one. Of the
+/// candidates, it expects only what follows the last of these.
+const JOIN_WORDS: &str = r#"_tensorfile() {
+    local rest=$COMP_LINE words=() index=0 joined= at
+    for at in "${!COMP_WORDS[@]}"; do
+        local word=${COMP_WORDS[at]} typed=${COMP_WORDS[at]} start=${rest#"${rest%%[![:space:]]*}"}
+        if ((at == COMP_CWORD)) && [[ $word != [=:]* ]]; then typed=$2; fi
+        if ((at > 0)) && [[ $start == "$rest" ]]; then
+            words[${#words[@]} - 1]+=$typed
+        else
+            words+=("$typed")
+        fi
+        if ((at == COMP_CWORD)); then index=$((${#words[@]} - 1)); joined=${words[index]}; fi
+        rest=${start#"$word"}
+    done
+    local COMP_WORDS=("${words[@]}") COMP_CWORD=$index prefix=${joined%"$2"}
+    _clap_complete_tensorfile "$1" "$joined" "$3"
+    if ((${#COMPREPLY[@]})); then COMPREPLY=("${COMPREPLY[@]#"$prefix"}"); fi
+}
+"#;
 
 /// Print a manual page, or write all of them to a directory.
 #[derive(Debug, clap::Args)]

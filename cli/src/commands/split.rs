@@ -98,8 +98,7 @@ impl Split {
         }
         for export in exports.iter().filter(|export| export.files() == 1) {
             if is_same_file(export.path(), file.path()) {
-                let path = export.path().display();
-                return Err(Failure::usage(format_args!("{path}: the file that is split would be replaced")));
+                return Err(Failure::usage_at(export.path(), "the file that is split would be replaced"));
             }
         }
         Export::run_all(&exports, &self.write, &Vec::new, out)?;

@@ -119,6 +119,10 @@ impl<'t> Export<'t> {
         }
         let plan = save.plan(&target.path, &named(&Storable { tensors, format: target.format }, drops));
         let plan = plan.map_err(|error| cannot_write(&target.path, &error))?;
+        // The index of shards; a single file was looked for before.
+        if target.no_replace && plan.path().symlink_metadata().is_ok() {
+            return Err(Failure::exists(&plan.path()));
+        }
         Ok(Self { tensors, list, target, drops_names: drops, plan })
     }
 
@@ -164,7 +168,8 @@ impl<'t> Export<'t> {
             exports.iter().try_for_each(|export| {
                 let Self { target, list: tensors, plan, .. } = export;
                 list.push(&Written {
-                    file: target.path.display().to_string(),
+                    file: plan.path().display().to_string(),
+                    shards: Some(plan.files()).filter(|files| *files > 1),
                     format: target.format.name,
                     tensors: tensors.len(),
                     bytes: plan.file_bytes(),
@@ -201,8 +206,11 @@ impl<'t> Export<'t> {
             table.row([name, &label, &sizes.cell(info.payload_bytes().unwrap_or_default() as u64)]);
         }
         table.print(args.wide.width(out), out)?;
-        let (path, format) = (self.target.path.display().to_string(), self.target.format.name);
-        let tensors = counted(self.list.len(), "tensor");
+        let (path, format) = (self.plan.path().display().to_string(), self.target.format.name);
+        let mut tensors = counted(self.list.len(), "tensor");
+        if self.plan.files() > 1 {
+            tensors += &format!(" in {}", counted(self.plan.files(), "shard"));
+        }
         let line = format!("{}: {format}, {tensors}, {}", escape(&path), sizes.phrase(self.plan.file_bytes()));
         writeln!(out, "{}", out.styled(HEADER, &line).into_owned())?;
         Ok(())
@@ -220,7 +228,10 @@ fn named(tensors: &dyn Tensors, drops_names: bool) -> Renamed<'_> {
 /// A file, in the output of `--json`.
 #[derive(Serialize)]
 struct Written<'c> {
+    /// The file, or the index of shards.
     file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shards: Option<usize>,
     format: &'static str,
     tensors: usize,
     bytes: u64,
@@ -298,7 +309,7 @@ fn cannot_write(path: &Path, error: &Error) -> Failure {
         // Some streams have such names, and are read by position.
         ErrorKind::RepeatedName { .. } => {
             let advice = "--names index stores the tensors without names";
-            Failure::usage(format_args!("{}: {error}; {advice}", path.display()))
+            Failure::usage_at(path, format_args!("{error}; {advice}"))
         }
         _ => Failure::from_error(path.display(), error),
     }
@@ -347,7 +358,8 @@ fn drop_metadata(
 fn refuse_or_drop(args: &WriteArgs, target: &Target, what: &str, pronoun: &str) -> Outcome<()> {
     let (path, format) = (target.path.display(), target.format.name);
     if !args.lossy {
-        return Err(Failure::usage(format_args!("{path}: {format} cannot store {what}; --lossy drops {pronoun}")));
+        let message = format_args!("{format} cannot store {what}; --lossy drops {pronoun}");
+        return Err(Failure::usage_at(&target.path, message));
     }
     note(format_args!("{path}: dropped {what}"));
     Ok(())

@@ -58,6 +58,8 @@ fn splits_and_merges() {
     let session = session();
     insta::assert_snapshot!(session.transcript(&[
         "split model.ptd --max-shard-size 5KB",
+        "split model.ptd --max-shard-size 5KB --json",
+        "split sparse.btf --max-shard-size 24 --out new.btf --dry-run",
         "ls --patterns model.ptd.index.json",
         "info model.ptd.index.json",
         "merge model.ptd.index.json whole.ptd",

@@ -65,6 +65,7 @@ fn prints_what_it_does() {
         "edit sparse.btf --set epochs=3",
         "edit edit.gguf --set a=b -o edit.safetensors",
         "edit edit.gguf --set a=b -o new.gguf --no-clobber",
+        "edit edit.gguf --set a=b --no-clobber",
         "edit edit.gguf --set general.alignment=64",
         "edit - --set a=b",
         "edit missing.gguf --set a=b",

@@ -179,30 +179,51 @@ fn writes_completion_scripts() {
     }
 }
 
-#[test]
-fn bash_completes_names_of_tensors() {
+/// Returns what bash offers after `line`, whose words are those of bash, and the last is the text before the cursor.
+fn completions_of_bash(session: &Session, line: &str, words: &[&str]) -> Option<String> {
     const TYPED: &str = r#"
         source <("$0" completions bash)
         tensorfile() { "$program" "$@"; }
-        COMP_WORDS=(tensorfile show model.ptd embed.w) COMP_CWORD=3 COMP_TYPE=9
-        _clap_complete_tensorfile tensorfile embed.w model.ptd
+        COMP_LINE=$1 COMP_WORDS=("${@:2}") COMP_CWORD=$(($# - 2)) COMP_TYPE=9
+        word=${COMP_WORDS[COMP_CWORD]}
+        command=$(complete -p tensorfile | sed 's/.*-F \([^ ]*\).*/\1/')
+        "$command" tensorfile "${word#=}" "${COMP_WORDS[COMP_CWORD - 1]}"
         printf '%s\n' "${COMPREPLY[@]}"
     "#;
 
-    let session = Session::new();
     let program = env!("CARGO_BIN_EXE_tensorfile");
     let mut bash = std::process::Command::new("bash");
-    bash.current_dir(session.path("")).env("program", program).args(["-c", TYPED, program]);
-    let Ok(output) = bash.output() else {
-        skipped("there is no bash");
-        return;
-    };
-    assert_eq!(
-        String::from_utf8(output.stdout).unwrap(),
-        "embed.weight\n",
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    bash.current_dir(session.path("")).env("program", program).args(["-c", TYPED, program, line]).args(words);
+    let output = bash.output().ok()?;
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn bash_completes_whole_words() {
+    let session = Session::new();
+    for (line, words, expected) in [
+        ("tensorfile show model.ptd embed.w", &["show", "model.ptd", "embed.w"][..], "embed.weight"),
+        ("tensorfile ls model.ptd --filter=embed.w", &["ls", "model.ptd", "--filter", "=", "embed.w"], "embed.weight"),
+        ("tensorfile convert a b --dtype=bf", &["convert", "a", "b", "--dtype", "=", "bf"], "bf16"),
+        ("tensorfile convert a b --dtype f64=bf", &["convert", "a", "b", "--dtype", "f64", "=", "bf"], "bf16"),
+        (
+            "tensorfile convert a  b --dtype u16=",
+            &["convert", "a", "b", "--dtype", "u16", "="],
+            "i8 i16 i32 i64 u8 u32 u64",
+        ),
+        (
+            "tensorfile convert model.ptd b --rename embed.weight=e",
+            &["convert", "model.ptd", "b", "--rename", "embed.weight", "=", "e"],
+            "embed.weight",
+        ),
+    ] {
+        let Some(offered) = completions_of_bash(&session, line, &[&["tensorfile"], words].concat()) else {
+            skipped("there is no bash");
+            return;
+        };
+        assert_eq!(offered.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{line}");
+    }
 }
 
 #[test]

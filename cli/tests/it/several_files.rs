@@ -78,6 +78,14 @@ fn every_command_has_json() {
         (&["edit", "models/c.ptd", "--set", "a=b"], true),
         (&["split", "models/c.ptd", "--by-prefix", "1"], true),
         (&["merge", "models/a.safetensors", "x.ten"], false),
+        (&["merge", "models/a.safetensors"], true),
+        (&["merge", "sparse.btf", "models/a.safetensors"], true),
+        (&["convert", "models/a.safetensors", "x.pt"], true),
+        (&["convert", "models/a.safetensors", "models"], true),
+        (&["convert", "models/a.safetensors", "x.unknown"], true),
+        (&["convert", "sparse.btf", "x.npy"], true),
+        (&["split", "models/b.ten", "--max-shard-size", "8"], false),
+        (&["append", "models/b.index.json", "sparse.btf"], true),
     ] {
         let output = session.run(&[arguments, &["--json"]].concat());
         let text = String::from_utf8(output.stdout).unwrap();

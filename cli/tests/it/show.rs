@@ -136,3 +136,53 @@ fn a_file_of_one_tensor_needs_no_name() {
     let output = session.run(&["show", "one.npy", "--format", "csv"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "1\n2\n");
 }
+
+/// The elements are printed as they are read, so an error can come after some of them.
+#[test]
+fn json_is_valid_if_tensors_cannot_be_shown() {
+    let session = Session::new();
+    let long =
+        tensorfile::TensorMap::from_iter([("long", super::weights(&[300, 1000])), ("short", super::weights(&[2]))]);
+    let mut npz = super::file_of(&tensorfile::npz::FORMAT, &long);
+    // Into the elements, whose checksum is then wrong.
+    npz[1000] ^= 1;
+    std::fs::write(session.path("damaged.npz"), npz).unwrap();
+    let items = |arguments: &[&str], code: i32| {
+        let output = session.run(&[&["show", "--json"], arguments].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        json.as_array().unwrap().clone()
+    };
+    let header =
+        r#"{"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]},"b":{"dtype":"U8","shape":[],"data_offsets":[1,2]}}"#;
+    let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &[7, 8]].concat();
+    std::fs::write(session.path("packed.safetensors"), file).unwrap();
+    let packed = items(&["packed.safetensors", "a", "b", "c"], 2);
+    assert_eq!(packed.len(), 3, "{packed:?}");
+    assert!(packed.iter().all(|item| item["file"] == "packed.safetensors"), "{packed:?}");
+    assert_eq!(packed[0]["error"], "cannot show elements of `a`: f4 packs 2 into a block; use --format raw");
+    assert_eq!(packed[1]["data"], 8);
+    let damaged = items(&["damaged.npz", "long", "short"], 4);
+    assert_eq!((&damaged[0]["file"], &damaged[0]["name"]), (&"damaged.npz".into(), &"long".into()));
+    assert!(damaged[0]["error"].as_str().unwrap().contains("CRC-32"), "{}", damaged[0]["error"]);
+    assert!(damaged[0]["data"].as_array().unwrap().len() <= 300);
+    assert_eq!(damaged[1]["data"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn messages_name_the_file_once() {
+    let session = Session::new();
+    session.write("none.ten", &tensorfile::TensorMap::new());
+    let advice = "name a tensor, as in `tensorfile show FILE NAME`; `tensorfile ls FILE` lists them";
+    for (arguments, expected) in [
+        (&["model.ptd"][..], format!("model.ptd: {advice}")),
+        (&["model.ptd", "sparse.btf"], format!("model.ptd: {advice}\ntensorfile: sparse.btf: {advice}")),
+        (&["none.ten"], "none.ten: the file has no tensors".to_owned()),
+    ] {
+        let message = String::from_utf8(session.run(&[&["show"], arguments].concat()).stderr).unwrap();
+        assert_eq!(message, format!("tensorfile: {expected}\n"));
+    }
+    let message = session.run(&["show", "--json", "model.ptd"]).stdout;
+    let items: serde_json::Value = serde_json::from_slice(&message).unwrap();
+    assert_eq!((&items[0]["file"], &items[0]["error"]), (&"model.ptd".into(), &advice.into()));
+}

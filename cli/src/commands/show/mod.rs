@@ -15,7 +15,7 @@ use tensorfile::{
 use crate::args::{Axis, NamedInputs, Printer, Slice, Unread, open};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::tensors::{is_unknown, type_label};
-use crate::output::{FAINT, Progress, Stdout, escape, json};
+use crate::output::{FAINT, JsonList, Progress, Stdout, escape, json};
 use crate::pieces::Pieces;
 
 use gather::gather;
@@ -91,14 +91,14 @@ impl Show {
         if matches!(format, OutputFormat::Npy | OutputFormat::Raw) && out.is_terminal() {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
+        let names_file = self.json || !self.inputs.is_single();
         self.inputs.for_each(open, self.json, out, &mut |path, file, printer| {
             let names = match (names.as_slice(), file.len()) {
                 ([], 1) => &["#0".to_owned()],
+                ([], 0) => return Err(Failure::usage_at(path, "the file has no tensors")),
                 ([], _) => {
-                    return Err(Failure::usage(format_args!(
-                        "{}: name a tensor, as in `tensorfile show FILE NAME`; `tensorfile ls FILE` lists them",
-                        path.display()
-                    )));
+                    let how = "name a tensor, as in `tensorfile show FILE NAME`; `tensorfile ls FILE` lists them";
+                    return Err(Failure::usage_at(path, how));
                 }
                 (names, _) => names,
             };
@@ -110,8 +110,9 @@ impl Show {
                         }
                         self.show(path, tensor, out)
                     }
-                    Printer::Json(list) => list.item(|out| self.show_row(path, tensor, out)),
+                    Printer::Json(list) => self.list(path, tensor, list),
                 });
+                let shown = shown.map_err(|failure| if names_file { failure.or_in(path) } else { failure });
                 if let (Err(failure), Printer::Json(list)) = (&shown, &mut *printer)
                     && let Some((file, error)) = failure.unlisted()
                 {
@@ -132,7 +133,9 @@ impl Show {
         match self.format {
             OutputFormat::Text => self.print_text(&selection, out),
             OutputFormat::Json => {
-                selection.print_json(out)?;
+                let mut json = Json::new(dtype, &shape);
+                selection.read_in_pieces(&mut |bytes| json.print(bytes, out))?;
+                json.close(out)?;
                 Ok(writeln!(out)?)
             }
             OutputFormat::Csv => {
@@ -150,26 +153,41 @@ impl Show {
         }
     }
 
-    /// Writes a tensor as an item of `--json`.
-    fn show_row(&self, path: &Path, tensor: FileTensor<'_>, out: &mut dyn Write) -> Outcome<()> {
-        // Errors come before anything is written.
-        let sparse = match tensor.layout() {
-            Layout::Coo { .. } => Some(self.read_sparse(path, tensor)?),
-            _ => None,
+    /// Writes a tensor as an item of `--json`. If its elements cannot be read to the end, the item has the error too.
+    fn list(&self, path: &Path, tensor: FileTensor<'_>, list: &mut JsonList<'_>) -> Outcome<()> {
+        // Errors come before the item begins, except for those of reading a long tensor in pieces.
+        let elements = match tensor.layout() {
+            Layout::Coo { .. } => Elements::Sparse(self.read_sparse(path, tensor)?),
+            _ => Elements::Dense(self.select(path, tensor)?),
         };
-        let selection = if sparse.is_none() { Some(self.select(path, tensor)?) } else { None };
-        let shape = selection.as_ref().map_or_else(|| tensor.shape().dims().to_vec(), Selection::shape);
-        write!(out, "{{\n    \"file\": ")?;
-        json::write(out, &path.display().to_string())?;
-        write!(out, ",\n    \"name\": ")?;
-        json::write(out, &tensor.name())?;
-        write!(out, ",\n    \"dtype\": \"{}\",\n    \"shape\": {shape:?},\n    \"data\": ", tensor.dtype())?;
-        match (&sparse, &selection) {
-            (Some(tensor), _) => Sparse::new(tensor).print_json(out)?,
-            (None, Some(selection)) => selection.print_json(out)?,
-            (None, None) => {}
-        }
-        Ok(write!(out, "\n  }}")?)
+        let shape = match &elements {
+            Elements::Sparse(_) => tensor.shape().dims().to_vec(),
+            Elements::Dense(selection) => selection.shape(),
+        };
+        let mut unread = None;
+        list.item(|out| {
+            write!(out, "{{\n    \"file\": ")?;
+            json::write(out, &path.display().to_string())?;
+            write!(out, ",\n    \"name\": ")?;
+            json::write(out, &tensor.name())?;
+            write!(out, ",\n    \"dtype\": \"{}\",\n    \"shape\": {shape:?},\n    \"data\": ", tensor.dtype())?;
+            match &elements {
+                Elements::Sparse(tensor) => Sparse::new(tensor).print_json(out)?,
+                Elements::Dense(selection) => {
+                    let mut json = Json::new(tensor.dtype(), &shape);
+                    let read = selection.read_in_pieces(&mut |bytes| json.print(bytes, out));
+                    json.close(out)?;
+                    if let Err(failure) = read {
+                        let Some((_, error)) = failure.unlisted() else { return Err(failure) };
+                        write!(out, ",\n    \"error\": ")?;
+                        json::write(out, &error)?;
+                        unread = Some(failure.listed());
+                    }
+                }
+            }
+            Ok::<_, Failure>(write!(out, "\n  }}")?)
+        })?;
+        unread.map_or(Ok(()), Err)
     }
 
     fn select<'a>(&self, path: &'a Path, tensor: FileTensor<'a>) -> Outcome<Selection<'a>> {
@@ -254,6 +272,12 @@ impl Show {
     }
 }
 
+/// The elements of an item of `--json`.
+enum Elements<'a> {
+    Sparse(Tensor),
+    Dense(Selection<'a>),
+}
+
 /// The slice of a tensor that is shown.
 struct Selection<'a> {
     path: &'a Path,
@@ -265,14 +289,6 @@ impl Selection<'_> {
     /// Returns the shape of the slice.
     fn shape(&self) -> Vec<usize> {
         self.axes.iter().filter(|axis| !axis.drop).map(|axis| axis.count).collect()
-    }
-
-    /// Prints the elements as nested lists.
-    fn print_json(&self, out: &mut dyn Write) -> Outcome<()> {
-        let shape = self.shape();
-        let mut json = Json::new(self.tensor.dtype(), &shape);
-        self.read_in_pieces(&mut |bytes| json.print(bytes, out))?;
-        Ok(write!(out, "{}", if shape.contains(&0) { "[]" } else { "" })?)
     }
 
     /// Reads every element, in row-major order. Calls `each` with some whole elements after the other.
@@ -403,32 +419,45 @@ struct Json<'a> {
     dtype: Dtype,
     shape: &'a [usize],
     index: Vec<usize>,
-    /// The number of lists that begin before the next element.
-    starts: usize,
+    /// The number of lists that the last element ended; `None` before the first element.
+    ends: Option<usize>,
 }
 
 impl<'a> Json<'a> {
     fn new(dtype: Dtype, shape: &'a [usize]) -> Self {
-        Self { dtype, shape, index: vec![0; shape.len()], starts: shape.len() }
+        Self { dtype, shape, index: vec![0; shape.len()], ends: None }
     }
 
     /// Prints whole elements.
     fn print(&mut self, bytes: &[u8], out: &mut dyn Write) -> io::Result<()> {
         let (shape, index) = (self.shape, &mut self.index);
         for scalar in scalars(self.dtype, bytes) {
+            let comma = match self.ends {
+                None => "",
+                Some(0) => ", ",
+                Some(_) => ",\n",
+            };
             // An element has an opening bracket for each dim that starts at it, and a closing one for each that ends.
-            write!(out, "{}", "[".repeat(self.starts))?;
+            write!(out, "{comma}{}", "[".repeat(self.ends.unwrap_or(shape.len())))?;
             write_json(scalar, out)?;
             let ends = (0..shape.len()).rev().take_while(|&dim| index[dim] + 1 == shape[dim]).count();
             write!(out, "{}", "]".repeat(ends))?;
             if let Some(dim) = (shape.len() - ends).checked_sub(1) {
                 index[dim] += 1;
                 index[dim + 1..].fill(0);
-                write!(out, "{}", if ends == 0 { ", " } else { ",\n" })?;
             }
-            self.starts = ends;
+            self.ends = Some(ends);
         }
         Ok(())
+    }
+
+    /// Ends all lists, whether or not all elements came.
+    fn close(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self.ends {
+            Some(ends) => write!(out, "{}", "]".repeat(self.shape.len() - ends)),
+            None if self.shape.is_empty() => write!(out, "null"),
+            None => write!(out, "[]"),
+        }
     }
 }
 
