@@ -75,6 +75,35 @@ impl FileLayout {
         self.tensors.as_slice().iter().map(|tensor| tensor.payload)
     }
 
+    /// Sets [`begin`](Self::begin), from whose end all offsets counted until now: a header that states offsets has no length
+    /// before they are known.
+    ///
+    /// ```
+    /// use tensorfile::record::FileLayout;
+    ///
+    /// let mut layout = FileLayout::default();
+    /// layout.push(b"", 0);
+    /// layout.put_before(b"header, padded  ".to_vec())?;
+    /// assert!(layout.payloads().eq([16]));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the file would end past 2⁶⁴.
+    pub fn put_before(&mut self, begin: Vec<u8>) -> Result<()> {
+        let bytes = begin.len() as u64;
+        let end_offset = self.end_offset.checked_add(bytes);
+        self.end_offset =
+            end_offset.ok_or_else(|| cannot_store("this much data", "a file has less than 2^64 bytes"))?;
+        for tensor in self.tensors.as_mut_slice() {
+            // One beyond the end is refused with the layout.
+            tensor.payload = tensor.payload.saturating_add(bytes);
+        }
+        self.begin = begin;
+        Ok(())
+    }
+
     /// Returns the bytes of the headers, to which that of the next tensor is added before [`end_header`](Self::end_header).
     pub(super) fn headers(&mut self) -> &mut Vec<u8> {
         &mut self.headers
@@ -98,15 +127,5 @@ impl FileLayout {
     #[inline]
     pub(crate) fn payload(&self, at: usize) -> u64 {
         self.tensors.as_slice()[at].payload
-    }
-
-    /// Puts bytes before everything, whose offsets counted from their end until now.
-    pub(crate) fn put_before(&mut self, begin: Vec<u8>) -> Result<()> {
-        let end_offset = self.end_offset.checked_add(begin.len() as u64);
-        self.end_offset =
-            end_offset.ok_or_else(|| cannot_store("this much data", "a file has less than 2^64 bytes"))?;
-        self.tensors.as_mut_slice().iter_mut().for_each(|tensor| tensor.payload += begin.len() as u64);
-        self.begin = begin;
-        Ok(())
     }
 }
