@@ -7,7 +7,7 @@ use std::ops::Range;
 #[cfg(feature = "npz")]
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
-use crate::storage::Storage;
+use crate::storage::{ReadSeek, Storage};
 
 /// The encoding of a payload in its range of the file. Every entry of an index has room for one, so it is small.
 #[derive(Debug, Clone)]
@@ -127,12 +127,7 @@ enum Bytes<R> {
     Strided(StridedReader<R>),
 }
 
-/// Readers of payloads, which strided ones are read from in steps.
-pub(crate) trait PayloadSource: Read + io::Seek {}
-
-impl<R: Read + io::Seek> PayloadSource for R {}
-
-impl<R: PayloadSource> PayloadDecoder<R> {
+impl<R: ReadSeek> PayloadDecoder<R> {
     /// Decodes a payload of `payload` bytes from its range of the file, which has `_len` bytes.
     pub(crate) fn new(reader: R, codec: &Codec, _len: u64, payload: u64) -> Self {
         let bytes = match codec {
@@ -177,7 +172,7 @@ fn reverse<const SIZE: usize>(bytes: &mut [u8]) {
     bytes.as_chunks_mut::<SIZE>().0.iter_mut().for_each(|element| element.reverse());
 }
 
-impl<R: PayloadSource> Bytes<R> {
+impl<R: ReadSeek> Bytes<R> {
     fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
         match self {
             Self::Plain(reader) => reader.read_exact(bytes).map_err(Error::from),
@@ -234,7 +229,7 @@ struct StridedReader<R> {
 }
 
 #[cfg(feature = "pytorch")]
-impl<R: PayloadSource> StridedReader<R> {
+impl<R: ReadSeek> StridedReader<R> {
     /// A run that is no longer is held, as it may be repeated.
     const ELEMENT: usize = 16;
 

@@ -78,6 +78,7 @@ enum Origin {
     Reader(Mutex<Box<dyn ReadSeek + Send>>),
 }
 
+/// A reader that can be moved to a position.
 pub trait ReadSeek: Read + Seek {}
 
 impl<R: Read + Seek> ReadSeek for R {}

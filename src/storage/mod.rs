@@ -23,9 +23,9 @@ use crate::error::Result;
 use crate::tensor::Buffer;
 
 pub(crate) use allocate::allocate;
-pub use file::FileStorage;
 #[cfg(feature = "shards")]
 pub use file::Joined;
+pub use file::{FileStorage, ReadSeek};
 pub(crate) use headers::{FileStart, HeaderStream};
 pub use lock::FileLock;
 #[cfg(feature = "shards")]
