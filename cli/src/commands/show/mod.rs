@@ -157,12 +157,12 @@ impl Show {
     fn list(&self, path: &Path, tensor: FileTensor<'_>, list: &mut JsonList<'_>) -> Outcome<()> {
         // Errors come before the item begins, except for those of reading a long tensor in pieces.
         let elements = match tensor.layout() {
-            Layout::Coo { .. } => Elements::Sparse(self.read_sparse(path, tensor)?),
-            _ => Elements::Dense(self.select(path, tensor)?),
+            Layout::Coo { .. } => ShownElements::Sparse(self.read_sparse(path, tensor)?),
+            _ => ShownElements::Dense(self.select(path, tensor)?),
         };
         let shape = match &elements {
-            Elements::Sparse(_) => tensor.shape().dims().to_vec(),
-            Elements::Dense(selection) => selection.shape(),
+            ShownElements::Sparse(_) => tensor.shape().dims().to_vec(),
+            ShownElements::Dense(selection) => selection.shape(),
         };
         let mut unread = None;
         list.item(|out| {
@@ -172,8 +172,8 @@ impl Show {
             json::write(out, &tensor.name())?;
             write!(out, ",\n    \"dtype\": \"{}\",\n    \"shape\": {shape:?},\n    \"data\": ", tensor.dtype())?;
             match &elements {
-                Elements::Sparse(tensor) => Sparse::new(tensor).print_json(out)?,
-                Elements::Dense(selection) => {
+                ShownElements::Sparse(tensor) => Sparse::new(tensor).print_json(out)?,
+                ShownElements::Dense(selection) => {
                     let mut json = Json::new(tensor.dtype(), &shape);
                     let read = selection.read_in_pieces(&mut |bytes| json.print(bytes, out));
                     json.close(out)?;
@@ -273,7 +273,7 @@ impl Show {
 }
 
 /// The elements of an item of `--json`.
-enum Elements<'a> {
+enum ShownElements<'a> {
     Sparse(Tensor),
     Dense(Selection<'a>),
 }
