@@ -217,6 +217,8 @@ pub(crate) fn zip_error(error: rawzip::Error, at: u64) -> Error {
     use rawzip::ErrorKind as Kind;
     let what = match error.into_kind() {
         Kind::IO(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Error::from(error).at(at),
+        // The directory is looked for from the end of the file.
+        Kind::MissingEndOfCentralDirectory if at == 0 => "the file is empty".to_owned(),
         Kind::MissingEndOfCentralDirectory => CUT_OFF.to_owned(),
         Kind::InvalidEndOfCentralDirectory => {
             "the zip archive is damaged: the end of its directory contradicts the file".to_owned()

@@ -452,6 +452,10 @@ fn long_lists_are_cut() {
     let file: Vec<String> = (0..50).map(|at| format!("x{at}: f32[]")).collect();
     let report = report::<Linear>(&file.join("; ")).to_string();
     assert!(report.ends_with("`x19`  f32[]\n  and 30 more"), "{report}");
+    // Tensors that share a line are counted one by one, as in the first line of the report.
+    let file: Vec<String> = file.into_iter().chain((0..5).map(|at| format!("y.{at}: f32[]"))).collect();
+    let report = self::report::<Linear>(&file.join("; ")).to_string();
+    assert!(report.ends_with("`x19`  f32[]\n  and 35 more"), "{report}");
 }
 
 #[test]

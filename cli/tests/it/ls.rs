@@ -167,11 +167,13 @@ fn named_pipes_are_read_as_standard_input_is() {
 #[test]
 fn an_empty_file_is_called_empty_whatever_its_name() {
     let session = Session::new();
-    for name in ["model.safetensors", "model.npy", "model.gguf", "model.pt", "model.btf", "model"] {
+    for name in ["safetensors", "npy", "npz", "gguf", "pt", "ptd", "tbs", "btf", "unknown"] {
+        let name = &format!("model.{name}");
         std::fs::write(session.path(name), b"").unwrap();
         let output = session.run(&["ls", name]);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(message, format!("tensorfile: {name}: the file is empty (at byte 0)\n"));
+        let format = if name.ends_with("npz") { "npz: " } else { "" };
+        assert_eq!(message, format!("tensorfile: {name}: {format}the file is empty (at byte 0)\n"));
         assert_eq!(output.status.code(), Some(4));
     }
 }

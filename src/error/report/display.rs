@@ -122,8 +122,8 @@ fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: impl Iterator<Item 
             write!(f, "; did you mean `{}`?", Short(&common(near)))?;
         }
     }
-    match groups.len().saturating_sub(SHOWN) {
-        0 => Ok(()),
+    match groups.values().skip(SHOWN).map(Vec::len).sum() {
+        0_usize => Ok(()),
         more => write!(f, "\n  and {more} more"),
     }
 }
