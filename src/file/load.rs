@@ -23,6 +23,9 @@ use crate::model::{Adapt, FromTensors, Node, Source, node_of, put};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// A type that borrows, such as one of `ArrayView`s, does not compile here, as the file is closed in the end. [`File::load`] takes
+/// one, of a file that stays open.
+///
 /// # Errors
 ///
 /// As [`File::open`] and [`File::load`].
