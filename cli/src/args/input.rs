@@ -139,8 +139,8 @@ pub struct Unread {
     pub error: String,
 }
 
-/// Opens each file, and those in directories, and runs a command on it. If there are several, a line with its path precedes the text of
-/// each.
+/// Opens each file, and those in directories, and runs a command on it. If there are several, a line with its path precedes
+/// the text of each.
 fn for_each_file<O>(
     files: &[PathBuf],
     open: &mut dyn FnMut(&Path) -> Outcome<O>,

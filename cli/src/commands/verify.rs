@@ -262,7 +262,7 @@ struct Checks {
     digest: bool,
 }
 
-/// What is found in a payload.
+/// The results of the checks of a payload.
 #[derive(Clone)]
 struct Checked {
     bools: Result<(), InvalidTensor>,

@@ -11,7 +11,7 @@ use super::{Session, file_of, weights};
 /// The file, in command lines.
 const FILE: &str = "FILE";
 
-/// What is printed about a file does not depend on where it comes from.
+/// The output about a file does not depend on where the file comes from.
 const COMMANDS: &[&[&str]] = &[
     &["stats", FILE],
     &["stats", "--json", FILE],

@@ -272,7 +272,7 @@ impl Show {
     }
 }
 
-/// What an item of `--json` shows.
+/// The elements in an item of `--json`.
 enum ShownElements<'a> {
     Sparse(Tensor),
     Dense(Selection<'a>),
