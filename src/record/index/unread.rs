@@ -72,6 +72,7 @@ impl Unread {
         if let Some(found) = self.find(index, prefix) {
             return Some(found);
         }
+        // The groups are known by the second.
         if index.has_none_below(prefix) || index.ends_run(prefix, first) {
             return None;
         }
