@@ -72,7 +72,7 @@ impl Unread {
         if let Some(found) = self.find(index, prefix) {
             return Some(found);
         }
-        // The groups are known by the second.
+        // `has_none_below` finds the groups that `ends_run` needs.
         if index.has_none_below(prefix) || index.ends_run(prefix, first) {
             return None;
         }
