@@ -70,8 +70,12 @@ fn store_strided(array: &dyn StridedArray, sink: &mut (dyn Sink + '_)) -> Result
 }
 
 /// Refuses an array that the field's attribute would refuse when it is read.
+#[inline]
 fn check_shape(found: &[usize], adapt: &Adapt) -> Result<()> {
-    let Some(dims) = adapt.shape else { return Ok(()) };
+    adapt.shape.map_or(Ok(()), |dims| check_dims(found, dims))
+}
+
+fn check_dims(found: &[usize], dims: &[Option<usize>]) -> Result<()> {
     if found.len() == dims.len() && found.iter().zip(dims).all(|(found, dim)| dim.is_none_or(|dim| dim == *found)) {
         return Ok(());
     }

@@ -148,6 +148,10 @@ pub trait TensorSink {
     /// Errors of the sink. The sender stops at the first one.
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
 
+    /// Announces that tensors like the last `tensors` ones will probably come `times` more times, so that memory for them can
+    /// be taken at once. By default, nothing is done.
+    fn expect_more(&mut self, _tensors: usize, _times: usize) {}
+
     /// Takes an entry of metadata, of a field with `#[tensor(metadata)]`. By default it is ignored, as by a digest of
     /// tensors. A sink that passes tensors on to another should pass metadata on too.
     ///

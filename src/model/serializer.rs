@@ -138,23 +138,27 @@ impl<'s> Serializer<'s> {
     }
 
     /// Checks an item or an entry that was just serialized: one with metadata but without a tensor could not be found.
+    #[inline]
     fn check_metadata(&self, sent_before: usize, metadata_before: usize) -> Result<()> {
         if self.sent > sent_before || self.metadata_sent == metadata_before {
             return Ok(());
         }
-        let what = "store an item or an entry that holds metadata but no tensor".to_owned();
-        let instead = "make it a field".to_owned();
-        Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(self.path.name()))
+        Err(self.no_tensor("an item or an entry that holds metadata but no tensor", "make it a field"))
     }
 
     /// Checks the item of a list that was just serialized: without a tensor, the length of the list would be lost.
+    #[inline]
     pub(crate) fn check_item(&self, sent_before: usize) -> Result<()> {
         if self.sent > sent_before {
             return Ok(());
         }
-        let what = "store a list with an item that holds no tensor".to_owned();
-        let instead = "its length could not be told".to_owned();
-        Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(self.path.name()))
+        Err(self.no_tensor("a list with an item that holds no tensor", "its length could not be told"))
+    }
+
+    #[cold]
+    fn no_tensor(&self, what: &str, instead: &str) -> Error {
+        let kind = ErrorKind::Unsupported { what: format!("store {what}"), instead: instead.to_owned() };
+        Error::new(kind).in_tensor(self.path.name())
     }
 
     fn items(&mut self, items: &dyn List, adapt: &Adapt, has_fixed_len: bool) -> Result<()> {
@@ -167,8 +171,18 @@ impl<'s> Serializer<'s> {
             }
             self.check_metadata(sent, metadata)?;
             self.path.back_to(mark);
+            if index == 0 {
+                self.expect_more(sent, items.len());
+            }
         }
         Ok(())
+    }
+
+    /// Announces that the other items or entries are probably like the first.
+    fn expect_more(&mut self, sent_before: usize, items: usize) {
+        if items > 1 {
+            self.sink.expect_more(self.sent - sent_before, items - 1);
+        }
     }
 }
 
@@ -210,7 +224,7 @@ impl Sink for Serializer<'_> {
     }
 
     fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()> {
-        let map = self.path.mark();
+        let (map, before_map) = (self.path.mark(), self.sent);
         let stored = entries.for_each(&mut |key, value| {
             self.path.push(key);
             let (sent, metadata) = (self.sent, self.metadata_sent);
@@ -218,6 +232,9 @@ impl Sink for Serializer<'_> {
             self.check_entry(map, sent)?;
             self.check_metadata(sent, metadata)?;
             self.path.back_to(map);
+            if sent == before_map {
+                self.expect_more(sent, entries.len());
+            }
             Ok(())
         });
         stored.map_err(|error| error.in_tensor(self.path.name()))

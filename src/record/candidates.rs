@@ -8,7 +8,6 @@
 use std::hash::RandomState;
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use smallvec::SmallVec;
 
 use super::checked::changed;
@@ -17,6 +16,7 @@ use super::share::{KeyedDigest, Shared, digester};
 use super::{Plan, Sharing};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
+use crate::sorted;
 
 /// The tensors that may share bytes.
 pub(super) struct Candidates {
@@ -36,6 +36,7 @@ impl Candidates {
     }
 
     /// Adds the next tensor of the plan.
+    #[inline]
     pub(super) fn add(&mut self, at: usize, len: usize, tensor: &TensorRecord<'_>) {
         if let Some(name) = tensor.tied {
             self.tied.push((at, name.to_owned()));
@@ -50,19 +51,16 @@ impl Candidates {
         }
     }
 
-    /// Returns the tensors to compare, some of them twice.
+    /// Returns the tensors to compare.
     fn find(&self) -> Vec<usize> {
-        let mut found = Vec::new();
-        if self.keys.len() > 1 {
-            let mut first_of = HashMap::with_capacity(self.keys.len());
-            for &(key, at) in &self.keys {
-                match first_of.entry(key) {
-                    Entry::Occupied(first) => found.extend([*first.get(), at]),
-                    Entry::Vacant(vacant) => drop(vacant.insert(at)),
-                }
-            }
+        let keys = self.keys.as_slice();
+        // Most often, values lie in memory in the order in which they were made.
+        if keys.is_sorted_by(|(one, _), (other, _)| one < other) {
+            return Vec::new();
         }
-        found
+        let order = sorted::positions(keys.len(), &mut |one, other| keys[one].0.cmp(&keys[other].0));
+        let groups = order.chunk_by(|&one, &other| keys[one].0 == keys[other].0);
+        groups.filter(|group| group.len() > 1).flatten().map(|&at| keys[at].1).collect()
     }
 
     /// Compares the bytes of the candidates.
@@ -174,7 +172,9 @@ impl Digests<'_> {
 
 impl TensorSink for Digests<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let row_major = RowMajor::of(tensor, self.plan.encode().keeps_dim_order());
-        self.add(&row_major.as_ref().map_or(*tensor, RowMajor::record))
+        if RowMajor::is_needed(tensor, self.plan.encode().keeps_dim_order()) {
+            return self.tensor(&RowMajor::new(tensor).record());
+        }
+        self.add(tensor)
     }
 }

@@ -3,9 +3,7 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{
-    COO_OF_TFRT, Encode, FileMetadata, IndexReader, MetadataChanges, Names, Rewritten, TypedEntry, cannot_store,
-};
+use super::{COO_OF_TFRT, Encode, FileMetadata, IndexReader, MetadataChanges, Rewritten, TypedEntry, cannot_store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
@@ -250,18 +248,12 @@ impl Format {
         }
     }
 
-    /// Refuses a tensor that the format cannot store.
+    /// Refuses a tensor that the format cannot store, whatever its name.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`].
-    pub(crate) fn check(
-        &self,
-        name: &str,
-        name_bytes: usize,
-        info: &TensorInfo,
-        names: Names,
-    ) -> Result<(), ErrorKind> {
+    pub(crate) fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         let format = self.name;
         match &info.layout {
             Layout::Blob if self.blobs => {}
@@ -289,16 +281,28 @@ impl Format {
             let bits = 64 - most.leading_zeros();
             return Err(cannot_store(format!("a dim of {dim}"), format!("{format} stores dims below 2^{bits}")));
         }
-        if let Some(most) = self.max_name
-            && names == Names::Stored
-            && name_bytes > most
-        {
-            // The list of embedded names is a tensor of `u8`.
-            let embed = if self.dtypes.contains(&Dtype::U8) { ", `Options::embed_names` keeps it" } else { "" };
-            let instead = format!("{format} stores up to {most}; `#[tensor(rename)]` shortens a name{embed}");
-            return Err(cannot_store(format!("a name of {name_bytes} bytes"), instead));
+        Ok(())
+    }
+
+    /// Refuses a name that the format cannot store, which takes `bytes` in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`].
+    #[inline]
+    pub(crate) fn check_stored_name(&self, name: &str, bytes: usize) -> Result<(), ErrorKind> {
+        match self.max_name {
+            Some(most) if bytes > most => Err(self.name_too_long(bytes, most)),
+            _ => (self.check_name)(name),
         }
-        if names == Names::Stored { (self.check_name)(name) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn name_too_long(&self, bytes: usize, most: usize) -> ErrorKind {
+        // The list of embedded names is a tensor of `u8`.
+        let embed = if self.dtypes.contains(&Dtype::U8) { ", `Options::embed_names` keeps it" } else { "" };
+        let instead = format!("{} stores up to {most}; `#[tensor(rename)]` shortens a name{embed}", self.name);
+        cannot_store(format!("a name of {bytes} bytes"), instead)
     }
 }
 
@@ -311,6 +315,28 @@ pub(crate) const fn dtypes<T, const N: usize>(tags: &[(T, Dtype)]) -> [Dtype; N]
         at += 1;
     }
     dtypes
+}
+
+/// Returns the tag of each dtype that a format's table of tags has.
+pub(crate) const fn tags_of<T: Copy>(tags: &[(T, Dtype)]) -> [Option<T>; Dtype::ALL.len()] {
+    let mut of = [None; Dtype::ALL.len()];
+    let mut at = 0;
+    while at < tags.len() {
+        of[tags[at].1 as usize] = Some(tags[at].0);
+        at += 1;
+    }
+    of
+}
+
+/// Appends dims as `u64`.
+pub(crate) fn put_dims(dims: &[usize], out: &mut Vec<u8>) {
+    const AT_ONCE: usize = 4;
+
+    for dims in dims.chunks(AT_ONCE) {
+        let mut bytes = [[0; 8]; AT_ONCE];
+        bytes.iter_mut().zip(dims).for_each(|(bytes, dim)| *bytes = (*dim as u64).to_le_bytes());
+        out.extend_from_slice(bytes[..dims.len()].as_flattened());
+    }
 }
 
 /// Returns a warning about the bytes between the end of what a file uses and its own end.

@@ -3,11 +3,13 @@ use crate::model::TensorData;
 
 /// The payloads of a value of small tensors, copied while its file is planned.
 ///
-/// Sending a small tensor takes longer than copying it, so such a value is sent only once.
+/// Sending a small tensor takes longer than copying it, so such a value is sent only once. By default, none are kept.
 #[derive(Default)]
 pub(super) struct KeptPayloads {
     /// All payloads, one after the other.
     bytes: Vec<u8>,
+    /// None was too long, and all could be read. Otherwise the others are not kept either.
+    are_all: bool,
 }
 
 impl KeptPayloads {
@@ -17,23 +19,47 @@ impl KeptPayloads {
     /// The most bytes that are kept of a value.
     const MAX_BYTES: usize = 16 << 20;
 
-    /// Copies the next payload, of `len` bytes. Returns `false` if it is too long, or cannot be read.
-    pub(super) fn add(&mut self, data: &dyn TensorData, len: usize) -> bool {
-        if len > Self::MAX_PAYLOAD || self.bytes.len() > Self::MAX_BYTES - len {
-            return false;
-        }
-        let checked = Checked { data, planned: len, digest: None };
-        match checked.as_bytes() {
-            Some(bytes) => {
-                self.bytes.extend_from_slice(bytes);
-                true
-            }
-            None => checked.write_to(&mut self.bytes).is_ok(),
+    /// Nothing yet. The memory of `buffer` is used.
+    pub(super) fn in_buffer(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self { bytes: buffer, are_all: true }
+    }
+
+    /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.
+    pub(super) fn add(&mut self, data: &dyn TensorData, len: usize) {
+        let fits = self.are_all && len <= Self::MAX_PAYLOAD && self.bytes.len() <= Self::MAX_BYTES - len;
+        match data.as_bytes() {
+            Some(bytes) if fits && bytes.len() == len => self.bytes.extend_from_slice(bytes),
+            _ => self.are_all = fits && Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok(),
         }
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+    /// Takes memory for payloads of as many bytes, `times` times, and for their headers, as the file is made in the same
+    /// memory.
+    pub(super) fn expect_more(&mut self, payloads: usize, headers: usize, times: usize) {
+        if self.are_all && payloads.saturating_mul(times) <= Self::MAX_BYTES {
+            // Only a guess, so it is no error if there is not that much memory.
+            let _ = self.bytes.try_reserve(payloads.saturating_add(headers).saturating_mul(times));
+        }
+    }
+
+    /// Keeps none.
+    pub(super) fn give_up(&mut self) {
+        self.are_all = false;
+    }
+
+    /// Returns the payloads, if all were kept.
+    pub(super) fn all(&self) -> Option<&[u8]> {
+        self.are_all.then_some(&self.bytes)
+    }
+
+    /// Returns the payloads as [`all`](Self::all) does, or else the empty buffer.
+    pub(super) fn into_all(mut self) -> Result<Vec<u8>, Vec<u8>> {
+        if self.are_all {
+            return Ok(self.bytes);
+        }
+        self.bytes.clear();
+        Err(self.bytes)
     }
 }
 
@@ -52,31 +78,37 @@ mod tests {
         }
     }
 
+    fn kept(payloads: &[(&dyn TensorData, usize)]) -> Option<Vec<u8>> {
+        let mut kept = KeptPayloads::in_buffer(vec![9; 5]);
+        payloads.iter().for_each(|(data, len)| kept.add(*data, *len));
+        let all = kept.all().map(<[u8]>::to_vec);
+        assert_eq!(kept.into_all().ok(), all);
+        all
+    }
+
     #[test]
     fn keeps_small_payloads_until_they_are_many() {
+        const MANY: usize = KeptPayloads::MAX_BYTES / KeptPayloads::MAX_PAYLOAD;
+
         let payload = [7; KeptPayloads::MAX_PAYLOAD + 1];
-        let small = &payload[..KeptPayloads::MAX_PAYLOAD];
-        let mut kept = KeptPayloads::default();
-        assert!(!kept.add(&&payload[..], payload.len()), "it is too long");
-        for _ in 0..KeptPayloads::MAX_BYTES / small.len() {
-            assert!(kept.add(&small, small.len()));
-        }
-        assert_eq!(kept.as_bytes().len(), KeptPayloads::MAX_BYTES);
-        assert!(!kept.add(&&payload[..1], 1), "all of them are too long");
-        assert!(kept.add(&&payload[..0], 0));
+        let (long, small, one, empty) = (&payload[..], &payload[1..], &payload[..1], &payload[..0]);
+        assert_eq!(kept(&[(&long, long.len())]), None, "it is too long");
+        let mut payloads: Vec<(&dyn TensorData, usize)> = vec![(&small, small.len()); MANY];
+        assert_eq!(kept(&payloads).map(|bytes| bytes.len()), Some(KeptPayloads::MAX_BYTES));
+        payloads.push((&empty, 0));
+        assert!(kept(&payloads).is_some());
+        payloads.push((&one, 1));
+        assert_eq!(kept(&payloads), None, "all of them are too long");
     }
 
     #[test]
     fn keeps_payloads_of_the_planned_length_only() {
-        let add = |data: &dyn TensorData, len| {
-            let mut kept = KeptPayloads::default();
-            kept.add(data, len).then(|| kept.as_bytes().to_vec())
-        };
-        assert_eq!(add(&&[7; 3][..], 3), Some(vec![7; 3]));
-        assert_eq!(add(&Gathered(3), 3), Some(vec![7; 3]));
-        for len in [2, 4] {
-            assert_eq!(add(&&[7; 3][..], len), None);
-            assert_eq!(add(&Gathered(3), len), None);
+        let (three, gathered) = (&[7_u8; 3][..], Gathered(3));
+        for data in [&three as &dyn TensorData, &gathered] {
+            assert_eq!(kept(&[(data, 3)]), Some(vec![7; 3]));
+            for len in [2, 4] {
+                assert_eq!(kept(&[(data, len), (data, 3)]), None);
+            }
         }
     }
 }

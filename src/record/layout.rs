@@ -115,6 +115,15 @@ impl FileLayout {
         self.tensors.push(PlacedTensor { header_end: self.headers.len(), payload });
     }
 
+    /// Returns the header of each tensor, and the offset of its payload.
+    pub(super) fn placed(&self) -> impl ExactSizeIterator<Item = (&[u8], u64)> + DoubleEndedIterator {
+        let tensors = self.tensors.as_slice();
+        tensors.iter().enumerate().map(|(at, tensor)| {
+            let start = at.checked_sub(1).map_or(0, |before| tensors[before].header_end);
+            (&self.headers[start..tensor.header_end], tensor.payload)
+        })
+    }
+
     /// Returns the header of the tensor at a position.
     #[inline]
     pub(crate) fn header(&self, at: usize) -> &[u8] {

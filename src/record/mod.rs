@@ -11,6 +11,7 @@ mod cursor;
 mod flatbuffer;
 mod format;
 mod index;
+mod info_table;
 mod io_slices;
 mod kept;
 mod layout;
@@ -64,7 +65,7 @@ pub(crate) use codec::{Codec, PayloadDecoder, RangeReader};
 pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 pub(crate) use flatbuffer::{FlatbufferOrigin, FlatbufferReader, FlatbufferWriter, Table, TableFields, Tables};
-pub(crate) use format::{dtypes, trailing_bytes};
+pub(crate) use format::{dtypes, put_dims, tags_of, trailing_bytes};
 pub(crate) use index::{Index, Located, Unread};
 pub(crate) use io_slices::to_io_slices;
 #[cfg(any(
@@ -109,12 +110,21 @@ pub trait Encode: fmt::Debug + Send + Sync {
         Sharing::Never
     }
 
-    /// Refuses a tensor for a reason that is not in the [`Format`], before anything is written.
+    /// Refuses a tensor, whatever its name, for a reason that is not in the [`Format`], before anything is written.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`], made by [`cannot_store`].
-    fn check(&self, _name: &str, _info: &TensorInfo) -> Result<(), ErrorKind> {
+    fn check(&self, _info: &TensorInfo) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    /// Refuses the name of a tensor that passed [`check`](Self::check).
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    fn check_name(&self, _name: &str, _info: &TensorInfo) -> Result<(), ErrorKind> {
         Ok(())
     }
 
@@ -138,7 +148,18 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// If the file as a whole is more than the format can address.
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
 
-    /// Returns the format's own writer of the file. Formats whose bytes are all in the layout have none and return `out`.
+    /// Returns about how many bytes of a file a small tensor takes besides its payload, to take memory for.
+    fn expected_header_bytes(&self) -> usize {
+        128
+    }
+
+    /// Returns whether the format has a writer of its own. Formats whose bytes are all in the layout have none.
+    #[doc(hidden)]
+    fn has_writer(&self) -> bool {
+        false
+    }
+
+    /// Returns the writer of the file.
     #[doc(hidden)]
     fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
         Box::new(write::LayoutWriter::new(plan, out))

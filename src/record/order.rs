@@ -10,12 +10,14 @@ pub(super) struct RowMajor<'a> {
 }
 
 impl<'a> RowMajor<'a> {
-    /// Returns the tensor in row-major order, unless it is stored in the order that it has.
-    pub(super) fn of(tensor: &'a TensorRecord<'a>, keeps_dim_order: bool) -> Option<Self> {
-        if keeps_dim_order || !matches!(tensor.info.layout, Layout::DimOrder(_)) {
-            return None;
-        }
-        Some(Self { tensor, info: TensorInfo { layout: Layout::RowMajor, ..tensor.info.clone() } })
+    /// Returns whether a tensor is stored in another order than it has.
+    #[inline]
+    pub(super) fn is_needed(tensor: &TensorRecord<'_>, keeps_dim_order: bool) -> bool {
+        matches!(tensor.info.layout, Layout::DimOrder(_)) && !keeps_dim_order
+    }
+
+    pub(super) fn new(tensor: &'a TensorRecord<'a>) -> Self {
+        Self { tensor, info: TensorInfo { layout: Layout::RowMajor, ..tensor.info.clone() } }
     }
 
     pub(super) fn record(&self) -> TensorRecord<'_> {

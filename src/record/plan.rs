@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
+use super::info_table::InfoTable;
 use super::kept::KeptPayloads;
 use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
@@ -30,6 +31,7 @@ pub struct Plan {
     pub(super) encode: Arc<dyn Encode>,
     /// All names, one after the other.
     names: String,
+    pub(super) infos: InfoTable,
     /// Messages are often of one tensor.
     tensors: SmallVec<[PlannedTensor; 1]>,
     /// The name was given, so it is stored even if it looks like a position.
@@ -40,45 +42,69 @@ pub struct Plan {
     /// Metadata of the value, in its order.
     pub(super) metadata: Vec<(String, MetadataValue)>,
     /// The payloads, if the value need not be sent again.
-    pub(super) kept: Option<KeptPayloads>,
+    pub(super) kept: KeptPayloads,
     layout: FileLayout,
 }
 
 /// A tensor of a [`Plan`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct PlannedTensor {
     name_end: usize,
-    info: TensorInfo,
+    /// The row of the table of infos.
+    info: usize,
     payload: usize,
 }
 
 impl Plan {
     /// An empty plan.
     pub(crate) fn empty(encode: Arc<dyn Encode>) -> Self {
+        Self::with_kept(encode, KeptPayloads::default())
+    }
+
+    /// An empty plan that keeps small payloads in a buffer, so that a value that is written next is not sent again.
+    pub(crate) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>) -> Self {
+        Self::with_kept(encode, KeptPayloads::in_buffer(buffer))
+    }
+
+    fn with_kept(encode: Arc<dyn Encode>, kept: KeptPayloads) -> Self {
         Self {
             encode,
             names: String::new(),
+            infos: InfoTable::default(),
             tensors: SmallVec::new(),
             is_named: false,
             embedded: None,
             shared: Shared::default(),
             metadata: Vec::new(),
-            kept: None,
+            kept,
             layout: FileLayout::default(),
         }
     }
 
-    /// An empty plan that keeps small payloads, so that a value that is written next is not sent again.
-    pub(crate) fn keeping_payloads(encode: Arc<dyn Encode>) -> Self {
-        Self { kept: Some(KeptPayloads::default()), ..Self::empty(encode) }
+    /// Adds a tensor, which is in the order that it is stored in. Its info is at a row of the table.
+    ///
+    /// Returns the length of its payload in bytes.
+    #[inline]
+    pub(super) fn push(&mut self, name: &str, info: usize) -> Result<usize> {
+        let payload = self.infos.payload_bytes(info).ok_or_else(|| ends_too_far(self.infos.get(info)))?;
+        self.names.push_str(name);
+        self.tensors.push(PlannedTensor { name_end: self.names.len(), info, payload });
+        Ok(payload)
     }
 
-    /// Adds a tensor, which is in the order that it is stored in.
-    pub(super) fn push(&mut self, name: &str, info: &TensorInfo) -> Result<()> {
-        let payload = info.payload_bytes().ok_or_else(|| ends_too_far(info))?;
-        self.names.push_str(name);
-        self.tensors.push(PlannedTensor { name_end: self.names.len(), info: info.clone(), payload });
-        Ok(())
+    /// Takes memory for tensors that are probably like the last `tensors` ones, `times` times.
+    pub(super) fn expect_more(&mut self, tensors: usize, times: usize) {
+        // Numbers in names get longer.
+        const DIGITS: usize = 4;
+
+        let Some(first) = self.len().checked_sub(tensors) else { return };
+        let text = (first..self.len()).map(|at| self.name(at).len() + DIGITS).sum::<usize>();
+        let payloads = (first..self.len()).map(|at| self.payload_bytes(at)).fold(0, usize::saturating_add);
+        // Only a guess, so it is no error if there is not that much memory.
+        let _ = self.names.try_reserve(text.saturating_mul(times));
+        let _ = self.tensors.try_reserve(tensors.saturating_mul(times));
+        let headers = tensors.saturating_mul(self.encode.expected_header_bytes());
+        self.kept.expect_more(payloads, headers, times);
     }
 
     /// Asks the format for the layout.
@@ -96,8 +122,9 @@ impl Plan {
         let mut plan = Self::empty(Arc::clone(&self.encode));
         plan.is_named = self.is_named;
         for &at in positions {
-            plan.names.push_str(self.name(at));
-            plan.tensors.push(PlannedTensor { name_end: plan.names.len(), ..self.planned(at).clone() });
+            let info = self.info(at);
+            let info = plan.infos.find(info).unwrap_or_else(|| plan.infos.push(info.clone()));
+            plan.push(self.name(at), info)?;
         }
         plan.shared = self.shared.subset(positions);
         // The format's options already have it.
@@ -171,7 +198,7 @@ impl Plan {
     /// ```
     #[must_use]
     pub fn info(&self, at: usize) -> &TensorInfo {
-        &self.planned(at).info
+        self.infos.get(self.planned(at).info)
     }
 
     /// Returns the length of a payload in bytes.
@@ -221,7 +248,7 @@ impl Plan {
                 let next = payload.checked_add((tensor.payload as u64).checked_next_multiple_of(alignment)?)?;
                 Some((payload, next))
             };
-            let (payload, next) = place().ok_or_else(|| ends_too_far(&tensor.info).in_tensor(self.name(at)))?;
+            let (payload, next) = place().ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
             layout.end_header(payload);
             end = next;
         }
@@ -233,14 +260,13 @@ impl Plan {
     /// Any other that is not a multiple of `alignment` is refused, as it could not be told from its padding.
     pub(crate) fn end_with_unknown(&self, alignment: u64, layout: &mut FileLayout) -> Result<()> {
         let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
-        for (at, tensor) in self.tensors.iter().enumerate().filter(|(_, tensor)| tensor.info.unknown_dtype().is_some())
-        {
-            let bytes = tensor.payload as u64;
+        for at in (0..self.len()).filter(|at| self.info(*at).unknown_dtype().is_some()) {
+            let bytes = self.payload_bytes(at) as u64;
             if at == last {
                 layout.end_offset = layout.payload(at) + bytes;
             } else if !bytes.is_multiple_of(alignment) {
                 let instead = format!("its {bytes} bytes would be padded, unless it is the last tensor");
-                return Err(Error::from(cannot_store(tensor.info.to_string(), instead)).in_tensor(self.name(at)));
+                return Err(Error::from(cannot_store(self.info(at).to_string(), instead)).in_tensor(self.name(at)));
             }
         }
         Ok(())
@@ -314,15 +340,25 @@ impl Plan {
     }
 
     pub(super) fn check_names(&self) -> Result<()> {
+        let names = || (0..self.len()).map(|at| self.name(at));
+        // Positions, and the keys of most maps, are in order, so that none repeats.
+        if names().is_sorted_by(|one, other| one < other)
+            || names().is_sorted_by(|one, other| (one.len(), one) < (other.len(), other))
+        {
+            return Ok(());
+        }
         let hasher = DefaultHashBuilder::default();
-        let hash = |at: &usize| hasher.hash_one(self.name(*at));
-        let mut seen = HashTable::with_capacity(self.tensors.len());
-        for at in 0..self.tensors.len() {
-            let same = |other: &usize| self.name(*other) == self.name(at);
-            match seen.entry(hash(&at), same, hash) {
+        let name = |at: &u32| self.name(*at as usize);
+        let hash = |at: &u32| hasher.hash_one(name(at));
+        let (found, limit) = (self.len() as u64, u32::MAX.into());
+        let len = u32::try_from(self.len());
+        let len = len.map_err(|_| ErrorKind::Limit { what: "number of tensors", found, limit })?;
+        let mut seen = HashTable::with_capacity(self.len());
+        for at in 0..len {
+            match seen.entry(hash(&at), |other| name(other) == name(&at), hash) {
                 hashbrown::hash_table::Entry::Vacant(vacant) => drop(vacant.insert(at)),
                 hashbrown::hash_table::Entry::Occupied(_) => {
-                    return Err(ErrorKind::RepeatedName { name: self.name(at).to_owned() }.into());
+                    return Err(ErrorKind::RepeatedName { name: name(&at).to_owned() }.into());
                 }
             }
         }
@@ -331,8 +367,8 @@ impl Plan {
 
     fn embed_names(&mut self) -> Result<()> {
         let payload = names::payload((0..self.tensors.len()).map(|at| self.name(at)))?;
-        let info = TensorInfo::new(Dtype::U8, [payload.len()]);
-        self.tensors.push(PlannedTensor { name_end: self.names.len(), info, payload: payload.len() });
+        let info = self.infos.push(TensorInfo::new(Dtype::U8, [payload.len()]));
+        self.push("", info)?;
         self.embedded = Some(payload);
         Ok(())
     }

@@ -33,14 +33,15 @@ impl Plan {
     /// Adds some tensors, without a layout.
     pub(crate) fn add_all(&mut self, tensors: &dyn Tensors) -> Result<()> {
         let mut candidates = Candidates::new(self.encode().sharing());
-        tensors.send(&mut Planner { plan: self, candidates: &mut candidates })?;
-        if self.len() > 1 && self.encode().names() != Names::Omitted {
+        let (keeps_dim_order, names) = (self.encode().keeps_dim_order(), self.encode().names());
+        tensors.send(&mut Planner { plan: self, candidates: &mut candidates, keeps_dim_order, names })?;
+        if self.len() > 1 && names != Names::Omitted {
             self.check_names()?;
         }
         self.shared = candidates.compare(self, tensors)?;
         if !self.shared.is_empty() {
             // The value was sent again, with payloads that are not known to be those that were kept.
-            self.kept = None;
+            self.kept.give_up();
         }
         if !self.metadata.is_empty() {
             let mut keys = HashSet::with_capacity(self.metadata.len());
@@ -58,13 +59,20 @@ impl Plan {
 struct Planner<'a> {
     plan: &'a mut Plan,
     candidates: &'a mut Candidates,
+    keeps_dim_order: bool,
+    names: Names,
 }
 
 impl TensorSink for Planner<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let row_major = RowMajor::of(tensor, self.plan.encode().keeps_dim_order());
-        let stored = row_major.as_ref().map_or(*tensor, RowMajor::record);
-        self.add(&stored).map_err(|error| error.in_tensor(tensor.name))
+        if RowMajor::is_needed(tensor, self.keeps_dim_order) {
+            return self.tensor(&RowMajor::new(tensor).record());
+        }
+        self.add(tensor).map_err(|error| error.in_tensor(tensor.name))
+    }
+
+    fn expect_more(&mut self, tensors: usize, times: usize) {
+        self.plan.expect_more(tensors, times);
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
@@ -92,18 +100,22 @@ pub(crate) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
 impl Planner<'_> {
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let plan = &mut *self.plan;
-        let encode = plan.encode();
-        encode.format().check(tensor.name, encode.name_bytes(tensor.name), tensor.info, encode.names())?;
-        encode.check(tensor.name, tensor.info)?;
-        plan.push(tensor.name, tensor.info)?;
-        let at = plan.len() - 1;
-        let payload_bytes = plan.payload_bytes(at);
-        self.candidates.add(at, payload_bytes, tensor);
-        if let Some(kept) = &mut plan.kept
-            && !kept.add(tensor.data, payload_bytes)
-        {
-            plan.kept = None;
+        let encode = &*plan.encode;
+        let info = match plan.infos.find(tensor.info) {
+            Some(known) => known,
+            None => {
+                encode.format().check(tensor.info)?;
+                encode.check(tensor.info)?;
+                plan.infos.push(tensor.info.clone())
+            }
+        };
+        if self.names == Names::Stored {
+            encode.format().check_stored_name(tensor.name, encode.name_bytes(tensor.name))?;
         }
+        encode.check_name(tensor.name, tensor.info)?;
+        let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info)?);
+        self.candidates.add(at, payload_bytes, tensor);
+        plan.kept.add(tensor.data, payload_bytes);
         Ok(())
     }
 }

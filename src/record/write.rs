@@ -16,27 +16,37 @@ use crate::threads;
 pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Vec<u8>> {
     let mut file = Vec::new();
     to_vec_into(&mut file, tensors, encode)?;
-    // A compressed file is shorter than planned.
-    file.shrink_to_fit();
+    // A compressed file is shorter than planned. Otherwise, hardly more memory was taken than is used.
+    if file.capacity() / 2 > file.len() {
+        file.shrink_to_fit();
+    }
     Ok(file)
 }
 
 /// Writes some tensors to a file in memory that is reused.
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
-    let mut plan = Plan::keeping_payloads(encode);
-    plan.fill(tensors)?;
-    // A view can have far more elements than there is memory, so the allocation may fail.
-    usize::try_from(plan.file_bytes()).ok().and_then(|len| file.try_reserve_exact(len).ok()).ok_or_else(|| {
-        Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(plan.encode().format().name)
-    })?;
+    let in_place = !encode.has_writer();
+    let mut plan = Plan::keeping_payloads(encode, if in_place { std::mem::take(file) } else { Vec::new() });
+    let planned = plan.fill(tensors);
+    if in_place {
+        let kept = std::mem::take(&mut plan.kept).into_all();
+        let is_whole = planned.is_ok() && kept.is_ok();
+        *file = kept.unwrap_or_else(|buffer| buffer);
+        if is_whole {
+            return plan.assemble(file);
+        }
+        file.clear();
+    }
+    planned?;
+    plan.reserve(file)?;
     *file = plan.write(tensors, Output::memory(std::mem::take(file)))?;
     Ok(())
 }
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    let mut plan = Plan::keeping_payloads(encode);
+    let mut plan = Plan::keeping_payloads(encode, Vec::new());
     plan.fill(tensors)?;
     plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
 }
@@ -111,11 +121,48 @@ impl Plan {
         Ok(())
     }
 
+    /// Makes room for the whole file. If there is not enough memory, `file` is empty.
+    fn reserve(&self, file: &mut Vec<u8>) -> Result<()> {
+        let more = usize::try_from(self.file_bytes()).ok().map(|len| len - file.len());
+        // A view can have far more elements than there is memory, so the allocation may fail.
+        more.and_then(|more| file.try_reserve_exact(more).ok()).ok_or_else(|| {
+            file.clear();
+            Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(self.encode().format().name)
+        })
+    }
+
+    /// Makes the file of all payloads, which lie in `file` one after the other.
+    fn assemble(&self, file: &mut Vec<u8>) -> Result<()> {
+        file.extend_from_slice(self.embedded().unwrap_or_default());
+        let mut left = file.len();
+        self.reserve(file)?;
+        let layout = self.layout();
+        let mut start = usize::try_from(layout.end_offset).expect("there is memory for it");
+        file.resize(start, 0);
+        file.extend_from_slice(&layout.end);
+        // Payloads lie further back in the file than here, as the layout was checked, so the last one is moved first.
+        for (at, (header, offset)) in layout.placed().enumerate().rev() {
+            let offset = usize::try_from(offset).expect("it is before the end");
+            let end = offset + self.payload_bytes(at);
+            let from = left - self.payload_bytes(at)..left;
+            left = from.start;
+            file.copy_within(from, offset);
+            if end < start {
+                file[end..start].fill(0);
+            }
+            start = offset - header.len();
+            file[start..offset].copy_from_slice(header);
+        }
+        file[layout.begin.len()..start].fill(0);
+        file[..layout.begin.len()].copy_from_slice(&layout.begin);
+        Ok(())
+    }
+
     /// Writes the tensors that were planned. Returns the file, if it is written to memory.
     pub(crate) fn write<'w>(&'w self, tensors: &dyn Tensors, out: Output<'w>) -> Result<Vec<u8>> {
         let mut writer = PlanWriter::new(self, out);
-        let written = match &self.kept {
-            Some(kept) => writer.add_kept(kept.as_bytes()),
+        let written = match self.kept.all() {
+            Some(kept) => writer.add_kept(kept),
             None => tensors.send(&mut writer),
         };
         written.map_err(|error| error.in_format(self.encode().format().name))?;
@@ -212,10 +259,11 @@ impl<'w> PlanWriter<'w> {
 impl TensorSink for PlanWriter<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let (plan, at) = (self.plan, self.done);
-        let row_major = RowMajor::of(tensor, plan.encode().keeps_dim_order());
-        let stored = row_major.as_ref().map_or(*tensor, RowMajor::record);
-        let written = self.check(&stored).and_then(|()| {
-            let data = Checked { data: stored.data, planned: plan.payload_bytes(at), digest: plan.digest(at) };
+        if RowMajor::is_needed(tensor, plan.encode().keeps_dim_order()) {
+            return self.tensor(&RowMajor::new(tensor).record());
+        }
+        let written = self.check(tensor).and_then(|()| {
+            let data = Checked { data: tensor.data, planned: plan.payload_bytes(at), digest: plan.digest(at) };
             match plan.owner(at) == at {
                 true => self.file.tensor(at, &data),
                 false => Ok(data.write_to(&mut io::sink())?),

@@ -1,7 +1,7 @@
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{COO_OF_TFRT, Cursor, dtypes};
+use crate::record::{COO_OF_TFRT, Cursor, dtypes, put_dims, tags_of};
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// The tags of the dtypes that the format can store.
@@ -20,6 +20,8 @@ const TAGS: &[(u8, Dtype)] = &[
 
 /// The dtypes that the format can store.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
+
+const TAG_OF: [Option<u8>; Dtype::ALL.len()] = tags_of(TAGS);
 
 const ROW_MAJOR: u8 = 0;
 
@@ -92,7 +94,7 @@ fn read_entries(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<usize> {
 
 /// Writes a record up to its payload.
 pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
-    let known = || TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked").0;
+    let known = || TAG_OF[info.dtype as usize].expect("the plan was checked");
     let (tag, layout) = match info.layout {
         Layout::Coo { .. } if tfrt_coo => (known(), COO_OF_TFRT),
         Layout::Coo { .. } => (known(), COO),
@@ -102,12 +104,11 @@ pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
         },
         _ => (known(), ROW_MAJOR),
     };
-    out.reserve(16 + 8 * (info.shape.rank() + 2));
-    out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
-    out.extend_from_slice(&[tag, layout, 0, 0, 0, 0, 0, 0]);
-    for dim in info.shape.iter() {
-        out.extend_from_slice(&(*dim as u64).to_le_bytes());
-    }
+    let mut start = [0; 16];
+    start[..8].copy_from_slice(&(info.shape.rank() as u64).to_le_bytes());
+    start[8..10].copy_from_slice(&[tag, layout]);
+    out.extend_from_slice(&start);
+    put_dims(&info.shape, out);
     if let Layout::Coo { entries } = info.layout {
         out.extend_from_slice(&(entries as u64).to_le_bytes());
         out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());

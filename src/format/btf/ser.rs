@@ -18,6 +18,10 @@ impl record::Encode for Encode {
         if self.embed_names { Names::Embedded } else { Names::Omitted }
     }
 
+    fn expected_header_bytes(&self) -> usize {
+        64
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let table = header::table_bytes(plan.len() as u64);
         let mut layout = plan.stack(table, header::ALIGNMENT, &mut |at, out| {

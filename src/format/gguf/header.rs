@@ -1,6 +1,6 @@
 use super::{FORMAT, metadata};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Cursor, FileLayout, Plan, TypedEntry, cannot_store, dtypes};
+use crate::record::{Cursor, FileLayout, Plan, TypedEntry, cannot_store, dtypes, tags_of};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The numbers of the types that the format can store.
@@ -44,6 +44,8 @@ const TAGS: &[(u32, Dtype)] = &[
 
 /// The dtypes that the format can store.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
+
+const TAG_OF: [Option<u32>; Dtype::ALL.len()] = tags_of(TAGS);
 
 /// The first bytes of a file.
 pub(super) const MAGIC: [u8; 4] = *b"GGUF";
@@ -176,7 +178,7 @@ fn pad(out: &mut Vec<u8>, alignment: u64) {
 }
 
 fn put_tensor(name: &str, info: &TensorInfo, offset: u64, out: &mut Vec<u8>) {
-    let known = || TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked").0;
+    let known = || TAG_OF[info.dtype as usize].expect("the plan was checked");
     let tag = stored(info).map_or_else(known, |(tag, _)| tag);
     metadata::put_string(name, out);
     out.extend_from_slice(&u32::try_from(info.shape.rank()).expect("the plan was checked").to_le_bytes());

@@ -25,7 +25,7 @@ impl record::Encode for Encode {
         Names::Stored
     }
 
-    fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+    fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         match header::has_whole_rows(info) {
             true => Ok(()),
             false => {

@@ -1,5 +1,5 @@
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{FlatbufferOrigin, FlatbufferWriter, cannot_store, dtypes};
+use crate::record::{FlatbufferOrigin, FlatbufferWriter, cannot_store, dtypes, tags_of};
 use crate::tensor::Dtype;
 
 /// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
@@ -34,13 +34,14 @@ const SCALAR_TYPES: &[(i8, Dtype)] = &[
 /// The dtypes that the format can store.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { SCALAR_TYPES.len() }>(SCALAR_TYPES);
 
+const SCALAR_TYPE_OF: [Option<i8>; Dtype::ALL.len()] = tags_of(SCALAR_TYPES);
+
 /// The largest dim: sizes are signed numbers of 32 bits.
 pub(super) const MAX_DIM: u64 = i32::MAX as u64;
 
 /// Returns the scalar type of a dtype that can be stored.
 pub(super) fn scalar_type(dtype: Dtype) -> i8 {
-    let found = SCALAR_TYPES.iter().find(|(_, known)| *known == dtype);
-    found.map(|(scalar_type, _)| *scalar_type).expect("the plan was checked")
+    SCALAR_TYPE_OF[dtype as usize].expect("the plan was checked")
 }
 
 pub(super) fn dtype(scalar_type: i8) -> Option<Dtype> {

@@ -54,7 +54,7 @@ impl record::Encode for Encode {
         if self.dedup { Sharing::EqualBytes } else { Sharing::SameMemory }
     }
 
-    fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+    fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         match info.layout {
             Layout::Blob if self.version != Version::Ft01 => {
                 Err(cannot_store("a blob", "DT01 stores tensors; FT01 stores blobs too"))
@@ -79,6 +79,10 @@ impl record::Encode for Encode {
         // The only version with such fields.
         encode.version = Version::Dt01V2;
         Ok(Arc::new(encode))
+    }
+
+    fn expected_header_bytes(&self) -> usize {
+        256
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::record::{Cursor, cannot_store, dtypes};
+use crate::record::{Cursor, cannot_store, dtypes, tags_of};
 use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo};
@@ -42,6 +42,8 @@ pub(super) const TAGS: &[(&str, Dtype)] = &[
 
 /// The dtypes that the format can store.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
+
+const TAG_OF: [Option<&str>; Dtype::ALL.len()] = tags_of(TAGS);
 
 /// The key of the metadata, which is not the name of a tensor.
 pub(super) const METADATA: &str = "__metadata__";
@@ -306,7 +308,7 @@ impl Writer {
                 self.string(str::from_utf8(dtype).expect("it was a str"));
             }
             None => {
-                let (dtype, _) = TAGS.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked");
+                let dtype = TAG_OF[info.dtype as usize].expect("the plan was checked");
                 self.text(r#"{"dtype":""#);
                 self.text(dtype);
                 self.text("\"");

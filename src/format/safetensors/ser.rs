@@ -23,7 +23,7 @@ impl record::Encode for Encode {
         Names::Stored
     }
 
-    fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+    fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         // The crate multiplies all dims, even if one of them is zero.
         let bits = 8 * info.dtype.block_bytes() / info.dtype.block_elements();
         match info.shape.iter().try_fold(bits, |bits, dim| bits.checked_mul(*dim)) {
@@ -36,6 +36,10 @@ impl record::Encode for Encode {
         let mut metadata = self.metadata.clone();
         metadata.extend(entries.iter().map(|(key, value)| (key.clone(), value.to_string())));
         Ok(Arc::new(Self { metadata }))
+    }
+
+    fn expected_header_bytes(&self) -> usize {
+        96
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

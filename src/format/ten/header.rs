@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, cannot_store, dtypes};
+use crate::record::{Cursor, cannot_store, dtypes, put_dims, tags_of};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The first bytes of every chunk.
@@ -38,6 +38,8 @@ const NAMES: &[(&[u8], Dtype)] = &[
 
 /// The dtypes that the format can store.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { NAMES.len() }>(NAMES);
+
+const NAME_OF: [Option<&[u8]>; Dtype::ALL.len()] = tags_of(NAMES);
 
 /// The contents of a header chunk.
 pub(super) struct HeaderChunk {
@@ -185,26 +187,22 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
 /// Writes the header chunk and the beginning of the data chunk.
 pub(super) fn write(name: &str, info: &TensorInfo, payload: usize, out: &mut Vec<u8>) {
     let contents = 8 * (3 + info.shape.rank() as u64);
-    out.reserve(128 + 8 * info.shape.rank());
-    out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&contents.to_le_bytes());
     let padding = contents.next_multiple_of(ALIGNMENT) - contents;
-    let known = || NAMES.iter().find(|(_, dtype)| *dtype == info.dtype).expect("the plan was checked").0;
-    put_text(info.unknown_stored(FORMAT.name).unwrap_or_else(known), out);
-    put_text(&bytes_of(name), out);
-    out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
-    for dim in info.shape.iter() {
-        out.extend_from_slice(&(*dim as u64).to_le_bytes());
-    }
+    let known = || NAME_OF[info.dtype as usize].expect("the plan was checked");
+    let dtype = text(info.unknown_stored(FORMAT.name).unwrap_or_else(known));
+    let rank = info.shape.rank() as u64;
+    let start = [MAGIC, contents.to_le_bytes(), dtype, text(&bytes_of(name)), rank.to_le_bytes()];
+    out.extend_from_slice(start.as_flattened());
+    put_dims(&info.shape, out);
     out.resize(out.len() + usize::try_from(padding).expect("less than 64"), 0);
-    out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&(payload as u64).to_le_bytes());
+    out.extend_from_slice([MAGIC, (payload as u64).to_le_bytes()].as_flattened());
 }
 
-fn put_text(text: &[u8], out: &mut Vec<u8>) {
-    let end = out.len() + 8;
-    out.extend_from_slice(text);
-    out.resize(end, 0);
+/// Returns a text as the eight bytes of a header.
+fn text(text: &[u8]) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..text.len()].copy_from_slice(text);
+    bytes
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::model::{
     Adapt, Entries, FromTensors, List, Serializer, Sink, Store, StructDef, TensorData, TensorSink, Tensors,
 };
-use crate::record::{self, Encode as _, Names, Plan, write_slices};
+use crate::record::{self, Encode as _, Plan, write_slices};
 use crate::storage::Stream;
 use crate::tensor::{Layout, Tensor, TensorInfo};
 
@@ -162,10 +162,10 @@ struct One<'a> {
 
 impl One<'_> {
     fn can_store(&self, info: &TensorInfo) -> bool {
-        // An empty name means none.
-        let names = if self.name.is_empty() { Names::Omitted } else { Names::Stored };
         let name_bytes = Encode::default().name_bytes(self.name);
-        info.layout == Layout::RowMajor && FORMAT.check(self.name, name_bytes, info, names).is_ok()
+        // An empty name means none.
+        let has_room = || self.name.is_empty() || FORMAT.check_stored_name(self.name, name_bytes).is_ok();
+        info.layout == Layout::RowMajor && FORMAT.check(info).is_ok() && has_room()
     }
 
     fn write(&mut self, info: &TensorInfo, payload: &[u8]) -> io::Result<()> {

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Cursor, dtypes};
+use crate::record::{Cursor, dtypes, tags_of};
 use crate::storage::ReadAt;
 use crate::tensor::Dtype;
 
@@ -22,6 +22,8 @@ const TAGS: &[(i8, Dtype)] = &[
 /// The dtypes that the format can store.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
+const TAG_OF: [Option<i8>; Dtype::ALL.len()] = tags_of(TAGS);
+
 /// The first and the last bytes of a file.
 pub(super) const MAGIC: [u8; 4] = *b"TBS1";
 
@@ -40,8 +42,7 @@ pub(super) const MAX_FILE: u64 = 3 << 32;
 
 /// Returns the tag of a dtype that can be stored.
 pub(super) fn tag(dtype: Dtype) -> i8 {
-    let found = TAGS.iter().find(|(_, known)| *known == dtype);
-    found.map(|(tag, _)| *tag).expect("the plan was checked")
+    TAG_OF[dtype as usize].expect("the plan was checked")
 }
 
 /// Returns the dtype of a tag.

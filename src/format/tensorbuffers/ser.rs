@@ -53,10 +53,14 @@ impl record::Encode for Encode {
         Names::Stored
     }
 
-    fn check(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+    fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         if let Some(bytes) = info.payload_bytes().filter(|bytes| u32::try_from(*bytes).is_err()) {
             return Err(cannot_store(format!("{bytes} bytes"), "tensorbuffers stores tensors below 4 GiB"));
         }
+        Ok(())
+    }
+
+    fn check_name(&self, name: &str, _: &TensorInfo) -> Result<(), ErrorKind> {
         if self.before.as_ref().is_some_and(|before| before.names.contains(name)) {
             return Err(ErrorKind::RepeatedName { name: name.to_owned() });
         }

@@ -24,7 +24,7 @@ impl record::Encode for Encode {
         self.keep_dim_order
     }
 
-    fn check(&self, _: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+    fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         header::check(info)
     }
 

@@ -36,11 +36,15 @@ impl record::Encode for Encode {
         self.keep_dim_order
     }
 
-    fn check(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
+    fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         numpy::header::check(info)?;
         if let Some(bytes) = info.payload_bytes().filter(|bytes| *bytes > MAX_BYTES) {
             return Err(cannot_store(format!("{bytes} bytes"), "npz stores tensors of up to 2^48"));
         }
+        Ok(())
+    }
+
+    fn check_name(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
         header::check_blob(name, info)
     }
 
@@ -69,6 +73,10 @@ impl record::Encode for Encode {
         }
         layout.end_offset = archive.finish().map_err(write_error)?.0;
         Ok(layout)
+    }
+
+    fn has_writer(&self) -> bool {
+        true
     }
 
     fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
