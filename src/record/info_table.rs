@@ -55,6 +55,10 @@ impl InfoTable {
         &self.rows.as_slice()[at].info
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
     /// Returns the length of the payload in bytes, if it can be addressed.
     #[inline]
     pub(super) fn payload_bytes(&self, at: usize) -> Option<usize> {

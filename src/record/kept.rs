@@ -19,6 +19,9 @@ impl KeptPayloads {
     /// The most bytes that are kept of a value.
     const MAX_BYTES: usize = 16 << 20;
 
+    /// Memory for the rest of a file of one tensor.
+    const REST: usize = 256;
+
     /// Nothing yet. The memory of `buffer` is used.
     pub(super) fn in_buffer(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
@@ -29,7 +32,12 @@ impl KeptPayloads {
     pub(super) fn add(&mut self, data: &dyn TensorData, len: usize) {
         let fits = self.are_all && len <= Self::MAX_PAYLOAD && self.bytes.len() <= Self::MAX_BYTES - len;
         match data.as_bytes() {
-            Some(bytes) if fits && bytes.len() == len => self.bytes.extend_from_slice(bytes),
+            Some(bytes) if fits && bytes.len() == len => {
+                if self.bytes.capacity() == 0 {
+                    self.bytes.reserve(len + Self::REST);
+                }
+                self.bytes.extend_from_slice(bytes);
+            }
             _ => self.are_all = fits && Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok(),
         }
     }

@@ -207,6 +207,20 @@ impl Plan {
         self.planned(at).payload
     }
 
+    /// Returns the name, the info and the row of the info of each tensor. Tensors with the same row have the same info.
+    pub(crate) fn tensors(&self) -> impl ExactSizeIterator<Item = (&str, &TensorInfo, usize)> + Clone {
+        let mut start = 0;
+        self.tensors.as_slice().iter().map(move |tensor| {
+            let name = &self.names[std::mem::replace(&mut start, tensor.name_end)..tensor.name_end];
+            (name, self.infos.get(tensor.info), tensor.info)
+        })
+    }
+
+    /// Returns the number of rows of infos.
+    pub(crate) fn info_rows(&self) -> usize {
+        self.infos.len()
+    }
+
     /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor itself.
     ///
     /// ```
@@ -340,7 +354,7 @@ impl Plan {
     }
 
     pub(super) fn check_names(&self) -> Result<()> {
-        let names = || (0..self.len()).map(|at| self.name(at));
+        let names = || self.tensors().map(|(name, ..)| name);
         // Positions, and the keys of most maps, are in order, so that none repeats.
         if names().is_sorted_by(|one, other| one < other)
             || names().is_sorted_by(|one, other| (one.len(), one) < (other.len(), other))
@@ -366,7 +380,7 @@ impl Plan {
     }
 
     fn embed_names(&mut self) -> Result<()> {
-        let payload = names::payload((0..self.tensors.len()).map(|at| self.name(at)))?;
+        let payload = names::payload(self.tensors().map(|(name, ..)| name))?;
         let info = self.infos.push(TensorInfo::new(Dtype::U8, [payload.len()]));
         self.push("", info)?;
         self.embedded = Some(payload);

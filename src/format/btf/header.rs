@@ -104,6 +104,7 @@ pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
         },
         _ => (known(), ROW_MAJOR),
     };
+    out.reserve(16 + 8 * (info.shape.rank() + 2));
     let mut start = [0; 16];
     start[..8].copy_from_slice(&(info.shape.rank() as u64).to_le_bytes());
     start[8..10].copy_from_slice(&[tag, layout]);

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::header::{self, Family};
 use super::metadata::KEYS;
 use super::{Compatibility, FORMAT, Segments, Version};
@@ -109,8 +111,8 @@ impl record::Encode for Encode {
 
 /// The places of the data, in bytes from the start of the first segment.
 struct SegmentLayout {
-    segments: Vec<Segment>,
-    tensors: Vec<PlaceInSegment>,
+    segments: SmallVec<[Segment; 1]>,
+    tensors: SmallVec<[PlaceInSegment; 1]>,
     bytes: u64,
 }
 
@@ -151,14 +153,15 @@ impl Encode {
     }
 
     fn place(&self, plan: &Plan) -> Result<SegmentLayout> {
-        let mut placed = SegmentLayout { segments: Vec::new(), tensors: Vec::with_capacity(plan.len()), bytes: 0 };
+        let mut placed =
+            SegmentLayout { segments: SmallVec::new(), tensors: SmallVec::with_capacity(plan.len()), bytes: 0 };
         let mut group = None;
         for at in 0..plan.len() {
             let owner = plan.owner(at);
             let place = match placed.tensors.get(owner) {
                 Some(&place) => place,
                 None => {
-                    let starts_segment = self.starts_segment(plan.name(at), &mut group) || placed.segments.is_empty();
+                    let starts_segment = self.starts_segment(plan, at, &mut group) || placed.segments.is_empty();
                     let bytes = plan.payload_bytes(at) as u64;
                     let place = placed
                         .add(bytes, starts_segment, self.alignment)
@@ -174,12 +177,12 @@ impl Encode {
         Ok(placed)
     }
 
-    fn starts_segment(&self, name: &str, group: &mut Option<String>) -> bool {
+    fn starts_segment(&self, plan: &Plan, at: usize, group: &mut Option<String>) -> bool {
         match self.segments {
             Segments::PerTensor => true,
             Segments::One => false,
             Segments::By(group_of) => {
-                let next = Some(group_of(name));
+                let next = Some(group_of(plan.name(at)));
                 next != std::mem::replace(group, next.clone())
             }
         }
@@ -192,8 +195,9 @@ impl Encode {
         // At least what the tables, vectors, offsets and padding of a tensor take.
         const TENSOR: u64 = 128;
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| TENSOR + text.len() as u64);
-        let tensor = |at| TENSOR + plan.name(at).len() as u64 + 5 * plan.info(at).shape.rank() as u64;
-        let bytes = FRONT + texts.sum::<u64>() + (0..plan.len()).map(tensor).sum::<u64>();
+        let tensor =
+            |(name, info, _): (&str, &TensorInfo, _)| TENSOR + name.len() as u64 + 5 * info.shape.rank() as u64;
+        let bytes = FRONT + texts.sum::<u64>() + plan.tensors().map(tensor).sum::<u64>();
         match usize::try_from(bytes) {
             Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),
             _ => {
@@ -267,18 +271,31 @@ const TENSOR_METADATA: &TableFields<6> = &TableFields::new([4, 1, 4, 4, 8, 8]);
 
 fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
     let [_, segments, named_data] = out.table(ROOT, FLAT_TENSOR);
-    for (at, from) in out.offsets(named_data, plan.len()).enumerate() {
-        let info = plan.info(at);
-        let is_blob = info.layout == Layout::Blob;
-        let [key, segment, layout] = out.table(from, if is_blob { NAMED_BLOB } else { NAMED_DATA });
+    let mut layouts: SmallVec<[usize; 1]> = SmallVec::with_capacity(plan.len());
+    for ((at, (name, info, _)), from) in plan.tensors().enumerate().zip(out.offsets(named_data, plan.len())) {
+        let [key, segment, layout] = out.table(from, if info.layout == Layout::Blob { NAMED_BLOB } else { NAMED_DATA });
         out.set(segment, segment_index(placed, at).to_le_bytes());
-        if !is_blob {
-            let [scalar_type, sizes, dim_order] = out.table(layout, TENSOR_LAYOUT);
-            write_info(out, info, scalar_type, sizes, dim_order);
-        }
-        out.string(key, plan.name(at));
+        out.string(key, name);
+        layouts.push(layout);
     }
+    write_layouts(out, plan, &layouts);
     write_segments(out, segments, placed);
+}
+
+/// Writes each layout once, for all tensors that have it. An offset refers to what comes after it, so layouts come after all
+/// names.
+fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
+    let mut first: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, plan.info_rows());
+    for ((_, info, row), &from) in plan.tensors().zip(from).filter(|((_, info, _), _)| info.layout != Layout::Blob) {
+        match first[row] {
+            Some(first) => out.share(from, first),
+            None => {
+                let [scalar_type, sizes, dim_order] = out.table(from, TENSOR_LAYOUT);
+                write_info(out, info, scalar_type, sizes, dim_order);
+                first[row] = Some(from);
+            }
+        }
+    }
 }
 
 fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayout) {

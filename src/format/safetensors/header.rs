@@ -256,6 +256,8 @@ impl<'de> Deserialize<'de> for HeaderTensor {
 /// The header as it is written, after room for its length.
 pub(super) struct Writer {
     bytes: Vec<u8>,
+    /// The last tensor: the row of its info, and where its dtype and shape are written.
+    last: Option<(usize, Range<usize>)>,
 }
 
 impl Writer {
@@ -274,7 +276,7 @@ impl Writer {
     pub(super) fn empty(tensors: usize) -> Self {
         // Of short names.
         const TENSOR: usize = 80;
-        let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors) };
+        let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors), last: None };
         writer.bytes.extend_from_slice(&0_u64.to_le_bytes());
         writer.bytes.push(b'{');
         writer
@@ -300,25 +302,34 @@ impl Writer {
         self.text(value.json);
     }
 
-    pub(super) fn tensor(&mut self, name: &str, info: &TensorInfo, data: Range<u64>) {
+    pub(super) fn tensor(&mut self, name: &str, info: &TensorInfo, row: usize, data: Range<u64>) {
         self.key(name);
+        match &self.last {
+            Some((last, text)) if *last == row => self.bytes.extend_from_within(text.clone()),
+            _ => self.info(info, row),
+        }
+        self.text(r#","data_offsets":["#);
+        self.numbers([data.start, data.end]);
+        self.text("]}");
+    }
+
+    fn info(&mut self, info: &TensorInfo, row: usize) {
+        let start = self.bytes.len();
         match info.unknown_stored(FORMAT.name) {
             Some(dtype) => {
                 self.text(r#"{"dtype":"#);
                 self.string(str::from_utf8(dtype).expect("it was a str"));
             }
             None => {
-                let dtype = TAG_OF[info.dtype as usize].expect("the plan was checked");
                 self.text(r#"{"dtype":""#);
-                self.text(dtype);
+                self.text(TAG_OF[info.dtype as usize].expect("the plan was checked"));
                 self.text("\"");
             }
         }
         self.text(r#","shape":["#);
         self.numbers(info.shape.iter().map(|dim| *dim as u64));
-        self.text(r#"],"data_offsets":["#);
-        self.numbers([data.start, data.end]);
-        self.text("]}");
+        self.text("]");
+        self.last = Some((row, start..self.bytes.len()));
     }
 
     fn numbers(&mut self, numbers: impl IntoIterator<Item = u64>) {
@@ -343,6 +354,12 @@ impl Writer {
     }
 
     fn string(&mut self, string: &str) {
+        let is_plain = |byte: &u8| !matches!(byte, 0..b' ' | b'"' | b'\\');
+        if string.as_bytes().iter().all(is_plain) {
+            self.bytes.push(b'"');
+            self.text(string);
+            return self.bytes.push(b'"');
+        }
         serde_json::to_writer(&mut self.bytes, string).expect("a vector takes every byte");
     }
 

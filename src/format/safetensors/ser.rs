@@ -45,8 +45,9 @@ impl record::Encode for Encode {
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let mut header = Writer::new(&self.metadata, plan.len());
         let mut layout = plan.stack(0, 1, &mut |_, _| ())?;
-        for (at, offset) in layout.payloads().enumerate() {
-            header.tensor(plan.name(at), plan.info(at), offset..offset + plan.payload_bytes(at) as u64);
+        let ends = layout.payloads().skip(1).chain([layout.end_offset]);
+        for (((name, info, row), start), end) in plan.tensors().zip(layout.payloads()).zip(ends) {
+            header.tensor(name, info, row, start..end);
         }
         layout.put_before(header.finish()?)?;
         Ok(layout)

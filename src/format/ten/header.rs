@@ -191,6 +191,7 @@ pub(super) fn write(name: &str, info: &TensorInfo, payload: usize, out: &mut Vec
     let known = || NAME_OF[info.dtype as usize].expect("the plan was checked");
     let dtype = text(info.unknown_stored(FORMAT.name).unwrap_or_else(known));
     let rank = info.shape.rank() as u64;
+    out.reserve(128 + 8 * info.shape.rank());
     let start = [MAGIC, contents.to_le_bytes(), dtype, text(&bytes_of(name)), rank.to_le_bytes()];
     out.extend_from_slice(start.as_flattened());
     put_dims(&info.shape, out);

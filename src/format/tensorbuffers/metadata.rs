@@ -1,4 +1,4 @@
-//! The flatbuffer in a file: read and verified, and built.
+//! The flatbuffer in a file: read and verified.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -9,9 +9,7 @@ use smallvec::SmallVec;
 use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{
-    Cursor, FlatbufferOrigin, FlatbufferReader, FlatbufferWriter, Table, TableFields, Tables, cannot_store,
-};
+use crate::record::{Cursor, FlatbufferOrigin, FlatbufferReader, Table, Tables};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
@@ -39,9 +37,6 @@ mod operation {
     pub(super) const OUTPUT: usize = 2;
     pub(super) const INPUT_OPERATIONS: usize = 3;
 }
-
-/// The version that is written.
-const VERSION: &str = "1.0.0";
 
 /// Information in a file besides its tensors.
 ///
@@ -419,110 +414,5 @@ fn check_overlap(before: Option<&(&str, Range<u64>)>, record: &MetadataTensor<'_
             Err(ErrorKind::Overlap { other: (*other).to_owned(), range: range.clone() }.into())
         }
         _ => Ok(()),
-    }
-}
-
-/// Returns the end of a file with these tensors: the metadata and the footer.
-///
-/// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of the
-/// order given, as the reference does, so that [`MetadataView::in_data_order`] recovers it.
-pub(super) fn build(tensors: &[MetadataTensor<'_>], model: Option<&str>, operations: &[Operation]) -> Result<Vec<u8>> {
-    let expected = capacity(tensors, model, operations, header::MAX_METADATA)?;
-    let mut out = FlatbufferWriter::new(size_of::<u32>(), expected);
-    let fields = if model.is_some() { CONTENTS_OF_MODEL } else { CONTENTS };
-    let [version, model_name, entries, steps] = out.table(ROOT, fields);
-
-    let sorted = sorted::positions(tensors.len(), &mut |one, other| tensors[one].id.cmp(&tensors[other].id));
-    let same = |pair: &&[usize]| tensors[pair[0]].id == tensors[pair[1]].id;
-    if let Some(pair) = sorted.windows(2).find(same) {
-        let [one, other] = [&tensors[pair[0]], &tensors[pair[1]]];
-        let (one, other, id) = (Short(one.name), Short(other.name), one.id);
-        let instead = format!("they have the same id, {id:016x}");
-        return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
-    }
-    let mut places: SmallVec<[usize; 1]> = SmallVec::from_elem(0, tensors.len());
-    for (at, place) in sorted.into_iter().zip(out.offsets(entries, tensors.len())) {
-        places[at] = place;
-    }
-    for (tensor, place) in tensors.iter().zip(places).rev() {
-        let [id, name, shape, dtype, offset, size] = out.table(place, TENSOR);
-        out.set(id, tensor.id.to_le_bytes());
-        out.set(
-            dtype,
-            match tensor.info.unknown_stored(FORMAT.name) {
-                Some(&[tag]) => [tag],
-                _ => header::tag(tensor.info.dtype).to_le_bytes(),
-            },
-        );
-        out.set(offset, number(tensor.range.start).to_le_bytes());
-        out.set(size, number(tensor.range.end - tensor.range.start).to_le_bytes());
-        out.vector(shape, tensor.info.shape.iter().map(|&dim| number(dim as u64).to_le_bytes()));
-        out.string(name, tensor.name);
-    }
-
-    let sorted = sorted::positions(operations.len(), &mut |one, other| operations[one].id.cmp(&operations[other].id));
-    for (at, place) in sorted.into_iter().zip(out.offsets(steps, operations.len())) {
-        let operation = &operations[at];
-        let [id, kind, output, inputs] = out.table(place, OPERATION);
-        out.set(id, operation.id.to_le_bytes());
-        out.set(kind, operation.operation.to_le_bytes());
-        out.set(output, operation.output.to_le_bytes());
-        out.vector(inputs, operation.inputs.iter().map(|input| input.to_le_bytes()));
-    }
-    out.string(version, VERSION);
-    if let Some(model) = model {
-        out.string(model_name, model);
-    }
-    Ok(header::with_footer(out.finish()))
-}
-
-/// The position of the offset of the root.
-const ROOT: usize = 0;
-
-const CONTENTS: &TableFields<4> = &TableFields::new([4, 0, 4, 4]);
-const CONTENTS_OF_MODEL: &TableFields<4> = &TableFields::new([4; 4]);
-const TENSOR: &TableFields<6> = &TableFields::new([8, 4, 4, 1, 4, 4]);
-const OPERATION: &TableFields<4> = &TableFields::new([8, 1, 8, 4]);
-
-fn number(number: u64) -> u32 {
-    u32::try_from(number).expect("the plan was checked")
-}
-
-/// Returns an upper bound of the length of the metadata. It may be `most`, as the builder panics beyond.
-fn capacity(tensors: &[MetadataTensor<'_>], model: Option<&str>, operations: &[Operation], most: u64) -> Result<usize> {
-    // A table with all its fields, the offset to it, and the lengths and the padding of the vectors in it.
-    const ENTRY: u64 = 80;
-    let instead = "the metadata is below 2 GiB; write several files";
-    let too_much = || cannot_store("more names and dims", instead);
-    let mut bytes = 4 * ENTRY + model.map_or(0, str::len) as u64;
-    for operation in operations {
-        bytes += ENTRY + 8 * operation.inputs.len() as u64;
-    }
-    if bytes > most {
-        return Err(cannot_store("this many operations", instead).into());
-    }
-    for tensor in tensors {
-        bytes += ENTRY + tensor.name.len() as u64 + 4 * tensor.info.shape.rank() as u64;
-        if bytes > most {
-            return Err(Error::new(too_much()).in_tensor(tensor.name));
-        }
-    }
-    Ok(usize::try_from(bytes).expect("at most 2 GiB"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::Dtype;
-
-    #[test]
-    fn names_the_tensor_at_which_the_metadata_is_too_long() {
-        let record = |name| MetadataTensor { id: 0, name, info: TensorInfo::new(Dtype::U8, [2, 3]), range: 0..6 };
-        let tensors = [record("a"), record("b"), record("c")];
-        assert_eq!(capacity(&tensors, None, &[], 587).unwrap(), 4 * 80 + 3 * 89);
-        assert_eq!(
-            capacity(&tensors, None, &[], 586).unwrap_err().to_string(),
-            "tensor `c`: cannot store more names and dims; the metadata is below 2 GiB; write several files"
-        );
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
-use super::metadata::{self, MetadataTensor, Operation};
-use super::{entries, header};
-use crate::error::{Error, ErrorKind, Result};
+use super::metadata::Operation;
+use super::{FORMAT, entries, header};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::MetadataValue;
-use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
+use crate::record::{self, FileLayout, FlatbufferWriter, Format, Names, Plan, TableFields, cannot_store};
+use crate::sorted;
 use crate::tensor::TensorInfo;
 
 /// Writes tensors one after the other, then their metadata.
@@ -46,7 +47,7 @@ pub(super) struct OldTensor {
 
 impl record::Encode for Encode {
     fn format(&self) -> &'static Format {
-        &super::FORMAT
+        &FORMAT
     }
 
     fn names(&self) -> Names {
@@ -93,34 +94,173 @@ impl record::Encode for Encode {
 }
 
 impl Encode {
-    /// Returns the metadata and the footer of the file that is appended to, without more tensors.
+    /// Returns the end of the file before, with other metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
-        metadata::build(&self.old_records(), self.model.as_deref(), self.operations.as_deref().unwrap_or_default())
+        let before = self.before_tensors();
+        self.metadata(before.len(), &|at| before[at].entry())
     }
 
-    /// Returns the tensors of the file that is appended to.
-    fn old_records(&self) -> SmallVec<[MetadataTensor<'_>; 1]> {
-        let old = self.before.iter().flat_map(|before| &before.tensors);
-        old.map(|old| MetadataTensor { id: old.id, name: &old.name, info: old.info.clone(), range: old.range.clone() })
-            .collect()
+    fn before_tensors(&self) -> &[OldTensor] {
+        self.before.as_ref().map_or(&[], |before| &before.tensors)
     }
 
-    /// Returns the metadata and the footer.
+    /// Returns the end of a file of the planned tensors after those before, of which the layout counts from `start`.
     fn end(&self, plan: &Plan, start: u64, layout: &FileLayout) -> Result<Vec<u8>> {
-        let mut records = self.old_records();
-        for (at, payload) in layout.payloads().enumerate() {
-            let (name, offset) = (plan.name(at), start + payload);
-            let range = offset..offset + plan.payload_bytes(at) as u64;
-            if u32::try_from(range.end).is_err() {
-                return Err(Error::new(too_far(range)).in_tensor(name));
-            }
-            records.push(MetadataTensor { id: header::id(name), name, info: plan.info(at).clone(), range });
+        let range = |at| {
+            let offset = start + layout.payload(at);
+            offset..offset + plan.payload_bytes(at) as u64
+        };
+        if let Some(far) = (0..plan.len()).find(|at| u32::try_from(range(*at).end).is_err()) {
+            return Err(Error::new(too_far(range(far))).in_tensor(plan.name(far)));
         }
-        metadata::build(&records, self.model.as_deref(), self.operations.as_deref().unwrap_or_default())
+        let before = self.before_tensors();
+        let entry = |at: usize| match at.checked_sub(before.len()) {
+            None => before[at].entry(),
+            Some(at) => MetadataEntry { id: None, name: plan.name(at), info: plan.info(at), range: range(at) },
+        };
+        self.metadata(before.len() + plan.len(), &entry)
+    }
+
+    /// Returns the end of a file with these tensors: the metadata and the footer.
+    ///
+    /// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of
+    /// the order given, as the reference does, so that readers recover it.
+    fn metadata<'a>(&self, tensors: usize, entry: &dyn Fn(usize) -> MetadataEntry<'a>) -> Result<Vec<u8>> {
+        let (model, operations) = (self.model.as_deref(), self.operations.as_deref().unwrap_or_default());
+        let expected = capacity(tensors, entry, model, operations, header::MAX_METADATA)?;
+        let mut out = FlatbufferWriter::new(size_of::<u32>(), expected);
+        let fields = if model.is_some() { CONTENTS_OF_MODEL } else { CONTENTS };
+        let [version, model_name, entries, steps] = out.table(ROOT, fields);
+
+        let mut sorted: SmallVec<[(u64, usize); 1]> = (0..tensors).map(|at| (entry(at).id(), at)).collect();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            let [one, other] = [entry(pair[0].1), entry(pair[1].1)];
+            let (one, other, id) = (Short(one.name), Short(other.name), one.id());
+            let instead = format!("they have the same id, {id:016x}");
+            return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
+        }
+        let mut places: SmallVec<[(u64, usize); 1]> = SmallVec::from_elem((0, 0), tensors);
+        for ((id, at), place) in sorted.into_iter().zip(out.offsets(entries, tensors)) {
+            places[at] = (id, place);
+        }
+        for (at, (id_number, place)) in places.into_iter().enumerate().rev() {
+            let tensor = entry(at);
+            let [id, name, shape, dtype, offset, size] = out.table(place, TENSOR);
+            out.set(id, id_number.to_le_bytes());
+            out.set(
+                dtype,
+                match tensor.info.unknown_stored(FORMAT.name) {
+                    Some(&[tag]) => [tag],
+                    _ => header::tag(tensor.info.dtype).to_le_bytes(),
+                },
+            );
+            out.set(offset, number(tensor.range.start).to_le_bytes());
+            out.set(size, number(tensor.range.end - tensor.range.start).to_le_bytes());
+            out.vector(shape, tensor.info.shape.iter().map(|&dim| number(dim as u64).to_le_bytes()));
+            out.string(name, tensor.name);
+        }
+
+        let order =
+            sorted::positions(operations.len(), &mut |one, other| operations[one].id.cmp(&operations[other].id));
+        for (at, place) in order.into_iter().zip(out.offsets(steps, operations.len())) {
+            let operation = &operations[at];
+            let [id, kind, output, inputs] = out.table(place, OPERATION);
+            out.set(id, operation.id.to_le_bytes());
+            out.set(kind, operation.operation.to_le_bytes());
+            out.set(output, operation.output.to_le_bytes());
+            out.vector(inputs, operation.inputs.iter().map(|input| input.to_le_bytes()));
+        }
+        out.string(version, VERSION);
+        if let Some(model) = model {
+            out.string(model_name, model);
+        }
+        Ok(header::with_footer(out.finish()))
+    }
+}
+
+/// A tensor in the metadata of a file.
+struct MetadataEntry<'a> {
+    /// The id in the file before.
+    id: Option<u64>,
+    name: &'a str,
+    info: &'a TensorInfo,
+    range: Range<u64>,
+}
+
+impl MetadataEntry<'_> {
+    fn id(&self) -> u64 {
+        self.id.unwrap_or_else(|| header::id(self.name))
+    }
+}
+
+impl OldTensor {
+    fn entry(&self) -> MetadataEntry<'_> {
+        MetadataEntry { id: Some(self.id), name: &self.name, info: &self.info, range: self.range.clone() }
     }
 }
 
 fn too_far(range: Range<u64>) -> ErrorKind {
     let what = format!("it at bytes {} to {}", range.start, range.end);
     cannot_store(what, "tensorbuffers addresses bytes below 4 GiB; write several files")
+}
+
+/// The version that is written.
+const VERSION: &str = "1.0.0";
+
+/// The position of the offset of the root.
+const ROOT: usize = 0;
+
+const CONTENTS: &TableFields<4> = &TableFields::new([4, 0, 4, 4]);
+const CONTENTS_OF_MODEL: &TableFields<4> = &TableFields::new([4; 4]);
+const TENSOR: &TableFields<6> = &TableFields::new([8, 4, 4, 1, 4, 4]);
+const OPERATION: &TableFields<4> = &TableFields::new([8, 1, 8, 4]);
+
+fn number(number: u64) -> u32 {
+    u32::try_from(number).expect("the plan was checked")
+}
+
+/// Returns an upper bound of the length of the metadata. It may be `most`, as the builder panics beyond.
+fn capacity<'a>(
+    tensors: usize,
+    entry: &dyn Fn(usize) -> MetadataEntry<'a>,
+    model: Option<&str>,
+    operations: &[Operation],
+    most: u64,
+) -> Result<usize> {
+    // A table with all its fields, the offset to it, and the lengths and the padding of the vectors in it.
+    const ENTRY: u64 = 80;
+    let instead = "the metadata is below 2 GiB; write several files";
+    let too_much = || cannot_store("more names and dims", instead);
+    let mut bytes = 4 * ENTRY + model.map_or(0, str::len) as u64;
+    for operation in operations {
+        bytes += ENTRY + 8 * operation.inputs.len() as u64;
+    }
+    if bytes > most {
+        return Err(cannot_store("this many operations", instead).into());
+    }
+    for tensor in (0..tensors).map(entry) {
+        bytes += ENTRY + tensor.name.len() as u64 + 4 * tensor.info.shape.rank() as u64;
+        if bytes > most {
+            return Err(Error::new(too_much()).in_tensor(tensor.name));
+        }
+    }
+    Ok(usize::try_from(bytes).expect("at most 2 GiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Dtype;
+
+    #[test]
+    fn names_the_tensor_at_which_the_metadata_is_too_long() {
+        let info = TensorInfo::new(Dtype::U8, [2, 3]);
+        let entry = |at| MetadataEntry { id: None, name: ["a", "b", "c"][at], info: &info, range: 0..6 };
+        assert_eq!(capacity(3, &entry, None, &[], 587).unwrap(), 4 * 80 + 3 * 89);
+        assert_eq!(
+            capacity(3, &entry, None, &[], 586).unwrap_err().to_string(),
+            "tensor `c`: cannot store more names and dims; the metadata is below 2 GiB; write several files"
+        );
+    }
 }

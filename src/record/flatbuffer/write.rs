@@ -94,7 +94,9 @@ impl FlatbufferWriter {
 
     /// Returns the position of the table.
     fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
-        let found = self.lists.iter().find(|(other, _)| other.bytes == list.bytes);
+        // Lists are constants, which may have several addresses.
+        let known = |same: &dyn Fn(&FieldList) -> bool| self.lists.iter().find(|(other, _)| same(other));
+        let found = known(&|other| std::ptr::eq(other, list)).or_else(|| known(&|other| other.bytes == list.bytes));
         let position = found.map(|(_, position)| *position).unwrap_or_else(|| self.add_list(list));
         let start = align(self.end + OFFSET, list.alignment) - OFFSET;
         self.go_to(start + list.table_bytes);
@@ -151,6 +153,13 @@ impl FlatbufferWriter {
             self.bytes.resize((end + AHEAD).min(self.bytes.capacity()).max(end), 0);
         }
         self.end = end;
+    }
+
+    /// Makes the offset at `from` refer to what the one at `other`, which lies before or after it, refers to.
+    pub(crate) fn share(&mut self, from: usize, other: usize) {
+        let bytes = self.bytes[other..].first_chunk().expect("these bytes were added");
+        let to = other + usize::try_from(u32::from_le_bytes(*bytes)).expect("an address has 32 bits at least");
+        self.set(from, distance(from, to).to_le_bytes());
     }
 
     /// Sets some bytes, such as those of a field.
