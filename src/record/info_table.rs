@@ -10,12 +10,19 @@ pub(super) struct InfoTable {
     last: usize,
 }
 
-#[derive(Debug, Clone)]
-struct InfoRow {
+#[derive(Debug)]
+pub(super) struct InfoRow {
     info: TensorInfo,
     payload: Option<usize>,
     /// The row that came after this one the last time.
     next: usize,
+}
+
+impl InfoRow {
+    #[inline]
+    pub(super) fn info(&self) -> &TensorInfo {
+        &self.info
+    }
 }
 
 impl InfoTable {
@@ -55,8 +62,8 @@ impl InfoTable {
         &self.rows.as_slice()[at].info
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
+    pub(super) fn as_slice(&self) -> &[InfoRow] {
+        self.rows.as_slice()
     }
 
     /// Returns the length of the payload in bytes, if it can be addressed.

@@ -71,7 +71,7 @@ impl FileLayout {
     }
 
     /// Returns the offset of each payload.
-    pub fn payloads(&self) -> impl ExactSizeIterator<Item = u64> {
+    pub fn payloads(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone {
         self.tensors.as_slice().iter().map(|tensor| tensor.payload)
     }
 

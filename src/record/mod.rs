@@ -77,6 +77,7 @@ pub(crate) use io_slices::to_io_slices;
 ))]
 pub(crate) use packed::{Packed, Waiting};
 pub(crate) use payload::check_sum;
+pub(crate) use plan::Planned;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
 pub(crate) use reader::{ReadMetadata, Reader};

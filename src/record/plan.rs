@@ -10,7 +10,7 @@ use super::kept::KeptPayloads;
 use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::model::{MetadataValue, is_index};
+use crate::model::MetadataValue;
 use crate::tensor::{Dtype, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
@@ -53,6 +53,15 @@ struct PlannedTensor {
     /// The row of the table of infos.
     info: usize,
     payload: usize,
+}
+
+/// What a [`Plan`] knows of a tensor.
+pub(crate) struct Planned<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) info: &'a TensorInfo,
+    /// Tensors with the same row have the same info.
+    pub(crate) row: usize,
+    pub(crate) payload_bytes: usize,
 }
 
 impl Plan {
@@ -207,18 +216,20 @@ impl Plan {
         self.planned(at).payload
     }
 
-    /// Returns the name, the info and the row of the info of each tensor. Tensors with the same row have the same info.
-    pub(crate) fn tensors(&self) -> impl ExactSizeIterator<Item = (&str, &TensorInfo, usize)> + Clone {
-        let mut start = 0;
-        self.tensors.as_slice().iter().map(move |tensor| {
-            let name = &self.names[std::mem::replace(&mut start, tensor.name_end)..tensor.name_end];
-            (name, self.infos.get(tensor.info), tensor.info)
+    /// Returns each tensor.
+    pub(crate) fn tensors(&self) -> impl ExactSizeIterator<Item = Planned<'_>> + DoubleEndedIterator + Clone {
+        let (tensors, infos) = (self.tensors.as_slice(), self.infos.as_slice());
+        (0..tensors.len()).map(move |at| {
+            let tensor = &tensors[at];
+            let start = at.checked_sub(1).map_or(0, |before| tensors[before].name_end);
+            let name = &self.names[start..tensor.name_end];
+            Planned { name, info: infos[tensor.info].info(), row: tensor.info, payload_bytes: tensor.payload }
         })
     }
 
     /// Returns the number of rows of infos.
     pub(crate) fn info_rows(&self) -> usize {
-        self.infos.len()
+        self.infos.as_slice().len()
     }
 
     /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor itself.
@@ -301,7 +312,7 @@ impl Plan {
 
     /// Returns whether the name of a tensor is only its position, which is not worth storing.
     pub(crate) fn implies_name(&self, at: usize) -> bool {
-        !self.is_named && is_index(self.name(at)) && self.name(at).parse() == Ok(at)
+        !self.is_named && *self.name(at) == *itoa::Buffer::new().format(at)
     }
 
     /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
@@ -354,7 +365,7 @@ impl Plan {
     }
 
     pub(super) fn check_names(&self) -> Result<()> {
-        let names = || self.tensors().map(|(name, ..)| name);
+        let names = || self.tensors().map(|tensor| tensor.name);
         // Positions, and the keys of most maps, are in order, so that none repeats.
         if names().is_sorted_by(|one, other| one < other)
             || names().is_sorted_by(|one, other| (one.len(), one) < (other.len(), other))
@@ -380,7 +391,7 @@ impl Plan {
     }
 
     fn embed_names(&mut self) -> Result<()> {
-        let payload = names::payload(self.tensors().map(|(name, ..)| name))?;
+        let payload = names::payload(self.tensors().map(|tensor| tensor.name))?;
         let info = self.infos.push(TensorInfo::new(Dtype::U8, [payload.len()]));
         self.push("", info)?;
         self.embedded = Some(payload);

@@ -8,7 +8,7 @@ use super::{Compatibility, FORMAT, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, TableFields, cannot_store, ends_too_far,
+    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Planned, Sharing, TableFields, cannot_store, ends_too_far,
 };
 use crate::tensor::{Layout, TensorInfo};
 
@@ -195,8 +195,7 @@ impl Encode {
         // At least what the tables, vectors, offsets and padding of a tensor take.
         const TENSOR: u64 = 128;
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| TENSOR + text.len() as u64);
-        let tensor =
-            |(name, info, _): (&str, &TensorInfo, _)| TENSOR + name.len() as u64 + 5 * info.shape.rank() as u64;
+        let tensor = |tensor: Planned<'_>| TENSOR + tensor.name.len() as u64 + 5 * tensor.info.shape.rank() as u64;
         let bytes = FRONT + texts.sum::<u64>() + plan.tensors().map(tensor).sum::<u64>();
         match usize::try_from(bytes) {
             Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),
@@ -272,10 +271,11 @@ const TENSOR_METADATA: &TableFields<6> = &TableFields::new([4, 1, 4, 4, 8, 8]);
 fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
     let [_, segments, named_data] = out.table(ROOT, FLAT_TENSOR);
     let mut layouts: SmallVec<[usize; 1]> = SmallVec::with_capacity(plan.len());
-    for ((at, (name, info, _)), from) in plan.tensors().enumerate().zip(out.offsets(named_data, plan.len())) {
-        let [key, segment, layout] = out.table(from, if info.layout == Layout::Blob { NAMED_BLOB } else { NAMED_DATA });
+    for ((at, tensor), from) in plan.tensors().enumerate().zip(out.offsets(named_data, plan.len())) {
+        let is_blob = tensor.info.layout == Layout::Blob;
+        let [key, segment, layout] = out.table(from, if is_blob { NAMED_BLOB } else { NAMED_DATA });
         out.set(segment, segment_index(placed, at).to_le_bytes());
-        out.string(key, name);
+        out.string(key, tensor.name);
         layouts.push(layout);
     }
     write_layouts(out, plan, &layouts);
@@ -286,13 +286,13 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLa
 /// names.
 fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
     let mut first: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, plan.info_rows());
-    for ((_, info, row), &from) in plan.tensors().zip(from).filter(|((_, info, _), _)| info.layout != Layout::Blob) {
-        match first[row] {
+    for (tensor, &from) in plan.tensors().zip(from).filter(|(tensor, _)| tensor.info.layout != Layout::Blob) {
+        match first[tensor.row] {
             Some(first) => out.share(from, first),
             None => {
                 let [scalar_type, sizes, dim_order] = out.table(from, TENSOR_LAYOUT);
-                write_info(out, info, scalar_type, sizes, dim_order);
-                first[row] = Some(from);
+                write_info(out, tensor.info, scalar_type, sizes, dim_order);
+                first[tensor.row] = Some(from);
             }
         }
     }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::record::{Cursor, cannot_store, dtypes, tags_of};
+use crate::record::{Cursor, Planned, cannot_store, dtypes, tags_of};
 use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo};
@@ -302,11 +302,11 @@ impl Writer {
         self.text(value.json);
     }
 
-    pub(super) fn tensor(&mut self, name: &str, info: &TensorInfo, row: usize, data: Range<u64>) {
-        self.key(name);
+    pub(super) fn tensor(&mut self, tensor: &Planned<'_>, data: Range<u64>) {
+        self.key(tensor.name);
         match &self.last {
-            Some((last, text)) if *last == row => self.bytes.extend_from_within(text.clone()),
-            _ => self.info(info, row),
+            Some((row, text)) if *row == tensor.row => self.bytes.extend_from_within(text.clone()),
+            _ => self.info(tensor.info, tensor.row),
         }
         self.text(r#","data_offsets":["#);
         self.numbers([data.start, data.end]);

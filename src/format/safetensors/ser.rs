@@ -45,9 +45,8 @@ impl record::Encode for Encode {
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let mut header = Writer::new(&self.metadata, plan.len());
         let mut layout = plan.stack(0, 1, &mut |_, _| ())?;
-        let ends = layout.payloads().skip(1).chain([layout.end_offset]);
-        for (((name, info, row), start), end) in plan.tensors().zip(layout.payloads()).zip(ends) {
-            header.tensor(name, info, row, start..end);
+        for (tensor, start) in plan.tensors().zip(layout.payloads()) {
+            header.tensor(&tensor, start..start + tensor.payload_bytes as u64);
         }
         layout.put_before(header.finish()?)?;
         Ok(layout)

@@ -142,7 +142,8 @@ pub(super) fn bytes_of(name: &str) -> Cow<'_, [u8]> {
 
 /// Returns the bytes of a name that has escapes because [`name_of`] could not return it as it was.
 fn unescape(name: &str) -> Option<Vec<u8>> {
-    if !name.contains('\\') {
+    // Names are short.
+    if name.bytes().all(|byte| byte != b'\\') {
         return None;
     }
     let mut bytes = Vec::new();

@@ -21,6 +21,10 @@ impl record::Encode for Encode {
         header::bytes_of(name).len()
     }
 
+    fn expected_header_bytes(&self) -> usize {
+        104
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         plan.stack(0, header::ALIGNMENT, &mut |at, out| {
             header::write(plan.stored_name(at), plan.info(at), plan.payload_bytes(at), out);

@@ -96,56 +96,51 @@ impl record::Encode for Encode {
 impl Encode {
     /// Returns the end of the file before, with other metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
-        let before = self.before_tensors();
-        self.metadata(before.len(), &|at| before[at].entry())
+        self.metadata(self.before_entries())
     }
 
-    fn before_tensors(&self) -> &[OldTensor] {
-        self.before.as_ref().map_or(&[], |before| &before.tensors)
+    fn before_entries(&self) -> impl DoubleEndedIterator<Item = MetadataEntry<'_>> + Clone {
+        self.before.iter().flat_map(|before| &before.tensors).map(OldTensor::entry)
     }
 
     /// Returns the end of a file of the planned tensors after those before, of which the layout counts from `start`.
     fn end(&self, plan: &Plan, start: u64, layout: &FileLayout) -> Result<Vec<u8>> {
-        let range = |at| {
-            let offset = start + layout.payload(at);
-            offset..offset + plan.payload_bytes(at) as u64
-        };
-        if let Some(far) = (0..plan.len()).find(|at| u32::try_from(range(*at).end).is_err()) {
-            return Err(Error::new(too_far(range(far))).in_tensor(plan.name(far)));
+        let entries = plan.tensors().zip(layout.payloads()).map(|(tensor, payload)| {
+            let offset = start + payload;
+            let range = offset..offset + tensor.payload_bytes as u64;
+            MetadataEntry { id: None, name: tensor.name, info: tensor.info, range }
+        });
+        if let Some(far) = entries.clone().find(|entry| u32::try_from(entry.range.end).is_err()) {
+            return Err(Error::new(too_far(far.range)).in_tensor(far.name));
         }
-        let before = self.before_tensors();
-        let entry = |at: usize| match at.checked_sub(before.len()) {
-            None => before[at].entry(),
-            Some(at) => MetadataEntry { id: None, name: plan.name(at), info: plan.info(at), range: range(at) },
-        };
-        self.metadata(before.len() + plan.len(), &entry)
+        self.metadata(self.before_entries().chain(entries))
     }
 
     /// Returns the end of a file with these tensors: the metadata and the footer.
     ///
     /// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of
     /// the order given, as the reference does, so that readers recover it.
-    fn metadata<'a>(&self, tensors: usize, entry: &dyn Fn(usize) -> MetadataEntry<'a>) -> Result<Vec<u8>> {
+    fn metadata<'a>(&self, tensors: impl DoubleEndedIterator<Item = MetadataEntry<'a>> + Clone) -> Result<Vec<u8>> {
         let (model, operations) = (self.model.as_deref(), self.operations.as_deref().unwrap_or_default());
-        let expected = capacity(tensors, entry, model, operations, header::MAX_METADATA)?;
+        let expected = capacity(tensors.clone(), model, operations, header::MAX_METADATA)?;
         let mut out = FlatbufferWriter::new(size_of::<u32>(), expected);
         let fields = if model.is_some() { CONTENTS_OF_MODEL } else { CONTENTS };
         let [version, model_name, entries, steps] = out.table(ROOT, fields);
 
-        let mut sorted: SmallVec<[(u64, usize); 1]> = (0..tensors).map(|at| (entry(at).id(), at)).collect();
+        let mut sorted: SmallVec<[(u64, usize); 1]> = tensors.clone().map(|tensor| tensor.id()).zip(0..).collect();
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let [one, other] = [entry(pair[0].1), entry(pair[1].1)];
-            let (one, other, id) = (Short(one.name), Short(other.name), one.id());
+            let name = |at| tensors.clone().nth(at).map_or("", |tensor| tensor.name);
+            let (one, other, id) = (Short(name(pair[0].1)), Short(name(pair[1].1)), pair[0].0);
             let instead = format!("they have the same id, {id:016x}");
             return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
         }
-        let mut places: SmallVec<[(u64, usize); 1]> = SmallVec::from_elem((0, 0), tensors);
-        for ((id, at), place) in sorted.into_iter().zip(out.offsets(entries, tensors)) {
+        let mut places: SmallVec<[(u64, usize); 1]> = SmallVec::from_elem((0, 0), sorted.len());
+        let offsets = out.offsets(entries, sorted.len());
+        for ((id, at), place) in sorted.into_iter().zip(offsets) {
             places[at] = (id, place);
         }
-        for (at, (id_number, place)) in places.into_iter().enumerate().rev() {
-            let tensor = entry(at);
+        for (tensor, (id_number, place)) in tensors.rev().zip(places.into_iter().rev()) {
             let [id, name, shape, dtype, offset, size] = out.table(place, TENSOR);
             out.set(id, id_number.to_le_bytes());
             out.set(
@@ -180,6 +175,7 @@ impl Encode {
 }
 
 /// A tensor in the metadata of a file.
+#[derive(Clone)]
 struct MetadataEntry<'a> {
     /// The id in the file before.
     id: Option<u64>,
@@ -222,8 +218,7 @@ fn number(number: u64) -> u32 {
 
 /// Returns an upper bound of the length of the metadata. It may be `most`, as the builder panics beyond.
 fn capacity<'a>(
-    tensors: usize,
-    entry: &dyn Fn(usize) -> MetadataEntry<'a>,
+    tensors: impl Iterator<Item = MetadataEntry<'a>>,
     model: Option<&str>,
     operations: &[Operation],
     most: u64,
@@ -239,7 +234,7 @@ fn capacity<'a>(
     if bytes > most {
         return Err(cannot_store("this many operations", instead).into());
     }
-    for tensor in (0..tensors).map(entry) {
+    for tensor in tensors {
         bytes += ENTRY + tensor.name.len() as u64 + 4 * tensor.info.shape.rank() as u64;
         if bytes > most {
             return Err(Error::new(too_much()).in_tensor(tensor.name));
@@ -256,10 +251,11 @@ mod tests {
     #[test]
     fn names_the_tensor_at_which_the_metadata_is_too_long() {
         let info = TensorInfo::new(Dtype::U8, [2, 3]);
-        let entry = |at| MetadataEntry { id: None, name: ["a", "b", "c"][at], info: &info, range: 0..6 };
-        assert_eq!(capacity(3, &entry, None, &[], 587).unwrap(), 4 * 80 + 3 * 89);
+        let tensors = ["a", "b", "c"].map(|name| MetadataEntry { id: None, name, info: &info, range: 0..6 });
+        let capacity = |most| capacity(tensors.iter().cloned(), None, &[], most);
+        assert_eq!(capacity(587).unwrap(), 4 * 80 + 3 * 89);
         assert_eq!(
-            capacity(3, &entry, None, &[], 586).unwrap_err().to_string(),
+            capacity(586).unwrap_err().to_string(),
             "tensor `c`: cannot store more names and dims; the metadata is below 2 GiB; write several files"
         );
     }
