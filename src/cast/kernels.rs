@@ -8,6 +8,7 @@
 
 use std::ops::AddAssign;
 
+use bytemuck::Pod;
 use half::{bf16, f16};
 use num_traits::Float;
 
@@ -192,14 +193,16 @@ struct Steps {
     from_i64: Option<FromHub<i64>>,
 }
 
-/// Pairs for which no hub holds enough of each number, and pairs whose casts change no number.
+/// Pairs for which no hub holds enough of each number, and pairs that take less time without one.
 const DIRECT: &[(Dtype, Dtype, Direct)] = &[
     (Dtype::I8, Dtype::F16, append_exact::<i8, f16>),
     (Dtype::I8, Dtype::Bf16, append_exact::<i8, bf16>),
     (Dtype::U8, Dtype::F16, append_exact::<u8, f16>),
     (Dtype::U8, Dtype::Bf16, append_exact::<u8, bf16>),
-    (Dtype::I64, Dtype::F64, append_nearest_f64::<i64>),
-    (Dtype::U64, Dtype::F64, append_nearest_f64::<u64>),
+    (Dtype::I32, Dtype::F32, |bytes, out| append_nearest(bytes, nearest_f32::<i32>, out)),
+    (Dtype::U32, Dtype::F32, |bytes, out| append_nearest(bytes, nearest_f32::<u32>, out)),
+    (Dtype::I64, Dtype::F64, |bytes, out| append_nearest(bytes, nearest_f64::<i64>, out)),
+    (Dtype::U64, Dtype::F64, |bytes, out| append_nearest(bytes, nearest_f64::<u64>, out)),
     (Dtype::U64, Dtype::I64, u64_to_i64),
 ];
 
@@ -245,23 +248,27 @@ macro_rules! cast {
                 clippy::cast_sign_loss,
                 reason = "the halves of an integer of up to 64 bits"
             )]
+            #[inline(always)]
             fn halves(self) -> (i64, u32) {
                 let wide = i128::from(self);
                 ((wide >> 32) as i64, wide as u32)
             }
 
-            #[allow(clippy::cast_precision_loss, reason = "only called where it is exact")]
+            #[allow(clippy::cast_precision_loss, reason = "rounds to the nearest")]
+            #[inline(always)]
             fn to_f32(self) -> f32 {
                 self as f32
             }
 
             #[allow(clippy::cast_precision_loss, reason = "only what `f32` holds is cast")]
+            #[inline(always)]
             fn to_odd_f32(self) -> f32 {
                 match size_of::<Self>() {
                     1 | 2 => self as f32,
                     4 => {
                         // Without the low 8 bits, `f32` holds any integer of 32 bits. The next bit is set if they had one.
-                        let [low, next, end] = [0xff, 0x100, 1 << 24].map(Self::from_low_bits);
+                        let (low, next) = (Self::from_low_bits(0xff), Self::from_low_bits(0x100));
+                        let end = Self::from_low_bits(1 << 24);
                         let is_exact = (self <= end) & (self >= Self::from_i64(-(1 << 24)));
                         let odd = self & !low | ((self & low) + low) & next;
                         (if is_exact { self } else { odd }) as f32
@@ -270,15 +277,18 @@ macro_rules! cast {
                 }
             }
 
+            #[inline(always)]
             fn to_f64(self) -> f64 {
                 self as f64
             }
 
             #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "only called where it is exact")]
+            #[inline(always)]
             fn to_i32(self) -> i32 {
                 self as i32
             }
 
+            #[inline(always)]
             fn to_i64(self) -> i64 {
                 self.try_into().unwrap_or(i64::MAX)
             }
@@ -289,6 +299,7 @@ macro_rules! cast {
                 clippy::cast_sign_loss,
                 reason = "the low bits are what is asked for"
             )]
+            #[inline(always)]
             fn from_low_bits(bits: u64) -> Self {
                 bits as Self
             }
@@ -417,7 +428,7 @@ trait Rounded: Float + Into<f64> {
     /// From here on, floats are whole numbers and 1 apart.
     const SHIFT: Self;
     /// An integer of the same size, so that as many are counted at once.
-    type Count: From<bool> + Into<u64> + AddAssign;
+    type Count: Copy + Default + From<bool> + Into<u64> + AddAssign;
 
     fn low_bits(self) -> u64;
     fn nearest(number: f64) -> Self;
@@ -427,10 +438,12 @@ impl Rounded for f32 {
     const SHIFT: Self = 1.5 * (1 << (Self::MANTISSA_DIGITS - 1)) as Self;
     type Count = u32;
 
+    #[inline(always)]
     fn low_bits(self) -> u64 {
         self.to_bits().into()
     }
 
+    #[inline(always)]
     fn nearest(number: f64) -> Self {
         round_to_f32(number)
     }
@@ -440,10 +453,12 @@ impl Rounded for f64 {
     const SHIFT: Self = 1.5 * (1_u64 << (Self::MANTISSA_DIGITS - 1)) as Self;
     type Count = u64;
 
+    #[inline(always)]
     fn low_bits(self) -> u64 {
         self.to_bits()
     }
 
+    #[inline(always)]
     fn nearest(number: f64) -> Self {
         number
     }
@@ -455,11 +470,11 @@ fn encode<A: Numeric>(number: Number, out: &mut Vec<u8>) -> (Number, bool) {
     (element.into(), is_out_of_range)
 }
 
-fn convert<A: Numeric, H: Copy + Default>(bytes: &[u8], to: impl Fn(A) -> H, take: &mut dyn FnMut(&[H])) {
+fn convert<A: Numeric, H: Copy + Default>(bytes: &[u8], to: impl Fn(A) -> H + Copy, take: &mut dyn FnMut(&[H])) {
     let mut converted = [H::default(); CHUNK];
     in_chunks::<A>(bytes, |elements| {
         let converted = &mut converted[..elements.len()];
-        map(elements, converted, &to);
+        map(elements, converted, to);
         take(converted);
     });
 }
@@ -474,6 +489,7 @@ fn widen<A: SmallFloat>(bytes: &[u8], take: &mut dyn FnMut(&[f32])) {
 }
 
 /// Rounds to odd: the last bit of the result is set if bits were lost.
+#[inline(always)]
 fn to_odd_f64<A: Integer>(integer: A) -> f64 {
     let (nearest, lost) = to_nearest_f64(integer);
     let is_above = (lost < 0.0) & (nearest > 0.0) | (lost > 0.0) & (nearest < 0.0);
@@ -482,6 +498,7 @@ fn to_odd_f64<A: Integer>(integer: A) -> f64 {
 }
 
 /// Rounds to the nearest float, ties to even. Returns the difference too.
+#[inline(always)]
 fn to_nearest_f64<A: Integer>(integer: A) -> (f64, f64) {
     /// From here on, floats are whole numbers and 1 apart.
     const WHOLE: f64 = (1_u64 << (f64::MANTISSA_DIGITS - 1)) as f64;
@@ -545,8 +562,8 @@ fn round_in_range<A: Integer, F: Rounded>((numbers, integers): (&[F], &mut [A]))
     if is_wide::<A>() {
         return None;
     }
-    let [begin, last] = [A::BEGIN, A::END - 1.0].map(F::nearest);
-    let [mut changed, mut underflowed, mut out_of_range] = [false; 3].map(F::Count::from);
+    let (begin, last) = (F::nearest(A::BEGIN), F::nearest(A::END - 1.0));
+    let [mut changed, mut underflowed, mut out_of_range] = [F::Count::default(); 3];
     for (&number, integer) in numbers.iter().zip(integers) {
         // NaN becomes `begin`.
         let in_range = if number > begin { number } else { begin };
@@ -564,14 +581,15 @@ fn round_in_range<A: Integer, F: Rounded>((numbers, integers): (&[F], &mut [A]))
 
 #[inline(always)]
 fn round_any<A: Integer, F: Rounded>((numbers, integers): (&[F], &mut [A])) -> Changes {
-    let [begin, end, step, part] = [A::BEGIN, A::END, TWO_TO_32, 1.0 / TWO_TO_32].map(F::nearest);
+    let (begin, end) = (F::nearest(A::BEGIN), F::nearest(A::END));
+    let (step, part) = (F::nearest(TWO_TO_32), F::nearest(1.0 / TWO_TO_32));
     // The largest float in range.
     let last = F::nearest(if is_wide::<A>() { A::END.next_down() } else { A::END - 1.0 });
     // Ties go to the limits, which are even, and not beyond them. From 2^53 on there are no halves.
-    let [low, high] = [A::BEGIN - 0.5, A::END - 0.5].map(F::nearest);
+    let (low, high) = (F::nearest(A::BEGIN - 0.5), F::nearest(A::END - 0.5));
     debug_assert!(is_wide::<A>() || end - begin < F::SHIFT, "the integers are in the low bits");
 
-    let [mut changed, mut overflowed, mut underflowed, mut nan_to_zero] = [false; 4].map(F::Count::from);
+    let [mut changed, mut overflowed, mut underflowed, mut nan_to_zero] = [F::Count::default(); 4];
     for (&number, integer) in numbers.iter().zip(integers) {
         let is_nan = number.is_nan();
         let number = if is_nan { F::zero() } else { number };
@@ -611,7 +629,8 @@ fn append_in_range<A: Integer, H: Integer + Into<i64>>(numbers: &[H], out: &mut 
     #[inline(always)]
     fn clamp<A: Integer, H: Integer + Into<i64>>((numbers, integers): (&[H], &mut [A])) -> u32 {
         // The limits of `A`, or of the hub if it has less room. Compared in the hub, more are done at once.
-        let [smallest, largest] = [i64::MIN, i64::MAX].map(|limit| H::from_i64(A::from_i64(limit).to_i64()));
+        let (smallest, largest) =
+            (H::from_i64(A::from_i64(i64::MIN).to_i64()), H::from_i64(A::from_i64(i64::MAX).to_i64()));
         let mut overflowed = 0;
         for (&number, integer) in numbers.iter().zip(integers) {
             overflowed += u32::from((number < smallest) | (number > largest));
@@ -632,23 +651,42 @@ fn append_in_range<A: Integer, H: Integer + Into<i64>>(numbers: &[H], out: &mut 
     Changes { changed: overflowed, overflowed, ..Changes::default() }
 }
 
-fn append_nearest_f64<A: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
+/// Returns the nearest float, ties to even, and `true` if it is another number.
+#[inline(always)]
+fn nearest_f32<A: Integer>(integer: A) -> (f32, bool) {
+    let nearest = integer.to_f32();
+    (nearest, f64::from(nearest) != integer.to_f64())
+}
+
+/// Returns the nearest float, ties to even, and `true` if it is another number.
+#[inline(always)]
+fn nearest_f64<A: Integer>(integer: A) -> (f64, bool) {
+    let (nearest, lost) = to_nearest_f64(integer);
+    (nearest, lost != 0.0)
+}
+
+/// Appends rounded integers, none of which is out of range.
+fn append_nearest<A: Integer, F: Element + Pod>(
+    bytes: &[u8],
+    round: impl Fn(A) -> (F, bool) + Copy,
+    out: &mut Vec<u8>,
+) -> Changes {
     #[inline(always)]
-    fn round<A: Integer>((integers, floats): (&[A], &mut [f64])) -> u64 {
+    fn each<A: Integer, F>((integers, floats, round): (&[A], &mut [F], impl Fn(A) -> (F, bool))) -> u32 {
         let mut changed = 0;
         for (integer, float) in integers.iter().zip(floats) {
-            let (nearest, lost) = to_nearest_f64(*integer);
+            let (nearest, is_changed) = round(*integer);
             *float = nearest;
-            changed += u64::from(lost != 0.0);
+            changed += u32::from(is_changed);
         }
         changed
     }
 
-    let mut floats = [0.0; CHUNK];
+    let mut floats = [F::zeroed(); CHUNK];
     let mut changed = 0;
     in_chunks::<A>(bytes, |integers| {
         let floats = &mut floats[..integers.len()];
-        changed += widest(round, (integers, &mut *floats));
+        changed += u64::from(widest(each, (integers, &mut *floats, round)));
         out.extend_from_slice(&Element::as_le_bytes(floats));
     });
     Changes { changed, ..Changes::default() }
@@ -689,13 +727,18 @@ fn compare<F: Float>(from: &[F], to: &[F]) -> Changes {
         [changed, overflowed, underflowed]
     }
 
-    let [changed, overflowed, underflowed] = widest(count, (from, to)).map(u64::from);
+    let [changed, overflowed, underflowed] = widest(count, (from, to));
     let mut nan = 0;
     if overflowed > 0 {
         // NaN stays NaN, but is equal to nothing and not below infinity.
-        nan = from.iter().map(|from| u64::from(from.is_nan())).sum();
+        nan = from.iter().map(|from| u32::from(from.is_nan())).sum();
     }
-    Changes { changed: changed - nan, overflowed: overflowed - nan, underflowed, nan_to_zero: 0 }
+    Changes {
+        changed: (changed - nan).into(),
+        overflowed: (overflowed - nan).into(),
+        underflowed: underflowed.into(),
+        nan_to_zero: 0,
+    }
 }
 
 #[cfg(test)]

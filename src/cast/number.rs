@@ -119,6 +119,7 @@ fn round_to_odd(integer: i128) -> f64 {
 ///
 /// Rounding that to the nearest float of fewer bits gives the same as rounding once. (`half` would drop bits of an `f64`.)
 #[expect(clippy::cast_possible_truncation, reason = "lost bits set the last one")]
+#[inline(always)]
 pub(super) fn round_to_odd_f32(wide: f64) -> f32 {
     let nearest = wide as f32;
     let back: f64 = nearest.into();
@@ -129,6 +130,7 @@ pub(super) fn round_to_odd_f32(wide: f64) -> f32 {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
+#[inline(always)]
 pub(super) fn round_to_f32(wide: f64) -> f32 {
     wide as f32
 }

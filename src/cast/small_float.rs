@@ -39,6 +39,7 @@ impl SmallFloat for bf16 {
 }
 
 /// Returns the upper 16 bits. Shifted with their sign, they fit the instructions that pack 32 bits into 16.
+#[inline(always)]
 fn upper_half(bits: u32) -> u16 {
     ((bits.cast_signed() >> 16) as i16).cast_unsigned()
 }

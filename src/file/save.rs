@@ -11,7 +11,7 @@ use crate::format::by_extension;
 use crate::model::{TensorSink, Tensors};
 use crate::progress::{Listener, Progress, ProgressCount};
 use crate::record::{Encode, Format, Plan, WriteOptions};
-use crate::storage::{refuse_existing, replace};
+use crate::storage::{Durability, refuse_existing, replace_with};
 
 /// Saves a value to a file, in the format of the path's extension.
 ///
@@ -69,6 +69,7 @@ pub struct SaveOptions {
     write: WriteOptions,
     progress: Option<Listener>,
     no_replace: bool,
+    durability: Durability,
     #[cfg(feature = "shards")]
     max_shard_bytes: Option<u64>,
 }
@@ -152,6 +153,28 @@ impl SaveOptions {
     #[must_use]
     pub fn no_replace(mut self, no_replace: bool) -> Self {
         self.no_replace = no_replace;
+        self
+    }
+
+    /// Sets whether files are flushed to disk before they get their names, which is the default.
+    ///
+    /// Without this, saving takes less time, as the system writes the files to disk later. A process that is killed still
+    /// leaves the old file or the new one, but if the system stops before, as when its power fails, the file may be cut or
+    /// lost.
+    ///
+    /// ```
+    /// use tensorfile::{SaveOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("cached.ten");
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
+    /// SaveOptions::new().durable(false).save(&path, &map)?;   // it can be made again
+    /// assert_eq!(tensorfile::load::<TensorMap>(&path)?, map);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.durability = if durable { Durability::Flushed } else { Durability::Cached };
         self
     }
 
@@ -404,7 +427,7 @@ impl PlannedFiles {
                 if options.no_replace {
                     shards::refuse_old(path, split)?;
                 }
-                return shards::save(path, split, tensors, options.progress.as_ref());
+                return shards::save(path, split, tensors, options.durability, options.progress.as_ref());
             }
         };
         if options.no_replace {
@@ -413,8 +436,8 @@ impl PlannedFiles {
         #[cfg(feature = "shards")]
         shards::remove_left(path);
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
-        replace(path, |file| {
-            plan.write_file(tensors, file, count.as_mut())?;
+        replace_with(path, options.durability, |file| {
+            plan.write_file(tensors, file, options.durability, count.as_mut())?;
             count.take().into_iter().for_each(ProgressCount::finish);
             Ok(())
         })

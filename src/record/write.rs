@@ -9,7 +9,7 @@ use super::{Encode, Plan};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use crate::progress::{ProgressCount, ProgressWriter};
-use crate::storage::allocate;
+use crate::storage::{Durability, WriteBehind, allocate};
 use crate::threads;
 
 /// Writes some tensors to a file in memory.
@@ -109,10 +109,14 @@ impl Plan {
         &self,
         tensors: &dyn Tensors,
         file: &mut File,
+        durability: Durability,
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
         allocate(file, self.file_bytes())?;
-        self.write_stream(tensors, file, count)?;
+        match durability {
+            Durability::Flushed => self.write_stream(tensors, &mut WriteBehind::new(file), count)?,
+            Durability::Cached => self.write_stream(tensors, file, count)?,
+        }
         // A compressed file is shorter than planned.
         let end = file.stream_position()?;
         if end < self.file_bytes() {

@@ -2,12 +2,12 @@
 //!
 //! Storage knows ranges of bytes. It does not know formats, dtypes or serde.
 
-mod allocate;
 mod file;
 mod headers;
 mod lock;
 #[cfg(feature = "mmap")]
 mod mapping;
+mod new_file;
 mod positioned;
 mod replace;
 mod rest;
@@ -22,7 +22,6 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::tensor::Buffer;
 
-pub(crate) use allocate::allocate;
 #[cfg(feature = "shards")]
 pub use file::Joined;
 pub use file::{FileStorage, ReadSeek};
@@ -30,10 +29,11 @@ pub(crate) use headers::{FileStart, HeaderStream};
 pub use lock::FileLock;
 #[cfg(feature = "shards")]
 pub(crate) use lock::FileVersion;
+pub(crate) use new_file::{WriteBehind, allocate};
 pub use positioned::FileReader;
 #[cfg(feature = "shards")]
 pub(crate) use replace::ReplaceStep;
-pub(crate) use replace::{refuse_existing, replace};
+pub(crate) use replace::{Durability, refuse_existing, replace, replace_with};
 #[cfg(feature = "shards")]
 pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;

@@ -11,7 +11,43 @@ use crate::error::{Error, Result};
 /// no old file, the permissions are those of any new file. If the path is a symbolic link, its target is replaced.
 /// Temporary files that killed processes left for the same path are removed.
 pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
-    replace_in_steps(path, fill, &mut |_| Ok(()))
+    replace_with(path, Durability::Flushed, fill)
+}
+
+/// As [`replace`]. The new file is flushed to disk only if that is asked for.
+pub(crate) fn replace_with(
+    path: &Path,
+    durability: Durability,
+    fill: impl FnOnce(&mut File) -> Result<()>,
+) -> Result<()> {
+    replace_in_steps(path, durability, fill, &mut |_| Ok(()))
+}
+
+/// The state of a new file when it has its name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// It is on disk.
+    #[default]
+    Flushed,
+    /// It is in the system's memory. The system writes it to disk later.
+    Cached,
+}
+
+impl Durability {
+    pub(super) fn flush(self, file: &File) -> io::Result<()> {
+        match self {
+            Self::Flushed => file.sync_all(),
+            Self::Cached => Ok(()),
+        }
+    }
+
+    /// Flushes the name of a file.
+    pub(super) fn flush_folder(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Flushed => sync_folder(path),
+            Self::Cached => Ok(()),
+        }
+    }
 }
 
 /// Fails if there is a file at `path`. A symbolic link is one, even if it leads nowhere.
@@ -36,25 +72,28 @@ pub(crate) enum ReplaceStep {
 /// As [`replace`], with a call before each step, which may fail instead of it.
 fn replace_in_steps(
     path: &Path,
+    durability: Durability,
     fill: impl FnOnce(&mut File) -> Result<()>,
     before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
 ) -> Result<()> {
-    Staged::in_steps(path, fill, before)?.put_in_steps(None, before)
+    Staged::in_steps(path, durability, fill, before)?.put_in_steps(None, before)
 }
 
-/// A complete file on disk that is not renamed yet. It is removed when this goes out of scope before that.
+/// A complete file that is not renamed yet. It is removed when this goes out of scope before that.
 pub(super) struct Staged {
     /// The path that the caller gave.
     named: PathBuf,
     /// The path after following symbolic links.
     path: PathBuf,
     new: Temporary,
+    durability: Durability,
 }
 
 impl Staged {
     /// Writes the new file, as [`replace`] does, without renaming it.
     pub(super) fn in_steps(
         given: &Path,
+        durability: Durability,
         fill: impl FnOnce(&mut File) -> Result<()>,
         before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
     ) -> Result<Self> {
@@ -69,8 +108,8 @@ impl Staged {
         }
         fill(&mut file).map_err(|error| in_path(given, error))?;
         before(ReplaceStep::Sync)?;
-        file.sync_all().map_err(|error| named(given, error))?;
-        Ok(Self { named: given.to_owned(), path, new })
+        durability.flush(&file).map_err(|error| named(given, error))?;
+        Ok(Self { named: given.to_owned(), path, new, durability })
     }
 
     /// Renames the file, with a call before each step, which may fail instead of it. The files of `with` stay then, and
@@ -80,11 +119,11 @@ impl Staged {
         mut with: Option<Folder>,
         before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
     ) -> Result<()> {
-        let Self { named: given, path, mut new } = self;
+        let Self { named: given, path, mut new, durability } = self;
         before(ReplaceStep::Rename)?;
         new.rename(&path, with.as_mut()).map_err(|error| named(&given, error))?;
-        let synced =
-            before(ReplaceStep::SyncFolder).and_then(|()| sync_folder(&path).map_err(|error| named(&given, error)));
+        let synced = before(ReplaceStep::SyncFolder)
+            .and_then(|()| durability.flush_folder(&path).map_err(|error| named(&given, error)));
         if let (Err(_), Some(folder)) = (&synced, &mut with) {
             // It is not known which name is on disk, so both the old and the new files are needed.
             folder.keep_files();
@@ -209,7 +248,7 @@ fn copy_attributes(file: &File, like: &Path) {
 }
 
 /// Flushes the new name to disk.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -248,7 +287,7 @@ mod tests {
             let path = folder.path().join("file");
             fs::write(&path, "old").unwrap();
             let fail = |step| if step == fault { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) };
-            replace_in_steps(&path, fill, &mut { fail }).unwrap_err();
+            replace_in_steps(&path, Durability::Flushed, fill, &mut { fail }).unwrap_err();
             let expected = if fault == ReplaceStep::SyncFolder { "new" } else { "old" };
             assert_eq!(fs::read_to_string(&path).unwrap(), expected, "{fault:?}");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{fault:?}");
@@ -268,7 +307,7 @@ mod tests {
                 }
                 Ok(())
             };
-            replace_in_steps(&path, fill, &mut { look }).unwrap();
+            replace_in_steps(&path, Durability::Flushed, fill, &mut { look }).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         }
     }

@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::replace::{ReplaceStep, Staged, creation_failed, in_path, look, make_like, named, sync_folder};
+use super::replace::{Durability, ReplaceStep, Staged, creation_failed, in_path, look, make_like, named};
 use super::temporary::{Folder, Temporary};
 use crate::error::Result;
 
@@ -14,16 +14,17 @@ pub(crate) struct FileSet {
     path: PathBuf,
     folder: Folder,
     count: usize,
+    durability: Durability,
 }
 
 impl FileSet {
     /// Creates a set of no files, in the folder of `path`. What killed processes left for the same path is removed.
-    pub(crate) fn new(path: &Path) -> Result<Self> {
+    pub(crate) fn new(path: &Path, durability: Durability) -> Result<Self> {
         let folder = Folder::create(path).map_err(|error| named(path, creation_failed(error)))?;
-        Ok(Self { path: path.to_owned(), folder, count: 0 })
+        Ok(Self { path: path.to_owned(), folder, count: 0, durability })
     }
 
-    /// Writes the next file, and flushes it to disk. It gets the permissions of the file `like`, if there is one.
+    /// Writes the next file, and flushes it to disk if that is asked for. It gets the permissions of the file `like`, if there is one.
     pub(crate) fn write(&mut self, like: Option<&Path>, fill: &mut dyn FnMut(&mut File) -> Result<()>) -> Result<()> {
         let old = like.and_then(|like| Some((fs::metadata(like).ok().filter(fs::Metadata::is_file)?, like)));
         let in_set = |error| named(&self.path, error);
@@ -32,7 +33,7 @@ impl FileSet {
             make_like(&file, &old, path).map_err(in_set)?;
         }
         fill(&mut file).map_err(|error| in_path(&self.path, error))?;
-        file.sync_all().map_err(in_set)?;
+        self.durability.flush(&file).map_err(in_set)?;
         self.count += 1;
         Ok(())
     }
@@ -48,7 +49,7 @@ impl FileSet {
         before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
     ) -> Result<()> {
         debug_assert_eq!(paths.len(), self.count);
-        let staged = Staged::in_steps(index, |file| Ok(file.write_all(bytes)?), before)?;
+        let staged = Staged::in_steps(index, self.durability, |file| Ok(file.write_all(bytes)?), before)?;
         for path in paths {
             look(path).map_err(|error| named(path, error))?;
         }
@@ -59,7 +60,7 @@ impl FileSet {
         }
         // The index must not reach the disk before the names of its files.
         before(ReplaceStep::SyncFolder)?;
-        sync_folder(index).map_err(|error| named(index, error))?;
+        self.durability.flush_folder(index).map_err(|error| named(index, error))?;
         staged.put_in_steps(Some(self.folder), before)
     }
 }

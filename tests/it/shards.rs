@@ -254,6 +254,23 @@ fn no_replace_keeps_shards_and_indices() {
 }
 
 #[test]
+fn files_that_are_not_flushed_are_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved = |durable: bool, max_shard_bytes: u64| {
+        let path = folder.path().join(format!("{durable}-{max_shard_bytes}")).join("model.ten");
+        fs::create_dir(path.parent().unwrap()).unwrap();
+        options().durable(durable).max_shard_bytes(max_shard_bytes).save(&path, &map()).unwrap();
+        // Over the first one.
+        options().durable(durable).max_shard_bytes(max_shard_bytes).save(&path, &map()).unwrap();
+        let folder = path.parent().unwrap();
+        names(folder).iter().map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect::<Vec<_>>()
+    };
+    for max_shard_bytes in [1, u64::MAX] {
+        assert_eq!(saved(false, max_shard_bytes), saved(true, max_shard_bytes));
+    }
+}
+
+#[test]
 fn a_second_set_takes_no_names_of_other_paths() {
     let folder = tempfile::tempdir().unwrap();
     let saved = |name: &str| File::open(folder.path().join(format!("{name}.ten.index.json"))).unwrap();

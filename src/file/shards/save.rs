@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 use crate::progress::{Listener, ProgressCount};
 use crate::record::{Names, Plan};
-use crate::storage::{FileSet, ReplaceStep, Turn, refuse_existing, remove_left_for, turn_path};
+use crate::storage::{Durability, FileSet, ReplaceStep, Turn, refuse_existing, remove_left_for, turn_path};
 
 /// The plans of shards, and the shard of each tensor.
 #[derive(Debug)]
@@ -122,9 +122,10 @@ pub(in crate::file) fn save(
     path: &Path,
     split: &Split,
     tensors: &dyn Tensors,
+    durability: Durability,
     progress: Option<&Listener>,
 ) -> Result<()> {
-    save_in_steps(path, split, tensors, progress, &mut |_| Ok(()))
+    save_in_steps(path, split, tensors, durability, progress, &mut |_| Ok(()))
 }
 
 /// Returns an error if a file to write exists.
@@ -146,6 +147,7 @@ fn save_in_steps(
     path: &Path,
     split: &Split,
     tensors: &dyn Tensors,
+    durability: Durability,
     progress: Option<&Listener>,
     before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
 ) -> Result<()> {
@@ -153,11 +155,11 @@ fn save_in_steps(
     // A path that cannot be in an index is found before anything is written.
     shard_name(path, 1, 0, split.len())?;
     let mut count = progress.map(|listener| listener.count(split.file_bytes()));
-    let mut set = FileSet::new(path)?;
+    let mut set = FileSet::new(path, durability)?;
     for (shard, plan) in split.shards.iter().enumerate() {
         let own = Shard { tensors, shard_of: &split.shard_of, shard };
         let like = old.names.get(shard).or(old.names.last()).map(|name| path.with_file_name(name));
-        set.write(like.as_deref(), &mut |file| plan.write_file(&own, file, count.as_mut()))?;
+        set.write(like.as_deref(), &mut |file| plan.write_file(&own, file, durability, count.as_mut()))?;
     }
     count.into_iter().for_each(ProgressCount::finish);
 
@@ -297,7 +299,7 @@ mod tests {
         let Files::Shards(split) = split(Plan::empty(encode), &tensors, 1).unwrap() else {
             panic!("one file is enough")
         };
-        save_in_steps(path, &split, &tensors, None, before)
+        save_in_steps(path, &split, &tensors, Durability::Flushed, None, before)
     }
 
     /// Returns the number whose tensors are saved.

@@ -1,0 +1,117 @@
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+
+/// Takes the space for a new file of `bytes` bytes, whose length it then is.
+///
+/// The system finds the blocks at once instead of write by write, and a full disk is noticed before the first byte. Where
+/// the system or the file system cannot do so, nothing happens.
+#[cfg_attr(not(target_os = "linux"), expect(clippy::unnecessary_wraps, reason = "it can fail on Linux"))]
+pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+
+        /// Smaller files are not worth a call.
+        const LEAST: u64 = 1 << 20;
+
+        if bytes >= LEAST
+            && let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) =
+                fallocate(file, FallocateFlags::empty(), 0, bytes)
+        {
+            return Err(error.into());
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, bytes);
+    Ok(())
+}
+
+/// Writes a new file from its start, and makes the system begin to flush it to disk meanwhile. Otherwise the disk is idle
+/// until all is written.
+pub(crate) struct WriteBehind<'f> {
+    file: &'f mut File,
+    written: u64,
+    /// The bytes whose flush has begun.
+    begun: u64,
+}
+
+/// The bytes that are flushed together.
+const STEP: u64 = 8 << 20;
+
+impl<'f> WriteBehind<'f> {
+    /// A writer of an empty file.
+    pub(crate) fn new(file: &'f mut File) -> Self {
+        Self { file, written: 0, begun: 0 }
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.written += bytes as u64;
+        // Whole steps, so that no page is written to while it is flushed.
+        let end = self.written - self.written % STEP;
+        if end > self.begun {
+            begin_flush(self.file, self.begun, end - self.begun);
+            self.begun = end;
+        }
+    }
+}
+
+impl Write for WriteBehind<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let at_once = usize::try_from(STEP).unwrap_or(usize::MAX);
+        let written = self.file.write(&bytes[..bytes.len().min(at_once)])?;
+        self.add(written);
+        Ok(written)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if slices.iter().map(|slice| slice.len() as u64).sum::<u64>() > STEP {
+            return self.write(slices.iter().find(|slice| !slice.is_empty()).map_or(&[], |slice| slice));
+        }
+        let written = self.file.write_vectored(slices)?;
+        self.add(written);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Begins to flush a range without waiting for the disk. Nothing happens where the system cannot.
+fn begin_flush(_file: &File, _start: u64, _len: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        // The advice begins to write pages, and frees those that need not be written. None of these is written yet.
+        let _ = rustix::fs::fadvise(_file, _start, std::num::NonZeroU64::new(_len), rustix::fs::Advice::DontNeed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek};
+
+    use super::*;
+
+    #[test]
+    fn writes_every_byte_once() {
+        let step = usize::try_from(STEP).unwrap();
+        let bytes: Vec<u8> = (0..=250).cycle().take(4 * step + 7).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        let mut writer = WriteBehind::new(&mut file);
+        let mut left = &bytes[..];
+        for len in [1, 100, step - 101, step + 1, 2 * step] {
+            let (now, after) = left.split_at(len);
+            let (first, second) = now.split_at(len / 2);
+            let written = writer.write_vectored(&[IoSlice::new(first), IoSlice::new(second)]).unwrap();
+            writer.write_all(&now[written..]).unwrap();
+            left = after;
+        }
+        writer.write_all(left).unwrap();
+        assert_eq!((writer.written, writer.begun), (bytes.len() as u64, 4 * STEP));
+        let mut found = Vec::new();
+        file.rewind().unwrap();
+        file.read_to_end(&mut found).unwrap();
+        assert!(found == bytes);
+    }
+}
