@@ -14,6 +14,7 @@
 mod compare;
 mod fields;
 mod findings;
+mod matched;
 mod metadata;
 mod near;
 mod parts;
@@ -174,7 +175,10 @@ impl<'de> Deserializer<'de> {
 
     /// Calls `load` for the next value, which is of the type `node`.
     pub(crate) fn load_with(&mut self, node: Node, load: LoadFrom<'_, 'de>) -> Result<()> {
-        let loaded = self.begin(node).and_then(|()| {
+        let loaded = self.begin(node).and_then(|matched| {
+            if let Some(matched) = matched {
+                return self.load_matched(&matched, load);
+            }
             if let At::Entry(first) = self.at {
                 self.enter_entry(first, node.key_part());
                 self.at = At::Here;
@@ -442,7 +446,9 @@ impl<'de> Source<'de> for Deserializer<'de> {
     }
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
-        self.begin(Node::Struct(def))?;
+        if !self.settled || self.positional {
+            self.settle(RootKind::Struct, Some(Node::Struct(def)))?;
+        }
         self.struct_fields(def, each)
     }
 
