@@ -58,8 +58,8 @@ fn spec<A: Element, D: Dimension>(adapt: &Adapt) -> TensorSpec {
 }
 
 fn owned_of<A: Element, D: Dimension>(tensor: Loaded<'_>) -> Result<Array<A, D>> {
-    let (info, elements) = tensor.into_buffer(A::DTYPE)?;
-    owned(&info, A::from_buffer(elements)?)
+    let (info, payload) = tensor.into_parts();
+    owned(&info, payload.into_vec(info.dtype)?)
 }
 
 /// An array of elements that it owns.

@@ -51,9 +51,7 @@ pub use with::{Arrays, deserialize, serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{TensorSpec, misaligned};
-use crate::tensor::{
-    Buffer, CooTensor, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorMap, TensorView,
-};
+use crate::tensor::{CooTensor, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorMap, TensorView};
 
 impl<'a> TensorView<'a> {
     /// The elements as an array that borrows them.
@@ -96,8 +94,7 @@ impl<'a> TensorView<'a> {
     /// [`ErrorKind::WrongDtype`], [`ErrorKind::WrongLayout`]: the elements are not of `A`, or sparse.
     pub fn to_array<A: Element>(&self) -> Result<ndarray::ArrayD<A>> {
         TensorSpec::dense(A::DTYPE, None).check(self.info())?;
-        let elements = Buffer::from_slice(self.dtype().unit_bytes(), self.as_bytes());
-        load::owned(self.info(), A::from_buffer(elements)?)
+        load::owned(self.info(), A::from_le_bytes(self.as_bytes())?)
     }
 
     /// The stored elements of a sparse tensor. Copies them.

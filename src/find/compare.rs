@@ -36,6 +36,7 @@ pub(crate) fn compare(schema: &Schema, index: &Index, metadata: MetadataSource<'
 impl Deserializer<'_> {
     /// Asks for everything that a type asks for, and for the tensors that are left then.
     fn compare_value(&mut self, node: Node) -> Result<()> {
+        // A report needs names, so no places are returned.
         self.begin(node)?;
         self.at = At::Here;
         visit(node, &Adapt::NONE, self)?;

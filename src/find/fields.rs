@@ -20,8 +20,6 @@ pub(crate) struct FieldSpec {
     pub(crate) aliases: Aliases,
     pub(crate) optional: bool,
     pub(crate) flatten: bool,
-    /// The field is metadata, which no tensor is for.
-    pub(crate) metadata: bool,
 }
 
 /// The other names of a field.
@@ -57,21 +55,37 @@ impl Fields {
         }
     }
 
+    /// Returns the name that a field is written by.
     #[inline]
-    pub(crate) fn get(self, at: usize) -> FieldSpec {
+    fn name(self, at: usize) -> &'static str {
+        match self {
+            Self::Def(def) => def.fields[at].name,
+            Self::Names(..) => self.get(at).name,
+        }
+    }
+
+    fn get(self, at: usize) -> FieldSpec {
         match self {
             Self::Def(def) => {
                 let field = &def.fields[at];
                 let aliases = Aliases::List(field.aliases);
-                let FieldDef { name, optional, flatten, metadata, .. } = *field;
-                FieldSpec { name, aliases, optional, flatten, metadata }
+                FieldSpec { name: field.name, aliases, optional: field.optional, flatten: field.flatten }
             }
             Self::Names(names, _) => {
                 let (name, notes) = names[at].split_at(names[at].find('\0').unwrap_or(names[at].len()));
                 let has = |wanted: &str| !notes.is_empty() && notes.split('\0').any(|note| note == wanted);
                 let (optional, flatten) = (has("?"), has("*"));
-                FieldSpec { name, aliases: Aliases::Notes(notes), optional, flatten, metadata: false }
+                FieldSpec { name, aliases: Aliases::Notes(notes), optional, flatten }
             }
+        }
+    }
+
+    /// Returns whether a field is flattened, and whether it is metadata.
+    #[inline]
+    fn kind(self, at: usize) -> (bool, bool) {
+        match self {
+            Self::Def(def) => (def.fields[at].flatten, def.fields[at].metadata),
+            Self::Names(..) => (self.get(at).flatten, false),
         }
     }
 
@@ -95,7 +109,7 @@ impl Fields {
 /// Goes through the fields of a struct: those that the file has, in the file's order if possible, then the others.
 pub(crate) struct FieldsWalk {
     fields: Fields,
-    given: SmallVec<[bool; 32]>,
+    given: FieldSet,
     /// The fields that were given as absent.
     absent: Vec<usize>,
     /// The place of the struct.
@@ -108,8 +122,37 @@ pub(crate) struct FieldsWalk {
     /// The file has metadata of the flattened field that is next.
     flattened_metadata: bool,
     stage: Stage,
+    /// Some tensors were found in the file's order.
+    found_in_order: bool,
     /// The next value.
     value: FieldValue,
+}
+
+/// A set of fields.
+struct FieldSet {
+    words: SmallVec<[u64; 2]>,
+    left: usize,
+}
+
+impl FieldSet {
+    /// An empty set of the fields below `len`.
+    fn new(len: usize) -> Self {
+        Self { words: SmallVec::from_elem(0, len.div_ceil(64)), left: len }
+    }
+
+    fn contains(&self, field: usize) -> bool {
+        (self.words[field / 64] >> (field % 64)) & 1 == 1
+    }
+
+    fn insert(&mut self, field: usize) {
+        self.left -= usize::from(!self.contains(field));
+        self.words[field / 64] |= 1 << (field % 64);
+    }
+
+    /// Returns whether all fields are in the set.
+    fn is_full(&self) -> bool {
+        self.left == 0
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -140,14 +183,16 @@ pub(crate) enum FieldKey {
 
 impl FieldsWalk {
     pub(crate) fn new(de: &Deserializer<'_>, fields: Fields, at: At) -> Self {
-        let mut given = SmallVec::from_elem(false, fields.len());
+        let mut given = FieldSet::new(fields.len());
         let (mut shares, mut has_metadata) = (false, false);
-        for (field, given) in given.iter_mut().enumerate() {
-            let spec = fields.get(field);
-            shares |= spec.flatten;
+        for field in 0..fields.len() {
+            let (flatten, metadata) = fields.kind(field);
+            shares |= flatten;
             // Metadata comes before all tensors.
-            has_metadata |= spec.metadata;
-            *given = spec.metadata;
+            if metadata {
+                has_metadata = true;
+                given.insert(field);
+            }
         }
         // A flattened field must not see the tensors of others, nor an absent struct those of nobody.
         let stage = if shares || at == At::Absent { Stage::Remaining(0) } else { Stage::InOrder(0) };
@@ -161,26 +206,28 @@ impl FieldsWalk {
             has_metadata,
             flattened_metadata: false,
             stage,
+            found_in_order: false,
             value: FieldValue::Flattened,
         }
     }
 
     /// Returns the name of a field.
     pub(crate) fn name(&self, field: usize) -> &'static str {
-        self.fields.get(field).name
+        self.fields.name(field)
     }
 
     /// Returns the next field, or name that is not a field's; `None` at the end.
     pub(crate) fn advance(&mut self, de: &mut Deserializer<'_>) -> Result<Option<FieldKey>> {
         loop {
             match self.stage {
-                Stage::InOrder(likely) => match self.next_in_order(de, likely)? {
-                    Some((field, name)) => {
-                        self.stage = Stage::InOrder(field + 1);
-                        return Ok(Some(self.give(field, FieldValue::Named(name, At::Here))));
+                Stage::InOrder(_) => match self.next_in_order(de)? {
+                    Some((field, name, _)) => {
+                        self.value = FieldValue::Named(name, At::Here);
+                        return Ok(Some(FieldKey::Field(field)));
                     }
                     None => self.stage = Stage::Remaining(0),
                 },
+                Stage::Remaining(_) if self.given.is_full() && !self.shares => self.stage = Stage::Unknown,
                 Stage::Remaining(field) if field < self.fields.len() => {
                     self.stage = Stage::Remaining(field + 1);
                     if let Some(value) = self.search(de, field)? {
@@ -226,11 +273,13 @@ impl FieldsWalk {
 
     /// Returns to the struct.
     pub(crate) fn leave(&self, de: &mut Deserializer<'_>) {
+        // A value that was not asked for stays behind.
+        de.at = At::Here;
         de.path.back_to(self.place);
     }
 
     fn give(&mut self, field: usize, value: FieldValue) -> FieldKey {
-        self.given[field] = true;
+        self.given.insert(field);
         if matches!(value, FieldValue::Named(_, At::Absent)) {
             self.absent.push(field);
         }
@@ -238,24 +287,34 @@ impl FieldsWalk {
         FieldKey::Field(field)
     }
 
-    /// Returns the field of the file's next tensor, and its name there. If two fit, the longer name is meant.
-    fn next_in_order(&self, de: &mut Deserializer<'_>, likely: usize) -> Result<Option<(usize, &'static str)>> {
+    /// Returns the field of the file's next tensor, its name there, and its place. If two fit, the longer name is meant.
+    fn next_in_order(&mut self, de: &mut Deserializer<'_>) -> Result<Option<(usize, &'static str, At)>> {
+        let Stage::InOrder(likely) = self.stage else { return Ok(None) };
+        if self.given.is_full() {
+            return Ok(None);
+        }
         let Some(next) = de.reader.peek()? else { return Ok(None) };
         let Some(rest) = de.path.strip(de.reader.name(next)) else { return Ok(None) };
-        if self.given.get(likely) == Some(&false) {
-            let name = self.fields.get(likely).name;
-            if name == rest {
-                return Ok(Some((likely, name)));
-            }
-        }
-        let open = (0..self.fields.len()).filter(|field| !self.given[*field]);
+        let found = match likely < self.fields.len() && !self.given.contains(likely) {
+            true if self.fields.name(likely) == rest => Some((likely, self.fields.name(likely))),
+            _ => self.longest_fit(rest),
+        };
+        let Some((field, name)) = found else { return Ok(None) };
+        (self.stage, self.found_in_order) = (Stage::InOrder(field + 1), true);
+        self.given.insert(field);
+        let at = if name.len() == rest.len() { At::Tensor(next) } else { At::Here };
+        Ok(Some((field, name, at)))
+    }
+
+    fn longest_fit(&self, rest: &str) -> Option<(usize, &'static str)> {
+        let open = (0..self.fields.len()).filter(|field| !self.given.contains(*field));
         let fit = open.filter_map(|field| Some((field, self.fields.get(field).fit(rest)?)));
-        Ok(fit.max_by_key(|(_, name)| name.len()))
+        fit.max_by_key(|(_, name)| name.len())
     }
 
     /// Searches a field in the file. Returns the value to give for it.
     fn search(&self, de: &mut Deserializer<'_>, field: usize) -> Result<Option<FieldValue>> {
-        if self.given[field] {
+        if self.given.contains(field) {
             return Ok(None);
         }
         let spec = self.fields.get(field);
@@ -290,8 +349,13 @@ impl FieldsWalk {
         if self.at != At::Here {
             return Ok(None);
         }
-        let unknown =
-            if de.reader.is_drained() || self.place.is_root() { de.next_here()? } else { de.reader.peek()? };
+        let next = de.reader.peek()?;
+        let is_below = |next: usize| de.path.strip(de.reader.name(next)).is_some();
+        // The tensors of the struct, of which there is at least one, end here.
+        if self.found_in_order && next.is_some_and(|next| !is_below(next)) && de.reader.index().has_runs_only() {
+            return Ok(None);
+        }
+        let unknown = if de.reader.is_drained() || self.place.is_root() { de.next_here()? } else { next };
         let name = unknown.and_then(|at| de.path.strip(de.reader.name(at)));
         Ok(name.map(|name| {
             self.value = FieldValue::Unknown(name.to_owned());
@@ -319,7 +383,7 @@ impl<'de> Deserializer<'de> {
     pub(super) fn struct_fields(&mut self, def: &'static StructDef, mut each: EachPart<'_, 'de>) -> Result<()> {
         let outer = self.flattened;
         self.enter_struct()?;
-        let at = std::mem::take(&mut self.at);
+        let at = self.take_place();
         if self.positional {
             for (at, _) in def.fields.iter().enumerate().filter(|(_, field)| !field.metadata) {
                 let place = self.path.push("");
@@ -332,6 +396,12 @@ impl<'de> Deserializer<'de> {
         let mut walk = FieldsWalk::new(self, Fields::Def(def), at);
         if walk.has_metadata {
             self.metadata_fields(def, &mut each)?;
+        }
+        while let Some((field, name, at)) = walk.next_in_order(self)? {
+            self.path.push(name);
+            self.at = at;
+            self.part(field, &mut each)?;
+            walk.leave(self);
         }
         while let Some(key) = walk.advance(self)? {
             match key {
@@ -383,7 +453,7 @@ impl<'de> Deserializer<'de> {
         }
         for (at, field) in def.fields.iter().enumerate() {
             let node = (field.node)();
-            let is_absent = !walk.given[at] || walk.absent.contains(&at);
+            let is_absent = !walk.given.contains(at) || walk.absent.contains(&at);
             if is_absent
                 && (field.optional || matches!(node, Node::Option(_)))
                 && let Node::Tensor(spec) = node.inner()

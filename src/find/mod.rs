@@ -14,6 +14,7 @@
 mod compare;
 mod fields;
 mod findings;
+mod matched;
 mod metadata;
 mod near;
 mod parts;
@@ -32,7 +33,7 @@ use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{
     Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
-    Path, Schema, SharedArrays, Source, StructDef, TensorSpec, put,
+    Path, Payload, Schema, SharedArrays, Source, StructDef, TensorSpec, put,
 };
 use crate::record::{Format, ReadMetadata, Reader};
 use crate::storage::{Slice, Storage, Stream};
@@ -91,6 +92,8 @@ pub(crate) enum At {
     /// Something has the name of the path, or is below it.
     #[default]
     Here,
+    /// This tensor, which is the next one, has the name of the path.
+    Tensor(usize),
     /// Nothing has.
     Absent,
     /// The place of the struct around, whose tensors a flattened field shares.
@@ -172,7 +175,10 @@ impl<'de> Deserializer<'de> {
 
     /// Calls `load` for the next value, which is of the type `node`.
     pub(crate) fn load_with(&mut self, node: Node, load: LoadFrom<'_, 'de>) -> Result<()> {
-        let loaded = self.begin(node).and_then(|()| {
+        let loaded = self.begin(node).and_then(|matched| {
+            if let Some(matched) = matched {
+                return self.load_matched(&matched, load);
+            }
             if let At::Entry(first) = self.at {
                 self.enter_entry(first, node.key_part());
                 self.at = At::Here;
@@ -245,6 +251,7 @@ impl<'de> Deserializer<'de> {
                 self.enter_entry(at, KeyPart::Whole);
                 return Ok(at);
             }
+            At::Tensor(at) => return Ok(at),
             At::Here | At::Shared => {}
         }
         let next = self.reader.peek()?;
@@ -263,6 +270,14 @@ impl<'de> Deserializer<'de> {
         self.reader.find(self.path.name()).ok_or_else(|| self.missing())
     }
 
+    /// Returns the place that is asked about, for a value that has parts.
+    pub(crate) fn take_place(&mut self) -> At {
+        match std::mem::take(&mut self.at) {
+            At::Tensor(_) => At::Here,
+            at => at,
+        }
+    }
+
     /// Returns the next unread tensor that has the name of the path or is below it: in file order if possible.
     pub(crate) fn next_here(&mut self) -> Result<Option<usize>> {
         let next = self.reader.peek()?;
@@ -278,8 +293,17 @@ impl<'de> Deserializer<'de> {
         if self.path.is_root() {
             return Ok(None);
         }
-        let next = self.reader.peek()?.filter(|next| self.path.is(self.reader.name(*next)));
-        Ok(next.or_else(|| self.reader.find(self.path.name())))
+        if let Some(next) = self.reader.peek()?
+            && let Some(rest) = self.path.strip(self.reader.name(next))
+        {
+            if rest.is_empty() && self.path.is(self.reader.name(next)) {
+                return Ok(Some(next));
+            }
+            if self.reader.index().has_runs_only() {
+                return Ok(None);
+            }
+        }
+        Ok(self.reader.find(self.path.name()))
     }
 
     /// Goes down to the value of a map's entry, whose first tensor is `at`. Returns the key.
@@ -329,7 +353,7 @@ impl<'de> Deserializer<'de> {
             // An item of a list is there, or the list would be shorter.
             At::Here | At::Shared if self.positional && self.takes_item => Ok(true),
             At::Here | At::Shared if self.positional => Err(crate::model::needs_names("an `Option`")),
-            At::Here => Ok(true),
+            At::Here | At::Tensor(_) => Ok(true),
             At::Shared => Ok(self.next_here()?.is_some()),
         }
     }
@@ -353,12 +377,24 @@ impl<'de> Deserializer<'de> {
         if let Some(findings) = &mut self.findings {
             findings.trail.push(number);
         }
-        each(number, self).map_err(|error| self.blame(error))?;
+        if let Err(error) = each(number, self) {
+            return Err(self.blame(error));
+        }
         if let Some(findings) = &mut self.findings {
             findings.trail.pop();
         }
         self.last = None;
         Ok(())
+    }
+
+    /// Reads a payload after its header was compared with `spec`, and checks it.
+    fn read(&mut self, at: usize, spec: &TensorSpec) -> Result<Payload<'de>> {
+        let info = self.reader.info(at);
+        spec.check(info)?;
+        let will_be_copied = spec.will_be_copied(info);
+        let payload = self.reader.payload(at, will_be_copied)?;
+        self.reader.info(at).check_bytes(payload.bytes())?;
+        Ok(payload)
     }
 
     fn missing(&self) -> Error {
@@ -398,11 +434,10 @@ impl<'de> Source<'de> for Deserializer<'de> {
         }
         let at = self.locate()?;
         self.last = Some(at);
-        let info = self.reader.info(at).clone();
-        let loaded = spec.check(&info).map_err(Error::from);
-        let loaded = loaded.and_then(|()| self.reader.payload(at, spec.will_be_copied(&info)));
-        let loaded = loaded.and_then(|payload| Loaded::new(info, payload));
-        loaded.map_err(|error| self.about(at, error))
+        match self.read(at, spec) {
+            Ok(payload) => Ok(Loaded::of_checked(self.reader.info(at).clone(), payload)),
+            Err(error) => Err(self.about(at, error)),
+        }
     }
 
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
@@ -411,7 +446,9 @@ impl<'de> Source<'de> for Deserializer<'de> {
     }
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
-        self.begin(Node::Struct(def))?;
+        if !self.settled || self.positional {
+            self.settle(RootKind::Struct, Some(Node::Struct(def)))?;
+        }
         self.struct_fields(def, each)
     }
 

@@ -15,7 +15,7 @@ impl<'de> Deserializer<'de> {
         self.settle(RootKind::List, None)?;
         self.path.check_depth()?;
         (self.opens_list, self.takes_item) = (false, false);
-        let at = std::mem::take(&mut self.at);
+        let at = self.take_place();
         if self.positional {
             return self.items_by_position(len, &mut each);
         }
@@ -116,7 +116,7 @@ impl<'de> Deserializer<'de> {
     pub(super) fn entries(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()> {
         self.settle(RootKind::Map, None)?;
         self.path.check_depth()?;
-        let at = std::mem::take(&mut self.at);
+        let at = self.take_place();
         if self.positional {
             return Err(needs_names("a map"));
         }

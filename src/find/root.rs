@@ -2,7 +2,7 @@
 
 use super::Deserializer;
 use crate::error::Result;
-use crate::model::{Node, first_segment, is_index, names_by_position};
+use crate::model::{Matched, Node, first_segment, is_index, match_by_position};
 
 /// A part of a value that the root can be, as its first call shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,76 +14,93 @@ pub(crate) enum RootKind {
 }
 
 impl Deserializer<'_> {
-    /// Prepares for a value of a type, if it is the root.
-    pub(super) fn begin(&mut self, node: Node) -> Result<()> {
+    /// Prepares for a value of a type, if it is the root. Returns the places of the tensors in it, if they have no names and
+    /// can be read without.
+    pub(super) fn begin(&mut self, node: Node) -> Result<Option<Matched>> {
         let kind = match node.inner() {
             Node::Struct(_) => RootKind::Struct,
             Node::List(_) | Node::Array(..) | Node::Tuple(_) => RootKind::List,
             Node::Map(_) => RootKind::Map,
             _ => RootKind::Tensor,
         };
-        self.settle(kind, Some(node))
+        self.settle_by(kind, Some(node))
     }
 
     /// Decides how tensors are found, if the value is the root. `node` is its type, if that is known.
+    pub(crate) fn settle(&mut self, kind: RootKind, node: Option<Node>) -> Result<()> {
+        match self.settle_by(kind, node)? {
+            Some(matched) => self.name_by(&matched),
+            None => Ok(()),
+        }
+    }
+
+    /// Decides how tensors are found, if the value is the root.
     ///
     /// - A struct is read by name. If the file has no names, its type gives them, or else its fields are read by position.
     /// - A map is read by name. Tensors without a name are called by their position.
     /// - A list is read by position, unless the names are those of a list's items or its items are structs. Tensors alone
     ///   come one by one, also from a stream. Parts need to know where they end. Embedded names come last, so they do not
     ///   change the order of a list of tensors.
-    pub(crate) fn settle(&mut self, kind: RootKind, node: Option<Node>) -> Result<()> {
+    fn settle_by(&mut self, kind: RootKind, node: Option<Node>) -> Result<Option<Matched>> {
         if self.settled {
             // The first item of the list that is the whole file: all others have its type.
             if kind == RootKind::Struct && self.positional && self.opens_list && self.path.depth() == 1 {
                 return self.by_name_or_position(node, true);
             }
-            return Ok(());
+            return Ok(None);
         }
         (self.settled, self.root) = (true, node);
-        match kind {
-            RootKind::Tensor => return Ok(()),
-            RootKind::Map => self.has_names().map(drop)?,
+        let matched = match kind {
+            RootKind::Tensor => return Ok(None),
+            RootKind::Map => self.has_names().map(|_| None)?,
             RootKind::Struct => self.by_name_or_position(node, false)?,
             RootKind::List => self.settle_list(node)?,
+        };
+        if !self.positional && matched.is_none() {
+            self.reader.require_unique_names()?;
         }
-        if self.positional { Ok(()) } else { self.reader.require_unique_names() }
+        Ok(matched)
     }
 
-    fn settle_list(&mut self, node: Option<Node>) -> Result<()> {
-        let Some(first) = self.reader.peek()? else { return Ok(()) };
+    fn settle_list(&mut self, node: Option<Node>) -> Result<Option<Matched>> {
+        let Some(first) = self.reader.peek()? else { return Ok(None) };
         let begins_with_struct = node.is_some_and(Node::begins_with_struct);
         if self.reader.index().has_name(first) && !self.reader.index().has_embedded_names() {
             self.positional = !is_index(first_segment(self.reader.name(first))) && !begins_with_struct;
-            return Ok(());
+            return Ok(None);
         }
         match node {
             // Names that repeat cannot tell the parts apart.
             Some(node) if !node.is_tensor_list() && !begins_with_struct => {
                 self.positional = self.has_names()? && self.reader.index().has_repeated_names();
-                if self.positional { Ok(()) } else { self.by_name_or_position(Some(node), false) }
+                if self.positional { Ok(None) } else { self.by_name_or_position(Some(node), false) }
             }
             Some(node) if !node.is_tensor_list() => self.by_name_or_position(Some(node), false),
             _ => {
                 self.positional = true;
-                Ok(())
+                Ok(None)
             }
         }
     }
 
-    /// Goes by the names of the file, by those that the type gives, or else by position.
-    fn by_name_or_position(&mut self, node: Option<Node>, is_item: bool) -> Result<()> {
+    /// Goes by the names of the file, by the places that the type gives, or else by position.
+    fn by_name_or_position(&mut self, node: Option<Node>, is_item: bool) -> Result<Option<Matched>> {
         self.positional = false;
         if self.has_names()? {
-            return Ok(());
+            return Ok(None);
         }
-        match node {
-            Some(node) => self.name_by(node, is_item),
-            None => {
-                self.positional = true;
-                Ok(())
-            }
+        let Some(node) = node else {
+            self.positional = true;
+            return Ok(None);
+        };
+        let index = self.reader.index();
+        let infos = (0..index.len()).map(|at| index.entry(at).info());
+        let matched = match_by_position(node, is_item, infos)?;
+        // The list around the item goes by names then.
+        if is_item || matched.needs_names() || self.findings.is_some() {
+            return self.name_by(&matched).map(|()| None);
         }
+        Ok(Some(matched))
     }
 
     /// Returns whether the file has names. Embedded ones come last.
@@ -96,11 +113,9 @@ impl Deserializer<'_> {
         Ok(self.reader.index().has_names())
     }
 
-    /// Gives the tensors the names that a type, or a list of it, would have written.
-    fn name_by(&mut self, node: Node, is_item: bool) -> Result<()> {
-        let index = self.reader.index();
-        let infos = (0..index.len()).map(|at| index.entry(at).info());
-        let names = names_by_position(node, is_item, infos)?;
-        self.reader.rename(&names)
+    /// Gives the tensors the names that their type, or a list of it, would have written.
+    pub(super) fn name_by(&mut self, matched: &Matched) -> Result<()> {
+        self.reader.rename(&matched.names())?;
+        self.reader.require_unique_names()
     }
 }

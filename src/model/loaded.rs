@@ -38,13 +38,29 @@ impl Payload<'_> {
             Self::Owned(buffer) => buffer,
         }
     }
+
+    /// Returns the elements, which are of a dtype in the file.
+    #[inline]
+    pub(crate) fn into_vec<A: Element>(self, dtype: Dtype) -> Result<Vec<A>> {
+        Ok(match self {
+            payload if dtype != A::DTYPE => A::from_buffer(cast(dtype, A::DTYPE, payload.bytes())?)?,
+            Self::Borrowed(bytes) => A::from_le_bytes(bytes)?,
+            Self::Owned(buffer) => A::from_buffer(buffer)?,
+        })
+    }
 }
 
 impl<'de> Loaded<'de> {
     /// Checks that the payload is that of the tensor.
     pub(crate) fn new(info: TensorInfo, payload: Payload<'de>) -> Result<Self> {
         info.check_bytes(payload.bytes())?;
-        Ok(Self { info, payload })
+        Ok(Self::of_checked(info, payload))
+    }
+
+    /// A tensor whose payload was checked.
+    #[inline]
+    pub(crate) fn of_checked(info: TensorInfo, payload: Payload<'de>) -> Self {
+        Self { info, payload }
     }
 
     /// A tensor whose payload nobody looks at.
@@ -74,17 +90,7 @@ impl<'de> Loaded<'de> {
     /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
     pub fn into_vec<A: Element>(self) -> Result<Vec<A>> {
         self.check_known(A::DTYPE)?;
-        Ok(A::from_buffer(self.into_buffer(A::DTYPE)?.1)?)
-    }
-
-    /// Returns the header, and the payload as elements of a dtype.
-    pub(crate) fn into_buffer(self, dtype: Dtype) -> Result<(TensorInfo, Buffer)> {
-        let buffer = match self.payload {
-            payload if self.info.dtype != dtype => cast(self.info.dtype, dtype, payload.bytes())?,
-            Payload::Borrowed(bytes) => Buffer::from_slice(dtype.unit_bytes(), bytes),
-            Payload::Owned(buffer) => buffer,
-        };
-        Ok((self.info, buffer))
+        self.payload.into_vec(self.info.dtype)
     }
 
     /// Returns whether [`as_slice_of_file`](Self::as_slice_of_file) gives elements, except for invalid ones.

@@ -189,11 +189,11 @@ impl Node {
     }
 
     /// Returns the node without `Option`s and newtypes around it.
-    pub(crate) fn inner(self) -> Self {
-        match self {
-            Self::Option(node) | Self::Newtype(node, _) => node().inner(),
-            node => node,
+    pub(crate) fn inner(mut self) -> Self {
+        while let Self::Option(node) | Self::Newtype(node, _) = self {
+            self = node();
         }
+        self
     }
 
     /// Returns whether this is a list of tensors only, of any length.

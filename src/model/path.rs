@@ -87,10 +87,7 @@ impl Path {
 
     /// Returns the rest of `name` below this place: all of it at the root, and `""` if it is the name of this place.
     pub(crate) fn strip<'a>(&self, name: &'a str) -> Option<&'a str> {
-        match self.prefix() {
-            Some(prefix) => strip(name, prefix),
-            None => Some(name),
-        }
+        if self.is_root() { Some(name) } else { strip(name, &self.text) }
     }
 
     /// Returns whether `name` is the name of this place.

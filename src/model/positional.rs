@@ -1,4 +1,4 @@
-//! Names for the tensors of a file that has none, from the type that they are read into.
+//! Places for the tensors of a file without names in the type that they are read into.
 //!
 //! A type's tensors come in the order of its fields. Two things are not known: which optional ones are there, and how
 //! long the lists are. Both follow if the dtypes and ranks leave only one way. The type is compiled to a small automaton
@@ -41,7 +41,43 @@ impl NamesByPosition {
     }
 }
 
-/// Returns the name of each tensor, in file order.
+/// The steps of a type through the tensors of a file.
+pub(crate) struct Matched {
+    program: Program,
+    /// The step that takes each tensor, in file order.
+    taken: Vec<u32>,
+}
+
+impl Matched {
+    /// Returns a step of the type.
+    #[inline]
+    pub(crate) fn step(&self, at: usize) -> Option<&Step> {
+        self.program.steps.get(at)
+    }
+
+    /// Returns the step that takes a tensor, or the number of steps after the last tensor.
+    #[inline]
+    pub(crate) fn taken_by(&self, tensor: usize) -> usize {
+        self.taken.get(tensor).map_or(self.program.steps.len(), |step| *step as usize)
+    }
+
+    /// Returns whether only the names of the tensors can tell which one is meant.
+    pub(crate) fn needs_names(&self) -> bool {
+        self.program.needs_names
+    }
+
+    /// Returns the name of each tensor, in file order.
+    pub(crate) fn names(&self) -> NamesByPosition {
+        self.program.names(self.taken.iter().map(|step| *step as usize))
+    }
+
+    /// Returns the name of a tensor.
+    pub(crate) fn name(&self, tensor: usize) -> String {
+        self.names().iter().nth(tensor).unwrap_or_default().to_owned()
+    }
+}
+
+/// Finds the place of each tensor in the type.
 ///
 /// # Errors
 ///
@@ -50,11 +86,11 @@ impl NamesByPosition {
 /// - [`ErrorKind::Unsupported`]: the type has parts whose number or names nothing but names can tell.
 ///
 /// If `is_item`, the file is a list of values of the type.
-pub(crate) fn names<'a>(
+pub(crate) fn match_by_position<'a>(
     node: Node,
     is_item: bool,
     infos: impl Iterator<Item = &'a TensorInfo>,
-) -> Result<NamesByPosition> {
+) -> Result<Matched> {
     let mut program = Program::default();
     if is_item {
         program.list(node, &Adapt::NONE)?
@@ -64,6 +100,7 @@ pub(crate) fn names<'a>(
     program.steps.push(Step::End);
 
     let mut matching = Matching::new(&program);
+    matching.threads.reserve(infos.size_hint().0);
     for (at, info) in infos.enumerate() {
         if !matching.advance(info) {
             return Err(Error::new(matching.no_way(Some(info))).in_tensor(format!("#{at}")));
@@ -72,15 +109,19 @@ pub(crate) fn names<'a>(
             return Err(ErrorKind::Ambiguous.into());
         }
     }
-    matching.finish()
+    let taken = matching.finish()?;
+    Ok(Matched { program, taken })
 }
 
+/// A step between tensors, or one that takes a tensor.
 #[derive(Debug, Clone, PartialEq)]
-enum Step {
+pub(crate) enum Step {
     /// Takes one tensor.
     Tensor(TensorSpec),
-    /// Goes on at the next step or at this one.
+    /// Goes on at the next step, with a part that may be absent, or at this one, after it.
     Split(usize),
+    /// Goes on at the next step, with a part that may be empty. After it comes this one.
+    Nullable(usize),
     /// Goes on at the next step, or repeats from this one.
     Repeat(usize),
     Push(&'static str),
@@ -99,6 +140,8 @@ struct Program {
     steps: Vec<Step>,
     /// The structs that are being compiled, each within the one before.
     structs: Vec<TypeId>,
+    /// Two tensors could have one name, or metadata is stored under the names.
+    needs_names: bool,
 }
 
 impl Program {
@@ -129,6 +172,8 @@ impl Program {
             }
             Node::Struct(def) => {
                 self.structs.push((def.id)());
+                let has_dots = def.fields.len() > 1 && def.fields.iter().any(|field| field.name.contains('.'));
+                self.needs_names |= has_dots || def.fields.iter().any(|field| field.flatten || field.metadata);
                 for field in def.fields {
                     if !field.flatten {
                         self.steps.push(Step::Push(field.name));
@@ -144,7 +189,7 @@ impl Program {
                 self.structs.pop();
             }
             Node::Map(_) => return Err(needs_names("a map")),
-            Node::Metadata(_) => {}
+            Node::Metadata(_) => self.needs_names = true,
         }
         Ok(())
     }
@@ -164,13 +209,35 @@ impl Program {
     /// Compiles a part that may be absent. A part that may be empty is not made optional again, or its absence could be
     /// read in two ways.
     fn optional(&mut self, node: Node, adapt: &Adapt) -> Result<()> {
-        if is_nullable(node, &mut self.structs.clone()) {
-            return self.compile(node, adapt);
-        }
-        let skip = self.open_split();
+        let is_nullable = is_nullable(node, &mut self.structs.clone());
+        let begin = self.open_split();
         self.compile(node, adapt)?;
-        self.close_split(skip);
+        match is_nullable {
+            true => self.steps[begin] = Step::Nullable(self.steps.len()),
+            false => self.close_split(begin),
+        }
         Ok(())
+    }
+
+    /// Returns the names of tensors that these steps take.
+    fn names(&self, taken: impl Iterator<Item = usize>) -> NamesByPosition {
+        let mut namer = Namer::default();
+        let mut names = NamesByPosition::default();
+        // Most tensors of a list lead to the same step as when the list came there before.
+        let mut ways = vec![(usize::MAX, Vec::new()); self.steps.len()];
+        let mut from = 0;
+        for step in taken {
+            let (to, way) = &mut ways[from];
+            if *to != step {
+                (*to, *way) = (step, self.way(from, step));
+            }
+            for &step in &*way {
+                namer.take(&self.steps[step]);
+            }
+            names.push(namer.path.name());
+            from = step + 1;
+        }
+        names
     }
 
     fn open_split(&mut self) -> usize {
@@ -263,11 +330,22 @@ pub(crate) fn needs_names(what: &str) -> Error {
 /// A way through the program: the tensor that it expects next, and the thread that it continues.
 #[derive(Debug, Clone, Copy)]
 struct Thread {
-    step: usize,
+    step: u32,
     /// The thread that took the tensor before.
     from: usize,
     /// More than one way leads here.
     is_ambiguous: bool,
+}
+
+impl Thread {
+    fn new(step: usize, from: usize, is_ambiguous: bool) -> Self {
+        Self { step: u32::try_from(step).expect("a type has fewer steps"), from, is_ambiguous }
+    }
+
+    #[inline]
+    fn step(self) -> usize {
+        self.step as usize
+    }
 }
 
 struct Matching<'p> {
@@ -276,8 +354,10 @@ struct Matching<'p> {
     next: Vec<Vec<usize>>,
     /// The threads before each tensor, one tensor after the other.
     threads: Vec<Thread>,
-    /// The start in `threads` of those before each tensor.
-    starts: Vec<usize>,
+    /// The start in `threads` of those before the next tensor.
+    live: usize,
+    /// The number of tensors so far.
+    tensors: usize,
     /// For each step, the newest thread that expects it. Entries of older threads are stale.
     wanted_by: Vec<usize>,
 }
@@ -288,44 +368,46 @@ impl<'p> Matching<'p> {
             Step::Tensor(_) => program.next_tensors(at + 1),
             _ => Vec::new(),
         };
-        let first = program.next_tensors(0).into_iter().map(|step| Thread { step, from: 0, is_ambiguous: false });
+        let first = program.next_tensors(0).into_iter().map(|step| Thread::new(step, 0, false));
         Self {
             program,
             next: program.steps.iter().enumerate().map(|(at, step)| next((at, step))).collect(),
             threads: first.collect(),
-            starts: vec![0],
+            live: 0,
+            tensors: 0,
             wanted_by: vec![0; program.steps.len()],
         }
     }
 
     /// Returns the threads before the next tensor.
     fn live(&self) -> &[Thread] {
-        &self.threads[self.starts[self.starts.len() - 1]..]
+        &self.threads[self.live..]
     }
 
     /// Takes a tensor. Returns whether any thread expected it.
     fn advance(&mut self, info: &TensorInfo) -> bool {
-        let (first, end) = (self.starts[self.starts.len() - 1], self.threads.len());
-        for from in first..end {
+        let end = self.threads.len();
+        for from in self.live..end {
             let thread = self.threads[from];
-            let Step::Tensor(spec) = &self.program.steps[thread.step] else { continue };
+            let Step::Tensor(spec) = &self.program.steps[thread.step()] else { continue };
             if !spec.accepts(info) {
                 continue;
             }
-            for &step in &self.next[thread.step] {
+            for &step in &self.next[thread.step()] {
                 let wanted_by = self.wanted_by[step];
-                match self.threads.get_mut(wanted_by).filter(|thread| wanted_by >= end && thread.step == step) {
+                match self.threads.get_mut(wanted_by).filter(|thread| wanted_by >= end && thread.step() == step) {
                     Some(other) => other.is_ambiguous = true,
                     None => {
                         self.wanted_by[step] = self.threads.len();
-                        self.threads.push(Thread { step, from, is_ambiguous: thread.is_ambiguous });
+                        self.threads.push(Thread::new(step, from, thread.is_ambiguous));
                     }
                 }
             }
         }
         let any = self.threads.len() > end;
         if any {
-            self.starts.push(end);
+            self.live = end;
+            self.tensors += 1;
         }
         any
     }
@@ -335,53 +417,33 @@ impl<'p> Matching<'p> {
         self.live().iter().all(|thread| thread.is_ambiguous)
     }
 
-    fn finish(&self) -> Result<NamesByPosition> {
-        let end = self.live().iter().find(|thread| self.program.steps[thread.step] == Step::End);
+    /// Returns the step that took each tensor.
+    fn finish(&self) -> Result<Vec<u32>> {
+        let end = self.live().iter().find(|thread| self.program.steps[thread.step()] == Step::End);
         match end {
             Some(end) if end.is_ambiguous => Err(ErrorKind::Ambiguous.into()),
-            Some(end) => Ok(self.names_before(end)),
+            Some(end) => Ok(self.taken_before(end)),
             None => Err(self.no_way(None).into()),
         }
     }
 
-    /// Returns the names of the tensors that a thread took before the one that it expects.
-    fn names_before(&self, thread: &Thread) -> NamesByPosition {
-        let mut names = self.names_to(thread);
-        names.ends.pop();
-        names.text.truncate(names.ends.last().copied().unwrap_or_default());
-        names
-    }
-
-    /// Returns the names of the tensors that a thread took, and of the one that it expects.
-    fn names_to(&self, thread: &Thread) -> NamesByPosition {
-        let mut taken = vec![*thread];
-        for _ in 1..self.starts.len() {
-            taken.push(self.threads[taken[taken.len() - 1].from]);
+    /// Returns the steps that took the tensors before the one that a thread expects.
+    fn taken_before(&self, thread: &Thread) -> Vec<u32> {
+        let mut taken = vec![0; self.tensors];
+        let mut from = thread.from;
+        for step in taken.iter_mut().rev() {
+            let thread = self.threads[from];
+            (*step, from) = (thread.step, thread.from);
         }
-        let mut namer = Namer::default();
-        let mut names = NamesByPosition::default();
-        // Most tensors of a list lead to the same step as when the list came there before.
-        let mut ways = vec![(usize::MAX, Vec::new()); self.program.steps.len()];
-        let mut from = 0;
-        for Thread { step, .. } in taken.into_iter().rev() {
-            let (to, way) = &mut ways[from];
-            if *to != step {
-                (*to, *way) = (step, self.program.way(from, step));
-            }
-            for &step in &*way {
-                namer.take(&self.program.steps[step]);
-            }
-            names.push(namer.path.name());
-            from = step + 1;
-        }
-        names
+        taken
     }
 
     /// The error if no thread expected `found`.
     fn no_way(&self, found: Option<&TensorInfo>) -> ErrorKind {
-        let expected = self.live().iter().map(|thread| match &self.program.steps[thread.step] {
+        let expected = self.live().iter().map(|thread| match &self.program.steps[thread.step()] {
             Step::Tensor(spec) => {
-                let names = self.names_to(thread);
+                let taken = self.taken_before(thread).into_iter().chain([thread.step]);
+                let names = self.program.names(taken.map(|step| step as usize));
                 format!("`{}`: {spec}", Short(names.last()))
             }
             _ => "the end".to_owned(),
@@ -421,7 +483,7 @@ impl Namer {
                     self.path.back_to(place);
                 }
             }
-            Step::Tensor(_) | Step::Split(_) | Step::Repeat(_) | Step::End => {}
+            Step::Tensor(_) | Step::Split(_) | Step::Nullable(_) | Step::Repeat(_) | Step::End => {}
         }
     }
 }
@@ -438,7 +500,8 @@ mod tests {
     }
 
     fn resolve<T: TensorFile>(shapes: &[&[usize]]) -> Result<String> {
-        names(T::NODE, false, f32s(shapes).iter()).map(|names| names.iter().collect::<Vec<_>>().join(" "))
+        let matched = match_by_position(T::NODE, false, f32s(shapes).iter())?;
+        Ok(matched.names().iter().collect::<Vec<_>>().join(" "))
     }
 
     #[test]

@@ -163,8 +163,7 @@ impl TensorSpec {
     #[must_use]
     pub fn accepts(&self, info: &TensorInfo) -> bool {
         let is_known = info.unknown_dtype().is_none();
-        self.dtype().is_none_or(|dtype| dtype == info.dtype && is_known)
-            && [self.dims, self.adapt.shape].into_iter().flatten().all(|dims| self.fits(dims, info))
+        self.dtype().is_none_or(|dtype| dtype == info.dtype && is_known) && self.misfit(info).is_none()
     }
 
     /// Checks a tensor's header before its payload is read.
@@ -184,21 +183,26 @@ impl TensorSpec {
             (LayoutSpec::Dense, Layout::Blob) => return wrong_layout("a tensor (`Blob` reads this)"),
             (LayoutSpec::Dense | LayoutSpec::Coo, _) => {}
         }
+        let is_known = info.unknown_dtype().is_none();
         if let Some(expected) = self.dtype
-            && (info.dtype != expected || info.unknown_dtype().is_some())
-            && !(info.unknown_dtype().is_none() && self.adapt.cast && can_cast(info.dtype, expected))
+            && !(is_known && (info.dtype == expected || self.adapt.cast && can_cast(info.dtype, expected)))
         {
             return Err(ErrorKind::WrongDtype { found: info.clone(), expected });
         }
         if self.layout == LayoutSpec::Coo && !matches!(info.layout, Layout::Coo { .. }) {
             return wrong_layout("COO layout");
         }
-        for dims in [self.dims, self.adapt.shape].into_iter().flatten() {
-            if !self.fits(dims, info) {
-                return Err(ErrorKind::WrongShape { found: info.clone(), expected: self.expected(dims) });
-            }
+        match self.misfit(info) {
+            None => Ok(()),
+            Some(dims) => Err(ErrorKind::WrongShape { found: info.clone(), expected: self.expected(dims) }),
         }
-        Ok(())
+    }
+
+    /// Returns the dims that a tensor does not have: those of the type, or else those of the field.
+    #[inline]
+    fn misfit(&self, info: &TensorInfo) -> Option<&'static [Option<usize>]> {
+        let misfit = |dims: &&[Option<usize>]| !self.fits(dims, info);
+        self.dims.filter(misfit).or_else(|| self.adapt.shape.filter(misfit))
     }
 
     /// Writes what is expected, for a message of serde.
@@ -213,10 +217,15 @@ impl TensorSpec {
     }
 
     /// Returns whether a tensor has the dims of the field, which the file may have in reverse.
+    #[inline]
     fn fits(&self, dims: &[Option<usize>], info: &TensorInfo) -> bool {
-        let rank = info.shape.rank();
-        let dim_of = |axis: usize| dims[if self.adapt.transpose { rank - 1 - axis } else { axis }];
-        rank == dims.len() && (0..rank).all(|axis| dim_of(axis).is_none_or(|dim| dim == info.shape[axis]))
+        let found = info.shape.dims();
+        let fits = |(dim, found): (&Option<usize>, &usize)| dim.is_none_or(|dim| dim == *found);
+        dims.len() == found.len()
+            && match self.adapt.transpose {
+                true => dims.iter().rev().zip(found).all(fits),
+                false => dims.iter().zip(found).all(fits),
+            }
     }
 
     /// Returns the dims that the file should have, for a message.

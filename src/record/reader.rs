@@ -302,16 +302,30 @@ impl<'de> Reader<'de> {
     /// is also read into memory of its own if that takes less time.
     pub(crate) fn payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
         self.unread.mark_read(&self.index, at);
-        self.pending = self.pending.filter(|pending| *pending != at);
+        if self.pending == Some(at) {
+            self.pending = None;
+        }
         let payload = self.read_payload(at, will_be_copied);
-        let is_whole = !payload.as_ref().is_err_and(|error| matches!(error.category(), Category::File | Category::Io));
-        self.payload_was_read(at, is_whole);
+        self.release_read(at);
         if let Some(count) = &mut self.count {
             let range = self.index.entry(at).range();
             count.add(range.end - range.start);
         }
+        match payload {
+            Ok(payload) => Ok(payload),
+            Err(error) => Err(self.broke_off(at, error)),
+        }
+    }
+
+    /// Notes that a payload could not be read.
+    #[cold]
+    fn broke_off(&mut self, at: usize, error: Error) -> Error {
+        // A stream that broke off within a payload has no next tensor.
+        if matches!(error.category(), Category::File | Category::Io) {
+            self.index_reader = None;
+        }
         // A tensor that cannot be read by us is not wrong at any offset.
-        payload.map_err(|error| if error.category() == Category::Call { error } else { error.at(self.offset(at)) })
+        if error.category() == Category::Call { error } else { error.at(self.offset(at)) }
     }
 
     /// Reads on to the next tensor. Returns whether there is one.
@@ -458,20 +472,19 @@ impl<'de> Reader<'de> {
             return Ok(Payload::Owned(buffer));
         }
         let payload = read_plain(&mut *self.storage, entry, will_be_copied)?;
-        check_sum(&mut *self.storage, entry, payload.bytes())?;
+        if entry.has_checksum() {
+            check_sum(&mut *self.storage, entry, payload.bytes())?;
+        }
         Ok(payload)
     }
 
-    /// Frees storage that is not needed any more. A stream that broke off within a payload has no next tensor.
-    fn payload_was_read(&mut self, at: usize, is_whole: bool) {
+    /// Frees storage that is not needed any more.
+    fn release_read(&mut self, at: usize) {
         let start = self.offset(at);
         if self.is_in_file_order || self.is_drained() && self.index.is_in_file_order() {
             // The next tensor may be in the same place.
             let next = self.unread.first().map_or(start, |next| self.index.entry(next).needed_from());
             self.storage.release(next);
-        }
-        if !is_whole {
-            self.index_reader = None;
         }
     }
 }

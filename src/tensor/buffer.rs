@@ -156,6 +156,14 @@ fn copied<B: Pod>(bytes: &[u8]) -> Vec<B> {
     elements
 }
 
+/// Copies whole little-endian integers.
+pub(super) fn copied_integers<B: Pod>(bytes: &[u8]) -> Vec<B> {
+    debug_assert_eq!(bytes.len() % size_of::<B>(), 0, "whole integers");
+    let mut integers = copied(bytes);
+    le_to_host(&mut integers);
+    integers
+}
+
 /// Appends bytes that begin with an element.
 #[inline]
 fn append_aligned<B: Pod>(elements: &mut Vec<B>, bytes: &[u8]) {

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use bytemuck::Pod;
 use bytemuck::allocation::{cast_vec, try_cast_vec};
 
-use super::buffer::swap_bytes;
+use super::buffer::{copied_integers, swap_bytes};
 use super::dtype::for_each_dtype;
 use super::{Buffer, Dtype, InvalidTensor};
 
@@ -29,7 +29,7 @@ pub trait Element: sealed::Sealed + Copy + PartialEq + Debug + Send + Sync + 'st
     const DTYPE: Dtype;
 
     /// Returns the little-endian bytes of `elements`: borrowed on little-endian hosts, a copy on others.
-    // This and the next two are methods of each scalar, so that the crates of users do not compile them again.
+    // This and the others are methods of each scalar, so that the crates of users do not compile them again.
     #[doc(hidden)]
     fn as_le_bytes(elements: &[Self]) -> Cow<'_, [u8]>;
 
@@ -42,6 +42,12 @@ pub trait Element: sealed::Sealed + Copy + PartialEq + Debug + Send + Sync + 'st
     /// The bytes must be whole elements.
     #[doc(hidden)]
     fn from_buffer(buffer: Buffer) -> Result<Vec<Self>, InvalidTensor>;
+
+    /// Copies elements from little-endian `bytes` at any address.
+    ///
+    /// The bytes must be whole elements.
+    #[doc(hidden)]
+    fn from_le_bytes(bytes: &[u8]) -> Result<Vec<Self>, InvalidTensor>;
 }
 
 mod sealed {
@@ -85,6 +91,11 @@ macro_rules! element {
                 let cast: fn(Vec<$bits>) -> Vec<Self> = $cast;
                 Ok(cast(buffer.into_integers()))
             }
+
+            fn from_le_bytes(bytes: &[u8]) -> Result<Vec<Self>, InvalidTensor> {
+                let cast: fn(Vec<$bits>) -> Vec<Self> = $cast;
+                Ok(cast(copied_integers(bytes)))
+            }
         }
     };
 }
@@ -105,8 +116,12 @@ impl Element for bool {
     }
 
     fn from_buffer(buffer: Buffer) -> Result<Vec<Self>, InvalidTensor> {
-        check_bools(&buffer)?;
-        Ok(buffer.iter().map(|bit| *bit == 1).collect())
+        Self::from_le_bytes(&buffer)
+    }
+
+    fn from_le_bytes(bytes: &[u8]) -> Result<Vec<Self>, InvalidTensor> {
+        check_bools(bytes)?;
+        Ok(bytes.iter().map(|bit| *bit == 1).collect())
     }
 }
 

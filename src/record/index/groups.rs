@@ -69,6 +69,13 @@ impl Index {
         &self.name(at as usize)[..len]
     }
 
+    /// Returns whether it is known that the tensors below any name follow one another in the file, and that no tensor has a name
+    /// that others are below.
+    #[inline]
+    pub(crate) fn has_runs_only(&self) -> bool {
+        self.groups.get().and_then(Option::as_ref).is_some_and(|groups| groups.are_runs)
+    }
+
     /// Returns whether there is no tensor below `prefix`. `false` if only a search can tell.
     pub(super) fn has_none_below(&self, prefix: &str) -> bool {
         let Some(groups) = self.groups() else { return false };
@@ -80,8 +87,7 @@ impl Index {
     /// yet, or are not runs.
     pub(super) fn ends_run(&self, prefix: &str, first: usize) -> bool {
         let is_below = |at: usize| self.name(at).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
-        let are_runs = self.groups.get().and_then(Option::as_ref).is_some_and(|groups| groups.are_runs);
-        are_runs && first > 0 && is_below(first - 1) && !is_below(first)
+        self.has_runs_only() && first > 0 && is_below(first - 1) && !is_below(first)
     }
 }
 

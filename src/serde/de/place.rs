@@ -116,14 +116,14 @@ impl<'de> Deserializer<'de> {
         self.settle(RootKind::List, take_node())?;
         self.path.check_depth()?;
         (self.opens_list, self.takes_item) = (false, false);
-        let at = std::mem::take(&mut self.at);
+        let at = self.take_place();
         if self.positional {
             return Ok(Answer::Seq(Parts::Items(ListItems::by_position(self, len))));
         }
         match at {
             At::Absent | At::Metadata => return Ok(Answer::Seq(Parts::Items(ListItems::by_name(self, len, false)))),
             At::Entry(at) => drop(self.enter_entry(at, KeyPart::BeforeIndex)),
-            At::Here | At::Shared => {}
+            At::Here | At::Tensor(_) | At::Shared => {}
         }
         let here = self.next_here()?;
         if here.is_some_and(|here| self.path.is(self.reader.name(here))) {
@@ -138,7 +138,7 @@ impl<'de> Deserializer<'de> {
     fn map(&mut self) -> Result<Answer<'_, 'de>> {
         self.settle(RootKind::Map, take_node())?;
         self.path.check_depth()?;
-        let at = std::mem::take(&mut self.at);
+        let at = self.take_place();
         if self.positional {
             return Err(needs_names("a map"));
         }
@@ -151,7 +151,7 @@ impl<'de> Deserializer<'de> {
         let outer = self.flattened;
         self.settle(RootKind::Struct, take_node())?;
         self.enter_struct()?;
-        let at = std::mem::take(&mut self.at);
+        let at = self.take_place();
         if self.positional {
             let order = FieldOrder::ByPosition { left: fields.len() };
             return Ok(Answer::Seq(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })));
@@ -181,18 +181,18 @@ impl<'de> Deserializer<'de> {
 
     /// Skips the value here.
     fn skip(&mut self) -> Result<()> {
-        match std::mem::take(&mut self.at) {
+        match self.take_place() {
             At::Absent | At::Metadata => {}
             At::Entry(at) => {
                 self.enter_entry(at, KeyPart::Whole);
                 self.reader.skip(at);
             }
-            At::Here | At::Shared if self.positional => {
+            At::Here | At::Tensor(_) | At::Shared if self.positional => {
                 if let Some(at) = self.reader.peek()? {
                     self.reader.skip(at);
                 }
             }
-            At::Here | At::Shared => {
+            At::Here | At::Tensor(_) | At::Shared => {
                 while let Some(at) = self.next_here()? {
                     self.reader.skip(at);
                 }
