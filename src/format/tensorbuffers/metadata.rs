@@ -260,6 +260,11 @@ impl<'a> MetadataView<'a> {
         Ok(Self { version, model, operations, tensors, places, start })
     }
 
+    /// Returns the number of tensors.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// Calls `take` with each tensor, in the order of their data.
     pub(super) fn each_tensor(
         &self,
