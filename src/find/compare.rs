@@ -114,7 +114,7 @@ mod tests {
         }
         index.complete().unwrap();
         if embedded {
-            index.embed(file.iter().map(|(name, _)| *name)).unwrap();
+            index.embed(&mut file.iter().map(|(name, _)| *name), 0).unwrap();
         }
         super::compare(&T::schema(), &index, MetadataSource::Unknown)
     }

@@ -438,7 +438,8 @@ impl<'de> Reader<'de> {
         self.unread.renamed();
         let index = self.index.to_mut();
         index.pop();
-        let embedded = names::parse(payload.bytes(), at).and_then(|names| index.embed(names));
+        let bytes = payload.bytes();
+        let embedded = names::parse(bytes, at).and_then(|mut names| index.embed(&mut names, bytes.len()));
         embedded.map_err(|error| error.at(start))
     }
 

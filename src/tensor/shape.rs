@@ -126,8 +126,12 @@ impl Default for Shape {
 }
 
 impl PartialEq for Shape {
+    #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.dims() == other.dims()
+        match (&self.0, &other.0) {
+            (Dims::Few(rank, dims), Dims::Few(other_rank, other)) => rank == other_rank && dims == other,
+            _ => self.dims() == other.dims(),
+        }
     }
 }
 

@@ -219,6 +219,8 @@ impl<'a> FlatbufferParser<'a> {
 
     fn read_named(&mut self, named: Tables<'a>) -> Result<()> {
         self.check_count(named.len())?;
+        self.index.reserve(named.len());
+        self.places.reserve_exact(named.len());
         for table in named.iter() {
             let table = table?;
             self.push(Found {
@@ -301,7 +303,7 @@ impl<'a> FlatbufferParser<'a> {
             Error::new(ErrorKind::Malformed { what }).in_tensor(format!("#{number}")).at(table_at)
         })?;
         let (info, range) = self.tensor(&found).map_err(|error| error.in_tensor(name).at(table_at))?;
-        if self.name_with_nul.is_none() && name.contains('\0') {
+        if self.name_with_nul.is_none() && name.as_bytes().contains(&0) {
             self.name_with_nul = Some(name.to_owned());
         }
         if range.start < range.end {
@@ -367,8 +369,9 @@ impl<'a> FlatbufferParser<'a> {
     fn info(&self, table: &Table<'a>, first: usize, stated: Option<u64>) -> Result<TensorInfo> {
         let field = first + tensor_layout::SCALAR_TYPE;
         let scalar_type = table.i8(field)?;
-        let (dtype, tag) = (header::dtype(scalar_type), scalar_type.to_string());
+        let dtype = header::dtype(scalar_type);
         if dtype.is_none() && stated.is_none() {
+            let tag = scalar_type.to_string();
             return Err(Error::new(ErrorKind::UnknownDtype { tag }).at(table.field_offset(field)));
         }
         let field = first + tensor_layout::SIZES;
@@ -397,7 +400,7 @@ impl<'a> FlatbufferParser<'a> {
             None => {
                 let bytes = stated.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
                 let stored = [&scalar_type.to_le_bytes()[..], order].concat();
-                TensorInfo::unknown_in(FORMAT.name, &tag, &stored, shape, bytes)
+                TensorInfo::unknown_in(FORMAT.name, &scalar_type.to_string(), &stored, shape, bytes)
             }
         };
         if info.payload_bytes().is_none() {

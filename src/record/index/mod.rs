@@ -6,7 +6,7 @@ mod infos;
 mod names;
 mod unread;
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher as _};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -262,9 +262,12 @@ impl Index {
     /// Adds the name of a tensor, if it has one. Returns `false` if a tensor before it has the same.
     #[inline]
     fn add_name(&mut self, at: usize) -> bool {
-        let Some(name) = self.names.get(at) else { return true };
         if at < Self::FEW {
-            return (0..at).all(|other| !self.names.is(other, name));
+            let name = self.names.bytes(at);
+            return name.is_none() || (0..at).all(|other| self.names.bytes(other) != name);
+        }
+        if self.names.bytes(at).is_none() {
+            return true;
         }
         if self.by_name.is_empty() {
             self.fill_table(at);
@@ -285,9 +288,10 @@ impl Index {
     #[inline]
     fn insert(&mut self, at: usize) -> bool {
         let (names, hasher) = (&self.names, &self.hasher);
-        let Some(name) = names.get(at) else { return true };
-        let hash = |at: &u32| hasher.hash_one(names.get(*at as usize).expect("only names are in the table"));
-        match self.by_name.entry(hasher.hash_one(name), |other| names.is(*other as usize, name), hash) {
+        let Some(name) = names.bytes(at) else { return true };
+        let hash = |at: &u32| hash_of(hasher, names.bytes(*at as usize).expect("only names are in the table"));
+        let is_same = |other: &u32| names.bytes(*other as usize) == Some(name);
+        match self.by_name.entry(hash_of(hasher, name), is_same, hash) {
             hashbrown::hash_table::Entry::Occupied(_) => false,
             hashbrown::hash_table::Entry::Vacant(vacant) => {
                 vacant.insert(u32::try_from(at).expect("that many were pushed"));
@@ -375,18 +379,17 @@ impl Index {
         self.repeated.clear();
     }
 
-    /// Names the tensors by the list that one more tensor holds.
-    pub(crate) fn embed<'a>(&mut self, mut names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+    /// Names the tensors by the list that one more tensor holds. Together the names have at most `bytes` bytes.
+    pub(crate) fn embed(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) -> Result<()> {
         self.embedded_names = true;
-        let bytes = names.clone().map(str::len).sum();
-        self.rename(&mut names, bytes)
+        self.rename(names, bytes)
     }
 
     pub(crate) fn has_embedded_names(&self) -> bool {
         self.embedded_names
     }
 
-    /// Gives every tensor another name. Together they have `bytes` bytes.
+    /// Gives every tensor another name. Together they have at most `bytes` bytes.
     pub(crate) fn rename(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) -> Result<()> {
         self.forget_names();
         self.names.reserve(self.entries.len(), bytes);
@@ -491,11 +494,12 @@ impl Index {
 
     #[inline]
     fn find_named(&self, name: &str) -> Option<usize> {
-        let is_named = |at: usize| self.names.is(at, name);
+        let name = name.as_bytes();
+        let is_named = |at: usize| self.names.bytes(at) == Some(name);
         if self.by_name.is_empty() {
             return (0..self.compared.min(Self::FEW)).find(|at| is_named(*at));
         }
-        self.by_name.find(self.hasher.hash_one(name), |at| is_named(*at as usize)).map(|at| *at as usize)
+        self.by_name.find(hash_of(&self.hasher, name), |at| is_named(*at as usize)).map(|at| *at as usize)
     }
 
     /// A tensor without a name is called by its position.
@@ -503,6 +507,14 @@ impl Index {
         let at: usize = name.parse().ok().filter(|_| is_index(name))?;
         (at < self.entries.len() && !self.has_name(at)).then_some(at)
     }
+}
+
+/// Returns the hash of a name, which a file cannot foresee.
+#[inline]
+fn hash_of(hasher: &DefaultHashBuilder, name: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write(name);
+    state.finish()
 }
 
 #[cold]
@@ -584,10 +596,10 @@ mod tests {
     #[test]
     fn sorting_keeps_names_and_headers() {
         let mut index = Index::default();
-        for at in 0..20_u64 {
+        for at in 0..20 {
             let name = (at % 4 > 0).then(|| format!("t{at}"));
-            let start = 100 - at;
-            index.push(name.as_deref(), TensorInfo::new(Dtype::U8, [start as usize]), start..start).unwrap();
+            let start = 100 - at as u64;
+            index.push(name.as_deref(), TensorInfo::new(Dtype::U8, [100 - at]), start..start).unwrap();
         }
         index.compare_names().unwrap();
         assert_eq!(index.sort(), Some((0..20).rev().collect()));

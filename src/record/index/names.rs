@@ -33,11 +33,10 @@ impl PackedNames {
         Some(&self.text[self.range(at)?])
     }
 
-    /// Returns whether a tensor has this name.
+    /// Returns the bytes of a name. Unlike a slice of the text, they are not checked for the boundaries of characters.
     #[inline]
-    pub(super) fn is(&self, at: usize, name: &str) -> bool {
-        // A slice of the text would be checked for the boundaries of characters.
-        self.range(at).is_some_and(|range| self.text.as_bytes()[range] == *name.as_bytes())
+    pub(super) fn bytes(&self, at: usize) -> Option<&[u8]> {
+        Some(&self.text.as_bytes()[self.range(at)?])
     }
 
     #[inline]
