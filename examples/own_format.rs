@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ndarray::{Array2, array};
-use tensorfile::record::{Cursor, Encode, Entry, FileLayout, Format, IndexReader, Magic, Names, Plan, ReadAt};
+use tensorfile::record::{Cursor, Encode, FileLayout, Format, Index, IndexReader, Magic, Names, Plan, ReadAt};
 use tensorfile::{Category, Dtype, ErrorKind, Limits, OpenOptions, Result, SaveOptions, Shape, TensorFile, TensorInfo};
 
 const MAGIC: [u8; 8] = *b"TINY\0\0\0\0";
@@ -42,13 +42,13 @@ struct Reader {
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, _: &Limits) -> Result<Option<Entry>> {
+    fn read_on(&mut self, file: &mut dyn ReadAt, _: &Limits, index: &mut Index) -> Result<bool> {
         if file.ends_at(self.offset)? {
-            return Ok(None);
+            return Ok(false);
         }
         let mut cursor = Cursor::new(file, self.offset);
         let name = cursor.array::<NAME>()?;
-        let name = String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned();
+        let name = String::from_utf8_lossy(&name);
         let rank = cursor.u64()?;
         if rank > 2 {
             return Err(ErrorKind::BadNumber { what: "rank", found: rank.into(), expected: "at most 2".into() }.into());
@@ -58,7 +58,8 @@ impl IndexReader for Reader {
         // Checks that the file has as many bytes left.
         let payload = cursor.payload(&info)?;
         self.offset = payload.end.next_multiple_of(8);
-        Ok(Some(Entry::new(Some(name), info, payload)))
+        index.push(Some(name.trim_end_matches('\0')), info, payload)?;
+        Ok(true)
     }
 }
 

@@ -10,7 +10,7 @@ use super::File;
 use super::slice::TensorSlice;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
-use crate::record::{Index, Located, check_sum};
+use crate::record::{Entry, Index, check_sum};
 use crate::storage::FileReader;
 use crate::tensor::{
     Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, check_coo, write_row_major,
@@ -234,7 +234,7 @@ impl<'f> FileTensor<'f> {
     fn check(&self, bytes: &[u8]) -> Result<()> {
         let entry = self.entry();
         if entry.has_checksum() {
-            let checked = check_sum(&mut FileReader::new(&self.file.storage), entry, bytes);
+            let checked = check_sum(&mut FileReader::new(&self.file.storage), &entry, bytes);
             checked.map_err(|error| self.locate(error))?;
         }
         entry.info().check_bytes(bytes).map_err(|invalid| self.locate(invalid))
@@ -342,8 +342,7 @@ impl<'f> FileTensor<'f> {
     }
 
     fn load_with(&self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
-        let mut index = Index::starting_at(self.at);
-        index.push(self.file.index.named_entry(self.at))?;
+        let index = Index::of_one(&self.file.index, self.at)?;
         let loaded = self.file.load_index(Cow::Owned(index), None, node, load);
         loaded.map_err(|error| error.in_tensor(self.file.index.label(self.at)))
     }
@@ -474,7 +473,7 @@ impl<'f> FileTensor<'f> {
     }
 
     #[inline]
-    pub(super) fn entry(&self) -> &'f Located {
+    pub(super) fn entry(&self) -> Entry<'f> {
         self.file.index.entry(self.at)
     }
 

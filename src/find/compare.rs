@@ -5,7 +5,7 @@ use super::findings::Findings;
 use super::{At, Deserializer, MetadataSource};
 use crate::error::{LoadReport, Result};
 use crate::model::{Adapt, MetadataOf, Node, Schema, Source};
-use crate::record::{Entry, Index, Reader};
+use crate::record::{Index, Reader};
 use crate::storage::Slice;
 use crate::tensor::TensorInfo;
 
@@ -90,12 +90,11 @@ impl LoadReport {
     #[must_use]
     pub fn of<'a>(schema: &Schema, tensors: impl IntoIterator<Item = (Option<&'a str>, &'a TensorInfo)>) -> Self {
         let mut index = Index::default();
-        for (name, info) in tensors {
-            if let Err(error) = index.push(Entry::new(name.map(str::to_owned), info.clone(), 0..0)) {
-                let mut findings = Findings::of(index.len());
-                findings.refuse(&error);
-                return findings.report(index.len());
-            }
+        let pushed = tensors.into_iter().try_for_each(|(name, info)| index.push(name, info.clone(), 0..0));
+        if let Err(error) = pushed.and_then(|()| index.complete()) {
+            let mut findings = Findings::of(index.pushed());
+            findings.refuse(&error);
+            return findings.report(index.pushed());
         }
         compare(schema, &index, MetadataSource::Unknown).report
     }
@@ -111,11 +110,12 @@ mod tests {
     fn compare<T: TensorFile>(file: &[(&str, &[usize])], embedded: bool) -> Comparison {
         let mut index = Index::default();
         for (name, shape) in file {
-            let name = (!embedded).then(|| (*name).to_owned());
-            index.push(Entry::new(name, TensorInfo::new(Dtype::F32, *shape), 0..0)).unwrap();
+            let name = (!embedded).then_some(*name);
+            index.push(name, TensorInfo::new(Dtype::F32, *shape), 0..0).unwrap();
         }
+        index.complete().unwrap();
         if embedded {
-            index.embed(file.iter().map(|(name, _)| *name)).unwrap();
+            index.embed(&mut file.iter().map(|(name, _)| *name), 0).unwrap();
         }
         super::compare(&T::schema(), &index, MetadataSource::Unknown)
     }

@@ -48,18 +48,29 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
+    fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
+        self.file.read_at(self.offset, bytes)?;
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
     /// Appends `len` bytes to `bytes`. Memory is allocated for those that the file has. In a stream, it is allocated as they
     /// arrive.
     pub fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
         const AT_ONCE: usize = 1 << 20;
         let mut left = usize::try_from(len).unwrap_or(usize::MAX);
-        bytes.reserve_exact(self.ready(left));
+        let ready = self.ready(left);
+        if bytes.is_empty() && left > 0 && ready == left {
+            // The system gives zeros for less than they take to be written.
+            *bytes = vec![0; left];
+            return self.read(bytes);
+        }
+        bytes.reserve_exact(ready);
         while left > 0 {
             let now = left.min(AT_ONCE);
             let start = bytes.len();
             bytes.resize(start + now, 0);
-            self.file.read_at(self.offset, &mut bytes[start..])?;
-            self.offset += now as u64;
+            self.read(&mut bytes[start..])?;
             left -= now;
         }
         Ok(())

@@ -18,12 +18,6 @@ mod layout;
 mod metadata;
 pub(crate) mod names;
 mod order;
-#[cfg(any(feature = "gguf", feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
-#[cfg_attr(
-    not(all(feature = "ptd", feature = "safetensors")),
-    allow(dead_code, reason = "not every format needs all of it")
-)]
-mod packed;
 mod payload;
 mod plan;
 mod planner;
@@ -43,7 +37,7 @@ use crate::tensor::TensorInfo;
 
 pub use cursor::Cursor;
 pub use format::{Format, Magic, WriteOptions};
-pub use index::Entry;
+pub use index::Index;
 pub use io_slices::IoSlices;
 pub use layout::FileLayout;
 pub use metadata::FileMetadata;
@@ -66,16 +60,8 @@ pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 pub(crate) use flatbuffer::{FlatbufferOrigin, FlatbufferReader, FlatbufferWriter, Table, TableFields, Tables};
 pub(crate) use format::{dtypes, put_dims, tags_of, trailing_bytes};
-pub(crate) use index::{Index, Located, Unread};
+pub(crate) use index::{Entry, Unread};
 pub(crate) use io_slices::to_io_slices;
-#[cfg(any(
-    feature = "gguf",
-    feature = "npz",
-    feature = "ptd",
-    feature = "safetensors",
-    feature = "tensorbuffers"
-))]
-pub(crate) use packed::{Packed, Waiting};
 pub(crate) use payload::check_sum;
 pub(crate) use plan::Planned;
 #[cfg(feature = "ptd")]

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use super::Located;
+use super::Entry;
 use super::sum::Sum;
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
@@ -17,14 +17,14 @@ pub(super) const FIRST: usize = 1 << 20;
 
 /// Returns whether elements that were checked could become invalid while they are borrowed. Only bytes of `bool` can: a
 /// `bool` that is neither 0 nor 1 is undefined behavior.
-fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Located) -> bool {
+fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Entry<'_>) -> bool {
     entry.info().dtype == Dtype::Bool && storage.may_change()
 }
 
 /// Reads a payload that is stored as it is. It is not borrowed if it `will_be_copied` and reading takes less time.
 pub(super) fn read_plain<'de>(
     storage: &mut (dyn Storage<'de> + 'de),
-    entry: &Located,
+    entry: &Entry<'_>,
     will_be_copied: bool,
 ) -> Result<Payload<'de>> {
     let range = entry.range();
@@ -55,7 +55,7 @@ pub(super) fn read_plain<'de>(
 }
 
 /// Compares the checksum of a payload that is stored as it is, if the file has one.
-pub(crate) fn check_sum(file: &mut dyn ReadAt, entry: &Located, payload: &[u8]) -> Result<()> {
+pub(crate) fn check_sum(file: &mut dyn ReadAt, entry: &Entry<'_>, payload: &[u8]) -> Result<()> {
     let mut sum = Sum::of(entry, file)?;
     sum.update(payload);
     sum.end()
@@ -63,7 +63,7 @@ pub(crate) fn check_sum(file: &mut dyn ReadAt, entry: &Located, payload: &[u8]) 
 
 /// Compares the checksum of a payload that is swapped but not compressed, if the file has one.
 #[cfg(feature = "npy")]
-pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Located) -> Result<()> {
+pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry<'_>) -> Result<()> {
     if !entry.has_checksum() {
         return Ok(());
     }
@@ -79,7 +79,7 @@ pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &
 }
 
 /// Compares the number of values in the payload of a sparse tensor with the number of its coordinates.
-pub(super) fn check_value_count(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
+pub(super) fn check_value_count(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Result<()> {
     let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
     if entry.has_codec() {
         return Ok(());
@@ -139,7 +139,7 @@ fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
     }
 }
 
-impl Located {
+impl Entry<'_> {
     /// Decodes the bytes of the payload in a range, and nothing after it. A checksum is not compared, as it is of all bytes,
     /// unless the range reaches to the end.
     #[cfg(feature = "npy")]

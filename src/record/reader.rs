@@ -8,7 +8,7 @@ use super::names;
 use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, write_chunks};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
-use super::{Entry, FileMetadata, Index, Located, Unread};
+use super::{Entry, FileMetadata, Index, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, Result};
@@ -20,20 +20,17 @@ use crate::storage::{ReadAt, Storage};
 use crate::tensor::Buffer;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
-/// Reads the index of a file: one tensor after the other, wherever the bytes come from.
+/// Reads the index of a file, wherever the bytes come from.
 pub trait IndexReader {
-    /// Returns the next tensor, or `None` at the end of the file.
+    /// Adds the next tensor to the index, or all those that the same part of the file describes. Returns `false` at the end of
+    /// the file.
+    ///
+    /// In a stream, the payloads of all tensors are read, or passed over, before this is called again.
     ///
     /// # Errors
     ///
     /// If the file is malformed, passes a limit or cannot be read.
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>>;
-
-    /// Returns how many tensors are still to come, as far as that was read and fits into the file. The index makes room for
-    /// them.
-    fn remaining(&self) -> usize {
-        0
-    }
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool>;
 
     /// Returns the metadata, if reading the index to its end has read it too. Otherwise the format reads it by itself.
     fn metadata(&mut self) -> Option<FileMetadata> {
@@ -80,12 +77,10 @@ pub(crate) struct Reader<'de> {
     unread: Unread,
     /// The tensor whose payload comes next in a stream.
     pending: Option<usize>,
-    /// A tensor that was read ahead of its turn.
-    ahead: Option<Entry>,
+    /// The tensors of a stream become known one after the other.
+    is_stream: bool,
     /// The length of all payloads so far, in bytes.
     payload_bytes: u64,
-    /// The memory for the headers of all tensors so far, in bytes.
-    header_bytes: u64,
     /// The reader of the index after its end. It may have the metadata.
     ended: Option<Box<dyn IndexReader + 'de>>,
     /// The bytes of payloads that were read, if a listener counts them.
@@ -103,6 +98,7 @@ impl<'de> Reader<'de> {
     ) -> Self {
         let (is_in_file_order, embeds_names) = (index_reader.is_in_file_order(), index_reader.embeds_names());
         let index = if index_reader.names_may_repeat() { Index::with_repeated_names() } else { Index::default() };
+        let is_stream = storage.file_len().is_none();
         Self {
             storage,
             index_reader: Some(index_reader),
@@ -113,9 +109,8 @@ impl<'de> Reader<'de> {
             index: Cow::Owned(index),
             unread: Unread::default(),
             pending: None,
-            ahead: None,
+            is_stream,
             payload_bytes: 0,
-            header_bytes: 0,
             ended: None,
             count: None,
         }
@@ -133,9 +128,8 @@ impl<'de> Reader<'de> {
             unread: Unread::of(&index),
             index,
             pending: None,
-            ahead: None,
+            is_stream: false,
             payload_bytes: 0,
-            header_bytes: 0,
             ended: None,
             count: None,
         }
@@ -193,7 +187,7 @@ impl<'de> Reader<'de> {
             return Ok(Some(at));
         }
         self.read_on()?;
-        // If all of the file is in reach, read all of its index, so that what was read can be freed.
+        // If all of a stream is in reach now, read all of its index, so that what was read can be freed.
         if self.storage.file_len().is_some() {
             self.drain()?;
         }
@@ -212,7 +206,7 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
-    /// Returns the next tensor. Payloads before it that were not read are lost if they come from a stream.
+    /// Returns the next tensor of a stream. Payloads before it that were not read are lost.
     pub(crate) fn next_in_order(&mut self) -> Result<Option<usize>> {
         if let Some(pending) = self.pending.filter(|pending| !self.is_read(*pending)) {
             self.skip(pending);
@@ -230,7 +224,7 @@ impl<'de> Reader<'de> {
             return Ok(Err(error));
         }
         // It cannot be checked any more when the tensor is left behind.
-        check_value_count(storage, entry).map_err(|error| error.in_tensor(self.index.label(at)))?;
+        check_value_count(storage, &entry).map_err(|error| error.in_tensor(self.index.label(at)))?;
         self.pending = None;
         match write_chunks(storage, count, out)? {
             Ok(()) => write_chunks(storage, elements, out),
@@ -338,37 +332,53 @@ impl<'de> Reader<'de> {
 
     fn read_next(&mut self) -> Result<bool> {
         let read = self.try_read_on();
-        if !matches!(read, Ok(true)) {
+        if !self.is_stream || !matches!(read, Ok(true)) {
             self.ended = self.index_reader.take();
         }
         read
     }
 
     fn try_read_on(&mut self) -> Result<bool> {
+        if !self.is_stream {
+            return self.read_all();
+        }
         if let Some(pending) = self.pending.take() {
             self.pass(pending).map_err(|error| error.in_tensor(self.index.label(pending)))?;
         }
-        let entry = match self.ahead.take() {
-            Some(entry) => Some(entry),
-            None => self.next_entry()?,
-        };
-        let Some(entry) = entry else {
-            self.index.complete()?;
-            return Ok(false);
-        };
-        if self.may_be_names(&entry)? {
-            self.storage.keep(entry.range())?;
-            self.ahead = self.next_entry()?;
-            // The list of names is the last tensor. An earlier one that begins in the same way is an ordinary tensor.
-            if self.ahead.is_none() {
-                self.take_names(&entry).map_err(|error| error.at(entry.range().start))?;
+        let at = self.index.len();
+        while self.index.pushed() == at {
+            if !self.read_index()? {
+                self.index.check_positions()?;
                 return Ok(false);
             }
         }
-        self.pending = Some(self.index.len());
-        self.unread.push();
-        self.index.to_mut().push(entry)?;
+        // The list of names is the last tensor. An earlier one that begins in the same way is an ordinary tensor.
+        if self.index.pushed() == at + 1 && self.may_be_names(at)? {
+            self.storage.keep(self.index.entry(at).range())?;
+            while self.index.pushed() == at + 1 {
+                if !self.read_index()? {
+                    self.take_names(at)?;
+                    return Ok(false);
+                }
+            }
+        }
+        self.pending = Some(at);
+        self.unread.grow(at + 1);
+        self.index.to_mut().make_known(at + 1);
         self.check_names().map(|()| true)
+    }
+
+    /// Makes every tensor of a file known that is not a stream. Returns whether there is one.
+    fn read_all(&mut self) -> Result<bool> {
+        while self.read_index()? {}
+        if let Some(last) = self.index.pushed().checked_sub(1)
+            && self.may_be_names(last)?
+        {
+            self.take_names(last)?;
+        }
+        self.index.to_mut().complete()?;
+        self.unread.grow(self.index.len());
+        self.check_names().map(|()| self.index.len() > 0)
     }
 
     /// Leaves a tensor of a stream behind whose payload was not read. It is kept, unless it was skipped.
@@ -380,7 +390,7 @@ impl<'de> Reader<'de> {
         match self.storage.file_len() {
             // The counts of all tensors were checked with their headers.
             Some(_) => Ok(()),
-            None => check_value_count(&mut *self.storage, entry),
+            None => check_value_count(&mut *self.storage, &entry),
         }
     }
 
@@ -388,50 +398,36 @@ impl<'de> Reader<'de> {
         if self.needs_unique_names { self.index.check_unique() } else { Ok(()) }
     }
 
-    fn next_entry(&mut self) -> Result<Option<Entry>> {
-        let Some(index_reader) = &mut self.index_reader else { return Ok(None) };
-        let entry = index_reader.next(&mut *self.storage, &self.limits)?;
-        if self.index.len() == 0 && self.storage.file_len().is_some() {
-            self.index.to_mut().reserve(index_reader.remaining() + 1);
+    /// Reads on in the index, and checks the tensors there. Returns `false` at the end.
+    fn read_index(&mut self) -> Result<bool> {
+        let Some(index_reader) = &mut self.index_reader else { return Ok(false) };
+        let index = self.index.to_mut();
+        let first = index.pushed();
+        if !index_reader.read_on(&mut *self.storage, &self.limits, index)? {
+            return Ok(false);
         }
-        if let Some(entry) = &entry {
-            let number = self.index.next_number();
-            let checked = self.check_limits(entry).map_err(Error::new);
-            let checked = checked.and_then(|()| check_counts(&mut *self.storage, entry.located()));
-            checked.map_err(|error| error.in_tensor(entry.label(number)))?;
-        }
-        Ok(entry)
-    }
-
-    fn check_limits(&mut self, entry: &Entry) -> Result<(), ErrorKind> {
-        let (tensors, payload) = (self.index.len() as u64 + 1, entry.located().payload_bytes());
-        let check =
-            |what, found, limit| if found > limit { Err(ErrorKind::Limit { what, found, limit }) } else { Ok(()) };
-        check("number of tensors", tensors, self.limits.tensors)?;
-        self.payload_bytes = self.payload_bytes.saturating_add(payload);
-        let tag = if let Layout::Unknown(unknown) = &entry.info().layout { unknown.text_bytes() } else { 0 };
-        let header = size_of::<Located>() + size_of_val(entry.info().shape.dims()) + tag;
-        self.header_bytes = self.header_bytes.saturating_add(header as u64);
-        match self.storage.file_len() {
-            // Many small entries can name one large record, and a compressed payload can grow. Each is read into memory
-            // of its own, and each has a header.
-            Some(len) => {
-                let limit = len.saturating_add(self.limits.shared);
-                check("sum of payloads in bytes", self.payload_bytes, limit)?;
-                check("memory for the heads in bytes", self.header_bytes, limit)
+        index.compare_names().map_err(|at| index.duplicate(at))?;
+        let (index, len) = (&self.index, self.storage.file_len());
+        self.payload_bytes = check_limits(index, first, len, self.payload_bytes, &self.limits)?;
+        if index.has_coo() {
+            for at in first..index.pushed() {
+                let checked = check_counts(&mut *self.storage, &index.entry(at));
+                checked.map_err(|error| error.in_tensor(index.label(at)))?;
             }
-            None => check("payload in bytes", payload, self.limits.payload),
         }
+        Ok(true)
     }
 
     /// Returns whether a tensor begins like the list of the names of all tensors before it.
-    fn may_be_names(&mut self, entry: &Entry) -> Result<bool> {
-        let range = entry.range();
-        let info = entry.info();
+    fn may_be_names(&mut self, at: usize) -> Result<bool> {
+        if !self.embeds_names || self.index.has_names() {
+            return Ok(false);
+        }
+        let entry = self.index.entry(at);
+        let (range, info) = (entry.range(), entry.info());
         let is_list_of_bytes = info.dtype == Dtype::U8 && info.shape.rank() == 1 && info.layout == Layout::RowMajor;
         let is_long_enough = range.end - range.start >= names::MAGIC.len() as u64;
-        let may_be = self.embeds_names && !self.index.has_names() && !entry.has_name();
-        if !may_be || !is_list_of_bytes || !is_long_enough {
+        if !is_list_of_bytes || !is_long_enough {
             return Ok(false);
         }
         let mut magic = [0; names::MAGIC.len()];
@@ -443,16 +439,22 @@ impl<'de> Reader<'de> {
         }
     }
 
-    fn take_names(&mut self, entry: &Entry) -> Result<()> {
-        let found = entry.located().payload_bytes();
+    /// Gives all tensors the names in the last one, which is none any more.
+    fn take_names(&mut self, at: usize) -> Result<()> {
+        let entry = self.index.entry(at);
+        let start = entry.range().start;
+        let found = entry.payload_bytes();
         if found > names::LONGEST {
             let what = "the length of the list of names";
-            return Err(ErrorKind::Limit { what, found, limit: names::LONGEST }.into());
+            return Err(Error::new(ErrorKind::Limit { what, found, limit: names::LONGEST }).at(start));
         }
-        let payload = read_plain(&mut *self.storage, entry.located(), false)?;
-        let names = names::parse(payload.bytes(), self.index.len())?;
+        let payload = read_plain(&mut *self.storage, &entry, false).map_err(|error| error.at(start))?;
         self.unread.renamed();
-        self.index.to_mut().embed(names)
+        let index = self.index.to_mut();
+        index.pop();
+        let bytes = payload.bytes();
+        let embedded = names::parse(bytes, at).and_then(|mut names| index.embed(&mut names, bytes.len()));
+        embedded.map_err(|error| error.at(start))
     }
 
     fn read_payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
@@ -460,7 +462,7 @@ impl<'de> Reader<'de> {
         #[cfg(feature = "npy")]
         if let Some(codec) = entry.codec() {
             let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);
-            check_stored(&mut *self.storage, entry)?;
+            check_stored(&mut *self.storage, &entry)?;
             let mut buffer = Buffer::with_capacity(entry.info().unit_bytes(), len.min(FIRST));
             let range = entry.range();
             let packed = range.end - range.start;
@@ -471,9 +473,9 @@ impl<'de> Reader<'de> {
             }
             return Ok(Payload::Owned(buffer));
         }
-        let payload = read_plain(&mut *self.storage, entry, will_be_copied)?;
+        let payload = read_plain(&mut *self.storage, &entry, will_be_copied)?;
         if entry.has_checksum() {
-            check_sum(&mut *self.storage, entry, payload.bytes())?;
+            check_sum(&mut *self.storage, &entry, payload.bytes())?;
         }
         Ok(payload)
     }
@@ -489,9 +491,36 @@ impl<'de> Reader<'de> {
     }
 }
 
+/// Checks that the tensors of an index from `first` on are within the limits of a file of `len` bytes, or of a stream. Returns
+/// the length of all payloads, of which those before have `payload_bytes`.
+fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes: u64, limits: &Limits) -> Result<u64> {
+    let limit =
+        |what, found, limit, at| Err(Error::new(ErrorKind::Limit { what, found, limit }).in_tensor(index.label(at)));
+    let end = usize::try_from(limits.tensors).unwrap_or(usize::MAX).min(index.pushed());
+    // Many small entries can name one large record, and a compressed payload can grow. Each is read into memory of its own,
+    // and each has a header.
+    let most = len.map(|len| len.saturating_add(limits.shared));
+    for at in first..end {
+        let payload = index.entry(at).payload_bytes();
+        payload_bytes = payload_bytes.saturating_add(payload);
+        match most {
+            Some(most) if payload_bytes > most => return limit("sum of payloads in bytes", payload_bytes, most, at),
+            None if payload > limits.payload => return limit("payload in bytes", payload, limits.payload, at),
+            _ => {}
+        }
+    }
+    if let Some(most) = most.filter(|most| index.header_bytes() as u64 > *most) {
+        return limit("memory for the heads in bytes", index.header_bytes() as u64, most, end.saturating_sub(1));
+    }
+    match end < index.pushed() {
+        true => limit("number of tensors", end as u64 + 1, limits.tensors, end),
+        false => Ok(payload_bytes),
+    }
+}
+
 /// Checks the number of values of a sparse tensor. In a stream, the number in the payload is checked as the tensor is read or
 /// passed.
-fn check_counts(file: &mut dyn ReadAt, entry: &Located) -> Result<()> {
+fn check_counts(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Result<()> {
     let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
     if entry.has_codec() {
         return Ok(());

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::storage::ReadAt;
 
-use super::Located;
+use super::Entry;
 
 /// The checksum of a payload that is being read, if the file has one. Formats without checksums have nothing to compare.
 pub(crate) struct Sum {
@@ -22,7 +22,7 @@ struct Running {
 impl Sum {
     /// Begins the checksum of a payload: reads what it covers before the payload.
     #[cfg(feature = "npz")]
-    pub(crate) fn of(entry: &Located, file: &mut dyn ReadAt) -> Result<Self> {
+    pub(crate) fn of(entry: &Entry<'_>, file: &mut dyn ReadAt) -> Result<Self> {
         let Some(stored) = entry.stored() else { return Ok(Self { running: None }) };
         let payload = entry.range().start;
         let mut crc = flate2::Crc::new();
@@ -35,7 +35,7 @@ impl Sum {
 
     /// Begins the checksum of a payload.
     #[cfg(not(feature = "npz"))]
-    pub(crate) fn of(_: &Located, _: &mut dyn ReadAt) -> Result<Self> {
+    pub(crate) fn of(_: &Entry<'_>, _: &mut dyn ReadAt) -> Result<Self> {
         Ok(Self {})
     }
 

@@ -43,6 +43,28 @@ impl<'f> FileReader<'f> {
         if is_near && len > 0 { (2 * len).clamp(WINDOW, LARGEST_WINDOW) } else { WINDOW }
     }
 
+    /// Fills `bytes` from `offset` on, which are not in the window, and fills it anew if they are few.
+    fn read_window(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        if bytes.len() > WINDOW || !self.storage.is_on_disk(offset) {
+            return self.storage.read_at(offset, bytes);
+        }
+        self.window.resize(self.next_window(offset), 0);
+        let start = Instant::now();
+        let read = self.storage.read_some(offset, &mut self.window);
+        self.waits = start.elapsed() > FROM_MEMORY;
+        // After an error, the window holds nothing.
+        self.window.truncate(*read.as_ref().unwrap_or(&0));
+        read?;
+        self.window_start = offset;
+        match self.in_window(offset, bytes.len()) {
+            Some(found) => bytes.copy_from_slice(found),
+            // The file ends here. Reading exactly these bytes gives the right error.
+            None => self.storage.read_at(offset, bytes)?,
+        }
+        Ok(())
+    }
+
+    #[inline]
     fn in_window(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.window_start)?).ok()?;
         self.window.get(at..at.checked_add(len)?)
@@ -55,25 +77,12 @@ impl ReadAt for FileReader<'_> {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        if bytes.len() > WINDOW || !self.storage.is_on_disk(offset) {
-            return self.storage.read_at(offset, bytes);
+        // Most headers are in the window, which holds nothing unless the file is on disk.
+        if let Some(found) = self.in_window(offset, bytes.len()) {
+            bytes.copy_from_slice(found);
+            return Ok(());
         }
-        if self.in_window(offset, bytes.len()).is_none() {
-            self.window.resize(self.next_window(offset), 0);
-            let start = Instant::now();
-            let read = self.storage.read_some(offset, &mut self.window);
-            self.waits = start.elapsed() > FROM_MEMORY;
-            // After an error, the window holds nothing.
-            self.window.truncate(*read.as_ref().unwrap_or(&0));
-            read?;
-            self.window_start = offset;
-        }
-        match self.in_window(offset, bytes.len()) {
-            Some(found) => bytes.copy_from_slice(found),
-            // The file ends here. Reading exactly these bytes gives the right error.
-            None => self.storage.read_at(offset, bytes)?,
-        }
-        Ok(())
+        self.read_window(offset, bytes)
     }
 
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {

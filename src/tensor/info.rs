@@ -251,12 +251,6 @@ impl UnknownDtype {
         self.stored.strip_prefix(format.as_bytes())?.strip_prefix(b"\0")
     }
 
-    /// Returns the format with what it writes.
-    #[cfg(any(feature = "gguf", feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
-    pub(crate) fn stored(&self) -> &[u8] {
-        &self.stored
-    }
-
     /// Returns the length of all texts in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
         self.tag.len() + self.stored.len()
@@ -316,9 +310,8 @@ impl Layout {
         DimOrder::new(order).map(Self::DimOrder)
     }
 
-    /// Returns the layout of an unknown dtype whose tag is as [`UnknownDtype::tag`] returns it, and which is stored as
-    /// [`UnknownDtype::stored`] returns it.
-    pub(crate) fn unknown(tag: Box<str>, stored: Box<[u8]>, bytes: usize) -> Self {
+    /// Returns the layout of an unknown dtype whose tag is as [`UnknownDtype::tag`] returns it.
+    fn unknown(tag: Box<str>, stored: Box<[u8]>, bytes: usize) -> Self {
         Self::Unknown(Box::new(UnknownDtype { tag, stored, bytes }))
     }
 }

@@ -63,7 +63,7 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
     let joined = Joined::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
     let mut index = Index::default();
     for ((own, &start), path) in indexes.into_iter().zip(joined.starts()).zip(&paths) {
-        index.append(own, start).map_err(|error| error.in_shard(path, start))?;
+        index.append(&own, start).map_err(|error| error.in_shard(path, start))?;
     }
     index.complete()?;
     let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata, own: owns });

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, FileMetadata, IndexReader, trailing_bytes};
+use crate::record::{Cursor, FileMetadata, Index, IndexReader, trailing_bytes};
 use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::Layout;
@@ -28,51 +28,35 @@ pub(super) struct Reader {
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        if self.offsets.is_none() {
-            let offsets = read_table(file, limits)?;
-            self.len = file.file_len();
-            self.end = header::table_bytes(offsets.len() as u64);
-            self.unordered = (!is_sorted(&offsets)).then(Vec::new);
-            self.offsets = Some(offsets);
-        }
-        let offsets = self.offsets.as_deref().unwrap_or_default();
-        let at = self.count;
-        let Some(&offset) = offsets.get(at) else {
-            self.offsets = Some(Vec::new());
-            if let Some(unordered) = self.unordered.take() {
-                check_overlaps(&unordered)?;
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
+        let offsets = match self.offsets.take() {
+            Some(offsets) => offsets,
+            None => {
+                let offsets = read_table(file, limits)?;
+                self.len = file.file_len();
+                self.end = header::table_bytes(offsets.len() as u64);
+                self.unordered = (!is_sorted(&offsets)).then(Vec::new);
+                offsets
             }
-            return Ok(None);
         };
-        // If records are not in order, the next one would have to be searched.
-        let end = match (&self.unordered, offsets.get(at + 1)) {
-            (Some(_), _) => None,
-            (None, Some(next)) => Some(*next),
-            (None, None) => file.file_len(),
-        };
-        let record = check_offset(offset, at, offsets.len())
-            .and_then(|()| self.check_start(offset))
-            .and_then(|()| read_record(file, offset, end, limits));
-        let (entry, layout, record) = record.map_err(|error| error.in_tensor(format!("#{at}")))?;
-        if let Layout::Coo { .. } = entry.info().layout {
-            self.found.add_coo_layout(layout);
+        if self.count == offsets.len() {
+            self.offsets = Some(offsets);
+            return match self.unordered.take() {
+                Some(unordered) => check_overlaps(&unordered).map(|()| false),
+                None => Ok(false),
+            };
         }
-        self.end = self.end.max(record.end.checked_next_multiple_of(header::ALIGNMENT).unwrap_or(0));
-        if let Some(unordered) = &mut self.unordered {
-            unordered.push(record.clone());
-        }
-        self.last = Some(record);
-        self.count += 1;
-        // The first records tell whether it pays.
-        if at % AHEAD == 1 {
-            file.will_read(&mut offsets.iter().copied().skip(at + 1).take(AHEAD));
-        }
-        Ok(Some(entry))
-    }
-
-    fn remaining(&self) -> usize {
-        self.offsets.as_ref().map_or(0, |offsets| offsets.len().saturating_sub(self.count))
+        // In a stream, the payload of a record comes before the next record.
+        let end = if self.len.is_some() { offsets.len() } else { self.count + 1 };
+        let read = (self.count..end).try_for_each(|at| {
+            // A file of nothing but offsets takes no memory for tensors.
+            if at == 1 {
+                index.reserve(end - at);
+            }
+            self.record(file, limits, &offsets, at, index).map_err(|error| error.in_tensor(format!("#{at}")))
+        });
+        self.offsets = Some(offsets);
+        read.map(|()| true)
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {
@@ -85,6 +69,44 @@ impl IndexReader for Reader {
 const AHEAD: usize = 64;
 
 impl Reader {
+    /// Adds the tensor of a record to the index.
+    fn record(
+        &mut self,
+        file: &mut dyn ReadAt,
+        limits: &Limits,
+        offsets: &[u64],
+        at: usize,
+        index: &mut Index,
+    ) -> Result<()> {
+        let offset = offsets[at];
+        // If records are not in order, the next one would have to be searched.
+        let end = match (&self.unordered, offsets.get(at + 1)) {
+            (Some(_), _) => None,
+            (None, Some(next)) => Some(*next),
+            (None, None) => self.len,
+        };
+        check_offset(offset, at, offsets.len())?;
+        self.check_start(offset)?;
+        let mut cursor = Cursor::new(file, offset);
+        let (info, layout) = header::read(&mut cursor, end, limits)?;
+        let payload = cursor.payload(&info)?;
+        if let Layout::Coo { .. } = info.layout {
+            self.found.add_coo_layout(layout);
+        }
+        let record = offset..payload.end;
+        self.end = self.end.max(record.end.checked_next_multiple_of(header::ALIGNMENT).unwrap_or(0));
+        if let Some(unordered) = &mut self.unordered {
+            unordered.push(record.clone());
+        }
+        self.last = Some(record);
+        self.count += 1;
+        // The first records tell whether it pays.
+        if at % AHEAD == 1 {
+            file.will_read(&mut offsets.iter().copied().skip(at + 1).take(AHEAD));
+        }
+        index.push(None, info, payload)
+    }
+
     /// Checks that a record does not begin within the one before, which would send a stream backwards.
     fn check_start(&self, offset: u64) -> Result<()> {
         match &self.last {
@@ -155,26 +177,10 @@ fn check_offset(offset: u64, at: usize, tensors: usize) -> Result<()> {
     Err(Error::new(wrong).at(header::table_bytes(at as u64)))
 }
 
-/// Reads a record. Returns its tensor, its layout number and its range.
-///
-/// `end` is where it ends at the latest, if that is known.
-fn read_record(
-    file: &mut dyn ReadAt,
-    offset: u64,
-    end: Option<u64>,
-    limits: &Limits,
-) -> Result<(Entry, u8, Range<u64>)> {
-    let mut cursor = Cursor::new(file, offset);
-    let (info, layout) = header::read(&mut cursor, end, limits)?;
-    let payload = cursor.payload(&info)?;
-    let record = offset..payload.end;
-    Ok((Entry::new(None, info, payload), layout, record))
-}
-
 /// Reads the index for remarks about the file.
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
-    let mut reader = Reader::default();
-    while reader.next(file, limits)?.is_some() {}
+    let (mut reader, mut index) = (Reader::default(), Index::default());
+    while reader.read_on(file, limits, &mut index)? {}
     Ok(reader.metadata().unwrap_or_default())
 }
 
@@ -229,8 +235,8 @@ mod tests {
         let tensors = vec![Tensor::from_slice(&[1_u8], [1]).unwrap(); 300];
         let file = super::super::FORMAT.to_vec(&tensors, &crate::record::WriteOptions::new()).unwrap();
         let mut told = Told(Slice::new(&file), Vec::new());
-        let mut reader = Reader::default();
-        while reader.next(&mut told, &Limits::default()).unwrap().is_some() {}
+        let (mut reader, mut index) = (Reader::default(), Index::default());
+        while reader.read_on(&mut told, &Limits::default(), &mut index).unwrap() {}
         let offsets: Vec<u64> =
             file[8..].chunks_exact(8).map(|bytes| u64::from_le_bytes(*bytes.first_chunk().unwrap())).collect();
         assert_eq!(told.1, offsets[2..300]);

@@ -1,39 +1,41 @@
+use std::ops::Range;
+
 use super::header::{self, Beginning};
 use super::metadata::{self, HeaderMetadata, bad_number, check_limit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{
-    Cursor, Entry, FileMetadata, IndexReader, MetadataChanges, Packed, Rewritten, TypedEntry, Waiting, trailing_bytes,
-};
+use crate::record::{Cursor, FileMetadata, Index, IndexReader, MetadataChanges, Rewritten, TypedEntry, trailing_bytes};
 use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, Shape, TensorInfo};
 
-/// Reads the header, then returns its tensors in the order of their data.
+/// Reads the header. The tensors are in the order of their data.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The contents of the header, once it is read.
-    contents: Option<FileHeader>,
+    is_read: bool,
+    metadata: FileMetadata,
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        let contents = match &mut self.contents {
-            Some(contents) => contents,
-            unread => unread.insert(read(file, limits)?),
-        };
-        let (data, end) = (contents.data, &mut contents.end);
-        let Some(mut tensor) = contents.tensors.pop() else { return Ok(None) };
-        if tensor.span.0 == tensor.span.1 {
-            // A stream would have to look for the place of a tensor without bytes, which may be anywhere.
-            tensor.span.0 = tensor.span.0.min(*end);
-        } else {
-            *end = tensor.span.1.next_multiple_of(contents.alignment);
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
+        if std::mem::replace(&mut self.is_read, true) {
+            return Ok(false);
         }
-        // The sums were checked when the header was read.
-        let range = Cursor::new(file, data + tensor.span.0).payload(&tensor.info);
-        let range = range.map_err(|error| error.in_tensor(tensor.name))?;
-        tensor.span = (range.start, range.end);
-        Ok(Some(tensor.into_entry()))
+        let FileHeader { metadata, data, alignment, .. } = read(file, limits, index)?;
+        self.metadata = metadata;
+        let mut end = 0;
+        for at in 0..index.pushed() {
+            let Range { mut start, end: stop } = index.entry(at).range();
+            if start == stop {
+                // A stream would have to look for the place of a tensor without bytes, which may be anywhere.
+                start = start.min(end);
+            } else {
+                end = stop.next_multiple_of(alignment);
+            }
+            // The sums were checked when the header was read.
+            let range = Cursor::new(file, data + start).payload(index.entry(at).info());
+            index.set_range(at, &range.map_err(|error| error.in_tensor(index.label(at)))?);
+        }
+        Ok(true)
     }
 
     fn is_in_file_order(&self) -> bool {
@@ -44,12 +46,8 @@ impl IndexReader for Reader {
         false
     }
 
-    fn remaining(&self) -> usize {
-        self.contents.as_ref().map_or(0, |contents| contents.tensors.len())
-    }
-
     fn metadata(&mut self) -> Option<FileMetadata> {
-        self.contents.as_mut().map(|contents| std::mem::take(&mut contents.metadata))
+        Some(std::mem::take(&mut self.metadata))
     }
 }
 
@@ -57,21 +55,17 @@ impl IndexReader for Reader {
 #[derive(Debug)]
 struct FileHeader {
     metadata: FileMetadata,
-    /// In the order of their data. Their spans are the offsets in the header, from `data` on.
-    tensors: Packed,
     /// The offset of the data.
     data: u64,
     alignment: u64,
     /// The end of the header, without the padding after it.
     header_end: u64,
-    /// The end of the tensors that were returned, with their padding, from `data` on.
-    end: u64,
 }
 
 /// Reads the metadata and checks the whole header.
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let mut reader = Reader::default();
-    while reader.next(file, limits)?.is_some() {}
+    reader.read_on(file, limits, &mut Index::default())?;
     Ok(reader.metadata().unwrap_or_default())
 }
 
@@ -84,7 +78,7 @@ pub(super) fn typed_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<V
 
 /// Makes a header with other metadata.
 pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
-    let FileHeader { data, alignment, header_end, .. } = read(file, limits)?;
+    let FileHeader { data, alignment, header_end, .. } = read(file, limits, &mut Index::default())?;
     let mut cursor = Cursor::new(file, 0);
     let beginning = header::read_beginning(&mut cursor)?;
     let entries = metadata::MetadataReader::new(&mut cursor, limits).typed_entries(beginning.entries, limits)?;
@@ -97,8 +91,9 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
     Ok(Rewritten { begin, kept: data.min(end)..end, end: Vec::new() })
 }
 
-/// Reads a header.
-fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileHeader> {
+/// Reads a header, and adds its tensors to the index, in the order of their data. Their ranges count from the offset of the
+/// data on.
+fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<FileHeader> {
     /// The length of the shortest description of a tensor: no name, rank 0, the type and the offset.
     const SHORTEST: u64 = 8 + 4 + 4 + 8;
     let len = file.file_len();
@@ -108,28 +103,32 @@ fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileHeader> {
     let mut reader = metadata::MetadataReader::new(&mut cursor, limits);
     let HeaderMetadata { entries, alignment } = reader.entries(entries, limits)?;
     reader.check_fits(count, SHORTEST)?;
-    let mut tensors = Packed::default();
+    let mut places = Vec::new();
     let mut has_unknown = false;
     for number in 0..count {
         let in_tensor = |error: Error| error.in_tensor(format!("#{number}"));
         let name = reader.name("length of a name").map_err(in_tensor)?;
-        let tensor = tensor(reader.cursor, &name, alignment, limits).map_err(|error| error.in_tensor(&name))?;
-        has_unknown |= tensor.info.unknown_dtype().is_some();
-        tensors.push(&tensor);
+        let tensor = tensor(reader.cursor, alignment, limits).map_err(|error| error.in_tensor(&*name))?;
+        let (info, range, place) = tensor;
+        has_unknown |= info.unknown_dtype().is_some();
+        index.push(Some(&name), info, range)?;
+        places.push(place);
     }
-    if let Some(tensor) = tensors.find_duplicate() {
-        return Err(Error::new(ErrorKind::DuplicateName { name: tensor.name.to_owned() }).at(tensor.place));
+    if let Err(at) = index.compare_names() {
+        return Err(Error::new(ErrorKind::DuplicateName { name: index.label(at) }).at(places[at]));
     }
     let header_end = cursor.offset();
     let Some(data) = header_end.checked_next_multiple_of(alignment) else {
         return Err(ErrorKind::Truncated { needed: alignment, left: 0 }.into());
     };
     // Tensors without bytes come before one that begins at the same offset.
-    tensors.sort();
-    if has_unknown {
-        tensors = with_unknown_ends(&tensors, len.map(|len| len.saturating_sub(data)))?;
+    if let Some(order) = index.sort() {
+        places = order.into_iter().map(|at| places[at]).collect();
     }
-    let end = check(&tensors, data)?;
+    if has_unknown {
+        set_unknown_ends(index, &places, len.map(|len| len.saturating_sub(data)))?;
+    }
+    let end = check(index, &places, data)?;
     let warnings =
         trailing_bytes(end.max(data), len).filter(|_| padded(end, alignment).is_none_or(|end| len > Some(end)));
     let metadata = FileMetadata {
@@ -138,15 +137,15 @@ fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileHeader> {
         warnings: warnings.into_iter().collect(),
         ..FileMetadata::default()
     };
-    Ok(FileHeader { metadata, tensors, data, alignment, header_end, end: 0 })
+    Ok(FileHeader { metadata, data, alignment, header_end })
 }
 
 fn padded(end: u64, alignment: u64) -> Option<u64> {
     end.checked_next_multiple_of(alignment)
 }
 
-/// Reads the description of a tensor after its name.
-fn tensor<'n>(cursor: &mut Cursor<'_>, name: &'n str, alignment: u64, limits: &Limits) -> Result<Waiting<'n>> {
+/// Reads the description of a tensor after its name. Returns also the offset of its last part.
+fn tensor(cursor: &mut Cursor<'_>, alignment: u64, limits: &Limits) -> Result<(TensorInfo, Range<u64>, u64)> {
     let place = cursor.offset();
     let rank = u64::from(cursor.u32()?);
     check_limit("rank", rank, limits.rank).map_err(|error| error.at(place))?;
@@ -186,41 +185,41 @@ fn tensor<'n>(cursor: &mut Cursor<'_>, name: &'n str, alignment: u64, limits: &L
     // An end past 2⁶³ is after the end of any file, and this is below it with the length of a header too.
     let end = start.checked_add(bytes).filter(|end| *end <= header::MAX_DIM);
     let end = end.ok_or_else(|| bad_number("offset", start, "a tensor that ends below 2^63".to_owned()).at(place))?;
-    Ok(Waiting { place, span: (start, end), ..Waiting::new(name, info, &(0..0)) })
+    Ok((info, start..end, place))
 }
 
-/// Returns the same tensors, with those of an unknown dtype up to where the next one begins, or up to the end of the
-/// file, of which `left` bytes are data.
-fn with_unknown_ends(tensors: &Packed, left: Option<u64>) -> Result<Packed> {
-    let mut resolved = Packed::default();
-    let mut next = tensors.iter();
-    next.next();
-    for mut tensor in tensors.iter() {
-        let next = next.next().map(|next| next.span.0).or(left);
-        if let Some(tag) = tensor.info.unknown_dtype() {
-            let Some(end) = next else {
-                let kind = ErrorKind::UnknownDtype { tag: tag.to_owned() };
-                return Err(Error::new(kind).at(tensor.place).in_tensor(tensor.name));
-            };
-            let end = end.max(tensor.span.0);
-            tensor.info.set_unknown_bytes(end - tensor.span.0);
-            tensor.span.1 = end;
-        }
-        resolved.push(&tensor);
+/// Gives the tensors of an unknown dtype the bytes up to where the next one begins, or up to the end of the file, of which
+/// `left` bytes are data.
+fn set_unknown_ends(index: &mut Index, places: &[u64], left: Option<u64>) -> Result<()> {
+    for (at, place) in places.iter().enumerate() {
+        let entry = index.entry(at);
+        let Some(tag) = entry.info().unknown_dtype() else { continue };
+        let next = if at + 1 < places.len() { Some(index.entry(at + 1).range().start) } else { left };
+        let Some(end) = next else {
+            let kind = ErrorKind::UnknownDtype { tag: tag.to_owned() };
+            return Err(Error::new(kind).at(*place).in_tensor(index.label(at)));
+        };
+        let (start, mut info) = (entry.range().start, entry.info().clone());
+        let end = end.max(start);
+        info.set_unknown_bytes(end - start);
+        index.set_info(at, info);
+        index.set_range(at, &(start..end));
     }
-    Ok(resolved)
+    Ok(())
 }
 
 /// Checks that no two tensors overlap. Returns the end of the last one in the file.
-fn check(tensors: &Packed, data: u64) -> Result<u64> {
-    let mut last: Option<Waiting<'_>> = None;
-    for tensor in tensors.iter().filter(|tensor| tensor.span.0 < tensor.span.1) {
-        if let Some(before) = last.filter(|before| tensor.span.0 < before.span.1) {
-            let range = data.saturating_add(before.span.0)..data.saturating_add(before.span.1);
-            let kind = ErrorKind::Overlap { other: before.name.to_owned(), range };
-            return Err(Error::new(kind).at(tensor.place).in_tensor(tensor.name));
+fn check(index: &Index, places: &[u64], data: u64) -> Result<u64> {
+    let range = |at: usize| index.entry(at).range();
+    let mut last: Option<usize> = None;
+    for (at, place) in places.iter().enumerate().filter(|(at, _)| !range(*at).is_empty()) {
+        if let Some(before) = last.filter(|before| range(at).start < range(*before).end) {
+            let (start, end) = (range(before).start, range(before).end);
+            let range = data.saturating_add(start)..data.saturating_add(end);
+            let kind = ErrorKind::Overlap { other: index.label(before), range };
+            return Err(Error::new(kind).at(*place).in_tensor(index.label(at)));
         }
-        last = Some(tensor);
+        last = Some(at);
     }
-    Ok(data.saturating_add(last.map_or(0, |last| last.span.1)))
+    Ok(data.saturating_add(last.map_or(0, |last| range(last).end)))
 }

@@ -13,11 +13,12 @@ use super::schema::{
 use super::{Compatibility, FORMAT, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{Entry, FileMetadata, IndexReader, Packed, Table, Tables, Waiting, trailing_bytes};
+use crate::record::{FileMetadata, Index, IndexReader, Table, Tables, trailing_bytes};
+use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
-/// Reads the flatbuffer, then returns its tensors in its order.
+/// Reads the flatbuffer. The tensors are in its order.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The contents of the flatbuffer, once it is read.
@@ -27,27 +28,17 @@ pub(super) struct Reader {
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        let contents = match &mut self.contents {
-            Some(contents) => contents,
-            unread => {
-                self.len = file.file_len();
-                let contents = unread.insert(read(file, limits)?);
-                if contents.tensors.goes_back() {
-                    file.keep_rest(limits.payload)?;
-                }
-                contents
-            }
-        };
-        if let Some(tensor) = contents.tensors.pop() {
-            return Ok(Some(tensor.into_entry()));
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
+        if let Some(contents) = &self.contents {
+            check_length(file, contents.end)?;
+            return Ok(false);
         }
-        check_length(file, contents.end)?;
-        Ok(None)
-    }
-
-    fn remaining(&self) -> usize {
-        self.contents.as_ref().map_or(0, |contents| contents.tensors.len())
+        self.len = file.file_len();
+        let contents = self.contents.insert(read(file, limits, index)?);
+        if contents.goes_back {
+            file.keep_rest(limits.payload)?;
+        }
+        Ok(true)
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {
@@ -68,7 +59,8 @@ fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
 #[derive(Debug)]
 pub(super) struct FlatbufferContents {
     pub(super) metadata: Metadata,
-    pub(super) tensors: Packed,
+    /// A tensor with bytes begins before the end of others.
+    goes_back: bool,
     /// The first name that has a NUL in it.
     pub(super) name_with_nul: Option<String>,
     /// The end of the index and of all segments.
@@ -111,11 +103,12 @@ impl FlatbufferContents {
     }
 }
 
-pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<FlatbufferContents> {
+/// Reads the flatbuffer, and adds its tensors to the index.
+pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<FlatbufferContents> {
     let flatbuffer = Flatbuffer::read(file)?;
     let reader = flatbuffer.reader();
     let root = reader.root()?;
-    let parser = FlatbufferParser::new(flatbuffer.frame, limits, file.file_len());
+    let parser = FlatbufferParser::new(flatbuffer.frame, limits, file.file_len(), index);
     match flatbuffer.frame.family {
         Family::FlatTensor => {
             check_version(&root, &[0], "0")?;
@@ -149,7 +142,13 @@ struct FlatbufferParser<'a> {
     len: Option<u64>,
     /// The range of each segment in the file.
     segments: SmallVec<[Range<u64>; 1]>,
-    tensors: Packed,
+    index: &'a mut Index,
+    /// The offset in the file of the name of each tensor.
+    places: Vec<u64>,
+    /// The end of the tensors with bytes.
+    end: u64,
+    /// One of those begins before the end of others. If none does, no two overlap, and a stream can be read tensor by tensor.
+    goes_back: bool,
     name_with_nul: Option<String>,
 }
 
@@ -174,8 +173,9 @@ enum SegmentPart {
 }
 
 impl<'a> FlatbufferParser<'a> {
-    fn new(frame: Frame, limits: &'a Limits, len: Option<u64>) -> Self {
-        Self { frame, limits, len, segments: SmallVec::new(), tensors: Packed::default(), name_with_nul: None }
+    fn new(frame: Frame, limits: &'a Limits, len: Option<u64>, index: &'a mut Index) -> Self {
+        let (segments, places) = (SmallVec::new(), Vec::new());
+        Self { frame, limits, len, segments, index, places, end: 0, goes_back: false, name_with_nul: None }
     }
 
     fn of_flat_tensor(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
@@ -219,6 +219,8 @@ impl<'a> FlatbufferParser<'a> {
 
     fn read_named(&mut self, named: Tables<'a>) -> Result<()> {
         self.check_count(named.len())?;
+        self.index.reserve(named.len());
+        self.places.reserve_exact(named.len());
         for table in named.iter() {
             let table = table?;
             self.push(Found {
@@ -293,7 +295,7 @@ impl<'a> FlatbufferParser<'a> {
     }
 
     fn push(&mut self, found: Found<'a>) -> Result<()> {
-        let number = self.tensors.len();
+        let number = self.index.pushed();
         self.check_count(number + 1)?;
         let table_at = found.table.offset();
         let name = found.table.string(found.name)?.ok_or_else(|| {
@@ -301,12 +303,15 @@ impl<'a> FlatbufferParser<'a> {
             Error::new(ErrorKind::Malformed { what }).in_tensor(format!("#{number}")).at(table_at)
         })?;
         let (info, range) = self.tensor(&found).map_err(|error| error.in_tensor(name).at(table_at))?;
-        if self.name_with_nul.is_none() && name.contains('\0') {
+        if self.name_with_nul.is_none() && name.as_bytes().contains(&0) {
             self.name_with_nul = Some(name.to_owned());
         }
-        let place = found.table.field_offset(found.name);
-        self.tensors.push(&Waiting { place, ..Waiting::new(name, info, &range) });
-        Ok(())
+        if range.start < range.end {
+            self.goes_back |= range.start < self.end;
+            self.end = self.end.max(range.end);
+        }
+        self.places.push(found.table.field_offset(found.name));
+        self.index.push(Some(name), info, range)
     }
 
     /// Returns the description and the range of a tensor.
@@ -364,8 +369,9 @@ impl<'a> FlatbufferParser<'a> {
     fn info(&self, table: &Table<'a>, first: usize, stated: Option<u64>) -> Result<TensorInfo> {
         let field = first + tensor_layout::SCALAR_TYPE;
         let scalar_type = table.i8(field)?;
-        let (dtype, tag) = (header::dtype(scalar_type), scalar_type.to_string());
+        let dtype = header::dtype(scalar_type);
         if dtype.is_none() && stated.is_none() {
+            let tag = scalar_type.to_string();
             return Err(Error::new(ErrorKind::UnknownDtype { tag }).at(table.field_offset(field)));
         }
         let field = first + tensor_layout::SIZES;
@@ -394,7 +400,7 @@ impl<'a> FlatbufferParser<'a> {
             None => {
                 let bytes = stated.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
                 let stored = [&scalar_type.to_le_bytes()[..], order].concat();
-                TensorInfo::unknown_in(FORMAT.name, &tag, &stored, shape, bytes)
+                TensorInfo::unknown_in(FORMAT.name, &scalar_type.to_string(), &stored, shape, bytes)
             }
         };
         if info.payload_bytes().is_none() {
@@ -410,19 +416,21 @@ impl<'a> FlatbufferParser<'a> {
         tensor_alignment: Option<u32>,
         compatibility: Option<Compatibility>,
     ) -> Result<FlatbufferContents> {
-        if let Some(again) = self.tensors.find_duplicate() {
-            return Err(Error::new(ErrorKind::DuplicateName { name: again.name.to_owned() }).at(again.place));
+        if let Err(at) = self.index.compare_names() {
+            return Err(Error::new(ErrorKind::DuplicateName { name: self.index.label(at) }).at(self.places[at]));
         }
-        check_overlaps(&self.tensors)?;
+        if self.goes_back {
+            check_overlaps(self.index)?;
+        }
         let segments = self.segments.len();
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
         let ends = self.segments.iter().map(|segment| segment.end).chain(self.frame.end);
         let begin = self.frame.first_byte();
         let end = ends.chain([begin]).max().unwrap_or_default();
-        let end_of_tensors = if self.tensors.len() == 0 { begin } else { end };
+        let end_of_tensors = if self.index.pushed() == 0 { begin } else { end };
         Ok(FlatbufferContents {
             metadata,
-            tensors: self.tensors,
+            goes_back: self.goes_back,
             name_with_nul: self.name_with_nul,
             end,
             end_of_tensors,
@@ -445,24 +453,19 @@ fn too_large(info: &TensorInfo) -> Error {
 }
 
 /// Checks that any two tensors have all bytes in common, or none.
-fn check_overlaps(tensors: &Packed) -> Result<()> {
-    if !tensors.goes_back() {
-        return Ok(());
-    }
-    let mut sorted = tensors.clone();
-    sorted.sort();
-    let mut last: Option<Waiting<'_>> = None;
-    for tensor in sorted.iter().filter(|tensor| tensor.span.0 < tensor.span.1) {
-        if last.as_ref().is_some_and(|before| before.span == tensor.span) {
+fn check_overlaps(index: &Index) -> Result<()> {
+    let range = |at: usize| index.entry(at).range();
+    let key = |at: usize| (range(at).start, range(at).end);
+    let mut last: Option<usize> = None;
+    for at in sorted::positions(index.pushed(), &mut |one, other| key(one).cmp(&key(other))) {
+        if range(at).is_empty() || last.is_some_and(|before| range(before) == range(at)) {
             continue;
         }
-        if let Some(before) = &last
-            && tensor.span.0 < before.span.1
-        {
-            let kind = ErrorKind::Overlap { other: before.name.to_owned(), range: before.span.0..before.span.1 };
-            return Err(Error::new(kind).in_tensor(tensor.name).at(tensor.span.0));
+        if let Some(before) = last.filter(|before| range(at).start < range(*before).end) {
+            let kind = ErrorKind::Overlap { other: index.label(before), range: range(before) };
+            return Err(Error::new(kind).in_tensor(index.label(at)).at(range(at).start));
         }
-        last = Some(tensor);
+        last = Some(at);
     }
     Ok(())
 }

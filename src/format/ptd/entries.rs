@@ -4,7 +4,7 @@ use super::metadata::KEYS;
 use super::{Compatibility, FORMAT, Options, Version, de};
 use crate::error::{ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, WriteOptions};
+use crate::record::{FileMetadata, Index, WriteOptions};
 use crate::storage::ReadAt;
 
 pub(super) fn keeps(key: &str) -> bool {
@@ -31,5 +31,5 @@ pub(super) fn options(write: &WriteOptions) -> Result<Options> {
 
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let len = file.file_len();
-    Ok(de::read(file, limits)?.file_metadata(len))
+    Ok(de::read(file, limits, &mut Index::default())?.file_metadata(len))
 }

@@ -77,7 +77,7 @@ pub use self::metadata::{Compatibility, Metadata, Version};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::Store;
-use crate::record::{self, Encode, Format, Magic};
+use crate::record::{self, Encode, Format, Index, Magic};
 pub use crate::record::{IoSlices, Plan};
 use crate::serde::SerdeValue;
 use crate::storage::Slice;
@@ -296,7 +296,7 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 ///
 /// As [`from_slice`], if the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<Metadata> {
-    let contents = de::read(&mut Slice::new(file), &Limits::default());
+    let contents = de::read(&mut Slice::new(file), &Limits::default(), &mut Index::default());
     contents.map(|contents| contents.metadata).map_err(|error| error.in_format(FORMAT.name))
 }
 

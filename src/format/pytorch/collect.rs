@@ -12,7 +12,7 @@ use super::strides::{Placed, place};
 use super::value::{Heap, PickleValue, PickledStorage, PickledTensor, UnreadTensor};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{Codec, Entry, Strided};
+use crate::record::{Codec, Index, Strided};
 use crate::tensor::{InvalidTensor, Shape, TensorInfo, UnknownDtype};
 
 /// The bytes of storages.
@@ -26,9 +26,16 @@ pub(super) struct Storages {
 #[derive(Debug, Default)]
 pub(super) struct Checkpoint {
     /// In the order of the pickle.
-    pub(super) tensors: Vec<Entry>,
+    pub(super) tensors: Index,
     pub(super) metadata: IndexMap<String, String>,
     pub(super) warnings: Vec<String>,
+}
+
+/// A tensor of a checkpoint.
+struct FoundTensor {
+    info: TensorInfo,
+    range: Range<u64>,
+    codec: Option<Codec>,
 }
 
 /// The memory in bytes, and the values, that any file may take if the limits allow it.
@@ -93,18 +100,18 @@ impl CheckpointCollector<'_> {
         match value {
             PickleValue::Tensor(at) => {
                 let tensor = self.heap.tensors[at as usize];
-                let entry = self.tensor(&tensor).map_err(|error| self.blame(error).at(tensor.place))?;
-                self.push(entry)
+                let found = self.tensor(&tensor).map_err(|error| self.blame(error).at(tensor.place))?;
+                self.push(found)
             }
             PickleValue::Storage(at) => {
                 let storage = self.heap.storages[at as usize];
-                let entry = self.storage(&storage).map_err(|error| self.blame(error).at(storage.place))?;
-                self.push(entry)
+                let found = self.storage(&storage).map_err(|error| self.blame(error).at(storage.place))?;
+                self.push(found)
             }
             PickleValue::Other(at) => {
                 let other = self.heap.others[at as usize];
-                let entry = self.other(&other).map_err(|error| self.blame(error).at(other.place))?;
-                self.push(entry)
+                let found = self.other(&other).map_err(|error| self.blame(error).at(other.place))?;
+                self.push(found)
             }
             PickleValue::Dict(at) => self.enter(at, &mut |collector, at| collector.dict(at)),
             PickleValue::Tuple(at) | PickleValue::List(at) | PickleValue::Set(at) => {
@@ -199,17 +206,19 @@ impl CheckpointCollector<'_> {
         Ok(values.iter().all(is_scalar))
     }
 
-    fn push(&mut self, entry: Entry) -> Result<()> {
-        let (found, limit) = (self.contents.tensors.len() as u64 + 1, self.limits.tensors);
+    /// Adds a tensor. It has no name if it is the whole value.
+    fn push(&mut self, tensor: FoundTensor) -> Result<()> {
+        let (found, limit) = (self.contents.tensors.pushed() as u64 + 1, self.limits.tensors);
         if found > limit {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit }.into());
         }
-        let rank = entry.info().shape.rank();
-        let unknown = entry.info().unknown_dtype().map_or(0, |tag| size_of::<UnknownDtype>() + tag.len());
+        let FoundTensor { info, range, codec } = tensor;
+        let rank = info.shape.rank();
+        let unknown = info.unknown_dtype().map_or(0, |tag| size_of::<UnknownDtype>() + tag.len());
         // A tensor with gaps also has the numbers and steps of them.
-        self.spend(size_of::<Entry>() + self.path.len() + rank * 3 * size_of::<u64>() + unknown)?;
-        self.contents.tensors.push(entry);
-        Ok(())
+        self.spend(size_of::<FoundTensor>() + self.path.len() + rank * 3 * size_of::<u64>() + unknown)?;
+        let name = (!self.above.is_empty()).then_some(&*self.path);
+        self.contents.tensors.push_coded(name, info, range, codec)
     }
 
     /// Counts memory of the result.
@@ -340,7 +349,7 @@ impl CheckpointCollector<'_> {
     }
 
     /// Returns a storage as a tensor of rank 1.
-    fn storage(&self, storage: &PickledStorage) -> Result<Entry> {
+    fn storage(&self, storage: &PickledStorage) -> Result<FoundTensor> {
         if storage.is_meta {
             let dims = dims(Some(storage.tag), None, &[storage.len])?;
             return Ok(self.without_elements(TensorKind::Meta, Some(storage.tag), dims, storage.place));
@@ -350,7 +359,7 @@ impl CheckpointCollector<'_> {
         self.located(shape, Placed::whole(range), storage.tag)
     }
 
-    fn tensor(&self, tensor: &PickledTensor) -> Result<Entry> {
+    fn tensor(&self, tensor: &PickledTensor) -> Result<FoundTensor> {
         let storage = &self.heap.storages[tensor.storage as usize];
         let shape = self.numbers("dim", tensor.shape)?;
         let strides = self.numbers("stride", tensor.strides)?;
@@ -368,21 +377,21 @@ impl CheckpointCollector<'_> {
     }
 
     /// Returns a tensor whose elements cannot be read, with their bytes if they are in one place.
-    fn other(&self, other: &UnreadTensor) -> Result<Entry> {
+    fn other(&self, other: &UnreadTensor) -> Result<FoundTensor> {
         let shape = other.shape.map(|shape| self.numbers("dim", shape)).transpose()?.unwrap_or_default();
         let dims = dims(other.tag, Some(other.kind), &shape)?;
         let Some(elements) = other.elements.map(|at| self.heap.tensors[at as usize]) else {
             return Ok(self.without_elements(other.kind, other.tag, dims, other.place));
         };
-        let bytes = self.tensor(&elements)?.range();
+        let bytes = self.tensor(&elements)?.range;
         Ok(self.located_as_bytes(dims, bytes, &tag_text(Some(elements.tag), Some(other.kind))))
     }
 
-    fn without_elements(&self, kind: TensorKind, tag: Option<&Tag>, shape: Shape, place: u64) -> Entry {
+    fn without_elements(&self, kind: TensorKind, tag: Option<&Tag>, shape: Shape, place: u64) -> FoundTensor {
         self.located_as_bytes(shape, place..place, &tag_text(tag, Some(kind)))
     }
 
-    fn located(&self, shape: Shape, placed: Placed, tag: &'static Tag) -> Result<Entry> {
+    fn located(&self, shape: Shape, placed: Placed, tag: &'static Tag) -> Result<FoundTensor> {
         let Some(dtype) = tag.dtype else {
             return Ok(self.located_as_bytes(shape, placed.range, &tag_text(Some(tag), None)));
         };
@@ -396,19 +405,14 @@ impl CheckpointCollector<'_> {
             Some(strided) => Some(Codec::Strided(Box::new(Strided { big_endian, ..*strided }))),
             None => big_endian.map(Codec::BigEndian),
         };
-        Ok(Entry::new(self.stored_name(), info, placed.range).with_codec(codec))
+        Ok(FoundTensor { info, range: placed.range, codec })
     }
 
     /// A tensor of an unknown dtype, which is as it is stored: from the first byte of an element to the last one, in the order
     /// of the file.
-    fn located_as_bytes(&self, shape: Shape, range: Range<u64>, tag: &str) -> Entry {
+    fn located_as_bytes(&self, shape: Shape, range: Range<u64>, tag: &str) -> FoundTensor {
         let bytes = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-        Entry::new(self.stored_name(), TensorInfo::unknown(tag, shape, bytes), range)
-    }
-
-    /// Returns the name of the tensor; none if it is the whole value.
-    fn stored_name(&self) -> Option<String> {
-        (!self.above.is_empty()).then(|| self.path.clone())
+        FoundTensor { info: TensorInfo::unknown(tag, shape, bytes), range, codec: None }
     }
 
     /// Returns the numbers in a tuple.

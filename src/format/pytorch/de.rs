@@ -6,33 +6,25 @@ use super::value::{Heap, PickleValue};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::record::{
-    Cursor, Entry, FileMetadata, IndexReader, OtherArchive, ReadAt, ZipContents, open_zip, place_of, zip_error,
+    Cursor, FileMetadata, Index, IndexReader, OtherArchive, ReadAt, ZipContents, open_zip, place_of, zip_error,
 };
 
-/// Reads the pickle of a checkpoint, then returns its tensors in the order of the pickle.
+/// Reads the pickle of a checkpoint. The tensors are in the order of the pickle.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The tensors that are still to come, once the pickle is read.
-    tensors: Option<std::vec::IntoIter<Entry>>,
+    is_read: bool,
     metadata: FileMetadata,
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        let tensors = match &mut self.tensors {
-            Some(tensors) => tensors,
-            unread => {
-                let (contents, version) = read_file(file, limits)?;
-                let Checkpoint { tensors, metadata, warnings } = contents;
-                self.metadata = FileMetadata { version, entries: metadata, warnings, ..FileMetadata::default() };
-                unread.insert(tensors.into_iter())
-            }
-        };
-        Ok(tensors.next())
-    }
-
-    fn remaining(&self) -> usize {
-        self.tensors.as_ref().map_or(0, ExactSizeIterator::len)
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
+        if std::mem::replace(&mut self.is_read, true) {
+            return Ok(false);
+        }
+        let (Checkpoint { tensors, metadata, warnings }, version) = read_file(file, limits)?;
+        self.metadata = FileMetadata { version, entries: metadata, warnings, ..FileMetadata::default() };
+        *index = tensors;
+        Ok(true)
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {
@@ -47,7 +39,7 @@ impl IndexReader for Reader {
 /// Reads the metadata and checks the whole pickle.
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let mut reader = Reader::default();
-    while reader.next(file, limits)?.is_some() {}
+    reader.read_on(file, limits, &mut Index::default())?;
     Ok(reader.metadata().unwrap_or_default())
 }
 

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use indexmap::IndexMap;
 
 use super::FORMAT;
@@ -5,84 +7,73 @@ use super::header::{self, JsonValue, METADATA, TAGS, Writer};
 use super::scan::{JsonHeader, scan};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, FileMetadata, IndexReader, MetadataChanges, Packed, Rewritten, Waiting};
+use crate::record::{Cursor, FileMetadata, Index, IndexReader, MetadataChanges, Rewritten};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
-/// Reads the header, then returns its tensors in the order of their data.
+/// Reads the header. The tensors are in the order of their data.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The contents of the header, once it is read.
-    contents: Option<ParsedHeader>,
+    metadata: FileMetadata,
+    /// The end of the last tensor, once the header is read.
+    end: Option<u64>,
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        let contents = match &mut self.contents {
-            Some(contents) => contents,
-            unread => unread.insert(read(file, limits)?),
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
+        let Some(end) = self.end else {
+            let (metadata, end) = read(file, limits, index)?;
+            (self.metadata, self.end) = (metadata, Some(end));
+            return Ok(true);
         };
-        let (data, end) = (contents.data, &mut contents.end);
-        let Some(mut tensor) = contents.tensors.pop() else {
-            return match file.ends_at(*end)? {
-                true => Ok(None),
-                false => {
-                    let what = "the file continues after the data of its last tensor".to_owned();
-                    Err(Error::new(ErrorKind::Malformed { what }).at(*end))
-                }
-            };
-        };
-        let placed = check(&tensor, *end - data).and_then(|()| Cursor::new(file, *end).payload(&tensor.info));
-        let range = placed.map_err(|error| error.in_tensor(tensor.name))?;
-        *end = range.end;
-        tensor.span = (range.start, range.end);
-        Ok(Some(tensor.into_entry()))
+        match file.ends_at(end)? {
+            true => Ok(false),
+            false => {
+                let what = "the file continues after the data of its last tensor".to_owned();
+                Err(Error::new(ErrorKind::Malformed { what }).at(end))
+            }
+        }
     }
 
     fn is_in_file_order(&self) -> bool {
         true
     }
 
-    fn remaining(&self) -> usize {
-        self.contents.as_ref().map_or(0, |contents| contents.tensors.len())
-    }
-
     fn metadata(&mut self) -> Option<FileMetadata> {
-        self.contents.as_mut().map(|contents| std::mem::take(&mut contents.metadata))
+        Some(std::mem::take(&mut self.metadata))
     }
 }
 
-/// The contents of a header.
-#[derive(Debug)]
-struct ParsedHeader {
-    metadata: FileMetadata,
-    /// In the order of their data. Their spans are the offsets in the header, from `data` on.
-    tensors: Packed,
-    /// The end of the header.
-    data: u64,
-    /// The end of the tensors that were returned.
-    end: u64,
-}
-
-/// Reads a header.
-fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<ParsedHeader> {
+/// Reads a header, and adds its tensors to the index. Returns the metadata and the end of the last tensor.
+fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(FileMetadata, u64)> {
     let json = header::read(file)?;
-    let JsonHeader { metadata, mut tensors } = match scan(&json, limits) {
+    let (metadata, mut places) = match scan(&json, limits, index) {
         Some(header) => header,
-        None => parse(&json, limits)?,
+        None => {
+            *index = Index::default();
+            parse(&json, limits, index)?
+        }
     };
     let entries = metadata.map(|value| read_metadata(value, limits)).transpose()?.unwrap_or_default();
-    let data = header::LENGTH + json.len() as u64;
-    drop(json);
     // Tensors without bytes come before one that begins at the same offset.
-    tensors.sort();
-    Ok(ParsedHeader { metadata: FileMetadata { entries, ..FileMetadata::default() }, tensors, data, end: data })
+    if let Some(order) = index.sort() {
+        places = order.into_iter().map(|at| places[at]).collect();
+    }
+    let data = header::LENGTH + json.len() as u64;
+    let mut end = data;
+    for (at, place) in places.into_iter().enumerate() {
+        let placed = place_tensor(file, index, at, end - data, place, data);
+        let range = placed.map_err(|error| error.in_tensor(index.label(at)))?;
+        index.set_range(at, &range);
+        end = range.end;
+    }
+    Ok((FileMetadata { entries, ..FileMetadata::default() }, end))
 }
 
 /// Reads the metadata and checks the whole header.
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
-    let mut reader = Reader::default();
-    while reader.next(file, limits)?.is_some() {}
+    let (mut reader, mut index) = (Reader::default(), Index::default());
+    while reader.read_on(file, limits, &mut index)? {}
     Ok(reader.metadata().unwrap_or_default())
 }
 
@@ -115,19 +106,20 @@ fn members<'a>(json: &'a str, limits: &Limits) -> Result<Vec<(String, JsonValue<
     JsonValue::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })
 }
 
-/// Parses a header of any form.
-fn parse<'a>(json: &'a str, limits: &Limits) -> Result<JsonHeader<'a>> {
-    let members = members(json, limits)?;
-    let mut header = JsonHeader { metadata: None, tensors: Packed::default() };
-    for (name, value) in members {
+/// Parses a header of any form. Adds its tensors to the index, with their offsets in the header, from its end on, in place of
+/// their ranges.
+fn parse<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Result<JsonHeader<'a>> {
+    let (mut metadata, mut places) = (None, Vec::new());
+    for (name, value) in members(json, limits)? {
         if name == METADATA {
-            header.metadata = Some(value);
+            metadata = Some(value);
         } else {
-            let tensor = tensor(&name, value, limits).map_err(|error| error.in_tensor(&name))?;
-            header.tensors.push(&tensor);
+            let (info, offsets) = tensor(value, limits).map_err(|error| error.in_tensor(&name))?;
+            index.push(Some(&name), info, offsets)?;
+            places.push(value.offset);
         }
     }
-    Ok(header)
+    Ok((metadata, places))
 }
 
 fn read_metadata(value: JsonValue<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
@@ -141,7 +133,8 @@ fn read_metadata(value: JsonValue<'_>, limits: &Limits) -> Result<IndexMap<Strin
         .collect()
 }
 
-fn tensor<'n>(name: &'n str, value: JsonValue<'_>, limits: &Limits) -> Result<Waiting<'n>> {
+/// Returns the header of a tensor and its offsets, which may not be a range.
+fn tensor(value: JsonValue<'_>, limits: &Limits) -> Result<(TensorInfo, Range<u64>)> {
     let record = value.record()?;
     let (place, rank) = (value.offset, record.shape.len() as u64);
     if rank > limits.rank {
@@ -156,14 +149,23 @@ fn tensor<'n>(name: &'n str, value: JsonValue<'_>, limits: &Limits) -> Result<Wa
             TensorInfo::unknown_in(FORMAT.name, dtype, dtype.as_bytes(), &*record.shape, bytes)
         }
     };
-    Ok(Waiting { place, span: (start as u64, end as u64), ..Waiting::new(name, info, &(0..0)) })
+    Ok((info, start as u64..end as u64))
 }
 
-/// Checks that the data begins at `end`, where the tensor before ends, and has the length that the tensor takes.
-fn check(tensor: &Waiting<'_>, end: u64) -> Result<()> {
-    let (start, stop) = tensor.span;
+/// Checks that the data of a tensor begins at the offset `end`, where the tensor before ends, and has the length that the
+/// tensor takes. Returns its range in the file. `place` is the offset of what describes it.
+fn place_tensor(
+    file: &mut dyn ReadAt,
+    index: &Index,
+    at: usize,
+    end: u64,
+    place: u64,
+    data: u64,
+) -> Result<Range<u64>> {
+    let entry = index.entry(at);
+    let Range { start, end: stop } = entry.range();
     let bad_number = |what, found: u64, expected| {
-        Err(Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(tensor.place))
+        Err(Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(place))
     };
     if start != end {
         return bad_number("data offset", start, format!("{end}, as there are no gaps between tensors"));
@@ -171,7 +173,8 @@ fn check(tensor: &Waiting<'_>, end: u64) -> Result<()> {
     if stop < start {
         return bad_number("end of the data", stop, format!("at least {start}, where it begins"));
     }
-    tensor.info.check_payload(stop - start).map_err(|invalid| Error::from(invalid).at(tensor.place))
+    entry.info().check_payload(stop - start).map_err(|invalid| Error::from(invalid).at(place))?;
+    Cursor::new(file, data + end).payload(entry.info())
 }
 
 #[cfg(test)]
@@ -185,16 +188,21 @@ mod tests {
     type Shown = (Option<String>, Vec<String>);
 
     fn scanned(json: &str) -> Option<Shown> {
-        scan(json, &Limits::new()).map(shown)
+        let mut index = Index::default();
+        let header = scan(json, &Limits::new(), &mut index)?;
+        Some(shown(header, &index))
     }
 
     fn parsed(json: &str) -> Option<Shown> {
-        parse(json, &Limits::new()).ok().map(shown)
+        let mut index = Index::default();
+        let header = parse(json, &Limits::new(), &mut index).ok()?;
+        Some(shown(header, &index))
     }
 
-    fn shown(header: JsonHeader<'_>) -> Shown {
-        let tensors = header.tensors.iter().map(|tensor| format!("{tensor:?}"));
-        (header.metadata.map(|value| format!("{value:?}")), tensors.collect())
+    fn shown((metadata, places): JsonHeader<'_>, index: &Index) -> Shown {
+        let tensors = places.iter().enumerate();
+        let tensors = tensors.map(|(at, place)| format!("{} {:?} {place}", index.label(at), index.entry(at)));
+        (metadata.map(|value| format!("{value:?}")), tensors.collect())
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::header::{self, HeaderChunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Entry, IndexReader};
+use crate::record::{Cursor, Index, IndexReader};
 use crate::storage::ReadAt;
 use crate::tensor::InvalidTensor;
 
@@ -28,21 +28,21 @@ impl IndexReader for Reader {
         true
     }
 
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
         // The file may end between tensors, but not inside one or its padding.
         if self.ends(file)? {
-            return Ok(None);
+            return Ok(false);
         }
         let number = self.count;
         self.count += 1;
         let start = self.offset;
-        let entry = self.tensor(file, limits).map_err(|error| error.in_tensor(format!("#{number}")))?;
+        self.tensor(file, limits, index).map_err(|error| error.in_tensor(format!("#{number}")))?;
         let len = self.offset - start;
         match len == self.len {
             true => self.look_ahead(file),
             false => (self.len, self.expected) = (len, 0),
         }
-        Ok(Some(entry))
+        Ok(true)
     }
 }
 
@@ -64,14 +64,14 @@ impl Reader {
         file.ends_at(self.offset).map_err(|error| error.in_tensor(format!("#{}", self.count.saturating_sub(1))))
     }
 
-    fn tensor(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Entry> {
+    fn tensor(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
         let mut cursor = Cursor::new(file, self.offset);
         let mut header = header::read(&mut cursor, limits)?;
         let payload = self.payload(cursor, &mut header).map_err(|error| match &header.name {
             Some(name) => error.in_tensor(name),
             None => error,
         })?;
-        Ok(Entry::new(header.name, header.info, payload))
+        index.push(header.name.as_deref(), header.info, payload)
     }
 
     /// Reads the beginning of a data chunk and finds its end.
@@ -139,12 +139,9 @@ mod tests {
         let tensors: Vec<Tensor> = [10, 10, 100].into_iter().chain([10; 200]).map(tensor).collect();
         let file = super::super::FORMAT.to_vec(&tensors, &crate::record::WriteOptions::new()).unwrap();
         let mut told = Told(Slice::new(&file), Vec::new());
-        let mut reader = Reader::default();
-        let mut found = 0;
-        while reader.next(&mut told, &Limits::default()).unwrap().is_some() {
-            found += 1;
-        }
-        assert_eq!(found, tensors.len());
+        let (mut reader, mut index) = (Reader::default(), Index::default());
+        while reader.read_on(&mut told, &Limits::default(), &mut index).unwrap() {}
+        assert_eq!(index.pushed(), tensors.len());
         let beyond: Vec<u64> = told.1.iter().copied().filter(|offset| *offset >= file.len() as u64).collect();
         assert_eq!(beyond, Vec::<u64>::new());
         let headers: Vec<u64> = (0..200).map(|at| 160 + 160 + 224 + 160 * at).collect();

@@ -3,33 +3,29 @@ use indexmap::IndexMap;
 use super::{entries, metadata};
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::record::{Entry, IndexReader, Packed, Waiting};
+use crate::record::{Index, IndexReader};
 use crate::storage::ReadAt;
 
-/// Reads the metadata, then returns its tensors in the order of their data.
+/// Reads the metadata. The tensors are in the order of their data.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The tensors that are still to come, once the metadata is read.
-    tensors: Option<Packed>,
+    is_read: bool,
     model: Option<String>,
     operations: Vec<metadata::Operation>,
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        let tensors = match &mut self.tensors {
-            Some(tensors) => tensors,
-            unread => {
-                let (tensors, model, operations) = read_index(file, limits)?;
-                (self.model, self.operations) = (model, operations);
-                unread.insert(tensors)
-            }
-        };
-        Ok(tensors.pop().map(Waiting::into_entry))
-    }
-
-    fn remaining(&self) -> usize {
-        self.tensors.as_ref().map_or(0, Packed::len)
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
+        if std::mem::replace(&mut self.is_read, true) {
+            return Ok(false);
+        }
+        metadata::open(file, limits, |contents| {
+            index.reserve(contents.len());
+            contents.each_tensor(limits, &mut |tensor| index.push(Some(tensor.name), tensor.info, tensor.range))?;
+            self.model = contents.model.map(str::to_owned);
+            self.operations = contents.operations;
+            Ok(true)
+        })
     }
 
     fn metadata_entries(&mut self) -> Option<IndexMap<String, String>> {
@@ -39,17 +35,4 @@ impl IndexReader for Reader {
     fn is_in_file_order(&self) -> bool {
         true
     }
-}
-
-type Contents = (Packed, Option<String>, Vec<metadata::Operation>);
-
-fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Contents> {
-    metadata::open(file, limits, |contents| {
-        let mut tensors = Packed::default();
-        contents.each_tensor(limits, &mut |tensor| {
-            tensors.push(&Waiting::new(tensor.name, tensor.info, &tensor.range));
-            Ok(())
-        })?;
-        Ok((tensors, contents.model.map(str::to_owned), contents.operations))
-    })
 }

@@ -255,6 +255,11 @@ impl<'a> MetadataView<'a> {
         Ok(Self { version, model, operations, tensors, places, start })
     }
 
+    /// Returns the number of tensors.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
     /// Calls `take` with each tensor, in the order of their data.
     pub(super) fn each_tensor(
         &self,
@@ -299,8 +304,12 @@ impl<'a> MetadataView<'a> {
     /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
     fn in_data_order(&self) -> Vec<usize> {
         let places = self.places.as_slice();
-        let key = |at: usize| places[at].data_order();
-        sorted::positions(places.len(), &mut |one, other| key(one).cmp(&key(other)))
+        let range = |place: &DataPlace| u64::from(place.offset) << 32 | u64::from(place.size);
+        let mut order = sorted::by_number(places.iter().map(range).collect());
+        for same in order.chunk_by_mut(|one, other| range(&places[*one]) == range(&places[*other])) {
+            same.sort_by_key(|at| Reverse(places[*at].table));
+        }
+        order
     }
 
     fn record(
@@ -340,7 +349,7 @@ impl DataPlace {
         })
     }
 
-    /// Returns the key of [`Contents::in_data_order`].
+    /// Returns the key of [`MetadataView::in_data_order`].
     fn data_order(&self) -> (u32, u32, Reverse<u64>) {
         (self.offset, self.size, Reverse(self.table))
     }

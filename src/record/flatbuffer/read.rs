@@ -14,6 +14,8 @@ pub(crate) struct FlatbufferReader<'a> {
     /// The number of bytes that may still be read. Parts may be referenced any number of times, so the time for a file
     /// would not be bounded by its length.
     left: Cell<usize>,
+    /// The position and the length of the list of fields that was checked last. Most tables share one with the table before.
+    list: Cell<(usize, usize)>,
 }
 
 /// The offset in the file of the bytes of a flatbuffer.
@@ -41,7 +43,7 @@ impl<'a> FlatbufferReader<'a> {
     pub(crate) fn new(bytes: &'a [u8], origin: FlatbufferOrigin) -> Self {
         // No writer references more than lists of fields and perhaps strings twice.
         let most = bytes.len().saturating_mul(32).saturating_add(1 << 16);
-        Self { bytes, origin, left: Cell::new(most) }
+        Self { bytes, origin, left: Cell::new(most), list: Cell::new((0, 0)) }
     }
 
     /// Reads the root table.
@@ -57,6 +59,11 @@ impl<'a> FlatbufferReader<'a> {
         let list = i64::try_from(position).ok().and_then(|position| position.checked_sub(distance.into()));
         let list = list.and_then(|list| usize::try_from(list).ok()).filter(|list| *list < self.bytes.len());
         let list = list.ok_or_else(|| self.broken("a table's list of fields lies outside of it", position))?;
+        let (known, list_bytes) = self.list.get();
+        if list == known && list_bytes > 0 {
+            self.spend(size_of::<u16>() + list_bytes)?;
+            return Ok(Table { buffer: self, position, list, list_bytes });
+        }
         let list_bytes = usize::from(u16::from_le_bytes(self.array(list, position)?));
         if list_bytes < SHORTEST_LIST {
             let (what, expected) = ("length of a table's list of fields", format!("at least {SHORTEST_LIST}"));
@@ -67,6 +74,7 @@ impl<'a> FlatbufferReader<'a> {
             return Err(self.broken("an offset is not aligned", list));
         }
         self.run(list, list_bytes, list)?;
+        self.list.set((list, list_bytes));
         Ok(Table { buffer: self, position, list, list_bytes })
     }
 
@@ -92,9 +100,16 @@ impl<'a> FlatbufferReader<'a> {
     fn run(&self, position: usize, len: usize, from: usize) -> Result<&'a [u8]> {
         let run = position.checked_add(len).and_then(|end| self.bytes.get(position..end));
         let run = run.ok_or_else(|| self.misplaced("a part lies outside of it", position, from))?;
+        self.spend(len)?;
+        Ok(run)
+    }
+
+    /// Counts bytes that are read.
+    #[inline]
+    fn spend(&self, len: usize) -> Result<()> {
         let left = self.left.get().checked_sub(len);
         self.left.set(left.ok_or_else(|| self.broken("its parts are referenced too often", 0))?);
-        Ok(run)
+        Ok(())
     }
 
     /// Reads the vector that the offset at `from` refers to.

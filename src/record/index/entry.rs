@@ -7,84 +7,17 @@ use crate::record::Codec;
 use crate::record::Zipped;
 use crate::tensor::TensorInfo;
 
-/// A tensor of a file: its header, and the range of its payload.
-///
-/// ```
-/// use tensorfile::record::Entry;
-/// use tensorfile::{Dtype, TensorInfo};
-///
-/// let entry = Entry::new(Some("weight".to_owned()), TensorInfo::new(Dtype::F32, [2]), 64..72);
-/// assert_eq!((entry.info().to_string(), entry.range()), ("f32[2]".to_owned(), 64..72));
-/// ```
-#[derive(Debug, Clone)]
-pub struct Entry {
-    pub(super) name: Option<Box<str>>,
-    pub(super) tensor: Located,
-}
-
-impl Entry {
-    /// A tensor whose payload is a range of the file, in bytes from its start.
-    ///
-    /// A tensor without a name is called by its position.
-    #[must_use]
-    pub fn new(name: Option<String>, info: TensorInfo, range: Range<u64>) -> Self {
-        let tensor = Located {
-            info,
-            range,
-            #[cfg(feature = "npy")]
-            codec: None,
-        };
-        Self { name: name.map(String::into_boxed_str), tensor }
-    }
-
-    /// The same tensor with a payload that has to be decoded.
+/// A tensor of an [`Index`](super::Index): its header, and the range of its payload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(super) info: &'a TensorInfo,
+    pub(super) start: u64,
+    pub(super) end: u64,
     #[cfg(feature = "npy")]
-    pub(crate) fn with_codec(mut self, codec: Option<Codec>) -> Self {
-        self.tensor.codec = codec;
-        self
-    }
-
-    pub(crate) fn has_name(&self) -> bool {
-        self.name.is_some()
-    }
-
-    /// Returns the name for messages of the tensor at position `number`: `#3` if it has none.
-    pub(crate) fn label(&self, number: usize) -> String {
-        self.name.as_ref().map_or_else(|| numbered(number), Box::to_string)
-    }
-
-    /// Returns the tensor without its name.
-    pub(crate) fn located(&self) -> &Located {
-        &self.tensor
-    }
-
-    /// Returns dtype, shape and layout.
-    #[must_use]
-    pub fn info(&self) -> &TensorInfo {
-        &self.tensor.info
-    }
-
-    /// Returns the range of the payload, in bytes from the start of the file.
-    #[must_use]
-    pub fn range(&self) -> Range<u64> {
-        self.tensor.range()
-    }
+    pub(super) codec: Option<&'a Codec>,
 }
 
-pub(super) fn numbered(number: usize) -> String {
-    format!("#{number}")
-}
-
-/// A tensor of a file without its name, which an [`Index`] stores with the others.
-#[derive(Debug, Clone)]
-pub(crate) struct Located {
-    info: TensorInfo,
-    pub(super) range: Range<u64>,
-    #[cfg(feature = "npy")]
-    codec: Option<Codec>,
-}
-
-impl Located {
+impl<'a> Entry<'a> {
     /// Refuses to read elements of an unknown dtype.
     #[inline]
     pub(crate) fn check_known(&self) -> Result<(), ErrorKind> {
@@ -99,14 +32,16 @@ impl Located {
 
     /// Returns how to decode the range to the payload; `None` if they are the same.
     #[cfg(feature = "npy")]
-    pub(crate) fn codec(&self) -> Option<&Codec> {
-        self.codec.as_ref().filter(|codec| codec.decodes())
+    #[inline]
+    pub(crate) fn codec(&self) -> Option<&'a Codec> {
+        self.codec.filter(|codec| codec.decodes())
     }
 
     /// Returns the member of an archive that stores the payload as it is.
     #[cfg(feature = "npz")]
-    pub(crate) fn stored(&self) -> Option<&Zipped> {
-        match &self.codec {
+    #[inline]
+    pub(crate) fn stored(&self) -> Option<&'a Zipped> {
+        match self.codec {
             Some(Codec::Zipped(zipped)) if !zipped.is_deflated => Some(zipped),
             _ => None,
         }
@@ -125,9 +60,9 @@ impl Located {
     pub(crate) fn needed_from(&self) -> u64 {
         #[cfg(feature = "npz")]
         if let Some(stored) = self.stored() {
-            return self.range.start.saturating_sub(stored.head.into());
+            return self.start.saturating_sub(stored.head.into());
         }
-        self.range.start
+        self.start
     }
 
     /// Returns whether the range has to be decoded to the payload.
@@ -142,7 +77,7 @@ impl Located {
     /// Returns whether the payload is compressed in the range.
     pub(crate) fn is_compressed(&self) -> bool {
         #[cfg(feature = "npz")]
-        return matches!(&self.codec, Some(Codec::Zipped(zipped)) if zipped.is_deflated);
+        return matches!(self.codec, Some(Codec::Zipped(zipped)) if zipped.is_deflated);
         #[cfg(not(feature = "npz"))]
         false
     }
@@ -150,7 +85,7 @@ impl Located {
     /// Returns whether the elements are big-endian in the range.
     pub(crate) fn is_big_endian(&self) -> bool {
         #[cfg(feature = "npy")]
-        return self.codec.as_ref().is_some_and(|codec| codec.big_endian().is_some());
+        return self.codec.is_some_and(|codec| codec.big_endian().is_some());
         #[cfg(not(feature = "npy"))]
         false
     }
@@ -162,7 +97,7 @@ impl Located {
         if self.codec().is_some() {
             return self.info.payload_bytes().unwrap_or(usize::MAX) as u64;
         }
-        self.range.end - self.range.start
+        self.end - self.start
     }
 
     /// Adds the offset in the file of what is wrong in the payload, unless it is known.
@@ -172,32 +107,21 @@ impl Located {
             return error;
         }
         let within = match error.kind() {
-            ErrorKind::InvalidTensor(invalid) if !self.has_codec() => invalid.offset_in(&self.info),
+            ErrorKind::InvalidTensor(invalid) if !self.has_codec() => invalid.offset_in(self.info),
             _ => 0,
         };
-        error.at(self.range.start.saturating_add(within as u64))
+        error.at(self.start.saturating_add(within as u64))
     }
 
     /// Returns dtype, shape and layout.
     #[inline]
-    pub(crate) fn info(&self) -> &TensorInfo {
-        &self.info
+    pub(crate) fn info(&self) -> &'a TensorInfo {
+        self.info
     }
 
     /// Returns the range of the payload, in bytes from the start of the file.
     #[inline]
     pub(crate) fn range(&self) -> Range<u64> {
-        self.range.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_entry_is_small() {
-        // Entries of a large index take most of the memory for it.
-        assert!(size_of::<Located>() <= 104, "{} bytes", size_of::<Located>());
+        self.start..self.end
     }
 }

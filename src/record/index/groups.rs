@@ -27,7 +27,7 @@ pub(super) struct NameOrder {
 impl Index {
     pub(super) fn sorted(&self) -> &NameOrder {
         self.sorted.get_or_init(|| {
-            let order = sorted::positions(self.entries.len(), &mut |a, b| self.name(a).cmp(self.name(b)));
+            let order = sorted::positions(self.len(), &mut |a, b| self.name(a).cmp(self.name(b)));
             let mut rank = vec![0; order.len()];
             order.iter().enumerate().for_each(|(place, &at)| rank[at] = place);
             NameOrder { order, rank }
@@ -45,7 +45,7 @@ impl Index {
         let mut last = "";
         // A name of nothing but dots has beginnings that are long together.
         let mut left = self.names.text.len().saturating_mul(16);
-        for at in 0..self.entries.len() {
+        for at in 0..self.len() {
             let name = self.name(at);
             let common = common_bytes(last, name);
             for len in dots(&name.as_bytes()[common..]).map(|dot| common + dot) {

@@ -2,39 +2,60 @@
 
 mod entry;
 mod groups;
+mod infos;
 mod names;
 mod unread;
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher as _};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
+#[cfg(feature = "npy")]
+use crate::record::Codec;
+#[cfg(any(feature = "gguf", feature = "safetensors"))]
+use crate::sorted;
+use crate::tensor::TensorInfo;
 
-pub use entry::Entry;
-pub(crate) use entry::Located;
+pub(crate) use entry::Entry;
 pub(crate) use unread::Unread;
 
-use entry::numbered;
 use groups::{Groups, NameOrder};
+use infos::Infos;
 use names::{PackedNames, Positions};
 
-/// The tensors of a file.
+/// The tensors of a file, to which an [`IndexReader`](super::IndexReader) adds.
+///
+/// ```
+/// use tensorfile::record::Index;
+/// use tensorfile::{Dtype, TensorInfo};
+///
+/// let mut index = Index::default();
+/// index.push(Some("weight"), TensorInfo::new(Dtype::F32, [2]), 64..72)?;
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    entries: Vec<Located>,
+    entries: Vec<PackedEntry>,
+    infos: Infos,
+    #[cfg(feature = "npy")]
+    codecs: Vec<Codec>,
     names: PackedNames,
+    /// The number of tensors that are known. Those after them were read ahead, as in a stream whose header is read at once.
+    known: usize,
     /// The positions by which tensors without names are called, made when the first is asked for.
     positions: OnceLock<Positions>,
-    /// The number of the first entry: the entries before it were dropped.
+    /// The number of the first tensor: those before it were dropped.
     start: usize,
-    /// The number of entries that begin before the one before them.
-    backwards: usize,
-    /// The number of names that no tensor before has.
+    /// A known tensor begins before the one before it.
+    is_backwards: bool,
+    /// The number of tensors with a name.
     named: usize,
+    /// The number of tensors whose names were compared with those before.
+    compared: usize,
     /// The first tensor of each name, unless there are few.
     by_name: HashTable<u32>,
     /// Several tensors may have one name.
@@ -51,28 +72,110 @@ pub struct Index {
     groups: OnceLock<Option<Groups>>,
 }
 
+/// A tensor: the range of its payload, and the numbers of its header and of its codec.
+#[derive(Debug, Clone, Copy)]
+struct PackedEntry {
+    start: u64,
+    end: u64,
+    info: u32,
+    /// One more than the number of the codec; 0 if there is none.
+    #[cfg(feature = "npy")]
+    codec: u32,
+}
+
 impl Index {
     /// So many tensors are compared one by one, without a table.
     const FEW: usize = 8;
 
-    /// Adds the tensors of another file, which begins `start` bytes later, with their names there.
-    #[cfg(feature = "shards")]
-    pub(crate) fn append(&mut self, other: Self, start: u64) -> Result<()> {
-        self.reserve(other.len());
-        for (at, mut tensor) in other.entries.into_iter().enumerate() {
-            let name = other.names.get(at).map_or_else(|| at.to_string(), str::to_owned);
-            // As in one file, a name that is only the position is none.
-            let name = (name != self.len().to_string()).then(|| name.into_boxed_str());
-            tensor.range = start.saturating_add(tensor.range.start)..start.saturating_add(tensor.range.end);
-            self.push(Entry { name, tensor })?;
+    /// Adds a tensor: its name, its header, and the range of its payload in bytes from the start of the file.
+    ///
+    /// A tensor without a name is called by its position.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] if there are 2³² already.
+    #[inline]
+    pub fn push(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
+        let at = self.entries.len();
+        if u32::try_from(at).is_err() {
+            return Err(too_many(at));
         }
-        self.embedded_names |= other.embedded_names;
+        let info = self.infos.add(info);
+        self.entries.push(PackedEntry {
+            start: payload.start,
+            end: payload.end,
+            info,
+            #[cfg(feature = "npy")]
+            codec: 0,
+        });
+        if let Some(name) = name {
+            self.push_name(at, name);
+        }
         Ok(())
     }
 
-    /// An index whose first tensor is called `start` in messages.
-    pub(crate) fn starting_at(start: usize) -> Self {
-        Self { start, ..Self::default() }
+    /// Adds a tensor whose payload has to be decoded.
+    #[cfg(feature = "npy")]
+    pub(crate) fn push_coded(
+        &mut self,
+        name: Option<&str>,
+        info: TensorInfo,
+        range: Range<u64>,
+        codec: Option<Codec>,
+    ) -> Result<()> {
+        self.push(name, info, range)?;
+        if let (Some(codec), Some(last)) = (codec, self.entries.last_mut()) {
+            self.codecs.push(codec);
+            last.codec = u32::try_from(self.codecs.len()).expect("there are no more than tensors");
+        }
+        Ok(())
+    }
+
+    fn push_name(&mut self, at: usize, name: &str) {
+        // Most often all tensors have names, or none has.
+        if self.names.ends.is_empty() {
+            self.names.ends.reserve_exact(self.entries.capacity());
+        }
+        self.names.set_last(at, name);
+        self.named += 1;
+    }
+
+    /// Makes room for more tensors. This takes less memory than growing step by step.
+    pub fn reserve(&mut self, tensors: usize) {
+        self.entries.reserve_exact(tensors);
+    }
+
+    /// Adds the tensors of another file, which begins `start` bytes later, with their names there.
+    #[cfg(feature = "shards")]
+    pub(crate) fn append(&mut self, other: &Self, start: u64) -> Result<()> {
+        self.reserve(other.len());
+        for at in 0..other.len() {
+            let name = other.name(at);
+            // As in one file, a name that is only the position is none.
+            let is_position = is_index(name) && name.parse() == Ok(self.entries.len());
+            self.push_from(other, at, (!is_position).then_some(name), start)?;
+        }
+        self.embedded_names |= other.embedded_names;
+        self.compare_names().map_err(|at| self.duplicate(at))?;
+        self.make_known(self.entries.len());
+        Ok(())
+    }
+
+    /// An index of a tensor of another one, with the same number in messages.
+    pub(crate) fn of_one(other: &Self, at: usize) -> Result<Self> {
+        let mut index = Self { start: at, ..Self::default() };
+        index.push_from(other, at, other.names.get(at), 0)?;
+        index.complete()?;
+        Ok(index)
+    }
+
+    fn push_from(&mut self, other: &Self, at: usize, name: Option<&str>, start: u64) -> Result<()> {
+        let entry = other.entry(at);
+        let range = start.saturating_add(entry.start)..start.saturating_add(entry.end);
+        #[cfg(feature = "npy")]
+        return self.push_coded(name, entry.info.clone(), range, entry.codec.cloned());
+        #[cfg(not(feature = "npy"))]
+        self.push(name, entry.info.clone(), range)
     }
 
     /// An index in which several tensors may have one name.
@@ -80,63 +183,75 @@ impl Index {
         Self { names_may_repeat: true, ..Self::default() }
     }
 
-    /// Makes room for more tensors. This takes less memory than growing step by step.
-    pub(crate) fn reserve(&mut self, tensors: usize) {
-        self.entries.reserve_exact(tensors);
-    }
-
     /// Frees memory that was for more tensors, if it is much.
     pub(crate) fn shrink(&mut self) {
-        if self.entries.capacity() - self.len() > self.len() / 8 {
+        if self.entries.capacity() - self.entries.len() > self.entries.len() / 8 {
             self.entries.shrink_to_fit();
         }
+        self.infos.shrink();
         self.names.shrink();
     }
 
-    /// Adds a tensor.
-    pub(crate) fn push(&mut self, entry: Entry) -> Result<()> {
-        let at = self.entries.len();
-        let Entry { name, tensor } = entry;
-        let offset = tensor.range.start;
-        if u32::try_from(at).is_err() {
-            let (what, found, limit) = ("number of tensors", at as u64 + 1, 1 << 32);
-            return Err(ErrorKind::Limit { what, found, limit }.into());
-        }
-        self.backwards += usize::from(self.entries.last().is_some_and(|before| before.range.start > offset));
-        self.entries.push(tensor);
-        if at == Self::FEW {
-            self.fill_table();
-        }
-        if let Some(name) = &name {
-            // Most often all tensors have names, or none has.
-            if self.names.ends.is_empty() {
-                self.names.ends.reserve_exact(self.entries.capacity());
-            }
-            self.names.set_last(at, name);
-        }
-        self.forget_order();
-        if let Some(positions) = self.positions.get_mut() {
-            positions.push(at);
-        }
-        if self.names_may_repeat {
-            self.push_repeatable(at);
-            return Ok(());
-        }
-        match name {
-            Some(_) => self.add_name(at).map_err(|error| error.at(offset)),
-            None => Ok(()),
-        }
+    /// Returns the number of tensors, those that were read ahead included.
+    #[inline]
+    pub(crate) fn pushed(&self) -> usize {
+        self.entries.len()
     }
 
-    fn forget_order(&mut self) {
+    /// Returns the memory for the headers of all tensors, in bytes.
+    pub(crate) fn header_bytes(&self) -> usize {
+        self.entries.len() * size_of::<PackedEntry>() + self.infos.bytes()
+    }
+
+    pub(crate) fn has_coo(&self) -> bool {
+        self.infos.has_coo
+    }
+
+    /// Makes the first `known` tensors known.
+    pub(crate) fn make_known(&mut self, known: usize) {
+        let first = self.known.saturating_sub(1);
+        self.is_backwards |= !self.entries[first..known].is_sorted_by_key(|entry| entry.start);
+        if let Some(positions) = self.positions.get_mut() {
+            (self.known..known).for_each(|at| positions.push(at));
+        }
+        self.known = known;
         self.sorted = OnceLock::new();
         self.groups = OnceLock::new();
     }
 
+    /// Makes all tensors known.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::DuplicateName`].
+    pub(crate) fn complete(&mut self) -> Result<()> {
+        self.compare_names().map_err(|at| self.duplicate(at))?;
+        self.make_known(self.entries.len());
+        self.check_positions()
+    }
+
+    /// Compares the names of tensors that were not compared yet with all before them.
+    ///
+    /// # Errors
+    ///
+    /// The position of the first tensor that has the name of another, unless several may.
+    pub(crate) fn compare_names(&mut self) -> Result<(), usize> {
+        let new = self.compared..self.entries.len();
+        self.compared = new.end;
+        if self.names_may_repeat {
+            new.for_each(|at| self.add_repeatable(at));
+            return Ok(());
+        }
+        match self.has_names() {
+            true => new.into_iter().try_for_each(|at| if self.add_name(at) { Ok(()) } else { Err(at) }),
+            false => Ok(()),
+        }
+    }
+
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
-    fn push_repeatable(&mut self, at: usize) {
+    fn add_repeatable(&mut self, at: usize) {
         let is_known = match self.has_name(at) {
-            true => self.add_name(at).is_err() || self.find_unnamed(self.name(at)).is_some(),
+            true => !self.add_name(at) || self.find_unnamed(self.name(at)).is_some_and(|other| other < at),
             false => self.has_names() && self.find_named(&at.to_string()).is_some(),
         };
         if is_known {
@@ -144,55 +259,62 @@ impl Index {
         }
     }
 
-    fn add_name(&mut self, at: usize) -> Result<()> {
-        let is_new = match self.entries.len() > Self::FEW {
-            true => self.insert(at),
-            false => (0..at).all(|other| self.names.get(other) != self.names.get(at)),
-        };
-        if !is_new {
-            return Err(ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into());
+    /// Adds the name of a tensor, if it has one. Returns `false` if a tensor before it has the same.
+    #[inline]
+    fn add_name(&mut self, at: usize) -> bool {
+        if at < Self::FEW {
+            let name = self.names.bytes(at);
+            return name.is_none() || (0..at).all(|other| self.names.bytes(other) != name);
         }
-        self.named += 1;
-        Ok(())
+        if self.names.bytes(at).is_none() {
+            return true;
+        }
+        if self.by_name.is_empty() {
+            self.fill_table(at);
+        }
+        self.insert(at)
     }
 
-    /// Puts the tensors before the last one into the table.
-    fn fill_table(&mut self) {
-        for at in 0..self.names.ends.len() {
-            if self.has_name(at) {
-                self.insert(at);
-            }
+    /// Puts the tensors before this one into the table.
+    fn fill_table(&mut self, end: usize) {
+        // Nothing is in the table that could be hashed again.
+        self.by_name.reserve(self.entries.len(), |_| 0);
+        for at in 0..end {
+            self.insert(at);
         }
     }
 
-    /// Puts a tensor into the table, unless one of its name is there. Returns whether it did.
+    /// Puts a tensor into the table, unless it has no name. Returns `false` if one of its name is there.
     #[inline]
     fn insert(&mut self, at: usize) -> bool {
         let (names, hasher) = (&self.names, &self.hasher);
-        let name_of = |at: &u32| names.get(*at as usize).expect("only names are in the table");
-        let hash = |at: &u32| hasher.hash_one(name_of(at));
-        if self.by_name.is_empty() {
-            self.by_name.reserve(self.entries.capacity(), hash);
-        }
-        let at = u32::try_from(at).expect("that many were pushed");
-        let name = name_of(&at);
-        match self.by_name.entry(hasher.hash_one(name), |other| name_of(other) == name, hash) {
+        let Some(name) = names.bytes(at) else { return true };
+        let hash = |at: &u32| hash_of(hasher, names.bytes(*at as usize).expect("only names are in the table"));
+        let is_same = |other: &u32| names.bytes(*other as usize) == Some(name);
+        match self.by_name.entry(hash_of(hasher, name), is_same, hash) {
             hashbrown::hash_table::Entry::Occupied(_) => false,
             hashbrown::hash_table::Entry::Vacant(vacant) => {
-                vacant.insert(at);
+                vacant.insert(u32::try_from(at).expect("that many were pushed"));
                 true
             }
         }
     }
 
     /// Checks that no tensor is named like the position of a tensor without a name.
-    pub(crate) fn complete(&self) -> Result<()> {
-        let is_mixed = !self.names_may_repeat && self.has_names() && self.named < self.entries.len();
-        let unnamed = (0..self.entries.len()).filter(|&at| is_mixed && !self.has_name(at));
+    pub(crate) fn check_positions(&self) -> Result<()> {
+        if self.names_may_repeat || !self.has_names() || self.named == self.entries.len() {
+            return Ok(());
+        }
+        let unnamed = (0..self.len()).filter(|&at| !self.has_name(at));
         match unnamed.map(|at| self.name(at)).find(|name| self.find_named(name).is_some()) {
             Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
             None => Ok(()),
         }
+    }
+
+    /// The error for a tensor that has the name of another.
+    pub(crate) fn duplicate(&self, at: usize) -> Error {
+        Error::new(ErrorKind::DuplicateName { name: self.name(at).to_owned() }).at(self.entries[at].start)
     }
 
     /// Refuses names that several tensors have.
@@ -217,7 +339,7 @@ impl Index {
 
     fn ambiguous(&self, at: usize) -> Error {
         let kind = ErrorKind::AmbiguousName { name: self.name(at).to_owned() };
-        Error::new(kind).at(self.entries[at].range.start)
+        Error::new(kind).at(self.entries[at].start)
     }
 
     /// Returns whether a name belongs to several tensors.
@@ -229,62 +351,117 @@ impl Index {
     pub(crate) fn clear(&mut self) {
         self.start += self.entries.len();
         self.entries.clear();
-        self.names = PackedNames::default();
-        self.by_name.clear();
-        self.named = 0;
-        self.repeated.clear();
-        self.forget_order();
+        self.infos = Infos::default();
+        #[cfg(feature = "npy")]
+        self.codecs.clear();
+        self.known = 0;
+        self.forget_names();
         self.positions = OnceLock::new();
     }
 
-    /// Names the tensors by the list that one more tensor holds.
-    pub(crate) fn embed<'a>(&mut self, mut names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+    /// Removes the last tensor, which has no name.
+    pub(crate) fn pop(&mut self) {
+        self.entries.pop();
+        self.compared = self.compared.min(self.entries.len());
+    }
+
+    fn forget_names(&mut self) {
+        self.names = PackedNames::default();
+        self.named = 0;
+        self.forget_table();
+        self.sorted = OnceLock::new();
+        self.groups = OnceLock::new();
+    }
+
+    fn forget_table(&mut self) {
+        self.by_name.clear();
+        self.compared = 0;
+        self.repeated.clear();
+    }
+
+    /// Names the tensors by the list that one more tensor holds. Together the names have at most `bytes` bytes.
+    pub(crate) fn embed(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) -> Result<()> {
         self.embedded_names = true;
-        let bytes = names.clone().map(str::len).sum();
-        self.rename(&mut names, bytes)
+        self.rename(names, bytes)
     }
 
     pub(crate) fn has_embedded_names(&self) -> bool {
         self.embedded_names
     }
 
-    /// Gives every tensor another name. Together they have `bytes` bytes.
+    /// Gives every tensor another name. Together they have at most `bytes` bytes.
     pub(crate) fn rename(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) -> Result<()> {
-        self.by_name.clear();
-        self.named = 0;
-        self.repeated.clear();
-        self.names = PackedNames { text: String::with_capacity(bytes), ends: SmallVec::with_capacity(self.len()) };
-        self.forget_order();
+        self.forget_names();
+        self.names.reserve(self.entries.len(), bytes);
         for (at, name) in names.enumerate() {
-            self.names.set_last(at, name);
-            self.add_name(at)?;
+            self.push_name(at, name);
         }
-        Ok(())
+        self.compare_names().map_err(|at| ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into())
+    }
+
+    /// Sorts the tensors by the start and the end of their payloads, before any is known. Returns their positions before, if
+    /// these change.
+    #[cfg(any(feature = "gguf", feature = "safetensors"))]
+    pub(crate) fn sort(&mut self) -> Option<Vec<usize>> {
+        let key = |entry: &PackedEntry| (entry.start, entry.end);
+        if self.entries.is_sorted_by_key(key) {
+            return None;
+        }
+        let order = sorted::positions(self.entries.len(), &mut |one, other| {
+            key(&self.entries[one]).cmp(&key(&self.entries[other]))
+        });
+        let entries = order.iter().map(|&at| self.entries[at]).collect();
+        let mut names = PackedNames::default();
+        names.reserve(self.entries.len(), self.names.text.len());
+        for (at, &before) in order.iter().enumerate() {
+            if let Some(name) = self.names.get(before) {
+                names.set_last(at, name);
+            }
+        }
+        (self.entries, self.names) = (entries, names);
+        self.forget_table();
+        Some(order)
+    }
+
+    /// Sets the range of a tensor.
+    #[cfg(any(feature = "gguf", feature = "safetensors"))]
+    pub(crate) fn set_range(&mut self, at: usize, range: &Range<u64>) {
+        let entry = &mut self.entries[at];
+        (entry.start, entry.end) = (range.start, range.end);
+    }
+
+    /// Sets the header of a tensor.
+    #[cfg(feature = "gguf")]
+    pub(crate) fn set_info(&mut self, at: usize, info: TensorInfo) {
+        self.entries[at].info = self.infos.add(info);
     }
 
     /// Returns whether the payloads are in the order of the tensors.
     pub(crate) fn is_in_file_order(&self) -> bool {
-        self.backwards == 0
+        !self.is_backwards
     }
 
     /// Returns whether any tensor so far has a name.
     pub(crate) fn has_names(&self) -> bool {
-        !self.names.ends.is_empty()
+        self.named > 0
     }
 
+    /// Returns the number of known tensors.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.known
     }
 
     #[inline]
-    pub(crate) fn entry(&self, at: usize) -> &Located {
-        &self.entries[at]
-    }
-
-    /// Returns a tensor with its name.
-    pub(crate) fn named_entry(&self, at: usize) -> Entry {
-        Entry { name: self.names.get(at).map(Box::from), tensor: self.entries[at].clone() }
+    pub(crate) fn entry(&self, at: usize) -> Entry<'_> {
+        let entry = &self.entries[at];
+        Entry {
+            info: self.infos.get(entry.info),
+            start: entry.start,
+            end: entry.end,
+            #[cfg(feature = "npy")]
+            codec: if entry.codec == 0 { None } else { self.codecs.get(entry.codec as usize - 1) },
+        }
     }
 
     pub(crate) fn has_name(&self, at: usize) -> bool {
@@ -301,52 +478,68 @@ impl Index {
     }
 
     fn position_as_text(&self, at: usize) -> &str {
-        self.positions.get_or_init(|| Positions::new(self.entries.len())).get(at)
+        self.positions.get_or_init(|| Positions::new(self.known)).get(at)
     }
 
     /// Returns the name for messages.
     pub(crate) fn label(&self, at: usize) -> String {
-        self.names.get(at).map_or_else(|| numbered(self.start + at), str::to_owned)
-    }
-
-    /// Returns the number of the entry that is added next.
-    pub(crate) fn next_number(&self) -> usize {
-        self.start + self.entries.len()
+        self.names.get(at).map_or_else(|| format!("#{}", self.start + at), str::to_owned)
     }
 
     /// Returns the position of the tensor of that name.
     #[inline]
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.find_named(name).or_else(|| self.find_unnamed(name))
+        self.find_named(name).or_else(|| self.find_unnamed(name)).filter(|at| *at < self.known)
     }
 
     #[inline]
     fn find_named(&self, name: &str) -> Option<usize> {
-        let is_named = |at: usize| self.names.is(at, name);
-        if self.entries.len() <= Self::FEW {
-            return (0..self.entries.len()).find(|at| is_named(*at));
+        let name = name.as_bytes();
+        let is_named = |at: usize| self.names.bytes(at) == Some(name);
+        if self.by_name.is_empty() {
+            return (0..self.compared.min(Self::FEW)).find(|at| is_named(*at));
         }
-        self.by_name.find(self.hasher.hash_one(name), |at| is_named(*at as usize)).map(|at| *at as usize)
+        self.by_name.find(hash_of(&self.hasher, name), |at| is_named(*at as usize)).map(|at| *at as usize)
     }
 
     /// A tensor without a name is called by its position.
     fn find_unnamed(&self, name: &str) -> Option<usize> {
         let at: usize = name.parse().ok().filter(|_| is_index(name))?;
-        (at < self.len() && !self.has_name(at)).then_some(at)
+        (at < self.entries.len() && !self.has_name(at)).then_some(at)
     }
+}
+
+/// Returns the hash of a name, which a file cannot foresee.
+#[inline]
+fn hash_of(hasher: &DefaultHashBuilder, name: &[u8]) -> u64 {
+    let mut state = hasher.build_hasher();
+    state.write(name);
+    state.finish()
+}
+
+#[cold]
+fn too_many(at: usize) -> Error {
+    ErrorKind::Limit { what: "number of tensors", found: at as u64 + 1, limit: 1 << 32 }.into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{Dtype, TensorInfo};
+    use crate::tensor::Dtype;
 
     pub(super) fn index(names: &[&str]) -> Index {
         let mut index = Index::default();
         for name in names {
-            index.push(Entry::new(Some((*name).to_owned()), TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
+            index.push(Some(name), TensorInfo::new(Dtype::U8, []), 0..1).unwrap();
         }
+        index.complete().unwrap();
         index
+    }
+
+    #[test]
+    fn a_tensor_takes_little_memory() {
+        // The entries of a large index take most of the memory for it.
+        assert_eq!(size_of::<PackedEntry>(), 24);
     }
 
     #[test]
@@ -355,8 +548,8 @@ mod tests {
         for count in 1..20 {
             let names: Vec<String> = (0..count).map(|at| format!("t{at}")).collect();
             let mut index = index(&names.iter().map(String::as_str).collect::<Vec<_>>());
-            let again = Entry::new(Some("t0".to_owned()), TensorInfo::new(Dtype::U8, []), 8..9);
-            assert_eq!(index.push(again).unwrap_err().to_string(), "two tensors are named `t0` (at byte 8)");
+            index.push(Some("t0"), TensorInfo::new(Dtype::U8, []), 8..9).unwrap();
+            assert_eq!(index.complete().unwrap_err().to_string(), "two tensors are named `t0` (at byte 8)");
         }
     }
 
@@ -367,7 +560,7 @@ mod tests {
             for at in 0..count {
                 // Every third has no name, and two have the same.
                 let name = (at % 3 > 0).then(|| format!("t{}", at % 10));
-                index.push(Entry::new(name, TensorInfo::new(Dtype::U8, []), 0..1)).unwrap();
+                index.push(name.as_deref(), TensorInfo::new(Dtype::U8, []), 0..1).unwrap();
             }
             index.complete().unwrap();
             for at in 0..count {
@@ -380,5 +573,43 @@ mod tests {
             index.rename(&mut names.iter().map(String::as_str), 0).unwrap();
             assert!((0..count).all(|at| index.position(&at.to_string()) == Some(count - 1 - at)));
         }
+    }
+
+    #[test]
+    fn tensors_that_were_read_ahead_are_not_found() {
+        for count in [3, 20] {
+            let names: Vec<String> = (0..count).map(|at| format!("t{at}")).collect();
+            let mut index = Index::default();
+            for (name, at) in names.iter().zip(0..) {
+                index.push(Some(name), TensorInfo::new(Dtype::U8, []), at..at + 1).unwrap();
+            }
+            index.compare_names().unwrap();
+            for known in 0..count {
+                index.make_known(known);
+                let found: Vec<_> = names.iter().filter_map(|name| index.position(name)).collect();
+                assert_eq!(found, (0..known).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[cfg(any(feature = "gguf", feature = "safetensors"))]
+    #[test]
+    fn sorting_keeps_names_and_headers() {
+        let mut index = Index::default();
+        for at in 0..20 {
+            let name = (at % 4 > 0).then(|| format!("t{at}"));
+            let start = 100 - at as u64;
+            index.push(name.as_deref(), TensorInfo::new(Dtype::U8, [100 - at]), start..start).unwrap();
+        }
+        index.compare_names().unwrap();
+        assert_eq!(index.sort(), Some((0..20).rev().collect()));
+        index.complete().unwrap();
+        for at in 0..20 {
+            let before = 19 - at;
+            let name = if before % 4 > 0 { format!("t{before}") } else { at.to_string() };
+            assert_eq!((index.name(at), index.position(&name)), (&*name, Some(at)));
+            assert_eq!(index.entry(at).info().shape, [100 - before]);
+        }
+        assert_eq!(index.sort(), None);
     }
 }

@@ -12,11 +12,20 @@ pub(super) struct PackedNames {
 
 impl PackedNames {
     /// Sets the name of a tensor, after those of all tensors before it.
+    #[inline]
     pub(super) fn set_last(&mut self, at: usize, name: &str) {
-        let unnamed = self.text.len() * 2 + 1;
-        self.ends.resize(at, unnamed);
+        if self.ends.len() < at {
+            let unnamed = self.text.len() * 2 + 1;
+            self.ends.resize(at, unnamed);
+        }
         self.text.push_str(name);
         self.ends.push(self.text.len() * 2);
+    }
+
+    /// Makes room for more names, which have `bytes` bytes together.
+    pub(super) fn reserve(&mut self, names: usize, bytes: usize) {
+        self.ends.reserve_exact(names);
+        self.text.reserve_exact(bytes);
     }
 
     #[inline]
@@ -24,11 +33,10 @@ impl PackedNames {
         Some(&self.text[self.range(at)?])
     }
 
-    /// Returns whether a tensor has this name.
+    /// Returns the bytes of a name. Unlike a slice of the text, they are not checked for the boundaries of characters.
     #[inline]
-    pub(super) fn is(&self, at: usize, name: &str) -> bool {
-        // A slice of the text would be checked for the boundaries of characters.
-        self.range(at).is_some_and(|range| self.text.as_bytes()[range] == *name.as_bytes())
+    pub(super) fn bytes(&self, at: usize) -> Option<&[u8]> {
+        Some(&self.text.as_bytes()[self.range(at)?])
     }
 
     #[inline]

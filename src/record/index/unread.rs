@@ -19,9 +19,9 @@ impl Unread {
         Self { read: SmallVec::from_elem(false, index.len()), ..Self::default() }
     }
 
-    /// A tensor was added to the index.
-    pub(crate) fn push(&mut self) {
-        self.read.push(false);
+    /// Tensors were added to the index, which has `tensors` now.
+    pub(crate) fn grow(&mut self, tensors: usize) {
+        self.read.resize(tensors, false);
         self.next.clear();
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tensorfile::record::{Encode, Entry, FileLayout, Format, IndexReader, Names, Plan, ReadAt, Sharing};
+use tensorfile::record::{Encode, FileLayout, Format, Index, IndexReader, Names, Plan, ReadAt, Sharing};
 use tensorfile::{Category, Dtype, Limits, Result, Tensor, TensorMap, WriteOptions};
 
 use crate::support::Messages;
@@ -20,8 +20,8 @@ const fn toy(encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>) -> Format {
 struct Unread;
 
 impl IndexReader for Unread {
-    fn next(&mut self, _: &mut dyn ReadAt, _: &Limits) -> Result<Option<Entry>> {
-        Ok(None)
+    fn read_on(&mut self, _: &mut dyn ReadAt, _: &Limits, _: &mut Index) -> Result<bool> {
+        Ok(false)
     }
 }
 

@@ -1,7 +1,7 @@
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Codec, Cursor, Entry, IndexReader};
+use crate::record::{Codec, Cursor, Index, IndexReader};
 use crate::storage::ReadAt;
 
 /// Reads the header of the only array.
@@ -12,10 +12,10 @@ pub(super) struct Reader {
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
         match self.end {
-            None => self.array(file, limits).map(Some).map_err(|error| error.in_tensor("#0")),
-            Some(end) if file.ends_at(end)? => Ok(None),
+            None => self.array(file, limits, index).map(|()| true).map_err(|error| error.in_tensor("#0")),
+            Some(end) if file.ends_at(end)? => Ok(false),
             Some(end) => {
                 let what = "the file continues after its array, but npy stores one".to_owned();
                 Err(Error::new(ErrorKind::Malformed { what }).at(end))
@@ -29,7 +29,7 @@ impl IndexReader for Reader {
 }
 
 impl Reader {
-    fn array(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Entry> {
+    fn array(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
         let mut offset = 0;
         let mut read = |bytes: &mut [u8]| {
             file.read_at(offset, bytes)?;
@@ -49,6 +49,6 @@ impl Reader {
         }
         let payload = Cursor::new(file, header.len.into()).payload(&header.info)?;
         self.end = Some(payload.end);
-        Ok(Entry::new(None, header.info, payload).with_codec(header.big_endian.map(Codec::BigEndian)))
+        index.push_coded(None, header.info, payload, header.big_endian.map(Codec::BigEndian))
     }
 }

@@ -10,76 +10,68 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::numpy::header;
 use crate::limits::Limits;
 use crate::record::{
-    Codec, Entry, IndexReader, OtherArchive, Packed, Waiting, ZipContents, ZipFile, Zipped, not_deflated, open_zip,
-    place_of, zip_error,
+    Codec, Index, IndexReader, OtherArchive, ZipContents, ZipFile, Zipped, not_deflated, open_zip, place_of, zip_error,
 };
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
-/// Reads the directory of an archive and the headers of the arrays, then returns the tensors in the order of the
-/// directory.
+/// Reads the directory of an archive and the headers of the arrays. The tensors are in the order of the directory.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The tensors that are still to come, once the directory is read.
-    tensors: Option<Packed>,
+    is_read: bool,
 }
 
 impl IndexReader for Reader {
-    fn next(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<Entry>> {
-        let tensors = match &mut self.tensors {
-            Some(tensors) => tensors,
-            unread => unread.insert(read_index(file, limits)?),
-        };
-        Ok(tensors.pop().map(Waiting::into_entry))
-    }
-
-    fn remaining(&self) -> usize {
-        self.tensors.as_ref().map_or(0, Packed::len)
+    fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
+        if std::mem::replace(&mut self.is_read, true) {
+            return Ok(false);
+        }
+        read_index(file, limits, index).map(|()| true)
     }
 }
 
-fn read_index(file: &mut dyn ReadAt, limits: &Limits) -> Result<Packed> {
+fn read_index(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
     let (archive, mut buffer) = open_zip(file, limits)?;
     let directory = archive.directory_offset();
     check_members(&archive, &mut buffer)?;
     let mut records = archive.entries(&mut buffer);
     let mut inflater = Inflater::default();
-    let (mut tensors, mut ranges, mut last) = (Packed::default(), Ranges::default(), directory);
+    let (mut ranges, mut last) = (Ranges::default(), directory);
     while let Some(record) = records.next_entry().map_err(|error| zip_error(error, last))? {
         last = record.central_directory_offset();
-        let found = tensors.len() as u64 + 1;
+        let found = index.pushed() as u64 + 1;
         if found > limits.tensors {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit: limits.tensors }.into());
         }
         let member = MemberKind::of(record.file_path().as_bytes());
-        let (tensor, range) = read_member(&archive, &record, &member, &mut inflater, limits)?;
-        ranges.push(range);
-        tensors.push(&tensor);
+        ranges.push(read_member(&archive, &record, &member, &mut inflater, limits, index)?);
     }
-    if archive.entries_hint() != tensors.len() as u64 {
-        let (found, expected) = (archive.entries_hint().into(), tensors.len().to_string());
+    if archive.entries_hint() != index.pushed() as u64 {
+        let (found, expected) = (archive.entries_hint().into(), index.pushed().to_string());
         return Err(Error::new(ErrorKind::BadNumber { what: "number of members", found, expected }).at(directory));
     }
-    ranges.check_overlap(&tensors)?;
-    Ok(tensors)
+    ranges.check_overlap(index)
 }
 
-/// Reads a member. Returns its tensor and the range of its contents.
-fn read_member<'a>(
+/// Reads a member, and adds its tensor to the index. Returns the range of its contents.
+fn read_member(
     archive: &ZipArchive<ZipFile<'_>>,
     record: &ZipFileHeaderRecord<'_>,
-    member: &'a MemberKind,
+    member: &MemberKind,
     inflater: &mut Inflater,
     limits: &Limits,
-) -> Result<(Waiting<'a>, Range<u64>)> {
+    index: &mut Index,
+) -> Result<Range<u64>> {
     let mut tensor = || {
         let range = place_of(archive, record).map_err(|error| error.at(record.central_directory_offset()))?;
         let contents = ZipContents::of(record, &range).map_err(|error| error.at(range.start))?;
         let tensor = match member {
-            MemberKind::Array(name) => array(archive.get_ref(), name, &contents, range.clone(), inflater, limits),
-            MemberKind::Blob(name) => blob(name, &contents, &range),
+            MemberKind::Array(_) => array(archive.get_ref(), &contents, range.clone(), inflater, limits),
+            MemberKind::Blob(_) => blob(&contents, range.clone()),
         };
-        Ok((tensor.map_err(|error| error.at(range.start))?, range))
+        let (info, payload, codec) = tensor.map_err(|error| error.at(range.start))?;
+        index.push_coded(Some(member.name()), info, payload, Some(codec))?;
+        Ok(range)
     };
     tensor().map_err(|error: Error| error.in_tensor(member.name()))
 }
@@ -89,14 +81,13 @@ fn codec(contents: &ZipContents, big_endian: Option<NonZeroU8>, head: u32) -> Co
     Codec::Zipped(Zipped { big_endian, is_deflated: contents.is_deflated, head, crc32: contents.crc32 })
 }
 
-fn array<'a>(
+fn array(
     file: &ZipFile<'_>,
-    name: &'a str,
     contents: &ZipContents,
     range: Range<u64>,
     inflater: &mut Inflater,
     limits: &Limits,
-) -> Result<Waiting<'a>> {
+) -> Result<(TensorInfo, Range<u64>, Codec)> {
     let mut reader = RangeReader::new(file, range.clone());
     let mut header = match contents.is_deflated {
         true => {
@@ -110,8 +101,7 @@ fn array<'a>(
     header.info.set_unknown_bytes(bytes);
     header.info.check_payload(bytes)?;
     let start = if contents.is_deflated { range.start } else { range.start + head };
-    let codec = Some(codec(contents, header.big_endian, header.len));
-    Ok(Waiting { codec, ..Waiting::new(name, header.info, &(start..range.end)) })
+    Ok((header.info, start..range.end, codec(contents, header.big_endian, header.len)))
 }
 
 /// Decodes the beginnings of members, one after the other. Its memory, which is larger than a header, is reused.
@@ -161,12 +151,11 @@ impl Inflater {
     }
 }
 
-fn blob<'a>(name: &'a str, contents: &ZipContents, range: &Range<u64>) -> Result<Waiting<'a>> {
+fn blob(contents: &ZipContents, range: Range<u64>) -> Result<(TensorInfo, Range<u64>, Codec)> {
     let Ok(len) = usize::try_from(contents.len) else {
         return Err(malformed(format!("a blob of {} bytes is more than can be addressed", contents.len)));
     };
-    let codec = Some(codec(contents, None, 0));
-    Ok(Waiting { codec, ..Waiting::new(name, TensorInfo::blob(len), range) })
+    Ok((TensorInfo::blob(len), range, codec(contents, None, 0)))
 }
 
 /// The ranges of the contents of members.
@@ -187,7 +176,7 @@ impl Ranges {
     }
 
     /// Refuses members that share bytes, which could make a small archive decode to a large one.
-    fn check_overlap(self, tensors: &Packed) -> Result<()> {
+    fn check_overlap(self, index: &Index) -> Result<()> {
         if !self.may_overlap {
             return Ok(());
         }
@@ -196,9 +185,8 @@ impl Ranges {
         ranges.sort_unstable();
         match ranges.windows(2).find(|pair| pair[0].1 > pair[1].0) {
             Some(&[(other_start, other_end, other), (start, _, at)]) => {
-                let name = |at| tensors.iter().nth(at).map_or_else(String::new, |tensor| tensor.name.to_owned());
-                let kind = ErrorKind::Overlap { other: name(other), range: other_start..other_end };
-                Err(Error::new(kind).in_tensor(name(at)).at(start))
+                let kind = ErrorKind::Overlap { other: index.label(other), range: other_start..other_end };
+                Err(Error::new(kind).in_tensor(index.label(at)).at(start))
             }
             _ => Ok(()),
         }

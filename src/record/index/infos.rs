@@ -1,0 +1,75 @@
+use crate::tensor::{Layout, TensorInfo};
+
+/// The headers of tensors. Most tensors of a model have one that others have too, which is stored once.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Infos {
+    all: Vec<TensorInfo>,
+    /// The numbers of headers that were added or found last, by a part of their hash.
+    recent: [u32; Self::RECENT],
+    /// The memory outside of `all`, in bytes.
+    outside: usize,
+    pub(super) has_coo: bool,
+}
+
+impl Infos {
+    const RECENT: usize = 16;
+
+    /// Adds a header, and returns its number. If one of the last ones is the same, it is its number.
+    #[inline]
+    pub(super) fn add(&mut self, info: TensorInfo) -> u32 {
+        let place = recent_place(&info);
+        let number = self.recent[place];
+        match self.all.get(number as usize) {
+            Some(known) if *known == info => number,
+            _ => self.add_new(info, place),
+        }
+    }
+
+    fn add_new(&mut self, info: TensorInfo, place: usize) -> u32 {
+        let number = u32::try_from(self.all.len()).expect("there are no more than tensors");
+        let tag = if let Layout::Unknown(unknown) = &info.layout { unknown.text_bytes() } else { 0 };
+        self.outside += size_of_val(info.shape.dims()) + tag;
+        self.has_coo |= matches!(info.layout, Layout::Coo { .. });
+        self.all.push(info);
+        self.recent[place] = number;
+        number
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &TensorInfo {
+        &self.all[number as usize]
+    }
+
+    /// Returns the memory for all headers, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.all.len() * size_of::<TensorInfo>() + self.outside
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.all.shrink_to_fit();
+    }
+}
+
+/// Returns the place of a header in [`Infos::recent`].
+#[inline]
+fn recent_place(info: &TensorInfo) -> usize {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let dims = info.shape.dims().iter();
+    let mixed = dims.fold(info.dtype as u64, |mixed, dim| (mixed ^ *dim as u64).wrapping_mul(FACTOR));
+    usize::try_from(mixed >> 60).expect("four bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Dtype;
+
+    #[test]
+    fn the_same_header_is_stored_once() {
+        let mut infos = Infos::default();
+        let numbers: Vec<u32> = (0..100).map(|at| infos.add(TensorInfo::new(Dtype::F32, [at % 2, 64]))).collect();
+        assert!(numbers.iter().zip(0..).all(|(number, at)| *number == at % 2));
+        let others: Vec<u32> = (0..100).map(|at| infos.add(TensorInfo::new(Dtype::F32, [at, 1]))).collect();
+        assert!(others.iter().zip(0..).all(|(number, at)| infos.get(*number).shape == [at, 1]));
+    }
+}
