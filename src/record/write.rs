@@ -46,9 +46,19 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
+    /// A longer file is not made in memory, even if the payloads are there.
+    const LONGEST: u64 = 64 << 20;
+
     let mut plan = Plan::keeping_payloads(encode, Vec::new());
     plan.fill(tensors)?;
-    plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
+    let in_place = plan.file_bytes() <= LONGEST && !plan.encode().has_writer();
+    let kept = if in_place { std::mem::take(&mut plan.kept).into_all().ok() } else { None };
+    let Some(mut file) = kept else {
+        return plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop);
+    };
+    plan.assemble(&mut file)?;
+    let written = out.write_all(&file).and_then(|()| out.flush());
+    written.map_err(|error| Error::from(error).in_format(plan.encode().format().name))
 }
 
 /// Writes slices, of which none is empty, with as few calls as it takes.
