@@ -12,7 +12,7 @@ use crate::progress::{Listener, Progress};
 use crate::record::{Format, Reader};
 #[cfg(feature = "shards")]
 use crate::storage::FileVersion;
-use crate::storage::{FileReader, FileStorage};
+use crate::storage::{AccessPattern, FileReader, FileStorage};
 
 /// A way to access the bytes of an open file.
 ///
@@ -266,13 +266,15 @@ impl OpenOptions {
     }
 
     pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
-        let format = self.format.map_or_else(|| detect(&mut FileReader::new(&storage), path), Ok)?;
-        let reader = Reader::new(Box::new(FileReader::new(&storage)), (format.index_reader)(), self.limits.clone());
+        let format = self.format.map_or_else(|| detect(&mut FileReader::of_index(&storage), path), Ok)?;
+        let reader =
+            Reader::new(Box::new(FileReader::of_index(&storage)), (format.index_reader)(), self.limits.clone());
         let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {
             // The name says what the file should be, but there is nothing of it.
             ErrorKind::Truncated { .. } if storage.len() == 0 => unknown(&[]),
             _ => error.in_format(format.name),
         })?;
+        storage.will_be_read(AccessPattern::InOrder);
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
         let progress = self.progress.clone();
         Ok(File { path, format, storage, index, metadata, limits, progress, shards: Shards::default() })

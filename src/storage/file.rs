@@ -105,6 +105,27 @@ impl OriginRef<'_> {
     }
 }
 
+/// The order in which a file is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AccessPattern {
+    /// A few bytes here and there.
+    Scattered,
+    /// Mostly long ranges.
+    InOrder,
+}
+
+impl AccessPattern {
+    #[cfg(target_os = "linux")]
+    fn advise(self, file: &File) {
+        let advice = match self {
+            Self::Scattered => rustix::fs::Advice::Random,
+            Self::InOrder => rustix::fs::Advice::Normal,
+        };
+        // Advice may fail: more is read than needed then.
+        let _ = rustix::fs::fadvise(file, 0, None, advice);
+    }
+}
+
 /// The fewest bytes that are copied with a call of the system instead of from a mapping, whose pages take longer to find.
 #[cfg(feature = "mmap")]
 const WORTH_A_CALL: usize = 64 << 10;
@@ -239,6 +260,11 @@ impl FileStorage {
             bytes.copy_from_slice(found?);
             return Ok(());
         }
+        self.read_positions(offset, bytes)
+    }
+
+    /// Fills `bytes` from `offset` on, with calls of the system if the file is on disk.
+    pub(super) fn read_positions(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let needed = bytes.len() as u64;
         threads::fill(bytes, &|start, part| {
             let read = self.read_some(offset.saturating_add(start as u64), part)?;
@@ -247,6 +273,18 @@ impl FileStorage {
                 false => Err(truncated(offset, needed, (start + read) as u64)),
             }
         })
+    }
+
+    /// Tells the system whether to read more of a file on disk than what is asked for.
+    pub(crate) fn will_be_read(&self, _access: AccessPattern) {
+        #[cfg(target_os = "linux")]
+        if let Self::Positioned(Positioned { origin: Origin::File(file), .. }) = self {
+            _access.advise(file);
+        }
+        #[cfg(all(target_os = "linux", feature = "mmap"))]
+        if let Self::Mapped(mapping) = self {
+            _access.advise(mapping.file());
+        }
     }
 
     /// Makes the system read bytes of a file on disk without waiting for them. Nothing happens where it cannot.

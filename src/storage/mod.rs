@@ -22,6 +22,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::tensor::Buffer;
 
+pub(crate) use file::AccessPattern;
 #[cfg(feature = "shards")]
 pub use file::Joined;
 pub use file::{FileStorage, ReadSeek};

@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{FileStorage, ReadAt, Storage};
+use super::{AccessPattern, FileStorage, ReadAt, Storage};
 use crate::error::Result;
 
 /// An open file, read by ranges. Bytes that are in memory are borrowed.
@@ -11,9 +11,11 @@ pub struct FileReader<'f> {
     /// The bytes last read of a file on disk: headers are close together.
     window: Vec<u8>,
     window_start: u64,
-    /// The last bytes that were read came from a disk, not from the system's memory.
+    /// Bytes that were read came from a disk, not from the system's memory.
     waits: bool,
     chunk: Vec<u8>,
+    /// Only an index is read, so most of the file is not needed.
+    is_index: bool,
 }
 
 /// The size of a read when only a few bytes are asked for.
@@ -33,7 +35,14 @@ const CHUNK: usize = 1 << 20;
 
 impl<'f> FileReader<'f> {
     pub(crate) fn new(storage: &'f FileStorage) -> Self {
-        Self { storage, window: Vec::new(), window_start: 0, waits: false, chunk: Vec::new() }
+        Self { storage, window: Vec::new(), window_start: 0, waits: false, chunk: Vec::new(), is_index: false }
+    }
+
+    /// A reader of an index. It reads what it is asked for, also from a mapped file: where a mapping is accessed, the system
+    /// reads megabytes from the disk.
+    pub(crate) fn of_index(storage: &'f FileStorage) -> Self {
+        storage.will_be_read(AccessPattern::Scattered);
+        Self { is_index: true, ..Self::new(storage) }
     }
 
     /// Returns the size of the window at `offset`. Windows that follow on one another grow.
@@ -45,13 +54,22 @@ impl<'f> FileReader<'f> {
 
     /// Fills `bytes` from `offset` on, which are not in the window, and fills it anew if they are few.
     fn read_window(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        if bytes.len() > WINDOW || !self.storage.is_on_disk(offset) {
+        if !self.storage.is_on_disk(offset) || bytes.len() > WINDOW && !self.is_index {
             return self.storage.read_at(offset, bytes);
         }
-        self.window.resize(self.next_window(offset), 0);
+        if bytes.len() > WINDOW {
+            return self.storage.read_positions(offset, bytes);
+        }
+        let len = self.next_window(offset);
+        if self.is_index && len == LARGEST_WINDOW && self.window.len() < len {
+            // The index is long, and in one run.
+            self.storage.will_be_read(AccessPattern::InOrder);
+        }
+        self.window.resize(len, 0);
         let start = Instant::now();
         let read = self.storage.read_some(offset, &mut self.window);
-        self.waits = start.elapsed() > FROM_MEMORY;
+        // Those that were looked for are in memory by now, so only `will_read` finds out that the disk is fast.
+        self.waits |= start.elapsed() > FROM_MEMORY;
         // After an error, the window holds nothing.
         self.window.truncate(*read.as_ref().unwrap_or(&0));
         read?;
@@ -97,13 +115,15 @@ impl ReadAt for FileReader<'_> {
                 (last, count) = (offset, count + 1);
             }
         }
-        // Headers that were looked for are in memory when they are read, so only the first ones tell whether the disk is slow.
         self.waits = start.elapsed() > count * IS_IN_MEMORY;
     }
 }
 
 impl<'f> Storage<'f> for FileReader<'f> {
     fn borrow(&self, range: Range<u64>) -> Option<Result<&'f [u8]>> {
+        if self.is_index && self.storage.is_on_disk(range.start) {
+            return None;
+        }
         self.storage.borrow(range.start, range.end - range.start)
     }
 
