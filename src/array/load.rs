@@ -9,8 +9,9 @@ impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
     // See `compiled`.
     #[inline(never)]
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let array = owned_of(source.tensor(&spec::<A, D>(adapt).owned())?)?;
-        Ok(if adapt.transpose { array.reversed_axes() } else { array })
+        let array = owned_of(source.tensor(&spec::<A, D>(adapt).owned())?);
+        // Most arrays are not transposed, and stay where they were made.
+        if adapt.transpose { array.map(Self::reversed_axes) } else { array }
     }
 }
 
@@ -36,8 +37,8 @@ impl<'de, A: Element, D: Dimension + 'static> FromTensors<'de> for ArcArray<A, D
 impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for ArrayView<'a, A, D> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
         let tensor = source.tensor(&spec::<A, D>(adapt))?;
-        let array = view(tensor.info(), tensor.as_slice_of_file()?)?;
-        Ok(if adapt.transpose { array.reversed_axes() } else { array })
+        let array = view(tensor.info(), tensor.as_slice_of_file()?);
+        if adapt.transpose { array.map(Self::reversed_axes) } else { array }
     }
 }
 

@@ -158,8 +158,8 @@ fn copied<B: Pod>(bytes: &[u8]) -> Vec<B> {
 
 /// Copies whole little-endian integers.
 pub(super) fn copied_integers<B: Pod>(bytes: &[u8]) -> Vec<B> {
-    debug_assert_eq!(bytes.len() % size_of::<B>(), 0, "whole integers");
-    let mut integers = copied(bytes);
+    let mut integers = Vec::with_capacity(bytes.len() / size_of::<B>());
+    threads::append(&mut integers, bytes);
     le_to_host(&mut integers);
     integers
 }

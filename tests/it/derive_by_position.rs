@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array1, Array2, array};
 use serde::{Deserialize, Serialize};
-use tensorfile::{Arrays, ErrorKind, Tensor, TensorFile, TensorMap, btf, ten};
+use tensorfile::{
+    Adapt, Arrays, Element, ErrorKind, File, FromTensors, Node, Result, Sink, Source, Store, Tensor, TensorFile,
+    TensorMap, TensorSpec, btf, ten,
+};
 
 #[derive(TensorFile, Debug, PartialEq, Clone)]
 struct Linear {
@@ -52,6 +55,123 @@ fn lists_of_structs_come_back_the_same() {
     let file = btf::to_vec(&Arrays(&pair)).unwrap();
     let Arrays(read): Arrays<(Linear, Vec<Linear>)> = btf::from_slice(&file).unwrap();
     assert_eq!(read, pair);
+}
+
+#[test]
+fn parts_of_every_kind_come_back_the_same() {
+    #[derive(TensorFile, Debug, PartialEq, Clone)]
+    #[tensor(prefix = "block.norm")]
+    struct Norm {
+        scale: Array1<f64>,
+        shift: Array1<f64>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq, Clone)]
+    struct Named(Array1<i64>);
+
+    #[derive(TensorFile, Debug, PartialEq, Clone)]
+    struct Parts {
+        #[tensor(default)]
+        first: Array2<f64>,
+        lists: Vec<(Array1<f32>, Vec<Array2<f32>>)>,
+        pair: (u8, Named),
+        #[tensor(default)]
+        norms: Vec<Norm>,
+        #[tensor(transpose, shape = [_, 2])]
+        turned: Array2<i32>,
+        many: [Array1<u16>; 2],
+        maybe: Option<Vec<Array1<i8>>>,
+        nothing: (),
+        last: Option<Named>,
+    }
+
+    let norm = Norm { scale: array![1.0], shift: array![2.0, 3.0] };
+    let most = Parts {
+        first: array![[0.5]],
+        lists: vec![(array![1.0], vec![]), (array![2.0], vec![array![[3.0]], array![[4.0]]])],
+        pair: (7, Named(array![8])),
+        norms: vec![norm.clone(), norm],
+        turned: array![[1, 2], [3, 4], [5, 6]],
+        many: [array![1], array![]],
+        maybe: Some(vec![array![1], array![2]]),
+        nothing: (),
+        last: Some(Named(array![9])),
+    };
+    let fewest = Parts { lists: vec![], norms: vec![], maybe: None, last: None, ..most.clone() };
+    for parts in [most, fewest] {
+        let embedded = btf::Options::new().embed_names(true).to_vec(&parts).unwrap();
+        for file in [btf::to_vec(&parts).unwrap(), embedded] {
+            assert_eq!(btf::from_slice::<Parts>(&file).unwrap(), parts);
+            assert_eq!(btf::from_reader::<Parts>(&file[..]).unwrap(), parts);
+            assert_eq!(File::from_bytes(file).unwrap().load::<Parts>().unwrap(), parts);
+        }
+    }
+    let named = Arrays(Some(Named(array![1])));
+    let Arrays(read): Arrays<Option<Named>> = btf::from_slice(&btf::to_vec(&named).unwrap()).unwrap();
+    assert_eq!(Arrays(read), named);
+}
+
+#[test]
+fn errors_in_payloads_name_the_field() {
+    #[derive(TensorFile, Debug)]
+    struct Layer<A: Element> {
+        weight: Array2<f32>,
+        #[tensor(cast)]
+        count: Array1<A>,
+    }
+
+    let layer = |count| Layer { weight: array![[0.0]], count: array![count] };
+    let layers = Arrays(vec![layer(1_i16), layer(-1)]);
+    for (names, at) in [(false, 176), (true, 184)] {
+        let file = btf::Options::new().embed_names(names).to_vec(&layers).unwrap();
+        let error = btf::from_slice::<Arrays<Vec<Layer<u8>>>>(&file).unwrap_err();
+        let expected = format!("btf: tensor `1.count`: element 0 is -1, which u8 cannot hold (at byte {at})");
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn types_that_are_not_what_they_say_are_refused() {
+    /// Says to be a list, and calls something else.
+    #[derive(Debug)]
+    struct Liar<const CALL: usize>;
+
+    impl<const CALL: usize> TensorFile for Liar<CALL> {
+        const NODE: Node = Vec::<(Tensor, Tensor)>::NODE;
+    }
+
+    impl<const CALL: usize> Store for Liar<CALL> {
+        fn store(&self, _: &mut dyn Sink, _: &Adapt) -> Result<()> {
+            unreachable!("it is only read")
+        }
+    }
+
+    impl<'de, const CALL: usize> FromTensors<'de> for Liar<CALL> {
+        fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+            match CALL {
+                0 => source.tensor(&TensorSpec::ANY).map(drop),
+                1 => source.list(&mut |_, _| Ok(())),
+                2 => source.list(&mut |_, source| source.tensor(&TensorSpec::ANY).map(drop)),
+                3 => source.tuple(3, &mut |_, source| source.tensor(&TensorSpec::ANY).map(drop)),
+                4 => source.option(&mut |_, source| source.tensor(&TensorSpec::ANY).map(drop)),
+                5 => source
+                    .list(&mut |_, source| source.tuple(3, &mut |_, source| source.tensor(&TensorSpec::ANY).map(drop))),
+                _ => Ok(()),
+            }?;
+            Ok(Self)
+        }
+    }
+
+    let file = btf::to_vec(&[1_u8; 4].map(|number| Tensor::from_slice(&[number], [1]).unwrap())).unwrap();
+    fn error<const CALL: usize>(file: &[u8]) -> String {
+        File::from_bytes(file.to_vec()).unwrap().load::<Liar<CALL>>().unwrap_err().to_string()
+    }
+
+    let other = "btf: the type asks for something other than its `NODE`";
+    let errors = [error::<0>, error::<1>, error::<2>, error::<3>, error::<4>, error::<5>];
+    assert_eq!(errors.map(|error| error(&file)), [other; 6]);
+    // It does not ask for anything.
+    assert_eq!(error::<6>(&file), "btf: unexpected tensor `0.0` (at byte 64)");
 }
 
 #[test]

@@ -10,10 +10,19 @@ use crate::sorted;
 /// Tensors with a common beginning of their names, up to a dot.
 #[derive(Debug, Clone)]
 pub(super) struct Groups {
-    /// The first tensor of each group, and the length of the common beginning without the dot.
-    pub(super) first: HashTable<(u32, usize)>,
+    table: HashTable<Group>,
     /// The tensors of each group follow one another in the file, and no other tensor has the name of a group.
     pub(super) are_runs: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Group {
+    /// The hash of the common beginning. With it, the table grows without another look at the names.
+    hash: u64,
+    /// The first tensor.
+    first: u32,
+    /// The length of the common beginning without the dot.
+    len: u32,
 }
 
 /// The entries in the order of their names.
@@ -40,8 +49,7 @@ impl Index {
     }
 
     fn find_groups(&self) -> Option<Groups> {
-        let mut groups = Groups { first: HashTable::new(), are_runs: self.repeated.is_empty() };
-        let hash = |group: &(u32, usize)| self.hasher.hash_one(self.beginning(*group));
+        let mut groups = Groups { table: HashTable::new(), are_runs: self.repeated.is_empty() };
         let mut last = "";
         // A name of nothing but dots has beginnings that are long together.
         let mut left = self.names.text.len().saturating_mul(16);
@@ -51,11 +59,13 @@ impl Index {
             for len in dots(&name.as_bytes()[common..]).map(|dot| common + dot) {
                 left = left.checked_sub(len)?;
                 let beginning = &name[..len];
-                let same = |group: &(u32, usize)| self.beginning(*group) == beginning;
-                match groups.first.entry(self.hasher.hash_one(beginning), same, hash) {
+                let hash = self.hasher.hash_one(beginning);
+                let same = |group: &Group| group.hash == hash && self.beginning(group) == beginning;
+                match groups.table.entry(hash, same, |group| group.hash) {
                     hashbrown::hash_table::Entry::Occupied(_) => groups.are_runs = false,
                     hashbrown::hash_table::Entry::Vacant(vacant) => {
-                        vacant.insert((u32::try_from(at).expect("that many were pushed"), len));
+                        let first = u32::try_from(at).expect("that many were pushed");
+                        vacant.insert(Group { hash, first, len: u32::try_from(len).ok()? });
                         groups.are_runs &= self.position(beginning).is_none();
                     }
                 }
@@ -65,8 +75,8 @@ impl Index {
         Some(groups)
     }
 
-    fn beginning(&self, (at, len): (u32, usize)) -> &str {
-        &self.name(at as usize)[..len]
+    fn beginning(&self, group: &Group) -> &str {
+        &self.name(group.first as usize)[..group.len as usize]
     }
 
     /// Returns whether it is known that the tensors below any name follow one another in the file, and that no tensor has a name
@@ -79,8 +89,8 @@ impl Index {
     /// Returns whether there is no tensor below `prefix`. `false` if only a search can tell.
     pub(super) fn has_none_below(&self, prefix: &str) -> bool {
         let Some(groups) = self.groups() else { return false };
-        let same = |group: &(u32, usize)| self.beginning(*group) == prefix;
-        groups.first.find(self.hasher.hash_one(prefix), same).is_none()
+        let hash = self.hasher.hash_one(prefix);
+        groups.table.find(hash, |group| group.hash == hash && self.beginning(group) == prefix).is_none()
     }
 
     /// Returns whether `prefix` is a group, and the tensor `first` is the next one after it. `false` if the groups are not known
