@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::cannot_store;
@@ -43,9 +45,9 @@ pub struct FileLayout {
 
 #[derive(Debug)]
 struct PlacedTensor {
-    /// The end of its header in the bytes of all.
-    header_end: usize,
-    /// The offset of its payload.
+    /// The place of the header among the headers. Tensors whose headers are equal may share one.
+    header: Range<usize>,
+    /// The offset of the payload.
     payload: u64,
 }
 
@@ -66,8 +68,9 @@ impl FileLayout {
     /// assert!(layout.payloads().eq([8, 16]));
     /// ```
     pub fn push(&mut self, header: &[u8], payload: u64) {
+        let start = self.headers.len();
         self.headers.extend_from_slice(header);
-        self.end_header(payload);
+        self.place(start..self.headers.len(), payload);
     }
 
     /// Returns the offset of each payload.
@@ -104,32 +107,37 @@ impl FileLayout {
         Ok(())
     }
 
-    /// Returns the bytes of the headers, to which that of the next tensor is added before [`end_header`](Self::end_header).
-    pub(super) fn headers(&mut self) -> &mut Vec<u8> {
-        &mut self.headers
+    /// Adds the header of the next tensor with a function. Returns its place. If an earlier tensor has an equal header, it is
+    /// that header's.
+    #[inline]
+    pub(super) fn add_header(&mut self, like: Option<usize>, add: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+        let start = self.headers.len();
+        add(&mut self.headers);
+        if let Some(like) = like.filter(|_| self.headers.len() > start) {
+            let known = self.tensors.as_slice()[like].header.clone();
+            if self.headers[known.clone()] == self.headers[start..] {
+                self.headers.truncate(start);
+                return known;
+            }
+        }
+        start..self.headers.len()
     }
 
-    /// Adds a tensor whose header was added.
+    /// Adds the next tensor, whose header is at a place that [`add_header`](Self::add_header) returned.
     #[inline]
-    pub(super) fn end_header(&mut self, payload: u64) {
-        self.tensors.push(PlacedTensor { header_end: self.headers.len(), payload });
+    pub(super) fn place(&mut self, header: Range<usize>, payload: u64) {
+        self.tensors.push(PlacedTensor { header, payload });
     }
 
     /// Returns the header of each tensor, and the offset of its payload.
     pub(super) fn placed(&self) -> impl ExactSizeIterator<Item = (&[u8], u64)> + DoubleEndedIterator {
-        let tensors = self.tensors.as_slice();
-        tensors.iter().enumerate().map(|(at, tensor)| {
-            let start = at.checked_sub(1).map_or(0, |before| tensors[before].header_end);
-            (&self.headers[start..tensor.header_end], tensor.payload)
-        })
+        self.tensors.as_slice().iter().map(|tensor| (&self.headers[tensor.header.clone()], tensor.payload))
     }
 
     /// Returns the header of the tensor at a position.
     #[inline]
     pub(crate) fn header(&self, at: usize) -> &[u8] {
-        let tensors = self.tensors.as_slice();
-        let start = at.checked_sub(1).map_or(0, |before| tensors[before].header_end);
-        &self.headers[start..tensors[at].header_end]
+        &self.headers[self.tensors.as_slice()[at].header.clone()]
     }
 
     /// Returns the offset of the payload of the tensor at a position.

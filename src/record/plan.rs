@@ -112,7 +112,8 @@ impl Plan {
         // Only a guess, so it is no error if there is not that much memory.
         let _ = self.names.try_reserve(text.saturating_mul(times));
         let _ = self.tensors.try_reserve(tensors.saturating_mul(times));
-        let headers = tensors.saturating_mul(self.encode.expected_header_bytes());
+        let names = if self.encode.names() == Names::Embedded { text } else { 0 };
+        let headers = tensors.saturating_mul(self.encode.expected_header_bytes()).saturating_add(names);
         self.kept.expect_more(payloads, headers, times);
     }
 
@@ -259,22 +260,19 @@ impl Plan {
     /// [`ErrorKind::Unsupported`] for the tensor that ends past 2⁶⁴.
     pub fn stack(&self, start: u64, alignment: u64, header: &mut dyn FnMut(usize, &mut Vec<u8>)) -> Result<FileLayout> {
         let mut layout = FileLayout::with_capacity(self.len());
+        // The last tensor with each row. Its header is the same, unless a header states more than the info.
+        let mut last: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, self.info_rows());
         let mut end = start;
         for (at, tensor) in self.tensors.iter().enumerate() {
-            let headers = layout.headers();
-            let before = headers.len();
-            header(at, headers);
-            let header_bytes = headers.len() - before;
-            if at == 0 {
-                headers.reserve(header_bytes * (self.len() - 1));
-            }
+            let like = last[tensor.info].replace(at);
+            let place_of_header = layout.add_header(like, |headers| header(at, headers));
             let place = || {
-                let payload = end.checked_add(header_bytes as u64)?;
+                let payload = end.checked_add(place_of_header.len() as u64)?;
                 let next = payload.checked_add((tensor.payload as u64).checked_next_multiple_of(alignment)?)?;
                 Some((payload, next))
             };
             let (payload, next) = place().ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
-            layout.end_header(payload);
+            layout.place(place_of_header, payload);
             end = next;
         }
         layout.end_offset = end;
