@@ -258,9 +258,10 @@ impl<'f> FileTensor<'f> {
     /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, or if the elements are `bool`
     /// and the file is mapped: another process could change them to bytes that are not a `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
-        match self.bytes() {
-            Some(Ok(bytes)) if self.info().takes_any(bytes.len()) => {
-                Ok(TensorView::of_checked(self.info().clone(), bytes))
+        let entry = self.entry();
+        match self.bytes_of(&entry) {
+            Some(Ok(bytes)) if entry.info().takes_any(bytes.len()) => {
+                Ok(TensorView::of_checked(entry.info().clone(), bytes))
             }
             bytes => self.check_view(bytes),
         }
@@ -459,10 +460,16 @@ impl<'f> FileTensor<'f> {
     /// Returns the payload, if the file is in memory.
     #[inline]
     pub(super) fn bytes(&self) -> Option<Result<&'f [u8]>> {
-        if self.entry().has_codec() {
+        self.bytes_of(&self.entry())
+    }
+
+    #[inline]
+    fn bytes_of(&self, entry: &Entry<'f>) -> Option<Result<&'f [u8]>> {
+        if entry.has_codec() {
             return None;
         }
-        let bytes = self.file.storage.borrow(self.span().start, self.payload_bytes())?;
+        let Range { start, end } = entry.range();
+        let bytes = self.file.storage.borrow(start, end - start)?;
         Some(bytes.map_err(|error| self.locate(error)))
     }
 

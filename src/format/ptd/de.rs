@@ -386,7 +386,10 @@ impl<'a> FlatbufferParser<'a> {
             let negative = |_| bad_number("dim", size, "0 or more".to_owned(), table.field_offset(field));
             usize::try_from(size).map_err(negative)
         };
-        let shape = sizes.iter().map(dim).collect::<Result<Shape>>()?;
+        let mut shape = Shape::default();
+        for size in sizes {
+            shape.push(dim(size)?);
+        }
         let field = first + tensor_layout::DIM_ORDER;
         let order = table.numbers::<1>(field)?.as_flattened();
         if order.len() != rank {

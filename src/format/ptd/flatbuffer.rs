@@ -19,11 +19,16 @@ impl Flatbuffer {
         let mut cursor = Cursor::new(file, 0);
         let head = cursor.array::<HEAD>()?;
         let frame = Frame::parse(&head, len)?;
-        let rest = frame.flatbuffer_end.saturating_sub(cursor.offset());
-        let ready = usize::try_from(cursor.left().map_or(0, |left| left.min(rest))).unwrap_or_default();
-        let mut bytes = Vec::with_capacity(HEAD + ready);
-        bytes.extend_from_slice(&head);
-        cursor.append(rest, &mut bytes)?;
+        let end = frame.flatbuffer_end.max(cursor.offset());
+        let mut bytes = Vec::new();
+        match len {
+            // It takes less to read the head again than to make room for the rest after it.
+            Some(_) => Cursor::new(file, 0).append(end, &mut bytes)?,
+            None => {
+                bytes.extend_from_slice(&head);
+                cursor.append(end - HEAD as u64, &mut bytes)?;
+            }
+        }
         let flatbuffer = Self { frame, bytes };
         flatbuffer.without_header()
     }

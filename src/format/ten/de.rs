@@ -29,20 +29,23 @@ impl IndexReader for Reader {
     }
 
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
+        let (before, is_stream) = (self.count, file.file_len().is_none());
         // The file may end between tensors, but not inside one or its padding.
-        if self.ends(file)? {
-            return Ok(false);
+        while !self.ends(file)? {
+            let (number, start) = (self.count, self.offset);
+            self.count += 1;
+            self.tensor(file, limits, index).map_err(|error| error.in_tensor(format!("#{number}")))?;
+            let len = self.offset - start;
+            match len == self.len {
+                true => self.look_ahead(file),
+                false => (self.len, self.expected) = (len, 0),
+            }
+            // In a stream, the payload comes before the next tensor.
+            if is_stream {
+                break;
+            }
         }
-        let number = self.count;
-        self.count += 1;
-        let start = self.offset;
-        self.tensor(file, limits, index).map_err(|error| error.in_tensor(format!("#{number}")))?;
-        let len = self.offset - start;
-        match len == self.len {
-            true => self.look_ahead(file),
-            false => (self.len, self.expected) = (len, 0),
-        }
-        Ok(true)
+        Ok(self.count > before)
     }
 }
 
@@ -67,11 +70,11 @@ impl Reader {
     fn tensor(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
         let mut cursor = Cursor::new(file, self.offset);
         let mut header = header::read(&mut cursor, limits)?;
-        let payload = self.payload(cursor, &mut header).map_err(|error| match &header.name {
+        let payload = self.payload(cursor, &mut header).map_err(|error| match header.name.text() {
             Some(name) => error.in_tensor(name),
             None => error,
         })?;
-        index.push(header.name.as_deref(), header.info, payload)
+        index.push(header.name.text().as_deref(), header.info, payload)
     }
 
     /// Reads the beginning of a data chunk and finds its end.

@@ -43,11 +43,24 @@ const NAME_OF: [Option<&[u8]>; Dtype::ALL.len()] = tags_of(NAMES);
 
 /// The contents of a header chunk.
 pub(super) struct HeaderChunk {
-    pub(super) name: Option<String>,
+    pub(super) name: StoredName,
     /// Of an unknown dtype, the length of the data chunk is not known yet.
     pub(super) info: TensorInfo,
     /// The number of bytes up to the next chunk.
     pub(super) padding: u64,
+}
+
+/// A name as it is stored. Go writes any bytes.
+pub(super) struct StoredName([u8; NAME]);
+
+impl StoredName {
+    /// Returns the text, or `None` if all bytes are zero.
+    pub(super) fn text(&self) -> Option<Cow<'_, str>> {
+        match trim(&self.0) {
+            [] => None,
+            name => Some(name_of(name)),
+        }
+    }
 }
 
 /// Reads the length of the chunk that begins at the cursor.
@@ -70,7 +83,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
     }
     let stored = cursor.array::<8>()?;
     let dtype = known_dtype(&stored);
-    let name = read_name(cursor)?;
+    let name = StoredName(cursor.array()?);
     let offset = cursor.offset();
     let rank = cursor.i64()?;
     let rank = u64::try_from(rank).map_err(|_| bad_number("rank", rank, "0 or more").at(offset))?;
@@ -104,15 +117,6 @@ fn unknown(stored: &[u8; 8], shape: Shape) -> TensorInfo {
     TensorInfo::unknown_in(FORMAT.name, &tag, stored, shape, 0)
 }
 
-/// Reads the name, or `None` if all bytes are zero. Go writes any bytes.
-fn read_name(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
-    let bytes = cursor.array::<NAME>()?;
-    Ok(match trim(&bytes) {
-        [] => None,
-        name => Some(name_of(name)),
-    })
-}
-
 /// Refuses a name that readers take for another one.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
     if name.is_empty() {
@@ -128,10 +132,10 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
 
 /// Returns the text for a name: the name itself, or escapes such as `\xff` if it is not UTF-8. So that all names stay
 /// different, names that look like escapes are escaped too. [`bytes_of`] is the inverse.
-fn name_of(bytes: &[u8]) -> String {
+fn name_of(bytes: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(bytes) {
-        Ok(name) if unescape(name).is_none() => name.to_owned(),
-        _ => bytes.escape_ascii().to_string(),
+        Ok(name) if unescape(name).is_none() => Cow::Borrowed(name),
+        _ => Cow::Owned(bytes.escape_ascii().to_string()),
     }
 }
 
@@ -217,7 +221,7 @@ mod tests {
         names.extend(
             [&b"\xff\xfe"[..], b"a\xff", b"\xff\\", b"\\", br"\n", br"\\", b"\xff'", br"\\\xff"].map(<[u8]>::to_vec),
         );
-        let mut texts: Vec<String> = names.iter().map(|name| name_of(name)).collect();
+        let mut texts: Vec<String> = names.iter().map(|name| name_of(name).into_owned()).collect();
         for (name, text) in names.iter().zip(&texts) {
             assert_eq!(*bytes_of(text), **name, "{text}");
         }

@@ -251,12 +251,18 @@ impl Index {
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
     fn add_repeatable(&mut self, at: usize) {
         let is_known = match self.has_name(at) {
-            true => !self.add_name(at) || self.find_unnamed(self.name(at)).is_some_and(|other| other < at),
+            true => !self.add_name(at) || self.is_position_before(at),
             false => self.has_names() && self.find_named(&at.to_string()).is_some(),
         };
         if is_known {
             self.repeated.push(at);
         }
+    }
+
+    /// Returns whether the name of a tensor is the position of one before it without a name.
+    fn is_position_before(&self, at: usize) -> bool {
+        let has_unnamed = self.named < self.entries.len();
+        has_unnamed && self.find_unnamed(self.name(at)).is_some_and(|other| other < at)
     }
 
     /// Adds the name of a tensor, if it has one. Returns `false` if a tensor before it has the same.
