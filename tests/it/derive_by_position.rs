@@ -76,7 +76,7 @@ fn parts_of_every_kind_come_back_the_same() {
         lists: Vec<(Array1<f32>, Vec<Array2<f32>>)>,
         pair: (u8, Named),
         #[tensor(default)]
-        boxes: Vec<Box<Norm>>,
+        norms: Vec<Norm>,
         #[tensor(transpose, shape = [_, 2])]
         turned: Array2<i32>,
         many: [Array1<u16>; 2],
@@ -90,14 +90,14 @@ fn parts_of_every_kind_come_back_the_same() {
         first: array![[0.5]],
         lists: vec![(array![1.0], vec![]), (array![2.0], vec![array![[3.0]], array![[4.0]]])],
         pair: (7, Named(array![8])),
-        boxes: vec![Box::new(norm.clone()), Box::new(norm)],
+        norms: vec![norm.clone(), norm],
         turned: array![[1, 2], [3, 4], [5, 6]],
         many: [array![1], array![]],
         maybe: Some(vec![array![1], array![2]]),
         nothing: (),
         last: Some(Named(array![9])),
     };
-    let fewest = Parts { lists: vec![], boxes: vec![], maybe: None, last: None, ..most.clone() };
+    let fewest = Parts { lists: vec![], norms: vec![], maybe: None, last: None, ..most.clone() };
     for parts in [most, fewest] {
         let embedded = btf::Options::new().embed_names(true).to_vec(&parts).unwrap();
         for file in [btf::to_vec(&parts).unwrap(), embedded] {
