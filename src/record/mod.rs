@@ -11,7 +11,7 @@ mod cursor;
 mod flatbuffer;
 mod format;
 mod index;
-mod info_table;
+mod infos;
 mod io_slices;
 mod kept;
 mod layout;

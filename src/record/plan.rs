@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
-use super::info_table::InfoTable;
+use super::infos::Infos;
 use super::kept::KeptPayloads;
 use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
@@ -31,7 +31,7 @@ pub struct Plan {
     pub(super) encode: Arc<dyn Encode>,
     /// All names, one after the other.
     names: String,
-    pub(super) infos: InfoTable,
+    pub(super) infos: Infos,
     /// Messages are often of one tensor.
     tensors: SmallVec<[PlannedTensor; 1]>,
     /// The name was given, so it is stored even if it looks like a position.
@@ -50,8 +50,8 @@ pub struct Plan {
 #[derive(Debug, Clone, Copy)]
 struct PlannedTensor {
     name_end: usize,
-    /// The row of the table of infos.
-    info: usize,
+    /// The number of the info.
+    info: u32,
     payload: usize,
 }
 
@@ -59,8 +59,8 @@ struct PlannedTensor {
 pub(crate) struct Planned<'a> {
     pub(crate) name: &'a str,
     pub(crate) info: &'a TensorInfo,
-    /// Tensors with the same row have the same info.
-    pub(crate) row: usize,
+    /// The number of the info. Tensors with the same number have the same info.
+    pub(crate) info_number: usize,
     pub(crate) payload_bytes: usize,
 }
 
@@ -79,7 +79,7 @@ impl Plan {
         Self {
             encode,
             names: String::new(),
-            infos: InfoTable::default(),
+            infos: Infos::default(),
             tensors: SmallVec::new(),
             is_named: false,
             embedded: None,
@@ -90,12 +90,13 @@ impl Plan {
         }
     }
 
-    /// Adds a tensor, which is in the order that it is stored in. Its info is at a row of the table.
+    /// Adds a tensor, which is in the order that it is stored in. Its info was added before.
     ///
     /// Returns the length of its payload in bytes.
     #[inline]
-    pub(super) fn push(&mut self, name: &str, info: usize) -> Result<usize> {
-        let payload = self.infos.payload_bytes(info).ok_or_else(|| ends_too_far(self.infos.get(info)))?;
+    pub(super) fn push(&mut self, name: &str, info: u32) -> Result<usize> {
+        let planned = self.infos.get(info);
+        let payload = planned.payload_bytes().ok_or_else(|| ends_too_far(planned))?;
         self.names.push_str(name);
         self.tensors.push(PlannedTensor { name_end: self.names.len(), info, payload });
         Ok(payload)
@@ -133,7 +134,7 @@ impl Plan {
         plan.is_named = self.is_named;
         for &at in positions {
             let info = self.info(at);
-            let info = plan.infos.find(info).unwrap_or_else(|| plan.infos.push(info.clone()));
+            let info = plan.infos.add(info.clone());
             plan.push(self.name(at), info)?;
         }
         plan.shared = self.shared.subset(positions);
@@ -224,12 +225,17 @@ impl Plan {
             let tensor = &tensors[at];
             let start = at.checked_sub(1).map_or(0, |before| tensors[before].name_end);
             let name = &self.names[start..tensor.name_end];
-            Planned { name, info: infos[tensor.info].info(), row: tensor.info, payload_bytes: tensor.payload }
+            Planned {
+                name,
+                info: &infos[tensor.info as usize],
+                info_number: tensor.info as usize,
+                payload_bytes: tensor.payload,
+            }
         })
     }
 
-    /// Returns the number of rows of infos.
-    pub(crate) fn info_rows(&self) -> usize {
+    /// Returns how many infos are numbered.
+    pub(crate) fn info_count(&self) -> usize {
         self.infos.as_slice().len()
     }
 
@@ -260,11 +266,11 @@ impl Plan {
     /// [`ErrorKind::Unsupported`] for the tensor that ends past 2⁶⁴.
     pub fn stack(&self, start: u64, alignment: u64, header: &mut dyn FnMut(usize, &mut Vec<u8>)) -> Result<FileLayout> {
         let mut layout = FileLayout::with_capacity(self.len());
-        // The last tensor with each row. Its header is the same, unless a header states more than the info.
-        let mut last: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, self.info_rows());
+        // The last tensor with each info. Its header is the same, unless headers state more than the info.
+        let mut last: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, self.info_count());
         let mut end = start;
         for (at, tensor) in self.tensors.iter().enumerate() {
-            let like = last[tensor.info].replace(at);
+            let like = last[tensor.info as usize].replace(at);
             let place_of_header = layout.add_header(like, |headers| header(at, headers));
             let place = || {
                 let payload = end.checked_add(place_of_header.len() as u64)?;
@@ -390,7 +396,7 @@ impl Plan {
 
     fn embed_names(&mut self) -> Result<()> {
         let payload = names::payload(self.tensors().map(|tensor| tensor.name))?;
-        let info = self.infos.push(TensorInfo::new(Dtype::U8, [payload.len()]));
+        let info = self.infos.add(TensorInfo::new(Dtype::U8, [payload.len()]));
         self.push("", info)?;
         self.embedded = Some(payload);
         Ok(())

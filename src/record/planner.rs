@@ -106,7 +106,7 @@ impl Planner<'_> {
             None => {
                 encode.format().check(tensor.info)?;
                 encode.check(tensor.info)?;
-                plan.infos.push(tensor.info.clone())
+                plan.infos.add_new(tensor.info.clone())
             }
         };
         if self.names == Names::Stored {

@@ -285,14 +285,14 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLa
 /// Writes each layout once, for all tensors that have it. An offset refers to what comes after it, so layouts come after all
 /// names.
 fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
-    let mut first: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, plan.info_rows());
+    let mut first: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, plan.info_count());
     for (tensor, &from) in plan.tensors().zip(from).filter(|(tensor, _)| tensor.info.layout != Layout::Blob) {
-        match first[tensor.row] {
+        match first[tensor.info_number] {
             Some(first) => out.share(from, first),
             None => {
                 let [scalar_type, sizes, dim_order] = out.table(from, TENSOR_LAYOUT);
                 write_info(out, tensor.info, scalar_type, sizes, dim_order);
-                first[tensor.row] = Some(from);
+                first[tensor.info_number] = Some(from);
             }
         }
     }

@@ -256,7 +256,7 @@ impl<'de> Deserialize<'de> for HeaderTensor {
 /// The header as it is written, after room for its length.
 pub(super) struct Writer {
     bytes: Vec<u8>,
-    /// The last tensor: the row of its info, and where its dtype and shape are written.
+    /// The last tensor: the number of its info, and where its dtype and shape are written.
     last: Option<(usize, Range<usize>)>,
 }
 
@@ -305,15 +305,15 @@ impl Writer {
     pub(super) fn tensor(&mut self, tensor: &Planned<'_>, data: Range<u64>) {
         self.key(tensor.name);
         match &self.last {
-            Some((row, text)) if *row == tensor.row => self.bytes.extend_from_within(text.clone()),
-            _ => self.info(tensor.info, tensor.row),
+            Some((number, text)) if *number == tensor.info_number => self.bytes.extend_from_within(text.clone()),
+            _ => self.info(tensor.info, tensor.info_number),
         }
         self.text(r#","data_offsets":["#);
         self.numbers([data.start, data.end]);
         self.text("]}");
     }
 
-    fn info(&mut self, info: &TensorInfo, row: usize) {
+    fn info(&mut self, info: &TensorInfo, number: usize) {
         let start = self.bytes.len();
         match info.unknown_stored(FORMAT.name) {
             Some(dtype) => {
@@ -329,7 +329,7 @@ impl Writer {
         self.text(r#","shape":["#);
         self.numbers(info.shape.iter().map(|dim| *dim as u64));
         self.text("]");
-        self.last = Some((row, start..self.bytes.len()));
+        self.last = Some((number, start..self.bytes.len()));
     }
 
     fn numbers(&mut self, numbers: impl IntoIterator<Item = u64>) {

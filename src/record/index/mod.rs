@@ -2,7 +2,6 @@
 
 mod entry;
 mod groups;
-mod infos;
 mod names;
 mod unread;
 
@@ -12,6 +11,7 @@ use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::infos::Infos;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
 #[cfg(feature = "npy")]
@@ -24,7 +24,6 @@ pub(crate) use entry::Entry;
 pub(crate) use unread::Unread;
 
 use groups::{Groups, NameOrder};
-use infos::Infos;
 use names::{PackedNames, Positions};
 
 /// The tensors of a file, to which an [`IndexReader`](super::IndexReader) adds.

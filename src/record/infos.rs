@@ -1,10 +1,14 @@
+use smallvec::SmallVec;
+
 use crate::tensor::{Layout, TensorInfo};
 
 /// The headers of tensors. Most tensors of a model have one that others have too, which is stored once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Infos {
-    all: Vec<TensorInfo>,
-    /// The numbers of headers that were added or found last, by a part of their hash.
+    all: SmallVec<[TensorInfo; 1]>,
+    /// The number of the header that was added or found last.
+    last: u32,
+    /// The numbers of those that were added or found before, by a part of their hash.
     recent: [u32; Self::RECENT],
     /// The memory outside of `all`, in bytes.
     outside: usize,
@@ -17,27 +21,48 @@ impl Infos {
     /// Adds a header, and returns its number. If one of the last ones is the same, it is its number.
     #[inline]
     pub(super) fn add(&mut self, info: TensorInfo) -> u32 {
-        let place = recent_place(&info);
-        let number = self.recent[place];
-        match self.all.get(number as usize) {
-            Some(known) if *known == info => number,
-            _ => self.add_new(info, place),
+        match self.find(&info) {
+            Some(number) => number,
+            None => self.add_new(info),
         }
     }
 
-    fn add_new(&mut self, info: TensorInfo, place: usize) -> u32 {
+    /// Returns the number of a header that is the same, if it is one of the last ones.
+    #[inline]
+    pub(super) fn find(&mut self, info: &TensorInfo) -> Option<u32> {
+        let all = self.all.as_slice();
+        let is_same = |number: u32| all.get(number as usize).is_some_and(|known| *known == *info);
+        if is_same(self.last) {
+            return Some(self.last);
+        }
+        let number = self.recent[recent_place(info)];
+        is_same(number).then(|| {
+            self.last = number;
+            number
+        })
+    }
+
+    /// Adds a header that [`find`](Self::find) does not find, and returns its number.
+    pub(super) fn add_new(&mut self, info: TensorInfo) -> u32 {
         let number = u32::try_from(self.all.len()).expect("there are no more than tensors");
         let tag = if let Layout::Unknown(unknown) = &info.layout { unknown.text_bytes() } else { 0 };
         self.outside += size_of_val(info.shape.dims()) + tag;
         self.has_coo |= matches!(info.layout, Layout::Coo { .. });
+        self.recent[recent_place(&info)] = number;
+        self.last = number;
         self.all.push(info);
-        self.recent[place] = number;
         number
+    }
+
+    /// Returns the headers, in the order of their numbers.
+    #[inline]
+    pub(super) fn as_slice(&self) -> &[TensorInfo] {
+        self.all.as_slice()
     }
 
     #[inline]
     pub(super) fn get(&self, number: u32) -> &TensorInfo {
-        &self.all[number as usize]
+        &self.as_slice()[number as usize]
     }
 
     /// Returns the memory for all headers, in bytes.
