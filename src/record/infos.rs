@@ -17,6 +17,8 @@ pub(super) struct Infos {
 
 impl Infos {
     const RECENT: usize = 16;
+    /// The number of headers that are compared one by one.
+    const NEWEST: usize = 8;
 
     /// Adds a header, and returns its number. If one of the last ones is the same, it is its number.
     #[inline]
@@ -36,10 +38,11 @@ impl Infos {
             return Some(self.last);
         }
         let number = self.recent[recent_place(info)];
-        is_same(number).then(|| {
-            self.last = number;
-            number
-        })
+        // Two that are used in turn may have one place.
+        let newest = || (0..u32::try_from(all.len()).ok()?).rev().take(Self::NEWEST).find(|number| is_same(*number));
+        let found = if is_same(number) { Some(number) } else { newest() };
+        self.last = found.unwrap_or(self.last);
+        found
     }
 
     /// Adds a header that [`find`](Self::find) does not find, and returns its number.
@@ -94,6 +97,12 @@ mod tests {
         let mut infos = Infos::default();
         let numbers: Vec<u32> = (0..100).map(|at| infos.add(TensorInfo::new(Dtype::F32, [at % 2, 64]))).collect();
         assert!(numbers.iter().zip(0..).all(|(number, at)| *number == at % 2));
+        // All pairs, of which some have one place.
+        for (one, other) in (0..40).flat_map(|one| (0..one).map(move |other| (one, other))) {
+            let mut infos = Infos::default();
+            let turns = [one, other, one, other].map(|dim| infos.add(TensorInfo::new(Dtype::F32, [dim])));
+            assert_eq!(turns, [0, 1, 0, 1], "{one} and {other}");
+        }
         let others: Vec<u32> = (0..100).map(|at| infos.add(TensorInfo::new(Dtype::F32, [at, 1]))).collect();
         assert!(others.iter().zip(0..).all(|(number, at)| infos.get(*number).shape == [at, 1]));
     }

@@ -107,10 +107,8 @@ impl FileLayout {
         Ok(())
     }
 
-    /// Adds the header of the next tensor with a function. Returns its place. If an earlier tensor has an equal header, it is
-    /// that header's.
-    #[inline]
-    pub(super) fn add_header(&mut self, like: Option<usize>, add: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+    /// Adds a header and returns its place. If it is equal to the header of an earlier tensor, it is that one's place.
+    pub(super) fn add_header(&mut self, like: Option<usize>, add: &mut dyn FnMut(&mut Vec<u8>)) -> Range<usize> {
         let start = self.headers.len();
         add(&mut self.headers);
         if let Some(like) = like.filter(|_| self.headers.len() > start) {

@@ -271,7 +271,7 @@ impl Plan {
         let mut end = start;
         for (at, tensor) in self.tensors.iter().enumerate() {
             let like = last[tensor.info as usize].replace(at);
-            let place_of_header = layout.add_header(like, |headers| header(at, headers));
+            let place_of_header = layout.add_header(like, &mut |headers| header(at, headers));
             let place = || {
                 let payload = end.checked_add(place_of_header.len() as u64)?;
                 let next = payload.checked_add((tensor.payload as u64).checked_next_multiple_of(alignment)?)?;
