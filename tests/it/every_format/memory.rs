@@ -36,7 +36,7 @@ fn a_stream_is_written_without_a_copy_and_read_with_no_more_than_two() {
 }
 
 /// The memory that the index of an open file may take for each tensor, with a name of 24 bytes.
-const PER_TENSOR: usize = 200;
+const PER_TENSOR: usize = 100;
 
 #[test]
 fn an_index_takes_little_memory_for_each_tensor() {
