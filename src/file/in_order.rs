@@ -5,7 +5,7 @@ use super::{File, OpenOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::detect;
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
-use crate::record::{Reader, names};
+use crate::record::{Reader, ReaderStorage, names};
 use crate::storage::{FileStart, FileStorage, HeaderStream};
 
 impl OpenOptions {
@@ -95,7 +95,8 @@ impl OpenOptions {
         let format = self.format.map_or_else(|| detect(&mut FileStart(&begin), None), Ok)?;
         let is_in_header = Cell::new(true);
         let mut stream = HeaderStream::new(begin, reader, &is_in_header, names::LONGEST);
-        let mut index = Reader::new(Box::new(&mut stream), (format.index_reader)(), self.limits.clone());
+        let mut index =
+            Reader::new(ReaderStorage::Boxed(Box::new(&mut stream)), (format.index_reader)(), self.limits.clone());
         let sent = send_tensors(&mut index, sink, &is_in_header);
         drop(index);
         match sent {

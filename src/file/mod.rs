@@ -31,7 +31,7 @@ use crate::model::{
     Adapt, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors, node_of, put,
 };
 use crate::progress::{Listener, ProgressCount};
-use crate::record::{FileMetadata, Format, Index, Reader, Unread};
+use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
 
@@ -612,7 +612,8 @@ impl File {
         count: Option<ProgressCount<'f>>,
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
-        let reader = Reader::with_index(Box::new(FileReader::new(&self.storage)), index).counting(count);
+        let reader =
+            Reader::with_index(ReaderStorage::Boxed(Box::new(FileReader::new(&self.storage))), index).counting(count);
         let mut deserializer = Deserializer::over(reader, self.format.name, MetadataSource::OfFile(self));
         let ended = read(&mut deserializer).and_then(|()| deserializer.end());
         ended.map_err(|error| self.place(error))

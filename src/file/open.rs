@@ -9,7 +9,7 @@ use crate::error::{ErrorKind, Result};
 use crate::format::{detect, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
-use crate::record::{Format, Reader};
+use crate::record::{Format, Reader, ReaderStorage};
 #[cfg(feature = "shards")]
 use crate::storage::FileVersion;
 use crate::storage::{AccessPattern, FileReader, FileStorage};
@@ -267,8 +267,11 @@ impl OpenOptions {
 
     pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
         let format = self.format.map_or_else(|| detect(&mut FileReader::of_index(&storage), path), Ok)?;
-        let reader =
-            Reader::new(Box::new(FileReader::of_index(&storage)), (format.index_reader)(), self.limits.clone());
+        let reader = Reader::new(
+            ReaderStorage::Boxed(Box::new(FileReader::of_index(&storage))),
+            (format.index_reader)(),
+            self.limits.clone(),
+        );
         let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {
             // The name says what the file should be, but there is nothing of it.
             ErrorKind::Truncated { .. } if storage.len() == 0 => unknown(&[]),

@@ -5,7 +5,7 @@ use super::findings::Findings;
 use super::{At, Deserializer, MetadataSource};
 use crate::error::{LoadReport, Result};
 use crate::model::{Adapt, MetadataOf, Node, Schema, Source};
-use crate::record::{Index, Reader};
+use crate::record::{Index, Reader, ReaderStorage};
 use crate::storage::Slice;
 use crate::tensor::TensorInfo;
 
@@ -20,7 +20,7 @@ pub(crate) struct Comparison {
 
 /// Compares a type with the tensors and the metadata of a file. No payload is read.
 pub(crate) fn compare(schema: &Schema, index: &Index, metadata: MetadataSource<'_>) -> Comparison {
-    let reader = Reader::with_index(Box::new(Slice::new(&[])), Cow::Borrowed(index));
+    let reader = Reader::with_index(ReaderStorage::Slice(Slice::new(&[])), Cow::Borrowed(index));
     let mut deserializer = Deserializer::over(reader, "", metadata);
     deserializer.findings = Some(Box::new(Findings::of(index.len())));
     let compared = deserializer.compare_value(schema.node());

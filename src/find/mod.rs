@@ -35,8 +35,8 @@ use crate::model::{
     Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
     Path, Payload, Schema, SharedArrays, Source, StructDef, TensorSpec, put,
 };
-use crate::record::{Format, ReadMetadata, Reader};
-use crate::storage::{Slice, Storage, Stream};
+use crate::record::{Format, ReadMetadata, Reader, ReaderStorage};
+use crate::storage::{Slice, Stream};
 
 /// Reads a value from a tensor file.
 ///
@@ -117,17 +117,19 @@ impl<'de> Deserializer<'de> {
         Self::of_reader(format, reader, Limits::default())
     }
 
+    #[inline]
     pub(crate) fn of_slice(format: &Format, file: &'de [u8], limits: Limits) -> Self {
-        Self::of_storage(format, Box::new(Slice::new(file)), limits, Some(format.metadata))
+        Self::of_storage(format, ReaderStorage::Slice(Slice::new(file)), limits, Some(format.metadata))
     }
 
     pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
-        Self::of_storage(format, Box::new(Stream::new(reader)), limits, None)
+        Self::of_storage(format, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None)
     }
 
+    #[inline]
     fn of_storage(
         format: &Format,
-        storage: Box<dyn Storage<'de> + 'de>,
+        storage: ReaderStorage<'de>,
         limits: Limits,
         metadata: Option<ReadMetadata>,
     ) -> Self {
@@ -136,6 +138,7 @@ impl<'de> Deserializer<'de> {
     }
 
     // All at once, as the deserializer is large, and a change of it would be a copy.
+    #[inline]
     pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
         Self {
             reader,

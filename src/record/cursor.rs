@@ -22,12 +22,36 @@ use crate::tensor::{InvalidTensor, TensorInfo};
 pub struct Cursor<'a> {
     file: &'a mut dyn ReadAt,
     offset: u64,
+    /// The bytes of the file from `ahead_start` on that were read ahead.
+    ahead: [u8; AHEAD],
+    ahead_start: u64,
+    ahead_len: usize,
 }
+
+/// The most bytes that are read ahead: most headers are shorter.
+const AHEAD: usize = 96;
 
 impl<'a> Cursor<'a> {
     /// A cursor at an offset, in bytes from the start of the file.
     pub fn new(file: &'a mut dyn ReadAt, offset: u64) -> Self {
-        Self { file, offset }
+        Self { file, offset, ahead: [0; AHEAD], ahead_start: offset, ahead_len: 0 }
+    }
+
+    /// Reads up to `len` bytes ahead in one step, but none of a stream. If that fails, each number is read when it is needed,
+    /// so an error is the same as without this.
+    pub(crate) fn read_ahead(&mut self, len: usize) {
+        let len = self.ready(len.min(AHEAD));
+        self.ahead_len = 0;
+        if len > 0 && self.file.read_at(self.offset, &mut self.ahead[..len]).is_ok() {
+            (self.ahead_start, self.ahead_len) = (self.offset, len);
+        }
+    }
+
+    /// Returns the next bytes, if they were read ahead.
+    #[inline]
+    fn next_ahead(&self, len: usize) -> Option<&[u8]> {
+        let at = usize::try_from(self.offset.checked_sub(self.ahead_start)?).ok()?;
+        self.ahead[..self.ahead_len].get(at..)?.get(..len)
     }
 
     /// Returns the offset of the next byte.
@@ -41,10 +65,15 @@ impl<'a> Cursor<'a> {
     /// # Errors
     ///
     /// As [`ReadAt::read_at`]. This holds for all methods.
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        if let Some(ahead) = self.next_ahead(N).and_then(|ahead| ahead.first_chunk()) {
+            let bytes = *ahead;
+            self.offset += N as u64;
+            return Ok(bytes);
+        }
         let mut bytes = [0; N];
-        self.file.read_at(self.offset, &mut bytes)?;
-        self.offset += N as u64;
+        self.read(&mut bytes)?;
         Ok(bytes)
     }
 
@@ -58,10 +87,11 @@ impl<'a> Cursor<'a> {
     /// arrive.
     pub fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
         const AT_ONCE: usize = 1 << 20;
+        const MANY: usize = 1 << 10;
         let mut left = usize::try_from(len).unwrap_or(usize::MAX);
         let ready = self.ready(left);
-        if bytes.is_empty() && left > 0 && ready == left {
-            // The system gives zeros for less than they take to be written.
+        if bytes.is_empty() && left >= MANY && ready == left {
+            // The system gives zeros for less than they take to be written, if they are many.
             *bytes = vec![0; left];
             return self.read(bytes);
         }
@@ -84,9 +114,11 @@ impl<'a> Cursor<'a> {
     pub fn skip(&mut self, len: u64) -> Result<()> {
         let mut bytes = [0; 64];
         let bytes = usize::try_from(len).ok().and_then(|len| bytes.get_mut(..len)).expect("padding is short");
-        self.file.read_at(self.offset, bytes)?;
-        self.offset += len;
-        Ok(())
+        if self.next_ahead(bytes.len()).is_some() {
+            self.offset += len;
+            return Ok(());
+        }
+        self.read(bytes)
     }
 
     /// Goes to another offset.

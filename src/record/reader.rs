@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
+use std::ops::{Deref, DerefMut};
 
 use indexmap::IndexMap;
 
@@ -15,7 +16,7 @@ use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{NamesByPosition, Payload};
 use crate::progress::ProgressCount;
-use crate::storage::{ReadAt, Storage};
+use crate::storage::{ReadAt, Slice, Storage};
 #[cfg(feature = "npy")]
 use crate::tensor::Buffer;
 use crate::tensor::{Dtype, Layout, TensorInfo};
@@ -65,7 +66,7 @@ pub trait IndexReader {
 /// Tensors of a stream become known one after the other. Tensors whose payload was read or skipped are *read*; searches
 /// find only the others.
 pub(crate) struct Reader<'de> {
-    storage: Box<dyn Storage<'de> + 'de>,
+    storage: ReaderStorage<'de>,
     /// Reads on in the index. `None` at the end of it.
     index_reader: Option<Box<dyn IndexReader + 'de>>,
     is_in_file_order: bool,
@@ -87,15 +88,41 @@ pub(crate) struct Reader<'de> {
     count: Option<ProgressCount<'de>>,
 }
 
+/// The storage of a [`Reader`].
+pub(crate) enum ReaderStorage<'de> {
+    /// A file in memory, which needs no allocation.
+    Slice(Slice<'de>),
+    Boxed(Box<dyn Storage<'de> + 'de>),
+}
+
+impl<'de> Deref for ReaderStorage<'de> {
+    type Target = dyn Storage<'de> + 'de;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Slice(slice) => slice,
+            Self::Boxed(storage) => &**storage,
+        }
+    }
+}
+
+impl DerefMut for ReaderStorage<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Slice(slice) => slice,
+            Self::Boxed(storage) => &mut **storage,
+        }
+    }
+}
+
 /// A format's function that reads metadata.
 pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
 
 impl<'de> Reader<'de> {
-    pub(crate) fn new(
-        storage: Box<dyn Storage<'de> + 'de>,
-        index_reader: Box<dyn IndexReader + 'de>,
-        limits: Limits,
-    ) -> Self {
+    #[inline]
+    pub(crate) fn new(storage: ReaderStorage<'de>, index_reader: Box<dyn IndexReader + 'de>, limits: Limits) -> Self {
         let (is_in_file_order, embeds_names) = (index_reader.is_in_file_order(), index_reader.embeds_names());
         let index = if index_reader.names_may_repeat() { Index::with_repeated_names() } else { Index::default() };
         let is_stream = storage.file_len().is_none();
@@ -117,7 +144,7 @@ impl<'de> Reader<'de> {
     }
 
     /// A reader of a file whose index is known.
-    pub(crate) fn with_index(storage: Box<dyn Storage<'de> + 'de>, index: Cow<'de, Index>) -> Self {
+    pub(crate) fn with_index(storage: ReaderStorage<'de>, index: Cow<'de, Index>) -> Self {
         Self {
             storage,
             index_reader: None,

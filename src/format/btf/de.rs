@@ -1,5 +1,7 @@
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -12,7 +14,7 @@ use crate::tensor::Layout;
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The offset table, once it is read.
-    offsets: Option<Vec<u64>>,
+    offsets: Option<RecordOffsets>,
     /// The number of records read so far.
     count: usize,
     /// The last record, from its header to the end of its payload.
@@ -65,6 +67,9 @@ impl IndexReader for Reader {
     }
 }
 
+/// The offset table. That of one record needs no allocation.
+type RecordOffsets = SmallVec<[u64; 1]>;
+
 /// The number of records that are looked for at once on a slow disk.
 const AHEAD: usize = 64;
 
@@ -88,6 +93,7 @@ impl Reader {
         check_offset(offset, at, offsets.len())?;
         self.check_start(offset)?;
         let mut cursor = Cursor::new(file, offset);
+        cursor.read_ahead(header::COMMON_BYTES);
         let (info, layout) = header::read(&mut cursor, end, limits)?;
         let payload = cursor.payload(&info)?;
         if let Layout::Coo { .. } = info.layout {
@@ -143,7 +149,7 @@ fn is_sorted(offsets: &[u64]) -> bool {
     offsets.is_sorted_by(|a, b| a < b)
 }
 
-fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<u64>> {
+fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<RecordOffsets> {
     let mut cursor = Cursor::new(file, 0);
     let count = cursor.u64()?;
     if let Some(left) = cursor.left()
@@ -157,7 +163,10 @@ fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<u64>> {
             Error::new(ErrorKind::Limit { what: "number of tensors", found: count, limit: limits.tensors }).at(0)
         );
     }
-    let offsets = cursor.u64s(count)?;
+    let offsets = match count {
+        1 => RecordOffsets::from([cursor.u64()?]),
+        _ => cursor.u64s(count)?.into(),
+    };
     if !is_sorted(&offsets) {
         file.keep_rest(limits.payload)?;
     }

@@ -34,6 +34,9 @@ pub(super) const ALIGNMENT: u64 = 8;
 /// The largest dim: TFRT reads dims as signed numbers.
 pub(super) const MAX_DIM: u64 = i64::MAX as u64;
 
+/// The length of the header of a dense tensor of up to four dims.
+pub(super) const COMMON_BYTES: usize = 16 + 8 * 4;
+
 /// Returns the length of the count and the offset table in bytes.
 pub(super) fn table_bytes(tensors: u64) -> u64 {
     8 + 8 * tensors

@@ -144,7 +144,7 @@ struct FlatbufferParser<'a> {
     segments: SmallVec<[Range<u64>; 1]>,
     index: &'a mut Index,
     /// The offset in the file of the name of each tensor.
-    places: Vec<u64>,
+    places: SmallVec<[u64; 1]>,
     /// The end of the tensors with bytes.
     end: u64,
     /// One of those begins before the end of others. If none does, no two overlap, and a stream can be read tensor by tensor.
@@ -174,7 +174,7 @@ enum SegmentPart {
 
 impl<'a> FlatbufferParser<'a> {
     fn new(frame: Frame, limits: &'a Limits, len: Option<u64>, index: &'a mut Index) -> Self {
-        let (segments, places) = (SmallVec::new(), Vec::new());
+        let (segments, places) = (SmallVec::new(), SmallVec::new());
         Self { frame, limits, len, segments, index, places, end: 0, goes_back: false, name_with_nul: None }
     }
 

@@ -69,6 +69,7 @@ impl Reader {
 
     fn tensor(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
         let mut cursor = Cursor::new(file, self.offset);
+        cursor.read_ahead(header::COMMON_BYTES);
         let mut header = header::read(&mut cursor, limits)?;
         let payload = self.payload(cursor, &mut header).map_err(|error| match header.name.text() {
             Some(name) => error.in_tensor(name),

@@ -12,6 +12,9 @@ pub(super) const MAGIC: [u8; 8] = *b"~TenBin~";
 /// The contents of a chunk are padded to a multiple of this.
 pub(super) const ALIGNMENT: u64 = 64;
 
+/// The length of a header chunk of up to five dims, and of the beginning of the data chunk.
+pub(super) const COMMON_BYTES: usize = 16 + 64 + 16;
+
 /// The length of the longest name in bytes.
 pub(super) const NAME: usize = 8;
 

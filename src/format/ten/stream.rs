@@ -307,7 +307,7 @@ impl<'r> Decoder<'r> {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
-        let storage = Box::new(Stream::new(reader));
+        let storage = record::ReaderStorage::Boxed(Box::new(Stream::new(reader)));
         let reader = record::Reader::new(storage, Box::new(de::Reader::default()), limits.tensors(u64::MAX));
         Self { deserializer: Deserializer::one_by_one(reader.without_embedded_names(), &FORMAT) }
     }
