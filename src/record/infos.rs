@@ -1,11 +1,9 @@
-use smallvec::SmallVec;
-
 use crate::tensor::{Layout, TensorInfo};
 
 /// The headers of tensors. Most tensors of a model have one that others have too, which is stored once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Infos {
-    all: SmallVec<[TensorInfo; 1]>,
+    all: Vec<TensorInfo>,
     /// The number of the header that was added or found last.
     last: u32,
     /// The numbers of those that were added or found before, by a part of their hash.
@@ -32,7 +30,7 @@ impl Infos {
     /// Returns the number of a header that is the same, if it is one of the last ones.
     #[inline]
     pub(super) fn find(&mut self, info: &TensorInfo) -> Option<u32> {
-        let all = self.all.as_slice();
+        let all = &self.all;
         let is_same = |number: u32| all.get(number as usize).is_some_and(|known| *known == *info);
         if is_same(self.last) {
             return Some(self.last);
@@ -60,7 +58,7 @@ impl Infos {
     /// Returns the headers, in the order of their numbers.
     #[inline]
     pub(super) fn as_slice(&self) -> &[TensorInfo] {
-        self.all.as_slice()
+        &self.all
     }
 
     #[inline]

@@ -55,7 +55,11 @@ struct PlannedTensor {
     payload: usize,
 }
 
-/// What a [`Plan`] knows of a tensor.
+/// A tensor of a [`Plan`], with its name.
+#[cfg_attr(
+    not(all(feature = "ptd", feature = "safetensors", feature = "tensorbuffers")),
+    allow(dead_code, reason = "not every format needs all of it")
+)]
 pub(crate) struct Planned<'a> {
     pub(crate) name: &'a str,
     pub(crate) info: &'a TensorInfo,

@@ -156,6 +156,7 @@ impl FlatbufferWriter {
     }
 
     /// Makes the offset at `from` refer to what the one at `other`, which lies before or after it, refers to.
+    #[cfg(feature = "ptd")]
     pub(crate) fn share(&mut self, from: usize, other: usize) {
         let bytes = self.bytes[other..].first_chunk().expect("these bytes were added");
         let to = other + usize::try_from(u32::from_le_bytes(*bytes)).expect("an address has 32 bits at least");
