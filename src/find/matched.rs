@@ -23,7 +23,7 @@ impl<'de> Deserializer<'de> {
     pub(super) fn load_matched(&mut self, matched: &Matched, load: LoadFrom<'_, 'de>) -> Result<()> {
         let taken_by = matched.taken_by(0);
         let loaded = load(&mut MatchedSource { de: self, matched, step: 0, tensor: 0, taken_by });
-        // What is wrong with the tensors that are left is told by their names.
+        // Errors about the tensors that are left name them.
         if self.reader.peek()?.is_some() {
             self.name_by(matched)?;
         }
