@@ -30,15 +30,19 @@ impl KeptPayloads {
 
     /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.
     pub(super) fn add(&mut self, data: &dyn TensorData, len: usize) {
-        let fits = self.are_all && len <= Self::MAX_PAYLOAD && self.bytes.len() <= Self::MAX_BYTES - len;
+        let fits = len <= Self::MAX_PAYLOAD && self.bytes.len() <= Self::MAX_BYTES - len;
+        if !self.are_all || !fits {
+            self.are_all = false;
+            return;
+        }
         match data.as_bytes() {
-            Some(bytes) if fits && bytes.len() == len => {
+            Some(bytes) if bytes.len() == len => {
                 if self.bytes.capacity() == 0 {
                     self.bytes.reserve(len + Self::REST);
                 }
                 self.bytes.extend_from_slice(bytes);
             }
-            _ => self.are_all = fits && Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok(),
+            _ => self.are_all = Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok(),
         }
     }
 
