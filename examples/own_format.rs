@@ -58,7 +58,9 @@ impl IndexReader for Reader {
         // Checks that the file has as many bytes left.
         let payload = cursor.payload(&info)?;
         self.offset = payload.end.next_multiple_of(8);
-        index.push(Some(name.trim_end_matches('\0')), info, payload)?;
+        let name = name.trim_end_matches('\0');
+        // A tensor that is called by its position is stored without a name.
+        index.push((!name.is_empty()).then_some(name), info, payload)?;
         Ok(true)
     }
 }
@@ -77,11 +79,11 @@ impl Encode for Writer {
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        let mut layout = plan.stack(MAGIC.len() as u64, 8, &mut |at, out| {
-            let mut name = plan.name(at).as_bytes().to_vec();
+        let mut layout = plan.stack(MAGIC.len() as u64, 8, &mut |name, info, out| {
+            let mut name = name.as_bytes().to_vec();
             name.resize(NAME, 0);
             out.extend(name);
-            let dims = plan.info(at).shape.dims();
+            let dims = info.shape.dims();
             out.extend((dims.len() as u64).to_le_bytes());
             out.extend(dims.iter().flat_map(|dim| (*dim as u64).to_le_bytes()));
         })?;

@@ -22,19 +22,20 @@ impl<'de> Deserializer<'de> {
         if at != At::Absent && self.is_one_tensor(len)? {
             return Ok(());
         }
+        let list = self.path.mark();
         let mut index = 0;
         while len != Some(index) {
-            let place = self.path.push_index(index);
+            let item = self.path.go_to_item(list, index);
             let is_present = at != At::Absent && self.next_here()?.is_some();
             if !is_present && len.is_none() {
-                self.path.back_to(place);
                 break;
             }
             self.at = if is_present { At::Here } else { At::Absent };
             self.part(index, &mut each)?;
-            self.path.back_to(place);
+            self.path.back_to(item);
             index += 1;
         }
+        self.path.back_to(list);
         if len.is_none() && at != At::Absent { self.later_items(index, &mut each) } else { Ok(()) }
     }
 
@@ -43,15 +44,17 @@ impl<'de> Deserializer<'de> {
         if len.is_none() && !self.path.is_root() && self.reader.peek()?.is_some() {
             return Err(needs_names("a list inside of another value"));
         }
+        let list = self.path.mark();
         let mut index = 0;
         while len.map_or(self.reader.peek()?.is_some(), |len| index < len) {
-            let place = self.path.push_index(index);
+            let item = self.path.go_to_item(list, index);
             self.takes_item = len.is_none();
             self.part(index, each)?;
             self.takes_item = false;
-            self.path.back_to(place);
+            self.path.back_to(item);
             index += 1;
         }
+        self.path.back_to(list);
         Ok(())
     }
 

@@ -35,6 +35,24 @@ impl Path {
         self.push(itoa::Buffer::new().format(index))
     }
 
+    /// Goes to an item of the list at `list`, from the item before it. Returns the place of the item, and
+    /// [`back_to`](Self::back_to) leaves the list after the last one.
+    #[inline]
+    pub(crate) fn go_to_item(&mut self, list: Mark, index: usize) -> Mark {
+        match index % 10 {
+            0 => {
+                self.back_to(list);
+                self.push_index(index);
+            }
+            // Only the last digit is another.
+            digit => {
+                self.text.pop();
+                self.text.push(char::from(b"0123456789"[digit]));
+            }
+        }
+        self.mark()
+    }
+
     pub(crate) fn mark(&self) -> Mark {
         Mark { len: self.text.len(), depth: self.depth }
     }
@@ -147,6 +165,19 @@ mod tests {
         ] {
             assert_eq!(strip(name, prefix), rest, "{name} under {prefix}");
         }
+    }
+
+    #[test]
+    fn items_are_numbered_in_order() {
+        let mut path = Path::default();
+        for depth in 0..3 {
+            let list = path.mark();
+            for index in 0..=1200 {
+                path.go_to_item(list, index);
+                assert_eq!((path.since(list), path.depth()), (&*index.to_string(), depth + 1));
+            }
+        }
+        assert_eq!(path.name(), "1200.1200.1200");
     }
 
     #[test]

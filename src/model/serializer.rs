@@ -162,19 +162,21 @@ impl<'s> Serializer<'s> {
     }
 
     fn items(&mut self, items: &dyn List, adapt: &Adapt, has_fixed_len: bool) -> Result<()> {
+        let list = self.path.mark();
         for index in 0..items.len() {
-            let mark = self.path.push_index(index);
+            let item = self.path.go_to_item(list, index);
             let (sent, metadata) = (self.sent, self.metadata_sent);
             items.item(index).store(self, adapt).map_err(|error| self.in_part(error))?;
             if !has_fixed_len {
                 self.check_item(sent)?;
             }
             self.check_metadata(sent, metadata)?;
-            self.path.back_to(mark);
+            self.path.back_to(item);
             if index == 0 {
                 self.expect_more(sent, items.len());
             }
         }
+        self.path.back_to(list);
         Ok(())
     }
 

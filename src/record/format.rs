@@ -284,17 +284,20 @@ impl Format {
         Ok(())
     }
 
-    /// Refuses a name that the format cannot store, which takes `bytes` in it.
+    /// Refuses a name that the format cannot store.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`].
     #[inline]
-    pub(crate) fn check_stored_name(&self, name: &str, bytes: usize) -> Result<(), ErrorKind> {
-        match self.max_name {
-            Some(most) if bytes > most => Err(self.name_too_long(bytes, most)),
-            _ => (self.check_name)(name),
+    pub(crate) fn check_stored_name(&self, name: &str, encode: &dyn Encode) -> Result<(), ErrorKind> {
+        if let Some(most) = self.max_name.filter(|most| name.len() > *most) {
+            let bytes = encode.name_bytes(name);
+            if bytes > most {
+                return Err(self.name_too_long(bytes, most));
+            }
         }
+        (self.check_name)(name)
     }
 
     #[cold]

@@ -16,8 +16,8 @@ use crate::error::Result;
 ///
 /// /// A magic, then each tensor after its length.
 /// fn lay_out(plan: &Plan) -> Result<FileLayout> {
-///     let mut layout = plan.stack(8, 8, &mut |at, header| {
-///         header.extend((plan.payload_bytes(at) as u64).to_le_bytes());
+///     let mut layout = plan.stack(8, 8, &mut |_, info, header| {
+///         header.extend((info.payload_bytes().unwrap_or_default() as u64).to_le_bytes());
 ///     })?;
 ///     layout.begin = b"LENGTHS1".to_vec();
 ///     Ok(layout)
@@ -107,17 +107,10 @@ impl FileLayout {
         Ok(())
     }
 
-    /// Adds a header and returns its place. If it is equal to the header of an earlier tensor, it is that one's place.
-    pub(super) fn add_header(&mut self, like: Option<usize>, add: &mut dyn FnMut(&mut Vec<u8>)) -> Range<usize> {
+    /// Adds a header and returns its place.
+    pub(super) fn add_header(&mut self, add: &mut dyn FnMut(&mut Vec<u8>)) -> Range<usize> {
         let start = self.headers.len();
         add(&mut self.headers);
-        if let Some(like) = like.filter(|_| self.headers.len() > start) {
-            let known = self.tensors.as_slice()[like].header.clone();
-            if self.headers[known.clone()] == self.headers[start..] {
-                self.headers.truncate(start);
-                return known;
-            }
-        }
         start..self.headers.len()
     }
 
@@ -128,7 +121,7 @@ impl FileLayout {
     }
 
     /// Returns the header of each tensor, and the offset of its payload.
-    pub(super) fn placed(&self) -> impl ExactSizeIterator<Item = (&[u8], u64)> + DoubleEndedIterator {
+    pub(crate) fn placed(&self) -> impl ExactSizeIterator<Item = (&[u8], u64)> + DoubleEndedIterator {
         self.tensors.as_slice().iter().map(|tensor| (&self.headers[tensor.header.clone()], tensor.payload))
     }
 

@@ -82,7 +82,7 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// Returns what happens to the tensors' names.
     fn names(&self) -> Names;
 
-    /// Returns the length in bytes of a name as it is stored.
+    /// Returns the length in bytes of a name as it is stored, which is not longer than it is here.
     fn name_bytes(&self, name: &str) -> usize {
         name.len()
     }

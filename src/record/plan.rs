@@ -1,5 +1,6 @@
 use std::fmt;
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -99,11 +100,18 @@ impl Plan {
     /// Returns the length of its payload in bytes.
     #[inline]
     pub(super) fn push(&mut self, name: &str, info: u32) -> Result<usize> {
-        let planned = self.infos.get(info);
-        let payload = planned.payload_bytes().ok_or_else(|| ends_too_far(planned))?;
+        let payload = match self.tensors.last() {
+            Some(last) if last.info == info => last.payload,
+            _ => self.payload_bytes_of(info)?,
+        };
         self.names.push_str(name);
         self.tensors.push(PlannedTensor { name_end: self.names.len(), info, payload });
         Ok(payload)
+    }
+
+    fn payload_bytes_of(&self, info: u32) -> Result<usize> {
+        let info = self.infos.get(info);
+        info.payload_bytes().ok_or_else(|| ends_too_far(info))
     }
 
     /// Takes memory for tensors that are probably like the last `tensors` ones, `times` times.
@@ -263,25 +271,42 @@ impl Plan {
     /// Stacks the tensors: each header is followed by its payload, and each payload is padded to a multiple of
     /// `alignment` bytes of its length.
     ///
-    /// `header` appends the header of the tensor at a position. The result lacks `begin` and `end`.
+    /// `header` appends the header of a tensor with a [stored name](Self::stored_name) and an info. It is called once for all
+    /// tensors in which both are the same. The result lacks `begin` and `end`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] for the tensor that ends past 2⁶⁴.
-    pub fn stack(&self, start: u64, alignment: u64, header: &mut dyn FnMut(usize, &mut Vec<u8>)) -> Result<FileLayout> {
+    pub fn stack(
+        &self,
+        start: u64,
+        alignment: u64,
+        header: &mut dyn FnMut(&str, &TensorInfo, &mut Vec<u8>),
+    ) -> Result<FileLayout> {
         let mut layout = FileLayout::with_capacity(self.len());
-        // The last tensor with each info. Its header is the same, unless headers state more than the info.
-        let mut last: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, self.info_count());
+        let stores_names = self.encode.names() == Names::Stored;
+        // For each info, the place of the header of tensors without a name.
+        let mut unnamed: SmallVec<[Option<Range<usize>>; 1]> = SmallVec::from_elem(None, self.info_count());
         let mut end = start;
-        for (at, tensor) in self.tensors.iter().enumerate() {
-            let like = last[tensor.info as usize].replace(at);
-            let place_of_header = layout.add_header(like, &mut |headers| header(at, headers));
+        for (at, tensor) in self.tensors().enumerate() {
+            let name = if stores_names && !self.is_implied(tensor.name, at) { tensor.name } else { "" };
+            let known = &mut unnamed[tensor.info_number];
+            let place_of_header = match known {
+                Some(place) if name.is_empty() => place.clone(),
+                _ => {
+                    let place = layout.add_header(&mut |headers| header(name, tensor.info, headers));
+                    if name.is_empty() {
+                        *known = Some(place.clone());
+                    }
+                    place
+                }
+            };
             let place = || {
                 let payload = end.checked_add(place_of_header.len() as u64)?;
-                let next = payload.checked_add((tensor.payload as u64).checked_next_multiple_of(alignment)?)?;
+                let next = payload.checked_add((tensor.payload_bytes as u64).checked_next_multiple_of(alignment)?)?;
                 Some((payload, next))
             };
-            let (payload, next) = place().ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
+            let (payload, next) = place().ok_or_else(|| ends_too_far(tensor.info).in_tensor(tensor.name))?;
             layout.place(place_of_header, payload);
             end = next;
         }
@@ -320,7 +345,12 @@ impl Plan {
 
     /// Returns whether the name of a tensor is only its position, which is not worth storing.
     pub(crate) fn implies_name(&self, at: usize) -> bool {
-        !self.is_named && *self.name(at) == *itoa::Buffer::new().format(at)
+        self.is_implied(self.name(at), at)
+    }
+
+    #[inline]
+    fn is_implied(&self, name: &str, at: usize) -> bool {
+        !self.is_named && is_decimal(name, at)
     }
 
     /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
@@ -405,6 +435,22 @@ impl Plan {
         self.embedded = Some(payload);
         Ok(())
     }
+}
+
+/// Returns whether a text is a number in decimal.
+#[inline]
+fn is_decimal(text: &str, mut number: usize) -> bool {
+    let [before @ .., last] = text.as_bytes() else { return false };
+    let is_digit = |byte: u8, number: usize| usize::from(byte).checked_sub(usize::from(b'0')) == Some(number % 10);
+    let mut rest = is_digit(*last, number);
+    for digit in before.iter().rev() {
+        number /= 10;
+        rest &= number > 0 && is_digit(*digit, number);
+        if !rest {
+            return false;
+        }
+    }
+    rest && number < 10
 }
 
 fn bad_layout(what: String, instead: String) -> Error {

@@ -110,7 +110,7 @@ impl Planner<'_> {
             }
         };
         if self.names == Names::Stored {
-            encode.format().check_stored_name(tensor.name, encode.name_bytes(tensor.name))?;
+            encode.format().check_stored_name(tensor.name, encode)?;
         }
         encode.check_name(tensor.name, tensor.info)?;
         let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info)?);

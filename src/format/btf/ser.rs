@@ -24,14 +24,14 @@ impl record::Encode for Encode {
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let table = header::table_bytes(plan.len() as u64);
-        let mut layout = plan.stack(table, header::ALIGNMENT, &mut |at, out| {
-            header::write(plan.info(at), self.tfrt_coo, out);
+        let mut layout = plan.stack(table, header::ALIGNMENT, &mut |_, info, out| {
+            header::write(info, self.tfrt_coo, out);
         })?;
         plan.end_with_unknown(header::ALIGNMENT, &mut layout)?;
         let mut begin = Vec::with_capacity(8 * (plan.len() + 1));
         begin.extend_from_slice(&(plan.len() as u64).to_le_bytes());
-        for (at, payload) in layout.payloads().enumerate() {
-            begin.extend_from_slice(&(payload - layout.header(at).len() as u64).to_le_bytes());
+        for (header, payload) in layout.placed() {
+            begin.extend_from_slice(&(payload - header.len() as u64).to_le_bytes());
         }
         layout.begin = begin;
         Ok(layout)

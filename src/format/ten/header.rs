@@ -193,7 +193,8 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
 }
 
 /// Writes the header chunk and the beginning of the data chunk.
-pub(super) fn write(name: &str, info: &TensorInfo, payload: usize, out: &mut Vec<u8>) {
+pub(super) fn write(name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
+    let payload = info.payload_bytes().expect("the plan was checked");
     let contents = 8 * (3 + info.shape.rank() as u64);
     let padding = contents.next_multiple_of(ALIGNMENT) - contents;
     let known = || NAME_OF[info.dtype as usize].expect("the plan was checked");

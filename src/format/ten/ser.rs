@@ -26,8 +26,8 @@ impl record::Encode for Encode {
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        plan.stack(0, header::ALIGNMENT, &mut |at, out| {
-            header::write(plan.stored_name(at), plan.info(at), plan.payload_bytes(at), out);
+        plan.stack(0, header::ALIGNMENT, &mut |name, info, out| {
+            header::write(name, info, out);
         })
     }
 }

@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::model::{
     Adapt, Entries, FromTensors, List, Serializer, Sink, Store, StructDef, TensorData, TensorSink, Tensors,
 };
-use crate::record::{self, Encode as _, Plan, write_slices};
+use crate::record::{self, Plan, write_slices};
 use crate::storage::Stream;
 use crate::tensor::{Layout, Tensor, TensorInfo};
 
@@ -162,9 +162,8 @@ struct One<'a> {
 
 impl One<'_> {
     fn can_store(&self, info: &TensorInfo) -> bool {
-        let name_bytes = Encode::default().name_bytes(self.name);
         // An empty name means none.
-        let has_room = || self.name.is_empty() || FORMAT.check_stored_name(self.name, name_bytes).is_ok();
+        let has_room = || self.name.is_empty() || FORMAT.check_stored_name(self.name, &Encode::default()).is_ok();
         info.layout == Layout::RowMajor && FORMAT.check(info).is_ok() && has_room()
     }
 
@@ -176,7 +175,7 @@ impl One<'_> {
 
         let padding = &ZEROS[..payload.len().next_multiple_of(ZEROS.len()) - payload.len()];
         self.buffer.clear();
-        header::write(self.name, info, payload.len(), self.buffer);
+        header::write(self.name, info, self.buffer);
         if payload.len() < SMALL {
             self.buffer.extend_from_slice(payload);
             self.buffer.extend_from_slice(padding);

@@ -86,7 +86,7 @@ impl record::Encode for Encode {
         let start = self.before.as_ref().map_or(0, |before| before.end);
         // Offsets in the layout count from `start`. Only with it added they are multiples of the alignment.
         let first = start.max(header::DATA).next_multiple_of(self.alignment) - start;
-        let mut layout = plan.stack(first, self.alignment, &mut |_, _| ())?;
+        let mut layout = plan.stack(first, self.alignment, &mut |_, _, _| ())?;
         layout.begin = begin;
         layout.end = self.end(plan, start, &layout)?;
         Ok(layout)

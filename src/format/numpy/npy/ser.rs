@@ -38,6 +38,6 @@ impl record::Encode for Encode {
             let refused = cannot_store(format!("the name `{}`", Short(name)), "npy stores no names; npz does");
             return Err(Error::new(refused).in_tensor(name));
         }
-        plan.stack(0, 1, &mut |at, out| header::write(plan.info(at), out))
+        plan.stack(0, 1, &mut |_, info, out| header::write(info, out))
     }
 }
