@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::checked::changed;
 use super::order::RowMajor;
+use super::repeats::may_repeat;
 use super::share::{KeyedDigest, Shared, digester};
 use super::{Plan, Sharing};
 use crate::error::{Error, ErrorKind, Result, Short};
@@ -58,9 +59,11 @@ impl Candidates {
         if keys.is_sorted_by(|(one, _), (other, _)| one < other) {
             return Vec::new();
         }
-        let order = sorted::positions(keys.len(), &mut |one, other| keys[one].0.cmp(&keys[other].0));
-        let groups = order.chunk_by(|&one, &other| keys[one].0 == keys[other].0);
-        groups.filter(|group| group.len() > 1).flatten().map(|&at| keys[at].1).collect()
+        let found = may_repeat(keys.len(), &mut |at| hash(keys[at].0));
+        let key = |at: usize| keys[found[at]].0;
+        let order = sorted::positions(found.len(), &mut |one, other| key(one).cmp(&key(other)));
+        let groups = order.chunk_by(|&one, &other| key(one) == key(other));
+        groups.filter(|group| group.len() > 1).flatten().map(|&at| keys[found[at]].1).collect()
     }
 
     /// Compares the bytes of the candidates.
@@ -99,6 +102,13 @@ impl Candidates {
         };
         self.tied.iter().map(find).collect()
     }
+}
+
+/// Spreads keys over all numbers.
+#[inline]
+fn hash((id, len): Key) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    (id ^ (len as u64).rotate_left(32)).wrapping_mul(FACTOR)
 }
 
 fn check_tied(plan: &Plan, at: usize, target: usize, is_equal: bool) -> Result<()> {

@@ -22,6 +22,7 @@ mod payload;
 mod plan;
 mod planner;
 mod reader;
+mod repeats;
 mod share;
 mod sum;
 mod write;

@@ -3,11 +3,12 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::{DefaultHashBuilder, HashSet};
 use smallvec::SmallVec;
 
 use super::infos::Infos;
 use super::kept::KeptPayloads;
+use super::repeats::may_repeat;
 use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
 use crate::error::{Error, ErrorKind, Result, Short};
@@ -411,19 +412,10 @@ impl Plan {
             return Ok(());
         }
         let hasher = DefaultHashBuilder::default();
-        let name = |at: &u32| self.name(*at as usize);
-        let hash = |at: &u32| hasher.hash_one(name(at));
-        let (found, limit) = (self.len() as u64, u32::MAX.into());
-        let len = u32::try_from(self.len());
-        let len = len.map_err(|_| ErrorKind::Limit { what: "number of tensors", found, limit })?;
-        let mut seen = HashTable::with_capacity(self.len());
-        for at in 0..len {
-            match seen.entry(hash(&at), |other| name(other) == name(&at), hash) {
-                hashbrown::hash_table::Entry::Vacant(vacant) => drop(vacant.insert(at)),
-                hashbrown::hash_table::Entry::Occupied(_) => {
-                    return Err(ErrorKind::RepeatedName { name: name(&at).to_owned() }.into());
-                }
-            }
+        let candidates = may_repeat(self.len(), &mut |at| hasher.hash_one(self.name(at)));
+        let mut seen = HashSet::with_capacity(candidates.len());
+        if let Some(at) = candidates.into_iter().find(|at| !seen.insert(self.name(*at))) {
+            return Err(ErrorKind::RepeatedName { name: self.name(at).to_owned() }.into());
         }
         Ok(())
     }

@@ -1,0 +1,48 @@
+/// Returns the positions of the hashes that may be there several times, in order: all that are, and some of the others.
+///
+/// Only those have to be compared. They are found in less time than a table of all takes.
+pub(super) fn may_repeat(len: usize, hash: &mut dyn FnMut(usize) -> u64) -> Vec<usize> {
+    /// The least number of places for a hash. At most one of so many hashes falls in the place of another by accident.
+    const PLACES: usize = 16;
+    const FEW: usize = 4;
+
+    if len <= FEW {
+        return (0..len).collect();
+    }
+    let bits = len.saturating_mul(PLACES).next_power_of_two().trailing_zeros();
+    let words = 1 << (bits - u64::BITS.trailing_zeros());
+    let (mut taken, mut shared) = (vec![0_u64; words], vec![0_u64; words]);
+    let mut place = |at| {
+        // The upper bits of a hash are the best ones.
+        let place = usize::try_from(hash(at) >> (u64::BITS - bits)).expect("it is a place in memory");
+        (place / 64, 1 << (place % 64))
+    };
+    for at in 0..len {
+        let (word, bit) = place(at);
+        shared[word] |= taken[word] & bit;
+        taken[word] |= bit;
+    }
+    let is_shared = |at: &usize| {
+        let (word, bit) = place(*at);
+        shared[word] & bit != 0
+    };
+    (0..len).filter(is_shared).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_all_that_repeat_and_few_others() {
+        let hash = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for len in [2, 5, 64, 1000] {
+            for other in (0..len - 1).step_by(7) {
+                // The last one is as another.
+                let found = may_repeat(len, &mut |at| hash(if at + 1 == len { other } else { at }));
+                assert!(found.contains(&other) && found.contains(&(len - 1)), "{other} of {len}");
+                assert!(found.is_sorted() && found.len() <= 5 + len / 8, "{} of {len}", found.len());
+            }
+        }
+    }
+}
