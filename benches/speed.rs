@@ -222,6 +222,8 @@ fn small(report: &mut Report) -> Result<()> {
         });
     }
     if let Some(mut row) = report.row("small: list to a new file", rounds, || write_reference(&other, &arrays.0)) {
+        row.before = Box::new(|| drop(fs::remove_file(&other)));
+        row.add("plain", || fs::write(&other, &file).expect("there is room"));
         for_each_format!(|name, format| {
             row.add(name, || {
                 let file = File::create(&other).expect("there is room");

@@ -20,7 +20,7 @@ impl KeptPayloads {
     const MAX_BYTES: usize = 16 << 20;
 
     /// Memory for the rest of a file of one tensor.
-    const REST: usize = 256;
+    const REST: usize = 512;
 
     /// Nothing yet. The memory of `buffer` is used.
     pub(super) fn in_buffer(mut buffer: Vec<u8>) -> Self {

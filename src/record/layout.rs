@@ -68,9 +68,8 @@ impl FileLayout {
     /// assert!(layout.payloads().eq([8, 16]));
     /// ```
     pub fn push(&mut self, header: &[u8], payload: u64) {
-        let start = self.headers.len();
-        self.headers.extend_from_slice(header);
-        self.place(start..self.headers.len(), payload);
+        let place = self.add_header(&mut |headers| headers.extend_from_slice(header));
+        self.place(place, payload);
     }
 
     /// Returns the offset of each payload.
@@ -112,6 +111,13 @@ impl FileLayout {
         let start = self.headers.len();
         add(&mut self.headers);
         start..self.headers.len()
+    }
+
+    /// Adds the next tensor, which has no header.
+    #[cfg(feature = "ptd")]
+    #[inline]
+    pub(crate) fn push_payload(&mut self, payload: u64) {
+        self.place(0..0, payload);
     }
 
     /// Adds the next tensor, whose header is at a place that [`add_header`](Self::add_header) returned.

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::checked::{Checked, changed};
@@ -148,26 +149,31 @@ impl Plan {
     /// Makes the file of all payloads, which lie in `file` one after the other.
     fn assemble(&self, file: &mut Vec<u8>) -> Result<()> {
         file.extend_from_slice(self.embedded().unwrap_or_default());
-        let mut left = file.len();
+        let payloads = file.len();
         self.reserve(file)?;
         let layout = self.layout();
         let mut start = usize::try_from(layout.end_offset).expect("there is memory for it");
         file.resize(start, 0);
         file.extend_from_slice(&layout.end);
+        // What lies after the payloads is zeros.
+        let clear = |file: &mut [u8], gap: Range<usize>| {
+            if gap.start < payloads.min(gap.end) {
+                file[gap.start..payloads.min(gap.end)].fill(0);
+            }
+        };
         // Payloads lie further back in the file than here, as the layout was checked, so the last one is moved first.
+        let mut left = payloads;
         for (at, (header, offset)) in layout.placed().enumerate().rev() {
             let offset = usize::try_from(offset).expect("it is before the end");
             let end = offset + self.payload_bytes(at);
             let from = left - self.payload_bytes(at)..left;
             left = from.start;
             file.copy_within(from, offset);
-            if end < start {
-                file[end..start].fill(0);
-            }
+            clear(file, end..start);
             start = offset - header.len();
             file[start..offset].copy_from_slice(header);
         }
-        file[layout.begin.len()..start].fill(0);
+        clear(file, layout.begin.len()..start);
         file[..layout.begin.len()].copy_from_slice(&layout.begin);
         Ok(())
     }

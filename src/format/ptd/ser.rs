@@ -102,8 +102,9 @@ impl record::Encode for Encode {
         let base = align(layout.begin.len() as u64, self.alignment).ok_or_else(beyond)?;
         layout.end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
         header::write(family, &mut layout.begin, base, placed.bytes);
+        let segments = placed.segments.as_slice();
         for place in &placed.tensors {
-            layout.push(&[], base + placed.segments[place.segment].offset + place.offset);
+            layout.push_payload(base + segments[place.segment].offset + place.offset);
         }
         Ok(layout)
     }
@@ -126,6 +127,12 @@ struct PlaceInSegment {
     segment: usize,
     /// Within the segment.
     offset: u64,
+}
+
+impl PlaceInSegment {
+    fn segment_index(&self) -> u32 {
+        u32::try_from(self.segment).expect("checked when the tensor was placed")
+    }
 }
 
 impl Encode {
@@ -209,17 +216,17 @@ impl Encode {
     fn write_data(&self, out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
         let is_second = self.version == Version::Dt01V2;
         let (version, tensor_segments, segments, tensor_alignment) = if is_second {
-            let fields = if self.compatibility.is_some() { DATA_V2_OF_MODEL } else { DATA_V2 };
+            let fields = if self.compatibility.is_some() { &DATA_V2_OF_MODEL } else { &DATA_V2 };
             let [version, compatibility, tensors, segments, alignment] = out.table(ROOT, fields);
             if let Some(found) = &self.compatibility {
-                let texts = out.table(compatibility, COMPATIBILITY);
+                let texts = out.table(compatibility, &COMPATIBILITY);
                 for (at, text) in texts.into_iter().zip(found.texts()) {
                     out.string(at, text);
                 }
             }
             (version, tensors, segments, alignment)
         } else {
-            let [version, tensors, segments, alignment] = out.table(ROOT, DATA_V1);
+            let [version, tensors, segments, alignment] = out.table(ROOT, &DATA_V1);
             (version, tensors, segments, alignment)
         };
         out.set(version, [if is_second { 2 } else { 1 }]);
@@ -256,25 +263,25 @@ fn beyond() -> Error {
 const ROOT: usize = 0;
 
 /// The version of `FT01` is 0, as it is if it is absent.
-const FLAT_TENSOR: &TableFields<3> = &TableFields::new([0, 4, 4]);
-const NAMED_DATA: &TableFields<3> = &TableFields::new([4, 4, 4]);
-const NAMED_BLOB: &TableFields<3> = &TableFields::new([4, 4, 0]);
-const TENSOR_LAYOUT: &TableFields<3> = &TableFields::new([1, 4, 4]);
-const DATA_SEGMENT: &TableFields<2> = &TableFields::new([8, 8]);
-const DATA_V1: &TableFields<4> = &TableFields::new([4; 4]);
-const DATA_V2: &TableFields<5> = &TableFields::new([4, 0, 4, 4, 4]);
-const DATA_V2_OF_MODEL: &TableFields<5> = &TableFields::new([4; 5]);
-const COMPATIBILITY: &TableFields<4> = &TableFields::new([4; 4]);
-const TENSOR_SEGMENT: &TableFields<2> = &TableFields::new([4, 4]);
-const TENSOR_METADATA: &TableFields<6> = &TableFields::new([4, 1, 4, 4, 8, 8]);
+static FLAT_TENSOR: TableFields<3> = TableFields::new([0, 4, 4]);
+static NAMED_DATA: TableFields<3> = TableFields::new([4, 4, 4]);
+static NAMED_BLOB: TableFields<3> = TableFields::new([4, 4, 0]);
+static TENSOR_LAYOUT: TableFields<3> = TableFields::new([1, 4, 4]);
+static DATA_SEGMENT: TableFields<2> = TableFields::new([8, 8]);
+static DATA_V1: TableFields<4> = TableFields::new([4; 4]);
+static DATA_V2: TableFields<5> = TableFields::new([4, 0, 4, 4, 4]);
+static DATA_V2_OF_MODEL: TableFields<5> = TableFields::new([4; 5]);
+static COMPATIBILITY: TableFields<4> = TableFields::new([4; 4]);
+static TENSOR_SEGMENT: TableFields<2> = TableFields::new([4, 4]);
+static TENSOR_METADATA: TableFields<6> = TableFields::new([4, 1, 4, 4, 8, 8]);
 
 fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
-    let [_, segments, named_data] = out.table(ROOT, FLAT_TENSOR);
+    let [_, segments, named_data] = out.table(ROOT, &FLAT_TENSOR);
     let mut layouts: SmallVec<[usize; 1]> = SmallVec::with_capacity(plan.len());
-    for ((at, tensor), from) in plan.tensors().enumerate().zip(out.offsets(named_data, plan.len())) {
+    for ((tensor, place), from) in plan.tensors().zip(&placed.tensors).zip(out.offsets(named_data, plan.len())) {
         let is_blob = tensor.info.layout == Layout::Blob;
-        let [key, segment, layout] = out.table(from, if is_blob { NAMED_BLOB } else { NAMED_DATA });
-        out.set(segment, segment_index(placed, at).to_le_bytes());
+        let [key, segment, layout] = out.table(from, if is_blob { &NAMED_BLOB } else { &NAMED_DATA });
+        out.set(segment, place.segment_index().to_le_bytes());
         out.string(key, tensor.name);
         layouts.push(layout);
     }
@@ -290,7 +297,7 @@ fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
         match first[tensor.info_number] {
             Some(first) => out.share(from, first),
             None => {
-                let [scalar_type, sizes, dim_order] = out.table(from, TENSOR_LAYOUT);
+                let [scalar_type, sizes, dim_order] = out.table(from, &TENSOR_LAYOUT);
                 write_info(out, tensor.info, scalar_type, sizes, dim_order);
                 first[tensor.info_number] = Some(from);
             }
@@ -300,7 +307,7 @@ fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
 
 fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayout) {
     for (segment, from) in placed.segments.iter().zip(out.offsets(from, placed.segments.len())) {
-        let [offset, size] = out.table(from, DATA_SEGMENT);
+        let [offset, size] = out.table(from, &DATA_SEGMENT);
         out.set(offset, segment.offset.to_le_bytes());
         out.set(size, segment.size.to_le_bytes());
     }
@@ -311,10 +318,10 @@ fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, p
     let order: Vec<usize> = (0..plan.len()).collect();
     let runs = || order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
     for (run, from) in runs().zip(out.offsets(from, runs().count())) {
-        let [segment, tensors] = out.table(from, TENSOR_SEGMENT);
-        out.set(segment, segment_index(placed, run[0]).to_le_bytes());
+        let [segment, tensors] = out.table(from, &TENSOR_SEGMENT);
+        out.set(segment, placed.tensors[run[0]].segment_index().to_le_bytes());
         for (&at, from) in run.iter().zip(out.offsets(tensors, run.len())) {
-            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(from, TENSOR_METADATA);
+            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(from, &TENSOR_METADATA);
             out.set(offset, placed.tensors[at].offset.to_le_bytes());
             out.set(size, (plan.payload_bytes(at) as u64).to_le_bytes());
             write_info(out, plan.info(at), scalar_type, sizes, dim_order);
@@ -341,8 +348,4 @@ fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize,
 /// Returns the scalar type and the dim order of a tensor of an unknown dtype.
 fn stored(info: &TensorInfo) -> Option<(&u8, &[u8])> {
     info.unknown_stored(FORMAT.name)?.split_first()
-}
-
-fn segment_index(placed: &SegmentLayout, at: usize) -> u32 {
-    u32::try_from(placed.tensors[at].segment).expect("checked when the tensor was placed")
 }

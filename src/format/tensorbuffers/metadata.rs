@@ -305,7 +305,7 @@ impl<'a> MetadataView<'a> {
     fn in_data_order(&self) -> Vec<usize> {
         let places = self.places.as_slice();
         let range = |place: &DataPlace| u64::from(place.offset) << 32 | u64::from(place.size);
-        let mut order = sorted::by_number(places.iter().map(range).collect());
+        let mut order = sorted::by_number(&places.iter().map(range).collect::<Vec<_>>());
         for same in order.chunk_by_mut(|one, other| range(&places[*one]) == range(&places[*other])) {
             same.sort_by_key(|at| Reverse(places[*at].table));
         }

@@ -124,24 +124,23 @@ impl Encode {
         let (model, operations) = (self.model.as_deref(), self.operations.as_deref().unwrap_or_default());
         let expected = capacity(tensors.clone(), model, operations, header::MAX_METADATA)?;
         let mut out = FlatbufferWriter::new(size_of::<u32>(), expected);
-        let fields = if model.is_some() { CONTENTS_OF_MODEL } else { CONTENTS };
+        let fields = if model.is_some() { &CONTENTS_OF_MODEL } else { &CONTENTS };
         let [version, model_name, entries, steps] = out.table(ROOT, fields);
 
-        let mut sorted: SmallVec<[(u64, usize); 1]> = tensors.clone().map(|tensor| tensor.id()).zip(0..).collect();
-        sorted.sort_unstable();
-        if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        let ids: SmallVec<[u64; 1]> = tensors.clone().map(|tensor| tensor.id()).collect();
+        let order = sorted::by_number(&ids);
+        if let Some(pair) = order.windows(2).find(|pair| ids[pair[0]] == ids[pair[1]]) {
             let name = |at| tensors.clone().nth(at).map_or("", |tensor| tensor.name);
-            let (one, other, id) = (Short(name(pair[0].1)), Short(name(pair[1].1)), pair[0].0);
+            let (one, other, id) = (Short(name(pair[0])), Short(name(pair[1])), ids[pair[0]]);
             let instead = format!("they have the same id, {id:016x}");
             return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
         }
-        let mut places: SmallVec<[(u64, usize); 1]> = SmallVec::from_elem((0, 0), sorted.len());
-        let offsets = out.offsets(entries, sorted.len());
-        for ((id, at), place) in sorted.into_iter().zip(offsets) {
-            places[at] = (id, place);
+        let mut places: SmallVec<[usize; 1]> = SmallVec::from_elem(0, ids.len());
+        for (at, place) in order.into_iter().zip(out.offsets(entries, ids.len())) {
+            places[at] = place;
         }
-        for (tensor, (id_number, place)) in tensors.rev().zip(places.into_iter().rev()) {
-            let [id, name, shape, dtype, offset, size] = out.table(place, TENSOR);
+        for ((tensor, id_number), place) in tensors.rev().zip(ids.iter().rev()).zip(places.into_iter().rev()) {
+            let [id, name, shape, dtype, offset, size] = out.table(place, &TENSOR);
             out.set(id, id_number.to_le_bytes());
             out.set(
                 dtype,
@@ -160,7 +159,7 @@ impl Encode {
             sorted::positions(operations.len(), &mut |one, other| operations[one].id.cmp(&operations[other].id));
         for (at, place) in order.into_iter().zip(out.offsets(steps, operations.len())) {
             let operation = &operations[at];
-            let [id, kind, output, inputs] = out.table(place, OPERATION);
+            let [id, kind, output, inputs] = out.table(place, &OPERATION);
             out.set(id, operation.id.to_le_bytes());
             out.set(kind, operation.operation.to_le_bytes());
             out.set(output, operation.output.to_le_bytes());
@@ -207,10 +206,10 @@ const VERSION: &str = "1.0.0";
 /// The position of the offset of the root.
 const ROOT: usize = 0;
 
-const CONTENTS: &TableFields<4> = &TableFields::new([4, 0, 4, 4]);
-const CONTENTS_OF_MODEL: &TableFields<4> = &TableFields::new([4; 4]);
-const TENSOR: &TableFields<6> = &TableFields::new([8, 4, 4, 1, 4, 4]);
-const OPERATION: &TableFields<4> = &TableFields::new([8, 1, 8, 4]);
+static CONTENTS: TableFields<4> = TableFields::new([4, 0, 4, 4]);
+static CONTENTS_OF_MODEL: TableFields<4> = TableFields::new([4; 4]);
+static TENSOR: TableFields<6> = TableFields::new([8, 4, 4, 1, 4, 4]);
+static OPERATION: TableFields<4> = TableFields::new([8, 1, 8, 4]);
 
 fn number(number: u64) -> u32 {
     u32::try_from(number).expect("the plan was checked")

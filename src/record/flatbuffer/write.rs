@@ -16,7 +16,8 @@ pub(crate) struct FlatbufferWriter {
     lists: SmallVec<[(&'static FieldList, usize); 6]>,
 }
 
-/// The fields of a kind of table, laid out when the program is compiled.
+/// The fields of a kind of table, laid out when the program is compiled. Kinds are told apart by their addresses, so each is
+/// a `static`.
 #[derive(Debug)]
 pub(crate) struct TableFields<const N: usize> {
     list: FieldList,
@@ -94,10 +95,8 @@ impl FlatbufferWriter {
 
     /// Returns the position of the table.
     fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
-        // Lists are constants, which may have several addresses.
-        let known = |same: &dyn Fn(&FieldList) -> bool| self.lists.iter().find(|(other, _)| same(other));
-        let found = known(&|other| std::ptr::eq(other, list)).or_else(|| known(&|other| other.bytes == list.bytes));
-        let position = found.map(|(_, position)| *position).unwrap_or_else(|| self.add_list(list));
+        let known = self.lists.iter().find(|(known, _)| std::ptr::eq(*known, list));
+        let position = known.map(|(_, position)| *position).unwrap_or_else(|| self.add_list(list));
         let start = align(self.end + OFFSET, list.alignment) - OFFSET;
         self.go_to(start + list.table_bytes);
         self.set(start, distance(position, start).to_le_bytes());
@@ -108,8 +107,9 @@ impl FlatbufferWriter {
     /// Returns the position of the list.
     fn add_list(&mut self, list: &'static FieldList) -> usize {
         let position = self.end.next_multiple_of(2);
-        self.go_to(position + list.len);
-        self.bytes[position..position + list.len].copy_from_slice(&list.bytes[..list.len]);
+        self.go_to(position + LONGEST_LIST);
+        self.set(position, list.bytes);
+        self.end = position + list.len;
         self.lists.push((list, position));
         position
     }
