@@ -212,7 +212,9 @@ fn in_blocks(tensor: &TensorInfo, ranges: &[Range<usize>]) -> Result<(Shape, Vec
 
 fn check(shape: &Shape, ranges: &[Range<usize>]) -> Result<()> {
     if ranges.len() != shape.rank() {
-        return Err(unsupported(format!("take {} ranges", ranges.len()), format!("the shape is {shape}")));
+        let many = if ranges.len() == 1 { "" } else { "s" };
+        let instead = format!("the shape is {shape}, of rank {}", shape.rank());
+        return Err(unsupported(format!("take {} range{many}", ranges.len()), instead));
     }
     match ranges.iter().zip(shape.iter()).find(|(range, dim)| range.start > range.end || range.end > **dim) {
         Some((range, _)) => Err(unsupported(format!("take the range {range:?}"), format!("the shape is {shape}"))),
