@@ -10,22 +10,21 @@ pub(super) struct KeptPayloads {
     bytes: Vec<u8>,
     /// None was too long, and all could be read. Otherwise the others are not kept either.
     are_all: bool,
+    /// The bytes for which memory is taken with the first payload.
+    rest: usize,
 }
 
 impl KeptPayloads {
     /// A longer payload is not kept.
-    const MAX_PAYLOAD: usize = 1 << 10;
+    const MAX_PAYLOAD: usize = 2 << 10;
 
     /// The most bytes that are kept of a value.
     const MAX_BYTES: usize = 16 << 20;
 
-    /// Memory for the rest of a file of one tensor.
-    const REST: usize = 512;
-
-    /// Nothing yet. The memory of `buffer` is used.
-    pub(super) fn in_buffer(mut buffer: Vec<u8>) -> Self {
+    /// Nothing yet. The memory of `buffer` is used. A file of one tensor has about `rest` bytes besides the payload.
+    pub(super) fn in_buffer(mut buffer: Vec<u8>, rest: usize) -> Self {
         buffer.clear();
-        Self { bytes: buffer, are_all: true }
+        Self { bytes: buffer, are_all: true, rest }
     }
 
     /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.
@@ -38,7 +37,7 @@ impl KeptPayloads {
         match data.as_bytes() {
             Some(bytes) if bytes.len() == len => {
                 if self.bytes.capacity() == 0 {
-                    self.bytes.reserve(len + Self::REST);
+                    self.bytes.reserve(len + self.rest);
                 }
                 self.bytes.extend_from_slice(bytes);
             }
@@ -91,7 +90,7 @@ mod tests {
     }
 
     fn kept(payloads: &[(&dyn TensorData, usize)]) -> Option<Vec<u8>> {
-        let mut kept = KeptPayloads::in_buffer(vec![9; 5]);
+        let mut kept = KeptPayloads::in_buffer(vec![9; 5], 16);
         payloads.iter().for_each(|(data, len)| kept.add(*data, *len));
         let all = kept.all().map(<[u8]>::to_vec);
         assert_eq!(kept.into_all().ok(), all);

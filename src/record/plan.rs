@@ -33,7 +33,9 @@ pub struct Plan {
     pub(super) encode: Arc<dyn Encode>,
     /// All names, one after the other.
     names: String,
-    pub(super) infos: Infos,
+    infos: Infos,
+    /// The length in bytes of a payload with each info.
+    payload_bytes: SmallVec<[usize; 1]>,
     /// Messages are often of one tensor.
     tensors: SmallVec<[PlannedTensor; 1]>,
     /// The name was given, so it is stored even if it looks like a position.
@@ -54,7 +56,6 @@ struct PlannedTensor {
     name_end: usize,
     /// The number of the info.
     info: u32,
-    payload: usize,
 }
 
 /// A tensor of a [`Plan`], with its name.
@@ -78,7 +79,9 @@ impl Plan {
 
     /// An empty plan that keeps small payloads in a buffer, so that a value that is written next is not sent again.
     pub(crate) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>) -> Self {
-        Self::with_kept(encode, KeptPayloads::in_buffer(buffer))
+        // The front of a file takes some bytes too.
+        let rest = 2 * encode.expected_header_bytes();
+        Self::with_kept(encode, KeptPayloads::in_buffer(buffer, rest))
     }
 
     fn with_kept(encode: Arc<dyn Encode>, kept: KeptPayloads) -> Self {
@@ -86,6 +89,7 @@ impl Plan {
             encode,
             names: String::new(),
             infos: Infos::default(),
+            payload_bytes: SmallVec::new(),
             tensors: SmallVec::new(),
             is_named: false,
             embedded: None,
@@ -96,23 +100,26 @@ impl Plan {
         }
     }
 
+    /// Returns the number of an info that is the same, if it is one of the last ones.
+    #[inline]
+    pub(super) fn find_info(&mut self, info: &TensorInfo) -> Option<u32> {
+        self.infos.find(info)
+    }
+
+    /// Adds an info that [`find_info`](Self::find_info) does not find, and returns its number.
+    pub(super) fn add_info(&mut self, info: TensorInfo) -> Result<u32> {
+        self.payload_bytes.push(info.payload_bytes().ok_or_else(|| ends_too_far(&info))?);
+        Ok(self.infos.add_new(info))
+    }
+
     /// Adds a tensor, which is in the order that it is stored in. Its info was added before.
     ///
     /// Returns the length of its payload in bytes.
     #[inline]
-    pub(super) fn push(&mut self, name: &str, info: u32) -> Result<usize> {
-        let payload = match self.tensors.last() {
-            Some(last) if last.info == info => last.payload,
-            _ => self.payload_bytes_of(info)?,
-        };
+    pub(super) fn push(&mut self, name: &str, info: u32) -> usize {
         self.names.push_str(name);
-        self.tensors.push(PlannedTensor { name_end: self.names.len(), info, payload });
-        Ok(payload)
-    }
-
-    fn payload_bytes_of(&self, info: u32) -> Result<usize> {
-        let info = self.infos.get(info);
-        info.payload_bytes().ok_or_else(|| ends_too_far(info))
+        self.tensors.push(PlannedTensor { name_end: self.names.len(), info });
+        self.payload_bytes[info as usize]
     }
 
     /// Takes memory for tensors that are probably like the last `tensors` ones, `times` times.
@@ -147,8 +154,11 @@ impl Plan {
         plan.is_named = self.is_named;
         for &at in positions {
             let info = self.info(at);
-            let info = plan.infos.add(info.clone());
-            plan.push(self.name(at), info)?;
+            let number = match plan.find_info(info) {
+                Some(known) => known,
+                None => plan.add_info(info.clone())?,
+            };
+            plan.push(self.name(at), number);
         }
         plan.shared = self.shared.subset(positions);
         // The format's options already have it.
@@ -228,12 +238,13 @@ impl Plan {
     /// Returns the length of a payload in bytes.
     #[must_use]
     pub fn payload_bytes(&self, at: usize) -> usize {
-        self.planned(at).payload
+        self.payload_bytes.as_slice()[self.planned(at).info as usize]
     }
 
     /// Returns each tensor.
     pub(crate) fn tensors(&self) -> impl ExactSizeIterator<Item = Planned<'_>> + DoubleEndedIterator + Clone {
-        let (tensors, infos) = (self.tensors.as_slice(), self.infos.as_slice());
+        let (tensors, infos, payload_bytes) =
+            (self.tensors.as_slice(), self.infos.as_slice(), self.payload_bytes.as_slice());
         (0..tensors.len()).map(move |at| {
             let tensor = &tensors[at];
             let start = at.checked_sub(1).map_or(0, |before| tensors[before].name_end);
@@ -242,7 +253,7 @@ impl Plan {
                 name,
                 info: &infos[tensor.info as usize],
                 info_number: tensor.info as usize,
-                payload_bytes: tensor.payload,
+                payload_bytes: payload_bytes[tensor.info as usize],
             }
         })
     }
@@ -339,6 +350,14 @@ impl Plan {
         &self.layout
     }
 
+    /// Returns the bytes of a name. Unlike a slice of the text, they are not checked for the boundaries of characters.
+    #[inline]
+    fn name_bytes(&self, at: usize) -> &[u8] {
+        let tensors = self.tensors.as_slice();
+        let start = at.checked_sub(1).map_or(0, |before| tensors[before].name_end);
+        &self.names.as_bytes()[start..tensors[at].name_end]
+    }
+
     #[inline]
     fn planned(&self, at: usize) -> &PlannedTensor {
         &self.tensors.as_slice()[at]
@@ -404,7 +423,7 @@ impl Plan {
     }
 
     pub(super) fn check_names(&self) -> Result<()> {
-        let names = || self.tensors().map(|tensor| tensor.name);
+        let names = || (0..self.len()).map(|at| self.name_bytes(at));
         // Positions, and the keys of most maps, are in order, so that none repeats.
         if names().is_sorted_by(|one, other| one < other)
             || names().is_sorted_by(|one, other| (one.len(), one) < (other.len(), other))
@@ -412,9 +431,9 @@ impl Plan {
             return Ok(());
         }
         let hasher = DefaultHashBuilder::default();
-        let candidates = may_repeat(self.len(), &mut |at| hasher.hash_one(self.name(at)));
+        let candidates = may_repeat(self.len(), &mut |at| hasher.hash_one(self.name_bytes(at)));
         let mut seen = HashSet::with_capacity(candidates.len());
-        if let Some(at) = candidates.into_iter().find(|at| !seen.insert(self.name(*at))) {
+        if let Some(at) = candidates.into_iter().find(|at| !seen.insert(self.name_bytes(*at))) {
             return Err(ErrorKind::RepeatedName { name: self.name(at).to_owned() }.into());
         }
         Ok(())
@@ -422,8 +441,8 @@ impl Plan {
 
     fn embed_names(&mut self) -> Result<()> {
         let payload = names::payload(self.tensors().map(|tensor| tensor.name))?;
-        let info = self.infos.add(TensorInfo::new(Dtype::U8, [payload.len()]));
-        self.push("", info)?;
+        let info = self.add_info(TensorInfo::new(Dtype::U8, [payload.len()]))?;
+        self.push("", info);
         self.embedded = Some(payload);
         Ok(())
     }

@@ -100,20 +100,20 @@ pub(crate) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
 impl Planner<'_> {
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let plan = &mut *self.plan;
-        let encode = &*plan.encode;
-        let info = match plan.infos.find(tensor.info) {
+        let info = match plan.find_info(tensor.info) {
             Some(known) => known,
             None => {
-                encode.format().check(tensor.info)?;
-                encode.check(tensor.info)?;
-                plan.infos.add_new(tensor.info.clone())
+                plan.encode.format().check(tensor.info)?;
+                plan.encode.check(tensor.info)?;
+                plan.add_info(tensor.info.clone())?
             }
         };
+        let encode = &*plan.encode;
         if self.names == Names::Stored {
             encode.format().check_stored_name(tensor.name, encode)?;
         }
         encode.check_name(tensor.name, tensor.info)?;
-        let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info)?);
+        let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info));
         self.candidates.add(at, payload_bytes, tensor);
         plan.kept.add(tensor.data, payload_bytes);
         Ok(())
