@@ -1,5 +1,6 @@
 //! Conversions between numeric dtypes, and reports of the changes.
 
+mod changes;
 mod elements;
 mod float8;
 mod kernels;
