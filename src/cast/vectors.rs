@@ -18,7 +18,7 @@ use super::changes::RoundingCounts;
 ///
 /// Only what is inlined into `run` is compiled so: it must be a function with `#[inline(always)]`.
 #[inline]
-pub(super) fn widest<T, R>(run: impl Fn(T) -> R, over: T) -> R {
+pub(crate) fn widest<T, R>(run: impl Fn(T) -> R, over: T) -> R {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has these instructions.
