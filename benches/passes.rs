@@ -11,6 +11,9 @@
 //! program is measured from its start to its end, over a file of 1 GiB in 64 tensors in the page cache, beside reading the
 //! file in pieces with as many threads; for `convert`, writing the result and flushing it to disk comes on top of that. Each
 //! round measures both right after the other, and the table shows medians over the rounds.
+//!
+//! Rows of two programs measure this one beside another that does similar work: `b3sum` (`cargo install b3sum`), `cmp`, and
+//! `python3` with numpy. Each is left out, with a note, where it cannot be run.
 
 mod cases;
 mod program;
@@ -50,6 +53,10 @@ fn casts(report: &mut Report) -> Result<()> {
     let dtypes = [F16, Bf16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64];
     for from in dtypes {
         for to in dtypes.into_iter().filter(|to| *to != from) {
+            let what = format!("cast {from} to {to}");
+            if !report.wants(&what) {
+                continue;
+            }
             let elements = largest / from.block_bytes().max(to.block_bytes());
             let mut source = Vec::new();
             Caster::between_kinds(F64, from)?.cast(&f64::as_le_bytes(&numbers[..elements]), &mut source);
@@ -57,7 +64,7 @@ fn casts(report: &mut Report) -> Result<()> {
             let mut cast = vec![0_u8; largest];
             let mut caster = Caster::between_kinds(from, to)?;
             let plain = || black_box(&mut copy[..]).copy_from_slice(black_box(&copied));
-            report.add(&format!("cast {from} to {to}"), 1, 9, plain, || {
+            report.add(&what, 1, 9, plain, || {
                 cast.clear();
                 caster.cast(black_box(&source), &mut cast);
                 black_box(&cast);
@@ -101,6 +108,25 @@ fn commands(report: &mut Report) -> Result<()> {
             read(&other);
         };
         report.add("program, diff", threads, 9, read_both, || run(&["diff"], &[&one, &other]));
+        let number = threads.to_string();
+        let peers: [(&str, &[&Path], &[&str]); 3] = [
+            ("hash", &[&one], &["b3sum", "--num-threads", &number]),
+            ("stats", &[&one], &["python3", "-c", NUMPY]),
+            ("diff", &[&one, &other], &["cmp"]),
+        ];
+        for (command, files, peer) in peers {
+            let what = format!("program, {command} / {}", peer[0]);
+            let run_peer = || {
+                let mut command = Command::new(peer[0]);
+                command.args(&peer[1..]).args(files).stdout(Stdio::null()).stderr(Stdio::null());
+                command.status().is_ok_and(|status| status.success())
+            };
+            if what.starts_with(&report.wanted) && !run_peer() {
+                eprintln!("{what}: left out, because `{}` cannot be run", peer[0]);
+                continue;
+            }
+            report.add(&what, threads, 9, || assert!(run_peer()), || run(&[command], files));
+        }
         let piece = vec![0x3c_u8; MIB];
         let copy = || {
             read(&one);
@@ -121,6 +147,13 @@ fn commands(report: &mut Report) -> Result<()> {
     }
     Ok(())
 }
+
+/// Computes with numpy what `stats` prints, with the whole file as numbers: the few that are none take no longer.
+const NUMPY: &str = "
+import sys, numpy
+for part in numpy.array_split(numpy.memmap(sys.argv[1], numpy.float32), 64):
+    print(part.min(), part.max(), part.mean(), part.std())
+";
 
 type Map = std::collections::BTreeMap<String, Array2<f32>>;
 

@@ -23,6 +23,21 @@ pub(crate) fn in_chunks<A: Element + Pod>(bytes: &[u8], mut take: impl FnMut(&[A
     }
 }
 
+/// Appends up to a chunk of elements, which are zero until `fill` changes them, as little-endian bytes.
+pub(super) fn append<A: Element + Pod, R>(out: &mut Vec<u8>, elements: usize, fill: impl FnOnce(&mut [A]) -> R) -> R {
+    let start = out.len();
+    out.resize(start + elements * size_of::<A>(), 0);
+    let added = &mut out[start..];
+    if let (Ok(elements), true) = (bytemuck::try_cast_slice_mut(added), cfg!(target_endian = "little")) {
+        return fill(elements);
+    }
+    let mut room = [A::zeroed(); CHUNK];
+    let room = &mut room[..elements];
+    let result = fill(room);
+    added.copy_from_slice(&A::as_le_bytes(room));
+    result
+}
+
 /// Joins elements that are cut by the ends of pieces of a payload.
 #[derive(Debug, Clone)]
 pub(crate) struct WholeElements {

@@ -12,51 +12,15 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 use num_traits::Float;
 
+use super::changes::Changes;
 use super::nearest::nearest;
 use super::number::{Number, Numeric, if_number, round_to_f32, round_to_odd_f32};
 use super::small_float::SmallFloat;
-use super::vectors::{map, widest};
-use super::{CHUNK, in_chunks};
+use super::vectors::{map, round_and_count, widest};
+use super::{CHUNK, elements, in_chunks};
 use crate::tensor::{Dtype, Element, for_each_dtype};
 
 const TWO_TO_32: f64 = 4_294_967_296.0;
-
-/// Counts of the elements that a cast changed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    /// All numbers that became other numbers, including overflows and underflows.
-    pub(super) changed: u64,
-    /// Numbers out of range.
-    pub(super) overflowed: u64,
-    /// Numbers other than zero that became zero.
-    pub(super) underflowed: u64,
-    /// NaN that became the integer 0.
-    pub(super) nan_to_zero: u64,
-}
-
-impl Changes {
-    fn between(from: Number, to: Number, is_out_of_range: bool) -> Self {
-        let changed = !from.is_nan() && !from.is(to);
-        Self {
-            changed: changed.into(),
-            overflowed: (changed && is_out_of_range).into(),
-            underflowed: (changed && !is_out_of_range && to.is(Number::Integer(0))).into(),
-            nan_to_zero: (from.is_nan() && !to.is_nan()).into(),
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.changed += other.changed;
-        self.overflowed += other.overflowed;
-        self.underflowed += other.underflowed;
-        self.nan_to_zero += other.nan_to_zero;
-    }
-
-    /// The elements that changed by more than rounding.
-    pub(super) fn losses(&self) -> u64 {
-        self.overflowed + self.underflowed + self.nan_to_zero
-    }
-}
 
 /// Casts elements of one dtype to another.
 #[derive(Debug, Clone, Copy)]
@@ -203,7 +167,14 @@ const DIRECT: &[(Dtype, Dtype, Direct)] = &[
     (Dtype::U32, Dtype::F32, |bytes, out| append_nearest(bytes, nearest_f32::<u32>, out)),
     (Dtype::I64, Dtype::F64, |bytes, out| append_nearest(bytes, nearest_f64::<i64>, out)),
     (Dtype::U64, Dtype::F64, |bytes, out| append_nearest(bytes, nearest_f64::<u64>, out)),
-    (Dtype::U64, Dtype::I64, u64_to_i64),
+    (Dtype::I8, Dtype::U8, append_clamped::<i8, u8>),
+    (Dtype::U8, Dtype::I8, append_clamped::<u8, i8>),
+    (Dtype::I16, Dtype::U16, append_clamped::<i16, u16>),
+    (Dtype::U16, Dtype::I16, append_clamped::<u16, i16>),
+    (Dtype::I32, Dtype::U32, append_clamped::<i32, u32>),
+    (Dtype::U32, Dtype::I32, append_clamped::<u32, i32>),
+    (Dtype::I64, Dtype::U64, append_clamped::<i64, u64>),
+    (Dtype::U64, Dtype::I64, append_clamped::<u64, i64>),
 ];
 
 /// Returns the steps of a numeric dtype.
@@ -524,32 +495,20 @@ fn append_rounded<A: Numeric, F: Float>(
     back: impl Fn(A) -> F,
     out: &mut Vec<u8>,
 ) -> Changes {
-    let (mut rounded, mut unrounded) = ([A::zeroed(); CHUNK], [F::zero(); CHUNK]);
-    let (rounded, unrounded) = (&mut rounded[..numbers.len()], &mut unrounded[..numbers.len()]);
-    map(numbers, rounded, round);
-    map(rounded, unrounded, back);
-    out.extend_from_slice(&Element::as_le_bytes(rounded));
-    compare(numbers, unrounded)
+    elements::append(out, numbers.len(), |rounded| round_and_count(numbers, rounded, round, back)).of(numbers)
 }
 
 fn narrow<A: SmallFloat>(numbers: &[f32], out: &mut Vec<u8>) -> Changes {
-    let (mut narrowed, mut back) = ([A::zeroed(); CHUNK], [0.0; CHUNK]);
-    let (narrowed, back) = (&mut narrowed[..numbers.len()], &mut back[..numbers.len()]);
-    A::narrow(numbers, narrowed);
-    A::widen(narrowed, back);
-    out.extend_from_slice(&Element::as_le_bytes(narrowed));
-    compare(numbers, back)
+    elements::append(out, numbers.len(), |narrowed| A::narrow_and_count(numbers, narrowed)).of(numbers)
 }
 
 /// Rounds to the nearest integer in range. NaN becomes 0.
 fn append_integers<A: Integer, F: Rounded>(numbers: &[F], out: &mut Vec<u8>) -> Changes {
-    let mut integers = [A::zeroed(); CHUNK];
-    let integers = &mut integers[..numbers.len()];
-    let changes = widest(round_in_range::<A, F>, (numbers, &mut *integers));
-    // Few chunks have other numbers.
-    let changes = changes.unwrap_or_else(|| widest(round_any::<A, F>, (numbers, &mut *integers)));
-    out.extend_from_slice(&Element::as_le_bytes(integers));
-    changes
+    elements::append(out, numbers.len(), |integers| {
+        let changes = widest(round_in_range::<A, F>, (numbers, &mut *integers));
+        // Few chunks have other numbers.
+        changes.unwrap_or_else(|| widest(round_any::<A, F>, (numbers, integers)))
+    })
 }
 
 const fn is_wide<A>() -> bool {
@@ -643,11 +602,7 @@ fn append_in_range<A: Integer, H: Integer + Into<i64>>(numbers: &[H], out: &mut 
     if (A::BEGIN, A::END) == (H::BEGIN, H::END) {
         return append_unchanged(numbers, out);
     }
-    let mut integers = [A::zeroed(); CHUNK];
-    let integers = &mut integers[..numbers.len()];
-    let overflowed = widest(clamp, (numbers, &mut *integers));
-    out.extend_from_slice(&Element::as_le_bytes(integers));
-    let overflowed = overflowed.into();
+    let overflowed = elements::append(out, numbers.len(), |integers| widest(clamp::<A, H>, (numbers, integers))).into();
     Changes { changed: overflowed, overflowed, ..Changes::default() }
 }
 
@@ -682,63 +637,48 @@ fn append_nearest<A: Integer, F: Element + Pod>(
         changed
     }
 
-    let mut floats = [F::zeroed(); CHUNK];
     let mut changed = 0;
     in_chunks::<A>(bytes, |integers| {
-        let floats = &mut floats[..integers.len()];
-        changed += u64::from(widest(each, (integers, &mut *floats, round)));
-        out.extend_from_slice(&Element::as_le_bytes(floats));
+        let now = elements::append(out, integers.len(), |floats| widest(each, (integers, floats, round)));
+        changed += u64::from(now);
     });
     Changes { changed, ..Changes::default() }
 }
 
 /// Appends integers as floats that hold all of them.
 fn append_exact<A: Integer, F: SmallFloat>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
-    let mut floats = [F::zeroed(); CHUNK];
-    convert(bytes, A::to_f32, &mut |wide| {
-        let floats = &mut floats[..wide.len()];
-        F::narrow(wide, floats);
-        out.extend_from_slice(&Element::as_le_bytes(floats));
-    });
+    convert(bytes, A::to_f32, &mut |wide| elements::append(out, wide.len(), |floats| F::narrow(wide, floats)));
     Changes::default()
 }
 
-fn u64_to_i64(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
+/// Appends the nearest integers in range, of the same size.
+fn append_clamped<A: Integer, B: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
+    #[inline(always)]
+    fn clamp<A: Integer, B: Integer>(integer: A) -> A {
+        let (smallest, largest) = (B::from_i64(i64::MIN).to_i64(), B::from_i64(i64::MAX).to_i64());
+        integer.clamp(A::from_i64(smallest), A::from_i64(largest))
+    }
+
+    #[inline(always)]
+    fn each<A: Integer, B: Integer>((integers, clamped): (&[A], &mut [B])) -> bool {
+        let mut any_overflowed = false;
+        for (&integer, to) in integers.iter().zip(clamped) {
+            let in_range = clamp::<A, B>(integer);
+            any_overflowed |= in_range != integer;
+            *to = B::from_low_bits(in_range.to_i64().cast_unsigned());
+        }
+        any_overflowed
+    }
+
     let mut overflowed = 0;
-    convert(bytes, u64::to_i64, &mut |integers| out.extend_from_slice(&Element::as_le_bytes(integers)));
-    in_chunks::<u64>(bytes, |integers| {
-        overflowed += integers.iter().map(|integer| u64::from(i64::try_from(*integer).is_err())).sum::<u64>();
+    in_chunks::<A>(bytes, |integers| {
+        // Counters have more bits than small integers, so that fewer would be done at once.
+        if elements::append(out, integers.len(), |clamped| widest(each::<A, B>, (integers, clamped))) {
+            let out_of_range = integers.iter().filter(|integer| clamp::<A, B>(**integer) != **integer);
+            overflowed += out_of_range.count() as u64;
+        }
     });
     Changes { changed: overflowed, overflowed, ..Changes::default() }
-}
-
-/// Counts the changes from up to a chunk of numbers to the narrowed ones.
-fn compare<F: Float>(from: &[F], to: &[F]) -> Changes {
-    // Without branches, so that many are done at once.
-    #[inline(always)]
-    fn count<F: Float>((from, to): (&[F], &[F])) -> [u32; 3] {
-        let [mut changed, mut overflowed, mut underflowed] = [0; 3];
-        for (&from, &to) in from.iter().zip(to) {
-            let (is_changed, is_finite) = (from != to, to.abs() < F::infinity());
-            changed += u32::from(is_changed);
-            overflowed += u32::from(is_changed & !is_finite);
-            underflowed += u32::from(is_changed & (to == F::zero()));
-        }
-        [changed, overflowed, underflowed]
-    }
-
-    let [changed, overflowed, underflowed] = widest(count, (from, to));
-    let mut nan = 0;
-    if overflowed > 0 {
-        // NaN stays NaN, but is equal to nothing and not below infinity.
-        nan = from.iter().map(|from| u32::from(from.is_nan())).sum();
-    }
-    Changes {
-        changed: (changed - nan).into(),
-        overflowed: (overflowed - nan).into(),
-        underflowed: underflowed.into(),
-        nan_to_zero: 0,
-    }
 }
 
 #[cfg(test)]
@@ -755,6 +695,10 @@ mod tests {
     fn check(kernel: &Kernel, to: Dtype, bytes: &[u8]) -> Result<(), String> {
         let mut out = Vec::new();
         let changes = kernel.cast(bytes, &mut out);
+        // To an address that is not aligned.
+        let mut after_one = vec![7];
+        let changes_after_one = kernel.cast(bytes, &mut after_one);
+        assert!(changes_after_one == changes && after_one[0] == 7 && after_one[1..] == out, "{} to {to}", kernel.from);
         let (mut numbers, mut expected) = (Vec::new(), Changes::default());
         for (_, number, changes) in kernel.one_by_one(bytes) {
             numbers.push(NumberBits::from(number));
@@ -848,9 +792,9 @@ mod tests {
     }
 
     #[test]
-    fn every_16_bit_element_is_cast_as_numbers_by_themselves() {
+    fn every_element_of_up_to_16_bits_is_cast_as_numbers_by_themselves() {
         let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
-        for (to, kernel) in kernels().filter(|(_, kernel)| kernel.from.block_bytes() == 2) {
+        for (to, kernel) in kernels().filter(|(_, kernel)| kernel.from.block_bytes() <= 2) {
             for bytes in bytes.chunks(2048) {
                 check(&kernel, to, bytes).unwrap();
             }

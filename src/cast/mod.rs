@@ -1,5 +1,6 @@
 //! Conversions between numeric dtypes, and reports of the changes.
 
+mod changes;
 mod elements;
 mod float8;
 mod kernels;
@@ -18,6 +19,7 @@ pub use writer::CastWriter;
 pub(crate) use elements::{CHUNK, WholeElements, in_chunks};
 pub(crate) use kernels::{FloatChunks, float_chunks};
 pub(crate) use strict::{can_cast, cast};
+pub(crate) use vectors::widest;
 
 use std::io;
 

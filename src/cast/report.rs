@@ -1,7 +1,8 @@
 use std::fmt;
 
 use super::Number;
-use super::kernels::{Changes, Kernel};
+use super::changes::Changes;
+use super::kernels::Kernel;
 
 /// Counts of the elements that a [`Caster`](super::Caster) changed.
 ///

@@ -1,7 +1,8 @@
 //! Casts that only round floats, and change no number otherwise.
 
 use super::CHUNK;
-use super::kernels::{Changes, Kernel};
+use super::changes::Changes;
+use super::kernels::Kernel;
 use crate::error::InvalidCast;
 use crate::tensor::{Buffer, Dtype};
 

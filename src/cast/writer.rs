@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use super::Caster;
-use super::kernels::Changes;
+use super::changes::Changes;
 use crate::pipeline::in_order;
 
 /// Elements that are cast at once: up to 64 KiB of results.

@@ -21,7 +21,7 @@ pub(super) enum Chunk<'a> {
 pub(super) struct Elements {
     /// The numeric dtype that the elements are read as.
     dtype: Dtype,
-    floats: FloatChunks,
+    pub(super) floats: FloatChunks,
 }
 
 impl Elements {

@@ -19,7 +19,8 @@ use quantiles::Quantiles;
 /// Statistics of a tensor, computed from its payload in one pass.
 ///
 /// NaN and infinities are counted; everything else is computed from the finite elements. Quantized elements count as the
-/// stored integers, and `bool` as 0 and 1. The memory is below 20 MiB for tensors of any size.
+/// stored integers, and `bool` as 0 and 1. The memory is below 20 MiB for tensors of any size, and up to 4 MiB more for each
+/// further thread.
 ///
 /// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`]. Large pieces are
 /// read with several threads; see [`set_max_threads`](crate::set_max_threads).
@@ -91,7 +92,7 @@ impl Stats {
     fn after(dtype: Dtype, skip: usize) -> Option<Self> {
         let elements = Elements::new(dtype)?;
         let whole = elements.joined_after(skip);
-        let quantiles = Some(Quantiles::new(dtype.block_bytes() > 2));
+        let quantiles = Some(Quantiles::new(elements.floats, dtype.block_bytes() > 2));
         Some(Self { dtype, skip, elements, whole, moments: Moments::default(), quantiles, exact_range: None })
     }
 
@@ -125,35 +126,24 @@ impl Stats {
         whole.add(piece, |mut bytes| {
             // Quantiles keep the first elements, in order.
             while let Some(quantiles) = quantiles
-                && quantiles.bins().is_none()
+                && quantiles.counts().is_none()
                 && let Some(part) = elements.parts(bytes).next()
             {
                 let mut found = PartStats::default();
-                found.read(*elements, part, &mut |finite| match finite {
-                    Chunk::F32(finite) => quantiles.add(finite),
-                    Chunk::F64(finite) => quantiles.add(finite),
-                    Chunk::Range(..) => {}
-                });
+                found.read(*elements, part, &mut |finite| quantiles.add(finite));
                 found.add_to(moments, exact_range);
                 bytes = &bytes[part.len()..];
             }
-            let bins = quantiles.as_ref().and_then(Quantiles::bins);
+            let counts = quantiles.as_mut().and_then(Quantiles::counts);
             let parts: Vec<&[u8]> = elements.parts(bytes).collect();
-            let read = |part: usize, found: &mut PartStats| {
-                let mut binned = std::mem::take(&mut found.bins);
-                binned.clear();
-                found.read(*elements, parts[part], &mut |finite| match (finite, bins) {
-                    (Chunk::F32(finite), Some(bins)) => binned.extend(finite.iter().map(|&element| bins.of(element))),
-                    (Chunk::F64(finite), Some(bins)) => binned.extend(finite.iter().map(|&element| bins.of(element))),
-                    _ => {}
-                });
-                found.bins = binned;
+            let read = |part: usize, found: &mut PartStats| match &counts {
+                Some(counts) => counts.count(&mut |counts| {
+                    found.read(*elements, parts[part], &mut |finite| counts.add(finite));
+                }),
+                None => found.read(*elements, parts[part], &mut |_| {}),
             };
             let Ok(()) = in_order(&mut Vec::new(), parts.len(), bytes.len(), &read, &mut |found| {
                 found.add_to(moments, exact_range);
-                if let Some(quantiles) = quantiles {
-                    quantiles.add_by_bin(&found.bins);
-                }
                 Ok::<(), Infallible>(())
             });
         });
@@ -382,8 +372,6 @@ struct PartStats {
     /// Those of each chunk. Merged in order, they give the same numbers with any number of threads.
     moments: Vec<Moments>,
     exact_range: Option<(i128, i128)>,
-    /// The bins of the finite elements, if they are counted for quantiles.
-    bins: Vec<u32>,
 }
 
 impl PartStats {

@@ -3,7 +3,13 @@
 //! Up to 2^20 elements are kept. More are counted in bins: elements that start with the same bits share one. If they are
 //! near each other and far from zero, their distances from the median are binned instead.
 
+use std::cmp::Ordering;
+use std::sync::Mutex;
+
 use num_traits::Float;
+
+use super::elements::Chunk;
+use crate::cast::{CHUNK, FloatChunks, widest};
 
 /// The most elements that are kept.
 const FEW: usize = 1 << 20;
@@ -17,11 +23,14 @@ pub(super) trait Real: Float + Into<f64> {
     /// Returns the bin of the nearest number with [`BIN_BITS`] bits. Bins are in the order of the numbers.
     fn bin(self) -> u32;
 
-    /// Returns the bin of a number that was of this type.
-    fn bin_of(number: f64) -> u32;
+    /// Compares numbers as `total_cmp` of the type does.
+    fn total_order(&self, other: &Self) -> Ordering;
+
+    /// Returns the nearest number of this type.
+    fn nearest(number: f64) -> Self;
 
     /// Returns the number in the middle of a bin.
-    fn of_bin(bin: usize) -> f64;
+    fn of_bin(bin: u32) -> f64;
 }
 
 macro_rules! reals {
@@ -33,18 +42,23 @@ macro_rules! reals {
             reason = "20 bits, or a number that was of this type"
         )]
         impl Real for $float {
+            #[inline(always)]
             fn bin(self) -> u32 {
                 const DROPPED: u32 = $bits::BITS - BIN_BITS;
                 let magnitude = ((self.abs().to_bits() + (1 << (DROPPED - 1))) >> DROPPED) as u32;
                 if self < 0.0 { ZERO - magnitude } else { ZERO + magnitude }
             }
 
-            fn bin_of(number: f64) -> u32 {
-                (number as $float).bin()
+            fn total_order(&self, other: &Self) -> Ordering {
+                self.total_cmp(other)
             }
 
-            fn of_bin(bin: usize) -> f64 {
-                let from_zero = bin as i64 - i64::from(ZERO);
+            fn nearest(number: f64) -> Self {
+                number as $float
+            }
+
+            fn of_bin(bin: u32) -> f64 {
+                let from_zero = i64::from(bin) - i64::from(ZERO);
                 let bits = (from_zero.unsigned_abs() as $bits) << ($bits::BITS - BIN_BITS);
                 let magnitude: f64 = $float::from_bits(bits).into();
                 if from_zero < 0 { -magnitude } else { magnitude }
@@ -55,64 +69,194 @@ macro_rules! reals {
 
 reals! { f32 by u32, f64 by u64 }
 
-/// The bins of elements.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bins {
+/// The numbers of elements in bins. Memory is taken for bins in use and their neighbors, so that it stays in the processor's
+/// caches.
+#[derive(Debug, Clone)]
+pub(super) struct BinCounts {
     /// Subtracted from elements before they are binned.
     center: f64,
+    /// Where in `counts` the bins with these upper bits begin; [`NO_PAGE`] if all of them are empty.
+    pages: Vec<u32>,
+    counts: Vec<u32>,
+    /// A bin for each time that its count overflowed.
+    carries: Vec<u32>,
 }
 
-impl Bins {
-    pub(super) fn of<F: Real>(self, element: F) -> u32 {
-        let center = F::from(self.center).expect("a center is one of the elements");
-        (element - center).bin()
+/// The number of bins in a page.
+const PAGE: u32 = 1 << 11;
+/// Beyond the end of all counts.
+const NO_PAGE: u32 = u32::MAX - (PAGE - 1);
+
+impl BinCounts {
+    fn new(center: f64) -> Self {
+        let pages = vec![NO_PAGE; (1 << BIN_BITS) / PAGE as usize];
+        Self { center, pages, counts: Vec::new(), carries: Vec::new() }
     }
+
+    /// Counts up to a chunk of finite elements.
+    pub(super) fn add(&mut self, elements: Chunk<'_>) {
+        match elements {
+            Chunk::F32(elements) => self.add_floats(elements),
+            Chunk::F64(elements) => self.add_floats(elements),
+            Chunk::Range(..) => {}
+        }
+    }
+
+    fn add_floats<F: Real>(&mut self, elements: &[F]) {
+        #[inline(always)]
+        fn each<F: Real>((elements, center, bins): (&[F], F, &mut [u32])) {
+            elements.iter().zip(bins).for_each(|(&element, bin)| *bin = (element - center).bin());
+        }
+
+        let mut bins = [0; CHUNK];
+        let bins = &mut bins[..elements.len()];
+        widest(each, (elements, F::nearest(self.center), &mut *bins));
+        let mut left = &*bins;
+        while let Some(at) = count(&self.pages, &mut self.counts, &mut self.carries, left) {
+            left = &left[at..];
+            self.add_page(left[0]);
+        }
+    }
+
+    fn add_page(&mut self, bin: u32) {
+        self.pages[(bin / PAGE) as usize] = u32::try_from(self.counts.len()).expect("there are 2^20 bins");
+        self.counts.resize(self.counts.len() + PAGE as usize, 0);
+    }
+
+    /// Adds several elements of one bin.
+    fn add_several(&mut self, bin: u32, elements: u64) {
+        let page = (bin / PAGE) as usize;
+        if self.pages[page] == NO_PAGE {
+            self.add_page(bin);
+        }
+        let count = &mut self.counts[(self.pages[page] + bin % PAGE) as usize];
+        let sum = u64::from(*count) + elements;
+        *count = u32::try_from(sum & u64::from(u32::MAX)).expect("32 bits");
+        self.carries.extend((0..sum >> u32::BITS).map(|_| bin));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        other.iter().for_each(|(bin, count)| self.add_several(bin, count));
+    }
+
+    /// Returns the bins that are not empty in ascending order, with their numbers of elements.
+    fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
+        let pages = (0..).step_by(PAGE as usize).zip(&self.pages).filter(|(_, at)| **at != NO_PAGE);
+        let bins = pages.flat_map(|(first, at)| (first..).zip(&self.counts[*at as usize..][..PAGE as usize]));
+        let carried = |bin| match self.carries.is_empty() {
+            true => 0,
+            false => (self.carries.iter().filter(|carry| **carry == bin).count() as u64) << u32::BITS,
+        };
+        bins.map(move |(bin, count)| (bin, u64::from(*count) + carried(bin))).filter(|(_, count)| *count > 0)
+    }
+}
+
+/// Counts bins up to the first one that has no page, and returns its position.
+fn count(pages: &[u32], counts: &mut [u32], carries: &mut Vec<u32>, bins: &[u32]) -> Option<usize> {
+    for (at, &bin) in bins.iter().enumerate() {
+        let Some(count) = counts.get_mut((pages[(bin / PAGE) as usize] + bin % PAGE) as usize) else { return Some(at) };
+        *count = count.wrapping_add(1);
+        if *count == 0 {
+            carries.push(bin);
+        }
+    }
+    None
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Quantiles {
-    /// All elements, as long as they are few.
-    few: Vec<f64>,
-    /// The number of elements in each bin, once they are many.
-    counts: Vec<u64>,
-    /// Allows bins of distances from a center. Without a center, bins are exact for elements of few bits.
-    is_centered: bool,
-    /// Subtracted from elements before they are binned.
-    center: f64,
-    bin: fn(f64) -> u32,
-    of_bin: fn(usize) -> f64,
+pub(super) enum Quantiles {
+    OfF32(Sample<f32>),
+    OfF64(Sample<f64>),
 }
 
 impl Quantiles {
-    /// Creates quantiles without elements. `are_wide`: elements may have more bits than bins.
-    pub(super) fn new(are_wide: bool) -> Self {
-        let (few, counts) = (Vec::new(), Vec::new());
-        Self { few, counts, is_centered: are_wide, center: 0.0, bin: f64::bin_of, of_bin: f64::of_bin }
-    }
-
-    pub(super) fn add<F: Real>(&mut self, finite: &[F]) {
-        (self.bin, self.of_bin) = (F::bin_of, F::of_bin);
-        if self.counts.is_empty() && self.few.len() + finite.len() <= FEW {
-            self.few.extend(finite.iter().map(|&element| element.into()));
-            return;
+    /// Creates quantiles without elements, which come as these floats. `are_wide`: they may have more bits than bins.
+    pub(super) fn new(floats: FloatChunks, are_wide: bool) -> Self {
+        match floats {
+            FloatChunks::F32(_) => Self::OfF32(Sample::new(are_wide)),
+            FloatChunks::F64(_) => Self::OfF64(Sample::new(are_wide)),
         }
-        self.count();
-        let bins = self.bins().expect("elements are counted");
-        finite.iter().for_each(|&element| self.counts[bins.of(element) as usize] += 1);
     }
 
-    /// Returns the bins that elements are counted in, once they are many.
-    pub(super) fn bins(&self) -> Option<Bins> {
-        (!self.counts.is_empty()).then_some(Bins { center: self.center })
+    /// Adds up to a chunk of finite elements.
+    pub(super) fn add(&mut self, finite: Chunk<'_>) {
+        match (self, finite) {
+            (Self::OfF32(sample), Chunk::F32(finite)) => sample.add(finite),
+            (Self::OfF64(sample), Chunk::F64(finite)) => sample.add(finite),
+            _ => {}
+        }
     }
 
-    /// Adds elements by their [`bins`](Self::bins).
-    pub(super) fn add_by_bin(&mut self, bins: &[u32]) {
-        bins.iter().for_each(|&bin| self.counts[bin as usize] += 1);
+    /// Returns the counts that elements are added to, once they are many.
+    pub(super) fn counts(&mut self) -> Option<Counting<'_>> {
+        let counts = match self {
+            Self::OfF32(sample) => &mut sample.counts,
+            Self::OfF64(sample) => &mut sample.counts,
+        };
+        let center = counts.first()?.center;
+        Some(Counting { center, idle: Mutex::new(counts) })
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        // Without elements, `bin` and `of_bin` are not those of the element type.
+        match (self, other) {
+            (Self::OfF32(sample), Self::OfF32(other)) => sample.merge(other),
+            (Self::OfF64(sample), Self::OfF64(other)) => sample.merge(other),
+            _ => unreachable!("elements of one dtype come as the same floats"),
+        }
+    }
+
+    /// Returns the quantiles of at least one element. They are between the limits.
+    pub(super) fn at(&self, parts: &[f64], min: f64, max: f64) -> Vec<f64> {
+        match self {
+            Self::OfF32(sample) => sample.at(parts, min, max),
+            Self::OfF64(sample) => sample.at(parts, min, max),
+        }
+    }
+}
+
+/// Counts to which several threads add.
+pub(super) struct Counting<'q> {
+    center: f64,
+    /// Those to which no thread adds now.
+    idle: Mutex<&'q mut Vec<BinCounts>>,
+}
+
+impl Counting<'_> {
+    /// Calls `add` with counts that are only those of this thread.
+    pub(super) fn count(&self, add: &mut dyn FnMut(&mut BinCounts)) {
+        let idle = || self.idle.lock().expect("no thread panics with the lock");
+        let mut counts = idle().pop().unwrap_or_else(|| BinCounts::new(self.center));
+        add(&mut counts);
+        idle().push(counts);
+    }
+}
+
+/// Elements, or the numbers of them in bins.
+#[derive(Debug, Clone)]
+pub(super) struct Sample<F> {
+    /// All elements, as long as they are few.
+    few: Vec<F>,
+    /// The numbers of elements in bins, once they are many, around one center: those that each of several threads counted.
+    counts: Vec<BinCounts>,
+    /// Allows bins of distances from a center. Without a center, bins are exact for elements of few bits.
+    is_centered: bool,
+}
+
+impl<F: Real> Sample<F> {
+    fn new(is_centered: bool) -> Self {
+        Self { few: Vec::new(), counts: Vec::new(), is_centered }
+    }
+
+    fn add(&mut self, finite: &[F]) {
+        if self.counts.is_empty() && self.few.len() + finite.len() <= FEW {
+            self.few.extend_from_slice(finite);
+            return;
+        }
+        self.count();
+        self.counts[0].add_floats(finite);
+    }
+
+    fn merge(&mut self, other: &Self) {
         if other.few.is_empty() && other.counts.is_empty() {
             return;
         }
@@ -120,40 +264,42 @@ impl Quantiles {
             *self = other.clone();
             return;
         }
-        (self.bin, self.of_bin) = (other.bin, other.of_bin);
         if self.counts.is_empty() && other.counts.is_empty() && self.few.len() + other.few.len() <= FEW {
             self.few.extend_from_slice(&other.few);
             return;
         }
         self.count();
-        other.few.iter().for_each(|&element| self.counts[(self.bin)(element - self.center) as usize] += 1);
-        if self.center == other.center {
-            self.counts.iter_mut().zip(&other.counts).for_each(|(count, other)| *count += other);
-            return;
-        }
-        for (bin, count) in other.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            self.counts[(self.bin)((other.of_bin)(bin) + other.center - self.center) as usize] += count;
+        let ours = &mut self.counts[0];
+        other.few.chunks(CHUNK).for_each(|few| ours.add_floats(few));
+        for theirs in &other.counts {
+            if ours.center == theirs.center {
+                ours.merge(theirs);
+                continue;
+            }
+            for (bin, count) in theirs.iter() {
+                ours.add_several(F::nearest(F::of_bin(bin) + theirs.center - ours.center).bin(), count);
+            }
         }
     }
 
     /// Switches to counting.
     fn count(&mut self) {
         if self.counts.is_empty() {
-            self.counts = vec![0; 1 << BIN_BITS];
             let mut few = std::mem::take(&mut self.few);
-            self.count_few(&few);
+            self.count_few(&few, 0.0);
             if self.is_centered && !few.is_empty() && !self.is_spread(few.len()) {
-                self.center = center(&mut few);
-                if self.center != 0.0 {
-                    self.counts.fill(0);
-                    self.count_few(&few);
+                let center = center(&mut few);
+                if center != F::zero() {
+                    self.count_few(&few, center.into());
                 }
             }
         }
     }
 
-    fn count_few(&mut self, few: &[f64]) {
-        few.iter().for_each(|element| self.counts[(self.bin)(element - self.center) as usize] += 1);
+    fn count_few(&mut self, few: &[F], center: f64) {
+        let mut counts = BinCounts::new(center);
+        few.chunks(CHUNK).for_each(|few| counts.add_floats(few));
+        self.counts = vec![counts];
     }
 
     /// Returns `true` if the bins show that the [`center`] of `elements` elements is zero, which takes less time than to
@@ -162,23 +308,30 @@ impl Quantiles {
         /// Twice the relative error of a number that is known by its bin, or more.
         const ERROR: f64 = 1.0 / 256.0;
         let quarter = (elements / 4) as u64;
-        let quartiles = self.nths_by_count(&[1, 2, 3].map(|part| part * quarter));
+        let quartiles = Self::nths_by_count(&self.counts[0], &[1, 2, 3].map(|part| part * quarter));
         let [low, median, high] = [quartiles[0], quartiles[1], quartiles[2]];
         let least = high - low - ERROR * (high.abs() + low.abs());
         // The bins of the largest numbers are infinite.
         high.is_finite() && low.is_finite() && least > (1.0 + ERROR) * NEAR * median.abs()
     }
 
-    /// Returns the quantiles of at least one element. They are between the limits.
-    pub(super) fn at(&self, parts: &[f64], min: f64, max: f64) -> Vec<f64> {
-        let count = self.counts.iter().sum::<u64>() + self.few.len() as u64;
+    fn at(&self, parts: &[f64], min: f64, max: f64) -> Vec<f64> {
+        let counts = self.counts.split_first().map(|(first, others)| {
+            let mut counts = first.clone();
+            others.iter().for_each(|other| counts.merge(other));
+            counts
+        });
+        let count = counts.as_ref().map_or(self.few.len() as u64, |counts| counts.iter().map(|(_, count)| count).sum());
         let place = |part: f64| part.clamp(0.0, 1.0) * (count - 1) as f64;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and `count`")]
         let neighbors = |part: &f64| [place(*part).floor() as u64, place(*part).ceil() as u64];
         let mut numbers: Vec<u64> = parts.iter().flat_map(neighbors).collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let elements = if self.counts.is_empty() { self.nths_of_few(&numbers) } else { self.nths_by_count(&numbers) };
+        let elements = match &counts {
+            Some(counts) => Self::nths_by_count(counts, &numbers),
+            None => self.nths_of_few(&numbers),
+        };
         let element = |number| elements[numbers.partition_point(|other| *other < number)].clamp(min, max);
         let quantile = |part: &f64| {
             let ([below, above], fract) = (neighbors(part).map(element), place(*part).fract());
@@ -189,15 +342,15 @@ impl Quantiles {
 
     fn nths_of_few(&self, numbers: &[u64]) -> Vec<f64> {
         let mut sorted = self.few.clone();
-        sorted.sort_unstable_by(f64::total_cmp);
+        sorted.sort_unstable_by(F::total_order);
         let nth = |n: &u64| usize::try_from(*n).ok().and_then(|n| sorted.get(n).copied());
         // Rounding may have passed the last element.
-        numbers.iter().map(|n| nth(n).unwrap_or(f64::INFINITY)).collect()
+        numbers.iter().map(|n| nth(n).map_or(f64::INFINITY, F::into)).collect()
     }
 
     /// Returns the elements with these numbers, which are in ascending order, by their bins.
-    fn nths_by_count(&self, numbers: &[u64]) -> Vec<f64> {
-        let (mut bins, mut bin, mut end) = (self.counts.iter().enumerate(), 0, 0);
+    fn nths_by_count(counts: &BinCounts, numbers: &[u64]) -> Vec<f64> {
+        let (mut bins, mut bin, mut end) = (counts.iter(), 0, 0);
         let nth = |&n: &u64| {
             while end <= n {
                 // Rounding may have passed the last element.
@@ -205,7 +358,7 @@ impl Quantiles {
                 bin = at;
                 end += count;
             }
-            (self.of_bin)(bin) + self.center
+            F::of_bin(bin) + counts.center
         };
         numbers.iter().map(nth).collect()
     }
@@ -216,8 +369,28 @@ const NEAR: f64 = 1.0 / 16.0;
 
 /// Returns the number around which bins are narrowest: the median if most elements are nearer to each other than to zero,
 /// else zero.
-fn center(elements: &mut [f64]) -> f64 {
+fn center<F: Real>(elements: &mut [F]) -> F {
     let quarter = elements.len() / 4;
-    let [low, median, high] = [1, 2, 3].map(|part| *elements.select_nth_unstable_by(part * quarter, f64::total_cmp).1);
-    if high - low < median.abs() * NEAR { median } else { 0.0 }
+    let [low, median, high] = [1, 2, 3].map(|part| *elements.select_nth_unstable_by(part * quarter, F::total_order).1);
+    let is_near = high.into() - low.into() < median.into().abs() * NEAR;
+    if is_near { median } else { F::zero() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_count_more_than_32_bits() {
+        let mut counts = BinCounts::new(1.0);
+        let [low, high] = [-2.0_f32, 5.0].map(|number| (number - 1.0).bin());
+        counts.add_several(high, u32::MAX.into());
+        counts.add(Chunk::F32(&[5.0, 5.0, -2.0]));
+        counts.add_several(low, (3 << u32::BITS) - 1);
+        let expected = [(low, 3 << u32::BITS), (high, (1 << u32::BITS) + 1)];
+        assert_eq!(counts.iter().collect::<Vec<_>>(), expected);
+        let mut twice = counts.clone();
+        twice.merge(&counts);
+        assert_eq!(twice.iter().collect::<Vec<_>>(), expected.map(|(bin, count)| (bin, 2 * count)));
+    }
 }

@@ -5,6 +5,8 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ndarray::{Array2, ArrayView1, Ix1, Ix2, array};
 use tensorfile::{
@@ -108,6 +110,70 @@ fn slices_as_ndarray_does() {
             assert!(error.to_string().ends_with("cannot take the range 0..3; the shape is [2]"), "{error}");
         }
     });
+}
+
+/// A reader that counts the bytes that are read.
+struct Counted(io::Cursor<Vec<u8>>, Arc<AtomicUsize>);
+
+impl io::Read for Counted {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(bytes)?;
+        self.1.fetch_add(read, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+impl io::Seek for Counted {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+#[test]
+fn slices_read_at_most_twice_the_rows_that_they_touch() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let tensor = |shape: [usize; 3]| {
+            let layout = tensorfile::Layout::from_dim_order(&order).unwrap();
+            let info = tensorfile::TensorInfo { layout, ..tensorfile::TensorInfo::new(tensorfile::Dtype::F32, shape) };
+            let numbers: Vec<u8> = (0..=250).cycle().take(info.payload_bytes().unwrap()).collect();
+            (format!("{shape:?}"), Tensor::new(info, &numbers).unwrap())
+        };
+        let map: TensorMap = [[30, 20, 25], [3, 1, 9000], [2, 4500, 5], [350, 45, 1]].map(tensor).into_iter().collect();
+        for format in multi_tensor_formats() {
+            let options = WriteOptions::new().embed_names(true);
+            // Formats that cannot store this order store rows.
+            let in_order = format.to_vec(&map, &options.clone().keep_dim_order(true));
+            check_bytes_of_slices(&in_order.or_else(|_| format.to_vec(&map, &options)).unwrap());
+        }
+    }
+}
+
+/// Slices the tensors of a file, all of `f32[_, _, _]`, in several ways, and counts the bytes that are read.
+fn check_bytes_of_slices(bytes: &[u8]) {
+    let in_memory = File::from_bytes(bytes.to_vec()).unwrap();
+    let read = Arc::new(AtomicUsize::new(0));
+    let file = File::from_reader(Counted(io::Cursor::new(bytes.to_vec()), Arc::clone(&read))).unwrap();
+    for tensor in file.tensors() {
+        let dims = tensor.shape().dims();
+        let order = match tensor.layout() {
+            tensorfile::Layout::DimOrder(order) => order.as_slice().iter().copied().map(usize::from).collect(),
+            _ => vec![0, 1, 2],
+        };
+        let innermost = order.into_iter().rev().find(|dim| dims[*dim] > 1).unwrap();
+        // All of a dim, its ends, one in the middle, and a part.
+        let parts = |dim: usize| [0..dim, 0..1, dim - 1..dim, dim / 2..dim / 2 + 1, dim / 3..dim.div_ceil(2)];
+        for at in 0..125 {
+            let chosen = dims.iter().zip([at % 5, at / 5 % 5, at / 25]);
+            let ranges: Vec<_> = chosen.map(|(dim, part)| parts(*dim)[part].clone()).collect();
+            let others = (0..3).filter(|dim| *dim != innermost).map(|dim| ranges[dim].len());
+            let rows = others.product::<usize>() * dims[innermost] * size_of::<f32>();
+            read.store(0, Ordering::Relaxed);
+            let part = tensor.slice(&ranges).unwrap();
+            let (read, what) = (read.load(Ordering::Relaxed), (file.format().name, tensor, &ranges));
+            assert!(read <= 2 * rows, "{read} bytes for rows of {rows}: {what:?}");
+            assert!(part == in_memory.slice(tensor.name(), &ranges).unwrap(), "{what:?}");
+        }
+    }
 }
 
 #[test]
@@ -272,7 +338,7 @@ fn opens_bytes_of_any_owner_and_readers() {
         let bytes = format.to_vec(&map(), &WriteOptions::new().embed_names(true)).unwrap();
         let owners = [
             File::from_bytes(bytes.clone()).unwrap(),
-            File::from_bytes(std::sync::Arc::<[u8]>::from(bytes.clone())).unwrap(),
+            File::from_bytes(Arc::<[u8]>::from(bytes.clone())).unwrap(),
             File::from_bytes(&*bytes.clone().leak()).unwrap(),
         ];
         for file in &owners {
@@ -299,11 +365,11 @@ fn opens_bytes_of_any_owner_and_readers() {
 #[test]
 fn readers_that_fail_give_errors() {
     /// A file that cannot be read after it was opened, as one of a network that is gone.
-    struct Lost(io::Cursor<Vec<u8>>, std::sync::Arc<std::sync::atomic::AtomicBool>);
+    struct Lost(io::Cursor<Vec<u8>>, Arc<AtomicBool>);
 
     impl io::Read for Lost {
         fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-            match self.1.load(std::sync::atomic::Ordering::Relaxed) {
+            match self.1.load(Ordering::Relaxed) {
                 true => Err(io::ErrorKind::ConnectionReset.into()),
                 false => self.0.read(bytes),
             }
@@ -318,12 +384,12 @@ fn readers_that_fail_give_errors() {
 
     for format in multi_tensor_formats() {
         let bytes = format.to_vec(&map(), &WriteOptions::new().embed_names(true)).unwrap();
-        let lost = std::sync::Arc::default();
-        let file = File::from_reader(Lost(io::Cursor::new(bytes), std::sync::Arc::clone(&lost))).unwrap();
-        lost.store(true, std::sync::atomic::Ordering::Relaxed);
+        let lost = Arc::default();
+        let file = File::from_reader(Lost(io::Cursor::new(bytes), Arc::clone(&lost))).unwrap();
+        lost.store(true, Ordering::Relaxed);
         let error = file.tensor("weight").unwrap_err();
         assert_eq!((error.category(), error.tensor()), (Category::Io, Some("weight")), "{}: {error}", format.name);
-        lost.store(false, std::sync::atomic::Ordering::Relaxed);
+        lost.store(false, Ordering::Relaxed);
         assert!(file.tensor("weight").is_ok(), "{}", format.name);
     }
 }
