@@ -47,19 +47,13 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    /// A longer file is not made in memory, even if the payloads are there.
-    const LONGEST: u64 = 64 << 20;
-
     let mut plan = Plan::keeping_payloads(encode, Vec::new());
     plan.fill(tensors)?;
-    let in_place = plan.file_bytes() <= LONGEST && !plan.encode().has_writer();
-    let kept = if in_place { std::mem::take(&mut plan.kept).into_all().ok() } else { None };
-    let Some(mut file) = kept else {
-        return plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop);
-    };
-    plan.assemble(&mut file)?;
-    let written = out.write_all(&file).and_then(|()| out.flush());
-    written.map_err(|error| Error::from(error).in_format(plan.encode().format().name))
+    let kept = if plan.fits_in_memory() { std::mem::take(&mut plan.kept).into_all().ok() } else { None };
+    match kept {
+        Some(file) => plan.write_assembled(file, out),
+        None => plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop),
+    }
 }
 
 /// Writes slices, of which none is empty, with as few calls as it takes.
@@ -112,7 +106,15 @@ impl Plan {
             }
             None => out,
         };
-        self.write(tensors, Output::stream(out, self.file_bytes())).map(drop)
+        match self.kept.all() {
+            Some(kept) if self.fits_in_memory() => {
+                let mut file = Vec::new();
+                self.reserve(&mut file)?;
+                file.extend_from_slice(kept);
+                self.write_assembled(file, out)
+            }
+            _ => self.write(tensors, Output::stream(out, self.file_bytes())).map(drop),
+        }
     }
 
     /// Writes the tensors that were planned to a new file.
@@ -144,6 +146,19 @@ impl Plan {
             file.clear();
             Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(self.encode().format().name)
         })
+    }
+
+    /// Returns whether the file is made in memory if all payloads are there.
+    fn fits_in_memory(&self) -> bool {
+        const LONGEST: u64 = 64 << 20;
+        self.file_bytes() <= LONGEST && !self.encode().has_writer()
+    }
+
+    /// Writes the file of all payloads, which lie in `file` one after the other.
+    fn write_assembled(&self, mut file: Vec<u8>, out: &mut dyn Write) -> Result<()> {
+        self.assemble(&mut file)?;
+        let written = out.write_all(&file).and_then(|()| out.flush());
+        written.map_err(|error| Error::from(error).in_format(self.encode().format().name))
     }
 
     /// Makes the file of all payloads, which lie in `file` one after the other.
