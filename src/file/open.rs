@@ -29,8 +29,8 @@ use crate::storage::{AccessPattern, FileReader, FileStorage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The file is mapped into memory, so that tensors can be borrowed from it. If that fails, or without the feature
-    /// `mmap`, it is read at positions. This is the default.
+    /// The file is mapped into memory when a tensor is first borrowed from it, or to read a long index. If that fails, or
+    /// without the feature `mmap`, it is read at positions. This is the default.
     ///
     /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the end of a
     /// file that became shorter kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it replaces

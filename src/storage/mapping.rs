@@ -33,18 +33,26 @@ impl Mapping {
     /// Returns the bytes of the file; `None` if it cannot be mapped.
     #[inline]
     pub(super) fn bytes(&self) -> Option<&[u8]> {
-        self.bytes.get_or_init(|| self.map()).as_deref()
+        match self.bytes.get() {
+            Some(Some(bytes)) => Some(bytes),
+            _ => self.map(),
+        }
     }
 
+    /// Maps the file, unless that was tried before.
     #[cold]
-    fn map(&self) -> Option<Mmap> {
-        let mut options = MmapOptions::new();
-        options.len(usize::try_from(self.len).ok()?);
-        // SAFETY: the bytes must not change while they are borrowed. No program can promise this for a file that others
-        // can write to, so the docs of `Backend::Mapped` ask it of the caller, and `Backend::Positioned` reads files
-        // that others may change.
-        #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
-        let bytes = unsafe { options.map(&self.file) };
-        bytes.ok()
+    #[inline(never)]
+    fn map(&self) -> Option<&[u8]> {
+        let map = || {
+            let mut options = MmapOptions::new();
+            options.len(usize::try_from(self.len).ok()?);
+            // SAFETY: the bytes must not change while they are borrowed. No program can promise this for a file that
+            // others can write to, so the docs of `Backend::Mapped` ask it of the caller, and `Backend::Positioned` reads
+            // files that others may change.
+            #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
+            let bytes = unsafe { options.map(&self.file) };
+            bytes.ok()
+        };
+        self.bytes.get_or_init(map).as_deref()
     }
 }

@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{AccessPattern, FileStorage, ReadAt, Storage};
+use super::{AccessPattern, FileStorage, ReadAt, Storage, append_range};
 use crate::error::Result;
 
 /// An open file, read by ranges. Bytes that are in memory are borrowed.
@@ -40,6 +40,13 @@ const FROM_MEMORY: Duration = Duration::from_micros(25);
 /// The longest time that it takes to tell the system of bytes that it has in memory.
 const IS_IN_MEMORY: Duration = Duration::from_micros(2);
 
+/// The fewest bytes of an index that are read in a mapping, which takes some time to make. Memory to read them into takes
+/// longer, as the system fills all of its pages with zeros before.
+const WORTH_MAPPING: u64 = 256 << 10;
+
+/// The most bytes of a file that the system reads ahead at once, on any disk.
+const READ_AHEAD: usize = 128 << 10;
+
 /// The size of a chunk of a payload.
 const CHUNK: usize = 1 << 20;
 
@@ -65,7 +72,7 @@ impl<'f> FileReader<'f> {
 
     /// Returns the size of the window at `offset`. Windows that follow on one another grow.
     fn next_window(&self, offset: u64) -> usize {
-        if self.windows == 0 {
+        if self.windows == 0 && self.is_index {
             return FIRST_WINDOW;
         }
         let len = self.window.len();
@@ -105,6 +112,22 @@ impl<'f> FileReader<'f> {
         Ok(())
     }
 
+    /// Returns a long range that is in memory or can be mapped.
+    fn mapped(&self, range: &Range<u64>) -> Option<Result<&'f [u8]>> {
+        let len = range.end.saturating_sub(range.start);
+        let is_on_disk = self.storage.is_on_disk(range.start);
+        if is_on_disk && len < WORTH_MAPPING {
+            return None;
+        }
+        let found = self.storage.borrow(range.start, len)?;
+        if is_on_disk && found.is_ok() {
+            // A page fault that finds the page in memory makes the system read nothing before and after it.
+            let starts = range.clone().step_by(READ_AHEAD);
+            starts.for_each(|start| self.storage.prefetch(start, (READ_AHEAD as u64).min(range.end - start)));
+        }
+        Some(found)
+    }
+
     #[inline]
     fn in_window(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.window_start)?).ok()?;
@@ -124,6 +147,18 @@ impl ReadAt for FileReader<'_> {
             return Ok(());
         }
         self.read_window(offset, bytes)
+    }
+
+    fn bytes<'a>(&'a mut self, range: Range<u64>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        if self.in_window(range.start, len).is_some() {
+            return Ok(self.in_window(range.start, len).expect("it is there"));
+        }
+        if let Some(found) = self.mapped(&range) {
+            return found;
+        }
+        append_range(self, range, memory)?;
+        Ok(memory)
     }
 
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
