@@ -9,7 +9,7 @@ use crate::error::{ErrorKind, Result};
 use crate::format::{detect, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
-use crate::record::{Format, Reader, ReaderStorage};
+use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage};
 #[cfg(feature = "shards")]
 use crate::storage::FileVersion;
 use crate::storage::{AccessPattern, FileReader, FileStorage};
@@ -29,8 +29,8 @@ use crate::storage::{AccessPattern, FileReader, FileStorage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The file is mapped into memory, so that tensors can be borrowed from it. If that fails, or without the feature
-    /// `mmap`, it is read at positions. This is the default.
+    /// The file is mapped into memory when a tensor is first borrowed from it, or to read a long index. If that fails, or
+    /// without the feature `mmap`, it is read at positions. This is the default.
     ///
     /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the end of a
     /// file that became shorter kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it replaces
@@ -149,24 +149,26 @@ impl OpenOptions {
     }
 
     fn open_path(&self, path: &Path) -> Result<File> {
-        #[cfg(feature = "shards")]
-        let version = FileVersion::of(path);
-        let storage = match self.storage(path) {
-            Ok(storage) => storage,
+        let (storage, _metadata) = match self.storage(path) {
+            Ok(opened) => opened,
             Err(error) => {
                 let found = checkpoint::instead_of(path, &error)?.ok_or(error)?;
                 return self.open_path(&found).map_err(|error| error.in_file(&found));
             }
         };
+        // What is read to find the format is not read again for the index.
+        #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
+        let mut reader = FileReader::of_index(&storage);
         #[cfg(feature = "shards")]
-        if shards::is_index(&storage, path, self.format.is_some())? {
-            return self.open_shards(storage, version, path);
+        if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
+            return self.open_shards(storage, FileVersion::new(Some(&_metadata)), path);
         }
         #[cfg(not(feature = "shards"))]
         if checkpoint::is_index_name(path) {
             return Err(ErrorKind::FeatureOff { format: "sharded", feature: "shards" }.into());
         }
-        self.read(storage, Some(path))
+        let contents = self.contents(reader, storage.len(), Some(path))?;
+        Ok(self.file(storage, Some(path), contents))
     }
 
     /// Opens a file that is in memory, as [`File::from_bytes`] does.
@@ -206,7 +208,8 @@ impl OpenOptions {
         self.read(FileStorage::reader(Box::new(reader))?, None)
     }
 
-    fn storage(&self, path: &Path) -> io::Result<FileStorage> {
+    /// Opens a file. Its metadata is that of the file that was opened, which may be replaced by now.
+    fn storage(&self, path: &Path) -> io::Result<(FileStorage, fs::Metadata)> {
         let mut file = fs::File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -215,13 +218,13 @@ impl OpenOptions {
         if !metadata.is_file() || !(cfg!(unix) || cfg!(windows)) {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            return Ok(FileStorage::Memory(Box::new(bytes)));
+            return Ok((FileStorage::Memory(Box::new(bytes)), metadata));
         }
         #[cfg(feature = "mmap")]
         if self.backend == Backend::Mapped {
-            return Ok(FileStorage::map(file, metadata.len()));
+            return Ok((FileStorage::mapped(file, metadata.len()), metadata));
         }
-        Ok(FileStorage::positioned(file, metadata.len()))
+        Ok((FileStorage::positioned(file, metadata.len()), metadata))
     }
 
     /// Opens the shards of an index as one file.
@@ -241,8 +244,8 @@ impl OpenOptions {
             if now == version || attempt == ATTEMPTS {
                 return opened;
             }
-            storage = self.storage(path)?;
-            version = now;
+            let (again, metadata) = self.storage(path)?;
+            (storage, version) = (again, FileVersion::new(Some(&metadata)));
         }
     }
 
@@ -258,7 +261,7 @@ impl OpenOptions {
 
     #[cfg(feature = "shards")]
     fn open_shard(&self, path: &Path, tensor: &str) -> Result<File> {
-        let storage = self.storage(path).map_err(|error| {
+        let (storage, _) = self.storage(path).map_err(|error| {
             let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
             io::Error::new(error.kind(), message)
         })?;
@@ -266,20 +269,35 @@ impl OpenOptions {
     }
 
     pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
-        let format = self.format.map_or_else(|| detect(&mut FileReader::of_index(&storage), path), Ok)?;
-        let reader = Reader::new(
-            ReaderStorage::Boxed(Box::new(FileReader::of_index(&storage))),
-            (format.index_reader)(),
-            self.limits.clone(),
-        );
+        let contents = self.contents(FileReader::of_index(&storage), storage.len(), path)?;
+        Ok(self.file(storage, path, contents))
+    }
+
+    /// Finds the format of a file of `len` bytes, and reads its index.
+    fn contents(&self, mut file: FileReader<'_>, len: u64, path: Option<&Path>) -> Result<Contents> {
+        let format = self.format.map_or_else(|| detect(&mut file, path), Ok)?;
+        let storage = ReaderStorage::Boxed(Box::new(file));
+        let reader = Reader::new(storage, (format.index_reader)(), self.limits.clone());
         let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {
             // The name says what the file should be, but there is nothing of it.
-            ErrorKind::Truncated { .. } if storage.len() == 0 => unknown(&[]),
+            ErrorKind::Truncated { .. } if len == 0 => unknown(&[]),
             _ => error.in_format(format.name),
         })?;
+        Ok(Contents { format, index, metadata })
+    }
+
+    fn file(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         storage.will_be_read(AccessPattern::InOrder);
+        let Contents { format, index, metadata } = contents;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
         let progress = self.progress.clone();
-        Ok(File { path, format, storage, index, metadata, limits, progress, shards: Shards::default() })
+        File { path, format, storage, index, metadata, limits, progress, shards: Shards::default() }
     }
+}
+
+/// What is read of a file to open it.
+struct Contents {
+    format: &'static Format,
+    index: Index,
+    metadata: Option<FileMetadata>,
 }

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::storage::ReadAt;
+use crate::storage::{ReadAt, append_range};
 use crate::tensor::{InvalidTensor, TensorInfo};
 
 /// Reads numbers of a file one after the other. Errors carry the offset.
@@ -47,6 +47,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Returns the bytes since [`read_ahead`](Self::read_ahead), if all of them were read then.
+    pub(crate) fn passed(&self) -> &[u8] {
+        let len = self.offset.checked_sub(self.ahead_start).and_then(|len| usize::try_from(len).ok());
+        len.and_then(|len| self.ahead[..self.ahead_len].get(..len)).unwrap_or_default()
+    }
+
     /// Returns the next bytes, if they were read ahead.
     #[inline]
     fn next_ahead(&self, len: usize) -> Option<&[u8]> {
@@ -86,23 +92,9 @@ impl<'a> Cursor<'a> {
     /// Appends `len` bytes to `bytes`. Memory is allocated for those that the file has. In a stream, it is allocated as they
     /// arrive.
     pub fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
-        const AT_ONCE: usize = 1 << 20;
-        const MANY: usize = 1 << 10;
-        let mut left = usize::try_from(len).unwrap_or(usize::MAX);
-        let ready = self.ready(left);
-        if bytes.is_empty() && left >= MANY && ready == left {
-            // The system gives zeros for less than they take to be written, if they are many.
-            *bytes = vec![0; left];
-            return self.read(bytes);
-        }
-        bytes.reserve_exact(ready);
-        while left > 0 {
-            let now = left.min(AT_ONCE);
-            let start = bytes.len();
-            bytes.resize(start + now, 0);
-            self.read(&mut bytes[start..])?;
-            left -= now;
-        }
+        let end = self.offset.saturating_add(len);
+        append_range(self.file, self.offset..end, bytes)?;
+        self.offset = end;
         Ok(())
     }
 
@@ -182,15 +174,7 @@ impl<'a> Cursor<'a> {
     ///
     /// [`ErrorKind::Truncated`] if the file ends first, [`InvalidTensor::TooLarge`].
     pub fn payload(&self, info: &TensorInfo) -> Result<Range<u64>> {
-        let too_large = || InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() };
-        let needed = info.payload_bytes().ok_or_else(|| Error::from(too_large()).at(self.offset))? as u64;
-        match self.left() {
-            Some(left) if left < needed => Err(Error::new(ErrorKind::Truncated { needed, left }).at(self.offset)),
-            _ => {
-                let end = self.offset.checked_add(needed).ok_or_else(|| Error::from(too_large()).at(self.offset))?;
-                Ok(self.offset..end)
-            }
-        }
+        payload_at(self.offset, self.file.file_len(), info)
     }
 
     /// Returns how many of `len` bytes are known to be in the file.
@@ -202,6 +186,16 @@ impl<'a> Cursor<'a> {
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         self.file.file_len().map(|len| len.saturating_sub(self.offset))
+    }
+}
+
+/// Returns the range of a payload that begins at `offset` in a file of length `len`, if that is known.
+pub(crate) fn payload_at(offset: u64, len: Option<u64>, info: &TensorInfo) -> Result<Range<u64>> {
+    let too_large = || Error::from(InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }).at(offset);
+    let needed = info.payload_bytes().ok_or_else(too_large)? as u64;
+    match len.map(|len| len.saturating_sub(offset)) {
+        Some(left) if left < needed => Err(Error::new(ErrorKind::Truncated { needed, left }).at(offset)),
+        _ => Ok(offset..offset.checked_add(needed).ok_or_else(too_large)?),
     }
 }
 

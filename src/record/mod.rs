@@ -37,6 +37,8 @@ use crate::model::MetadataValue;
 use crate::tensor::TensorInfo;
 
 pub use cursor::Cursor;
+#[cfg(feature = "safetensors")]
+pub(crate) use cursor::payload_at;
 pub use format::{Format, Magic, WriteOptions};
 pub use index::Index;
 pub use io_slices::IoSlices;
@@ -59,7 +61,7 @@ pub(crate) use codec::{Codec, PayloadDecoder, RangeReader};
 #[cfg(feature = "npz")]
 pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
-pub(crate) use flatbuffer::{FlatbufferOrigin, FlatbufferReader, FlatbufferWriter, Table, TableFields, Tables};
+pub(crate) use flatbuffer::{FlatbufferReader, FlatbufferWriter, Table, TableFields, Tables};
 pub(crate) use format::{dtypes, put_dims, tags_of, trailing_bytes};
 pub(crate) use index::{Entry, Unread};
 pub(crate) use io_slices::to_io_slices;

@@ -44,11 +44,30 @@ pub(crate) fn parse(payload: &[u8], count: usize) -> Result<impl Iterator<Item =
         return Err(malformed("the list of names does not end with a NUL".to_owned()).into());
     }
     // Counted before they are copied, as a name takes more memory than a NUL.
-    let found = text.bytes().filter(|byte| *byte == 0).count();
+    let (chunks, rest) = text.as_bytes().as_chunks::<32>();
+    let count_in = |bytes: &[u8]| usize::from(bytes.iter().map(|byte| u8::from(*byte == 0)).sum::<u8>());
+    let found = chunks.iter().map(|chunk| count_in(chunk)).sum::<usize>() + count_in(rest);
     if found != count {
         return Err(malformed(format!("the list of names has {found}, but the file has {count} tensors")).into());
     }
-    // Names are short, so that a search for the next NUL takes longer than a look at every byte.
-    let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == 0).map(|(at, _)| at);
-    Ok(ends.scan(0, |start, end| text.get(std::mem::replace(start, end + 1)..end)))
+    let mut start = 0;
+    Ok(std::iter::from_fn(move || {
+        let end = start + find_nul(&text.as_bytes()[start..])?;
+        text.get(std::mem::replace(&mut start, end + 1)..end)
+    }))
+}
+
+/// Returns the position of the first NUL. Names are short, so that a search with a longer step takes longer to begin.
+fn find_nul(bytes: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    let (words, rest) = bytes.as_chunks();
+    for (at, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // The high bit of each byte that is zero, up to and with the first one.
+        let zeros = word.wrapping_sub(ONES) & !word & (0x80 * ONES);
+        if zeros != 0 {
+            return Some(at * 8 + zeros.trailing_zeros() as usize / 8);
+        }
+    }
+    Some(bytes.len() - rest.len() + rest.iter().position(|byte| *byte == 0)?)
 }

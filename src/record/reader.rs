@@ -475,11 +475,11 @@ impl<'de> Reader<'de> {
             let what = "the length of the list of names";
             return Err(Error::new(ErrorKind::Limit { what, found, limit: names::LONGEST }).at(start));
         }
-        let payload = read_plain(&mut *self.storage, &entry, false).map_err(|error| error.at(start))?;
+        let (range, mut memory) = (entry.range(), Vec::new());
+        let bytes = self.storage.bytes(range, &mut memory).map_err(|error| error.at(start))?;
         self.unread.renamed();
         let index = self.index.to_mut();
         index.pop();
-        let bytes = payload.bytes();
         let embedded = names::parse(bytes, at).and_then(|mut names| index.embed(&mut names, bytes.len()));
         embedded.map_err(|error| error.at(start))
     }

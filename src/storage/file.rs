@@ -135,10 +135,10 @@ impl FileStorage {
     /// the processor's caches.
     pub(crate) const CHUNK: usize = 8 << 20;
 
-    /// Maps a file of `len` bytes. If that fails, the file is read at positions.
+    /// A file of `len` bytes that is mapped when its bytes are first borrowed. If that fails, it is read at positions.
     #[cfg(feature = "mmap")]
-    pub(crate) fn map(file: File, len: u64) -> Self {
-        Mapping::new(file).map_or_else(|file| Self::positioned(file, len), Self::Mapped)
+    pub(crate) fn mapped(file: File, len: u64) -> Self {
+        Self::Mapped(Mapping::new(file, len))
     }
 
     /// Reads a file of `len` bytes at positions.
@@ -157,7 +157,7 @@ impl FileStorage {
         match self {
             Self::Memory(bytes) => (**bytes).as_ref().len() as u64,
             #[cfg(feature = "mmap")]
-            Self::Mapped(mapping) => mapping.len() as u64,
+            Self::Mapped(mapping) => mapping.len(),
             Self::Positioned(positioned) => positioned.len,
             Self::Headers(headers) => headers.file_len(),
             #[cfg(feature = "shards")]
@@ -223,7 +223,7 @@ impl FileStorage {
                 Some((OriginRef::Reader(reader), *len, start))
             }
             #[cfg(feature = "mmap")]
-            (Self::Mapped(mapping), start) => Some((OriginRef::File(mapping.file()), mapping.len() as u64, start)),
+            (Self::Mapped(mapping), start) => Some((OriginRef::File(mapping.file()), mapping.len(), start)),
             _ => None,
         }
     }
@@ -235,7 +235,7 @@ impl FileStorage {
         let bytes: &[u8] = match file {
             Self::Memory(bytes) => (**bytes).as_ref(),
             #[cfg(feature = "mmap")]
-            Self::Mapped(mapping) => mapping,
+            Self::Mapped(mapping) => mapping.bytes()?,
             _ => return None,
         };
         Some(usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default())
@@ -381,4 +381,23 @@ fn read_file_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize>
 #[cfg(not(any(unix, windows)))]
 fn read_file_at(_: &File, _: u64, _: &mut [u8]) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(all(target_os = "linux", feature = "mmap"))]
+    #[test]
+    fn a_file_that_cannot_be_mapped_is_read_at_positions() {
+        let begin = b"Linux version";
+        // The kernel makes it up, and does not map it.
+        let open = || File::open("/proc/version").expect("Linux has it");
+        let storage = FileStorage::mapped(open(), begin.len() as u64);
+        let mut read = vec![0; begin.len()];
+        storage.read_at(0, &mut read).unwrap();
+        let mut written = Vec::new();
+        storage.write_to(6, 7, &mut written).unwrap();
+        assert_eq!((&*read, &*written, storage.borrow(0, 5).is_none()), (&begin[..], &b"version"[..], true));
+    }
 }

@@ -81,11 +81,15 @@ pub(crate) struct FileVersion {
 impl FileVersion {
     /// Returns the version of the file that is at `path` now. All missing files are the same.
     pub(crate) fn of(path: &Path) -> Self {
-        let metadata = fs::metadata(path).ok();
+        Self::new(fs::metadata(path).ok().as_ref())
+    }
+
+    /// Returns the version of the file that has this metadata.
+    pub(crate) fn new(metadata: Option<&fs::Metadata>) -> Self {
         Self {
-            modified: metadata.as_ref().and_then(|metadata| metadata.modified().ok()),
+            modified: metadata.and_then(|metadata| metadata.modified().ok()),
             #[cfg(unix)]
-            id: metadata.as_ref().map(id),
+            id: metadata.map(id),
         }
     }
 }

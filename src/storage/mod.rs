@@ -70,6 +70,32 @@ pub trait ReadAt {
         self.read_at(offset, bytes)
     }
 
+    /// Returns a range of any length: as it is in memory or in a mapping, or else read into `memory`, which is empty.
+    ///
+    /// ```
+    /// use tensorfile::Result;
+    /// use tensorfile::record::ReadAt;
+    ///
+    /// /// Reads a list of names: its length, and the names with a line feed after each.
+    /// fn names(file: &mut dyn ReadAt) -> Result<Vec<Vec<u8>>> {
+    ///     let mut len = [0; 8];
+    ///     file.read_at(0, &mut len)?;
+    ///     let mut memory = Vec::new();
+    ///     let list = file.bytes(8..u64::from_le_bytes(len).saturating_add(8), &mut memory)?;
+    ///     Ok(list.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
+    /// }
+    /// ```
+    ///
+    /// Memory is allocated for bytes that the file has. Of a stream, it is allocated as they arrive.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_at`](Self::read_at).
+    fn bytes<'a>(&'a mut self, range: Range<u64>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        append_range(self, range, memory)?;
+        Ok(memory)
+    }
+
     /// Tells that a few bytes are read at each of these offsets soon, in this order, so that a slow disk can look for them
     /// at once. They may be wrong.
     fn will_read(&mut self, _offsets: &mut dyn Iterator<Item = u64>) {}
@@ -139,6 +165,33 @@ pub trait Storage<'de>: ReadAt {
     fn append_to(&mut self, buffer: &mut Buffer, range: Range<u64>, expected: usize) -> Result<u64> {
         append_chunk(self, buffer, range, expected)
     }
+}
+
+/// Appends a range to `bytes`, as [`ReadAt::bytes`] reads it.
+pub(crate) fn append_range(
+    file: &mut (impl ReadAt + ?Sized),
+    Range { mut start, end }: Range<u64>,
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
+    const AT_ONCE: usize = 1 << 20;
+    const MANY: usize = 1 << 10;
+    let mut left = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
+    let in_file = file.file_len().unwrap_or(0).saturating_sub(start);
+    let ready = usize::try_from(in_file).unwrap_or(usize::MAX).min(left);
+    if bytes.is_empty() && left >= MANY && ready == left {
+        // The system gives zeros for less than they take to be written, if they are many.
+        *bytes = vec![0; left];
+        return file.read_at(start, bytes);
+    }
+    bytes.reserve_exact(ready);
+    while left > 0 {
+        let (now, before) = (left.min(AT_ONCE), bytes.len());
+        bytes.resize(before + now, 0);
+        file.read_at(start, &mut bytes[before..])?;
+        start += now as u64;
+        left -= now;
+    }
+    Ok(())
 }
 
 fn append_chunk<'de>(

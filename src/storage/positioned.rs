@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{AccessPattern, FileStorage, ReadAt, Storage};
+use super::{AccessPattern, FileStorage, ReadAt, Storage, append_range};
 use crate::error::Result;
 
 /// An open file, read by ranges. Bytes that are in memory are borrowed.
@@ -11,6 +11,8 @@ pub struct FileReader<'f> {
     /// The bytes last read of a file on disk: headers are close together.
     window: Vec<u8>,
     window_start: u64,
+    /// The number of times that a window was read.
+    windows: u32,
     /// Bytes that were read came from a disk, not from the system's memory.
     waits: bool,
     chunk: Vec<u8>,
@@ -18,11 +20,19 @@ pub struct FileReader<'f> {
     is_index: bool,
 }
 
-/// The size of a read when only a few bytes are asked for.
+/// The size of the first read when only a few bytes are asked for: a page, which is the least that the system reads from a
+/// disk. The beginning of a file often has all of a short index.
+const FIRST_WINDOW: usize = 4 << 10;
+
+/// The size of a read of that kind at another place.
 const WINDOW: usize = 512;
 
 /// The largest size of a read of that kind, which is reached if the reads are near to each other.
 const LARGEST_WINDOW: usize = 64 << 10;
+
+/// The number of windows that are read before all but each of so many go without a look at the clock, which takes a tenth of
+/// the time for a window in memory.
+const TIMED: u32 = 8;
 
 /// The longest time that it takes to read a window from the system's memory.
 const FROM_MEMORY: Duration = Duration::from_micros(25);
@@ -30,12 +40,27 @@ const FROM_MEMORY: Duration = Duration::from_micros(25);
 /// The longest time that it takes to tell the system of bytes that it has in memory.
 const IS_IN_MEMORY: Duration = Duration::from_micros(2);
 
+/// The fewest bytes of an index that are read in a mapping, which takes some time to make. Memory to read them into takes
+/// longer, as the system fills all of its pages with zeros before.
+const WORTH_MAPPING: u64 = 256 << 10;
+
+/// The most bytes of a file that the system reads ahead at once, on any disk.
+const READ_AHEAD: usize = 128 << 10;
+
 /// The size of a chunk of a payload.
 const CHUNK: usize = 1 << 20;
 
 impl<'f> FileReader<'f> {
     pub(crate) fn new(storage: &'f FileStorage) -> Self {
-        Self { storage, window: Vec::new(), window_start: 0, waits: false, chunk: Vec::new(), is_index: false }
+        Self {
+            storage,
+            window: Vec::new(),
+            window_start: 0,
+            windows: 0,
+            waits: false,
+            chunk: Vec::new(),
+            is_index: false,
+        }
     }
 
     /// A reader of an index. It reads what it is asked for, also from a mapped file: where a mapping is accessed, the system
@@ -47,6 +72,9 @@ impl<'f> FileReader<'f> {
 
     /// Returns the size of the window at `offset`. Windows that follow on one another grow.
     fn next_window(&self, offset: u64) -> usize {
+        if self.windows == 0 && self.is_index {
+            return FIRST_WINDOW;
+        }
         let len = self.window.len();
         let is_near = offset.checked_sub(self.window_start).is_some_and(|distance| distance <= 2 * len as u64);
         if is_near && len > 0 { (2 * len).clamp(WINDOW, LARGEST_WINDOW) } else { WINDOW }
@@ -66,10 +94,12 @@ impl<'f> FileReader<'f> {
             self.storage.will_be_read(AccessPattern::InOrder);
         }
         self.window.resize(len, 0);
-        let start = Instant::now();
+        let is_timed = self.windows < TIMED || self.windows.is_multiple_of(TIMED);
+        self.windows = self.windows.wrapping_add(1);
+        let start = is_timed.then(Instant::now);
         let read = self.storage.read_some(offset, &mut self.window);
         // Those that were looked for are in memory by now, so only `will_read` finds out that the disk is fast.
-        self.waits |= start.elapsed() > FROM_MEMORY;
+        self.waits |= start.is_some_and(|start| start.elapsed() > FROM_MEMORY);
         // After an error, the window holds nothing.
         self.window.truncate(*read.as_ref().unwrap_or(&0));
         read?;
@@ -80,6 +110,22 @@ impl<'f> FileReader<'f> {
             None => self.storage.read_at(offset, bytes)?,
         }
         Ok(())
+    }
+
+    /// Returns a long range that is in memory or can be mapped.
+    fn mapped(&self, range: &Range<u64>) -> Option<Result<&'f [u8]>> {
+        let len = range.end.saturating_sub(range.start);
+        let is_on_disk = self.storage.is_on_disk(range.start);
+        if is_on_disk && len < WORTH_MAPPING {
+            return None;
+        }
+        let found = self.storage.borrow(range.start, len)?;
+        if is_on_disk && found.is_ok() {
+            // A page fault that finds the page in memory makes the system read nothing before and after it.
+            let starts = range.clone().step_by(READ_AHEAD);
+            starts.for_each(|start| self.storage.prefetch(start, (READ_AHEAD as u64).min(range.end - start)));
+        }
+        Some(found)
     }
 
     #[inline]
@@ -101,6 +147,18 @@ impl ReadAt for FileReader<'_> {
             return Ok(());
         }
         self.read_window(offset, bytes)
+    }
+
+    fn bytes<'a>(&'a mut self, range: Range<u64>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        if self.in_window(range.start, len).is_some() {
+            return Ok(self.in_window(range.start, len).expect("it is there"));
+        }
+        if let Some(found) = self.mapped(&range) {
+            return found;
+        }
+        append_range(self, range, memory)?;
+        Ok(memory)
     }
 
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {

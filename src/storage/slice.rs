@@ -28,6 +28,10 @@ impl ReadAt for Slice<'_> {
         bytes.copy_from_slice(self.get(offset, bytes.len() as u64)?);
         Ok(())
     }
+
+    fn bytes<'a>(&'a mut self, range: Range<u64>, _: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+        self.get(range.start, range.end.saturating_sub(range.start))
+    }
 }
 
 impl<'de> Storage<'de> for Slice<'de> {

@@ -9,17 +9,24 @@ use crate::file::checkpoint::is_index_name;
 use crate::file::{File, Shards};
 use crate::limits::Limits;
 use crate::record::{FileMetadata, Index};
-use crate::storage::{FileStorage, Joined};
+use crate::storage::{FileStorage, Joined, ReadAt};
 
 /// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
-pub(in crate::file) fn is_index(storage: &FileStorage, path: &Path, has_format: bool) -> Result<bool> {
+pub(in crate::file) fn is_index(
+    file: &mut dyn ReadAt,
+    storage: &FileStorage,
+    path: &Path,
+    has_format: bool,
+) -> Result<bool> {
     if is_index_name(path) {
         return Ok(true);
     }
     let mut begin = [0; 64];
-    let len = storage.read_some(0, &mut begin)?;
+    let len = usize::try_from(storage.len()).map_or(begin.len(), |len| len.min(begin.len()));
+    let begin = &mut begin[..len];
+    file.read_at(0, begin)?;
     // A binary format may begin with a number whose first byte is a brace, but such a number has a zero byte.
-    let is_json = begin[..len].trim_ascii_start().starts_with(b"{") && !begin[..len].contains(&0);
+    let is_json = begin.trim_ascii_start().starts_with(b"{") && !begin.contains(&0);
     if !is_json || has_format || storage.len() > MAX_BYTES {
         return Ok(false);
     }

@@ -50,14 +50,19 @@ impl IndexReader for Reader {
         }
         // In a stream, the payload of a record comes before the next record.
         let end = if self.len.is_some() { offsets.len() } else { self.count + 1 };
+        let mut last = LastRecord::default();
         let read = (self.count..end).try_for_each(|at| {
             // A file of nothing but offsets takes no memory for tensors.
             if at == 1 {
                 index.reserve(end - at);
             }
-            self.record(file, limits, &offsets, at, index).map_err(|error| error.in_tensor(format!("#{at}")))
+            self.record(file, limits, &offsets, at, &mut last, index).map_err(|error| error.in_tensor(format!("#{at}")))
         });
         self.offsets = Some(offsets);
+        if self.count == end && self.len.is_some() {
+            // Nothing more is read, so the table makes room for the names.
+            (self.offsets, self.count) = (Some(RecordOffsets::new()), 0);
+        }
         read.map(|()| true)
     }
 
@@ -70,6 +75,43 @@ impl IndexReader for Reader {
 /// The offset table. That of one record needs no allocation.
 type RecordOffsets = SmallVec<[u64; 1]>;
 
+/// The header of a tensor as it is stored, if it is dense and of up to four dims. Many tensors of a file have the same.
+#[derive(Debug, Default)]
+struct LastRecord {
+    words: [[u8; 8]; header::COMMON_BYTES / 8],
+    /// The length of the header; 0 if there is none.
+    len: usize,
+    /// The length of the payload.
+    payload: u64,
+    /// Memory for the header of another tensor.
+    other: Vec<u8>,
+}
+
+impl LastRecord {
+    /// Returns the payload of the record at `offset`, if its header is this one and the file has all of it.
+    fn payload_at(&mut self, offset: u64, file: &mut dyn ReadAt, file_len: Option<u64>) -> Option<Range<u64>> {
+        if self.len == 0 {
+            return None;
+        }
+        let start = offset.checked_add(self.len as u64)?;
+        let end = start.checked_add(self.payload).filter(|end| file_len.is_some_and(|len| *end <= len))?;
+        self.other.clear();
+        let (words, _) = file.bytes(offset..start, &mut self.other).ok()?.as_chunks::<8>();
+        // Headers are too short for a comparison of slices to pay.
+        words.iter().zip(&self.words).all(|(word, own)| word == own).then_some(start..end)
+    }
+
+    /// Takes another header.
+    fn set(&mut self, bytes: &[u8], payload: &Range<u64>) {
+        let (words, _) = bytes.as_chunks();
+        self.len = 0;
+        if let Some(own) = self.words.get_mut(..words.len()) {
+            own.copy_from_slice(words);
+            (self.len, self.payload) = (bytes.len(), payload.end - payload.start);
+        }
+    }
+}
+
 /// The number of records that are looked for at once on a slow disk.
 const AHEAD: usize = 64;
 
@@ -81,6 +123,7 @@ impl Reader {
         limits: &Limits,
         offsets: &[u64],
         at: usize,
+        last: &mut LastRecord,
         index: &mut Index,
     ) -> Result<()> {
         let offset = offsets[at];
@@ -92,13 +135,23 @@ impl Reader {
         };
         check_offset(offset, at, offsets.len())?;
         self.check_start(offset)?;
-        let mut cursor = Cursor::new(file, offset);
-        cursor.read_ahead(header::COMMON_BYTES);
-        let (info, layout) = header::read(&mut cursor, end, limits)?;
-        let payload = cursor.payload(&info)?;
-        if let Layout::Coo { .. } = info.layout {
-            self.found.add_coo_layout(layout);
-        }
+        let (info, payload) = match last.payload_at(offset, file, self.len) {
+            Some(payload) => (None, payload),
+            None => {
+                let mut cursor = Cursor::new(file, offset);
+                cursor.read_ahead(header::COMMON_BYTES);
+                let (info, layout) = header::read(&mut cursor, end, limits)?;
+                let payload = cursor.payload(&info)?;
+                if let Layout::Coo { .. } = info.layout {
+                    self.found.add_coo_layout(layout);
+                }
+                if at + 1 < offsets.len() {
+                    let is_dense = info.layout == Layout::RowMajor;
+                    last.set(if is_dense { cursor.passed() } else { &[] }, &payload);
+                }
+                (Some(info), payload)
+            }
+        };
         let record = offset..payload.end;
         self.end = self.end.max(record.end.checked_next_multiple_of(header::ALIGNMENT).unwrap_or(0));
         if let Some(unordered) = &mut self.unordered {
@@ -110,7 +163,10 @@ impl Reader {
         if at % AHEAD == 1 {
             file.will_read(&mut offsets.iter().copied().skip(at + 1).take(AHEAD));
         }
-        index.push(None, info, payload)
+        match info {
+            Some(info) => index.push(None, info, payload),
+            None => index.push_alike(None, payload),
+        }
     }
 
     /// Checks that a record does not begin within the one before, which would send a stream backwards.

@@ -105,10 +105,10 @@ impl FlatbufferContents {
 
 /// Reads the flatbuffer, and adds its tensors to the index.
 pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<FlatbufferContents> {
-    let flatbuffer = Flatbuffer::read(file)?;
-    let reader = flatbuffer.reader();
-    let root = reader.root()?;
-    let parser = FlatbufferParser::new(flatbuffer.frame, limits, file.file_len(), index);
+    let (len, mut memory) = (file.file_len(), Vec::new());
+    let flatbuffer = Flatbuffer::read(file, &mut memory)?;
+    let root = flatbuffer.root()?;
+    let parser = FlatbufferParser::new(flatbuffer.frame, limits, len, index);
     match flatbuffer.frame.family {
         Family::FlatTensor => {
             check_version(&root, &[0], "0")?;
@@ -149,7 +149,27 @@ struct FlatbufferParser<'a> {
     end: u64,
     /// One of those begins before the end of others. If none does, no two overlap, and a stream can be read tensor by tensor.
     goes_back: bool,
-    name_with_nul: Option<String>,
+    /// The header of the last tensor that takes a whole segment, and its length: the last tensor of all, if there is one.
+    last: Option<(LayoutFields<'a>, u64)>,
+}
+
+/// The header of a tensor as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LayoutFields<'a> {
+    scalar_type: i8,
+    sizes: &'a [[u8; 4]],
+    order: &'a [[u8; 1]],
+}
+
+impl<'a> LayoutFields<'a> {
+    /// Reads the fields of [`tensor_layout`], the first of which is `first`. They are not checked.
+    fn read(table: &Table<'a>, first: usize) -> Option<Self> {
+        Some(Self {
+            scalar_type: table.i8(first + tensor_layout::SCALAR_TYPE).ok()?,
+            sizes: table.numbers(first + tensor_layout::SIZES).ok()?,
+            order: table.numbers(first + tensor_layout::DIM_ORDER).ok()?,
+        })
+    }
 }
 
 /// A tensor in a flatbuffer of any generation.
@@ -175,7 +195,7 @@ enum SegmentPart {
 impl<'a> FlatbufferParser<'a> {
     fn new(frame: Frame, limits: &'a Limits, len: Option<u64>, index: &'a mut Index) -> Self {
         let (segments, places) = (SmallVec::new(), SmallVec::new());
-        Self { frame, limits, len, segments, index, places, end: 0, goes_back: false, name_with_nul: None }
+        Self { frame, limits, len, segments, index, places, end: 0, goes_back: false, last: None }
     }
 
     fn of_flat_tensor(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
@@ -256,6 +276,7 @@ impl<'a> FlatbufferParser<'a> {
     /// Reads the ranges of the segments and checks that they lie between the flatbuffer and the end.
     fn read_segments(&mut self, segments: Tables<'a>) -> Result<()> {
         let frame = self.frame;
+        self.segments.reserve_exact(segments.len());
         for (number, segment) in segments.iter().enumerate() {
             let table = segment?;
             let (offset, size) = (table.u64(data_segment::OFFSET)?, table.u64(data_segment::SIZE)?);
@@ -303,19 +324,20 @@ impl<'a> FlatbufferParser<'a> {
             Error::new(ErrorKind::Malformed { what }).in_tensor(format!("#{number}")).at(table_at)
         })?;
         let (info, range) = self.tensor(&found).map_err(|error| error.in_tensor(name).at(table_at))?;
-        if self.name_with_nul.is_none() && name.as_bytes().contains(&0) {
-            self.name_with_nul = Some(name.to_owned());
-        }
         if range.start < range.end {
             self.goes_back |= range.start < self.end;
             self.end = self.end.max(range.end);
         }
         self.places.push(found.table.field_offset(found.name));
-        self.index.push(Some(name), info, range)
+        match info {
+            Some(info) => self.index.push(Some(name), info, range),
+            None => self.index.push_alike(Some(name), range),
+        }
     }
 
-    /// Returns the description and the range of a tensor.
-    fn tensor(&self, found: &Found<'a>) -> Result<(TensorInfo, Range<u64>)> {
+    /// Returns the description of a tensor, `None` if it is that of the last one, and its range.
+    fn tensor(&mut self, found: &Found<'a>) -> Result<(Option<TensorInfo>, Range<u64>)> {
+        let last = self.last.take();
         let (table, field) = found.segment;
         let number = table.u32(field)?;
         let segment = usize::try_from(number).ok().and_then(|number| self.segments.get(number)).ok_or_else(|| {
@@ -329,8 +351,17 @@ impl<'a> FlatbufferParser<'a> {
         let Some((table, first)) = found.layout else {
             let bytes = usize::try_from(segment_bytes)
                 .map_err(|_| Error::from(InvalidTensor::TooLarge { dtype: Dtype::U8, shape: [usize::MAX].into() }))?;
-            return Ok((TensorInfo::blob(bytes), segment.clone()));
+            return Ok((Some(TensorInfo::blob(bytes)), segment.clone()));
         };
+        if let SegmentPart::Whole = found.place
+            && let Some(stored) = LayoutFields::read(&table, first)
+        {
+            let is_alike = last == Some((stored, segment_bytes));
+            self.last = Some((stored, segment_bytes));
+            if is_alike {
+                return Ok((None, segment.clone()));
+            }
+        }
         // The bytes that the file states: without them, the end of an unknown dtype is not known.
         let stated = match found.place {
             SegmentPart::Whole => Some(segment_bytes),
@@ -360,7 +391,7 @@ impl<'a> FlatbufferParser<'a> {
                 }
             }
         };
-        Ok((info, range))
+        Ok((Some(info), range))
     }
 
     /// Reads the dtype, shape and layout of a tensor from the fields of [`tensor_layout`], the first of which is `first`.
@@ -419,22 +450,23 @@ impl<'a> FlatbufferParser<'a> {
         tensor_alignment: Option<u32>,
         compatibility: Option<Compatibility>,
     ) -> Result<FlatbufferContents> {
+        // This makes room for the table of the names.
+        let (segments, last) = (self.segments.len(), self.segments.iter().map(|segment| segment.end).max());
+        drop(self.segments);
         if let Err(at) = self.index.compare_names() {
             return Err(Error::new(ErrorKind::DuplicateName { name: self.index.label(at) }).at(self.places[at]));
         }
         if self.goes_back {
             check_overlaps(self.index)?;
         }
-        let segments = self.segments.len();
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
-        let ends = self.segments.iter().map(|segment| segment.end).chain(self.frame.end);
         let begin = self.frame.first_byte();
-        let end = ends.chain([begin]).max().unwrap_or_default();
+        let end = begin.max(last.unwrap_or(0)).max(self.frame.end.unwrap_or(0));
         let end_of_tensors = if self.index.pushed() == 0 { begin } else { end };
         Ok(FlatbufferContents {
             metadata,
             goes_back: self.goes_back,
-            name_with_nul: self.name_with_nul,
+            name_with_nul: self.index.name_with(0).map(str::to_owned),
             end,
             end_of_tensors,
         })

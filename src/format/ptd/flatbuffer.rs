@@ -1,59 +1,44 @@
 use super::header::{BEFORE_HEADER, Frame, HEAD, bad_number};
-use crate::error::Result;
-use crate::record::{Cursor, FlatbufferReader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{FlatbufferReader, Table};
 use crate::storage::ReadAt;
 
-/// The index of a file as a flatbuffer, in memory of its own.
+/// The index of a file as a flatbuffer.
 ///
-/// If the file states how long the injected header is, the header is removed: the C++ writer may make it of any length,
-/// and the parts of the flatbuffer are aligned only without it.
+/// The header is injected after the first eight bytes, which have the offset of the root. If the file states how long the
+/// header is, it is no part of the flatbuffer: the C++ writer may make it of any length, and the parts of the flatbuffer are
+/// aligned only without it. All references but that to the root are distances, so the bytes after it are read by themselves.
 #[derive(Debug)]
-pub(super) struct Flatbuffer {
+pub(super) struct Flatbuffer<'a> {
     pub(super) frame: Frame,
-    bytes: Vec<u8>,
+    reader: FlatbufferReader<'a>,
+    /// The position of the root in the reader.
+    root: usize,
 }
 
-impl Flatbuffer {
-    pub(super) fn read(file: &mut dyn ReadAt) -> Result<Self> {
-        let len = file.file_len();
-        let mut cursor = Cursor::new(file, 0);
-        let head = cursor.array::<HEAD>()?;
-        let frame = Frame::parse(&head, len)?;
-        let end = frame.flatbuffer_end.max(cursor.offset());
-        let mut bytes = Vec::new();
-        match len {
-            // It takes less to read the head again than to make room for the rest after it.
-            Some(_) => Cursor::new(file, 0).append(end, &mut bytes)?,
-            None => {
-                bytes.extend_from_slice(&head);
-                cursor.append(end - HEAD as u64, &mut bytes)?;
-            }
-        }
-        let flatbuffer = Self { frame, bytes };
-        flatbuffer.without_header()
-    }
-
-    /// Removes the injected header.
-    fn without_header(mut self) -> Result<Self> {
-        let injected = self.frame.injected;
-        let root = u32::from_le_bytes(self.bytes[..4].try_into().expect("the head was read"));
-        let moved = u64::from(root).checked_sub(injected).filter(|root| *root >= BEFORE_HEADER);
-        let moved = moved.ok_or_else(|| {
-            let expected = format!("at least {}, where the header ends", BEFORE_HEADER + injected);
+impl<'a> Flatbuffer<'a> {
+    pub(super) fn read(file: &'a mut dyn ReadAt, memory: &'a mut Vec<u8>) -> Result<Self> {
+        let mut head = [0; HEAD];
+        file.peek_at(0, &mut head)?;
+        let frame = Frame::parse(&head, file.file_len())?;
+        let bytes = file.bytes(0..frame.flatbuffer_end.max(HEAD as u64), memory)?;
+        let start = BEFORE_HEADER + frame.injected;
+        let root = *head.first_chunk().expect("it has more than four bytes");
+        let root = u32::from_le_bytes(root);
+        let position = u64::from(root).checked_sub(start).ok_or_else(|| {
+            let expected = format!("at least {start}, where the header ends");
             bad_number("root table offset", root, expected, 0)
         })?;
-        let moved = u32::try_from(moved).expect("less than the root offset was");
-        self.bytes[..4].copy_from_slice(&moved.to_le_bytes());
-        let end = usize::try_from(self.frame.flatbuffer_end).expect("the flatbuffer was read");
-        let header_end = usize::try_from(BEFORE_HEADER + injected).expect("the header was read");
-        self.bytes.truncate(end);
-        let header_start = usize::try_from(BEFORE_HEADER).expect("a few bytes");
-        self.bytes.drain(header_start..header_end);
-        Ok(self)
+        let range = usize::try_from(start).and_then(|start| Ok(start..usize::try_from(frame.flatbuffer_end)?));
+        let bytes = range.ok().and_then(|range| bytes.get(range)).unwrap_or_default();
+        let root = usize::try_from(position).ok().filter(|root| *root < bytes.len()).ok_or_else(|| {
+            let what = "the flatbuffer is broken: a part lies outside of it".to_owned();
+            Error::new(ErrorKind::Malformed { what }).at(0)
+        })?;
+        Ok(Self { frame, reader: FlatbufferReader::new(bytes, start), root })
     }
 
-    /// Returns a reader of the flatbuffer.
-    pub(super) fn reader(&self) -> FlatbufferReader<'_> {
-        FlatbufferReader::new(&self.bytes, self.frame.origin())
+    pub(super) fn root(&'a self) -> Result<Table<'a>> {
+        self.reader.table_at(self.root, self.root)
     }
 }

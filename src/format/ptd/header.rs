@@ -1,5 +1,5 @@
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{FlatbufferOrigin, FlatbufferWriter, cannot_store, dtypes, tags_of};
+use crate::record::{FlatbufferWriter, cannot_store, dtypes, tags_of};
 use crate::tensor::Dtype;
 
 /// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
@@ -202,11 +202,6 @@ impl Frame {
     /// Returns the offset of the first byte that a segment can have.
     pub(super) fn first_byte(&self) -> u64 {
         self.flatbuffer_end.max(HEAD as u64)
-    }
-
-    /// Returns the places of the bytes of the [`Flatbuffer`](super::flatbuffer::Flatbuffer) in the file.
-    pub(super) fn origin(&self) -> FlatbufferOrigin {
-        FlatbufferOrigin { unmoved: usize::try_from(BEFORE_HEADER).expect("a few bytes"), distance: self.injected }
     }
 }
 

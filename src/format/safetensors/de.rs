@@ -7,7 +7,7 @@ use super::header::{self, JsonValue, METADATA, TAGS, Writer};
 use super::scan::{JsonHeader, scan};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{Cursor, FileMetadata, Index, IndexReader, MetadataChanges, Rewritten};
+use crate::record::{FileMetadata, Index, IndexReader, MetadataChanges, Rewritten, payload_at};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
@@ -46,12 +46,13 @@ impl IndexReader for Reader {
 
 /// Reads a header, and adds its tensors to the index. Returns the metadata and the end of the last tensor.
 fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(FileMetadata, u64)> {
-    let json = header::read(file)?;
-    let (metadata, mut places) = match scan(&json, limits, index) {
+    let (len, mut memory) = (file.file_len(), Vec::new());
+    let json = header::read(file, &mut memory)?;
+    let (metadata, mut places) = match scan(json, limits, index) {
         Some(header) => header,
         None => {
             *index = Index::default();
-            parse(&json, limits, index)?
+            parse(json, limits, index)?
         }
     };
     let entries = metadata.map(|value| read_metadata(value, limits)).transpose()?.unwrap_or_default();
@@ -61,9 +62,21 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
     }
     let data = header::LENGTH + json.len() as u64;
     let mut end = data;
+    // The header of the tensor before, and its length.
+    let mut last = (None, 0);
     for (at, place) in places.into_iter().enumerate() {
-        let placed = place_tensor(file, index, at, end - data, place, data);
-        let range = placed.map_err(|error| error.in_tensor(index.label(at)))?;
+        let offsets = index.entry(at).range();
+        let (info, bytes) = (index.info_number(at), offsets.end.wrapping_sub(offsets.start));
+        // What is wrong in another way too is told by `place_tensor`.
+        let stop = end.checked_add(bytes).filter(|stop| len.is_some_and(|len| *stop <= len));
+        let range = match stop {
+            Some(stop) if last == (Some(info), bytes) && offsets.start == end - data => end..stop,
+            _ => {
+                let placed = place_tensor(len, index, at, end - data, place, data);
+                placed.map_err(|error| error.in_tensor(index.label(at)))?
+            }
+        };
+        last = (Some(info), bytes);
         index.set_range(at, &range);
         end = range.end;
     }
@@ -79,8 +92,9 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
 
 /// Makes a header with other metadata. The file is one whose index was read before.
 pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
-    let json = header::read(file)?;
-    let members = members(&json, limits)?;
+    let (len, mut memory) = (file.file_len(), Vec::new());
+    let json = header::read(file, &mut memory)?;
+    let members = members(json, limits)?;
     let mut entries = IndexMap::new();
     if let Some((_, value)) = members.iter().find(|(name, _)| name == METADATA) {
         entries = read_metadata(*value, limits)?;
@@ -97,7 +111,7 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
         }
     }
     let data = header::LENGTH + json.len() as u64;
-    let end = file.file_len().unwrap_or(data);
+    let end = len.unwrap_or(data);
     Ok(Rewritten { begin: header.finish()?, kept: data..end, end: Vec::new() })
 }
 
@@ -153,15 +167,8 @@ fn tensor(value: JsonValue<'_>, limits: &Limits) -> Result<(TensorInfo, Range<u6
 }
 
 /// Checks that the data of a tensor begins at the offset `end`, where the tensor before ends, and has the length that the
-/// tensor takes. Returns its range in the file. `place` is the offset of what describes it.
-fn place_tensor(
-    file: &mut dyn ReadAt,
-    index: &Index,
-    at: usize,
-    end: u64,
-    place: u64,
-    data: u64,
-) -> Result<Range<u64>> {
+/// tensor takes. Returns its range in the file of length `len`. `place` is the offset of what describes it.
+fn place_tensor(len: Option<u64>, index: &Index, at: usize, end: u64, place: u64, data: u64) -> Result<Range<u64>> {
     let entry = index.entry(at);
     let Range { start, end: stop } = entry.range();
     let bad_number = |what, found: u64, expected| {
@@ -174,7 +181,7 @@ fn place_tensor(
         return bad_number("end of the data", stop, format!("at least {start}, where it begins"));
     }
     entry.info().check_payload(stop - start).map_err(|invalid| Error::from(invalid).at(place))?;
-    Cursor::new(file, data + end).payload(entry.info())
+    payload_at(data + end, len, entry.info())
 }
 
 #[cfg(test)]
@@ -183,7 +190,9 @@ mod tests {
 
     const HEADER: &str = r#"{"__metadata__": {"format":"pt"}, "a.b":{"dtype":"F32","shape":[2, 30],
         "data_offsets":[0,240]},"c":{"shape":[],"data_offsets":[240,241],"dtype":"U8"},
-        "d":{"dtype":"BOOL","shape":[0],"data_offsets":[241,241]}} "#;
+        "d":{"dtype":"BOOL","shape":[0],"data_offsets":[241,241]},
+        "e":{"dtype":"U8","shape":[1],"data_offsets":[241,242]},
+        "f":{"dtype":"U8","shape":[1],"data_offsets":[242,243]}} "#;
 
     type Shown = (Option<String>, Vec<String>);
 

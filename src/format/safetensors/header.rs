@@ -72,7 +72,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
 }
 
 /// Reads the header's JSON, which begins at byte 8.
-pub(super) fn read(file: &mut dyn ReadAt) -> Result<String> {
+pub(super) fn read<'a>(file: &'a mut dyn ReadAt, memory: &'a mut Vec<u8>) -> Result<&'a str> {
     let mut cursor = Cursor::new(file, 0);
     let len = cursor.u64()?;
     if !(MIN_JSON..=MAX_JSON).contains(&len) {
@@ -87,11 +87,9 @@ pub(super) fn read(file: &mut dyn ReadAt) -> Result<String> {
     if opening != OPENING {
         return Err(Error::new(ErrorKind::BadMagic { found: opening.to_vec(), expected: OPENING }).at(LENGTH));
     }
-    let mut json = Vec::new();
-    Cursor::new(file, LENGTH).append(len, &mut json)?;
-    String::from_utf8(json).map_err(|error| {
+    str::from_utf8(file.bytes(LENGTH..LENGTH + len, memory)?).map_err(|error| {
         let what = "the header is not UTF-8".to_owned();
-        Error::new(ErrorKind::Malformed { what }).at(LENGTH + error.utf8_error().valid_up_to() as u64)
+        Error::new(ErrorKind::Malformed { what }).at(LENGTH + error.valid_up_to() as u64)
     })
 }
 

@@ -20,6 +20,19 @@ pub(super) struct Reader {
     expected: u64,
 }
 
+/// The header chunk of a tensor of up to five dims and the beginning of its data chunk, as they are stored.
+#[derive(Debug, Default)]
+struct LastHeader {
+    /// The bytes before and after the name.
+    around_name: Option<header::AroundName>,
+    /// The length of the payload.
+    payload: u64,
+    /// The length of both chunks.
+    chunks: u64,
+    /// Memory for the header of another tensor.
+    other: Vec<u8>,
+}
+
 /// The number of headers that are looked for at once on a slow disk.
 const AHEAD: u64 = 64;
 
@@ -29,19 +42,22 @@ impl IndexReader for Reader {
     }
 
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
-        let (before, is_stream) = (self.count, file.file_len().is_none());
+        let (before, file_len) = (self.count, file.file_len());
+        let mut last = LastHeader::default();
         // The file may end between tensors, but not inside one or its padding.
         while !self.ends(file)? {
             let (number, start) = (self.count, self.offset);
             self.count += 1;
-            self.tensor(file, limits, index).map_err(|error| error.in_tensor(format!("#{number}")))?;
+            let alike = self.tensor_alike(&mut last, file, file_len, index);
+            let read = alike.unwrap_or_else(|| self.tensor(file, limits, &mut last, index));
+            read.map_err(|error| error.in_tensor(format!("#{number}")))?;
             let len = self.offset - start;
             match len == self.len {
                 true => self.look_ahead(file),
                 false => (self.len, self.expected) = (len, 0),
             }
             // In a stream, the payload comes before the next tensor.
-            if is_stream {
+            if file_len.is_none() {
                 break;
             }
         }
@@ -67,32 +83,62 @@ impl Reader {
         file.ends_at(self.offset).map_err(|error| error.in_tensor(format!("#{}", self.count.saturating_sub(1))))
     }
 
-    fn tensor(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
-        let mut cursor = Cursor::new(file, self.offset);
+    /// Adds a tensor whose header is the last one, but for the name. Returns `None` if it is not, or passes the end of the
+    /// file.
+    fn tensor_alike(
+        &mut self,
+        last: &mut LastHeader,
+        file: &mut dyn ReadAt,
+        file_len: Option<u64>,
+        index: &mut Index,
+    ) -> Option<Result<()>> {
+        let start = self.offset.checked_add(header::COMMON_BYTES as u64)?;
+        let end = self.offset.checked_add(last.chunks).filter(|end| file_len.is_some_and(|len| *end <= len))?;
+        let (before, after) = last.around_name.as_ref()?;
+        last.other.clear();
+        let (name, found) = header::split_name(file.bytes(self.offset..start, &mut last.other).ok()?)?;
+        if found != (*before, *after) {
+            return None;
+        }
+        self.offset = end;
+        Some(index.push_alike(name.text().as_deref(), start..start + last.payload))
+    }
+
+    fn tensor(
+        &mut self,
+        file: &mut dyn ReadAt,
+        limits: &Limits,
+        last: &mut LastHeader,
+        index: &mut Index,
+    ) -> Result<()> {
+        let start = self.offset;
+        let mut cursor = Cursor::new(file, start);
         cursor.read_ahead(header::COMMON_BYTES);
         let mut header = header::read(&mut cursor, limits)?;
-        let payload = self.payload(cursor, &mut header).map_err(|error| match header.name.text() {
+        let payload = self.payload(&mut cursor, &mut header).map_err(|error| match header.name.text() {
             Some(name) => error.in_tensor(name),
             None => error,
         })?;
+        last.around_name = header::split_name(cursor.passed()).map(|(_, around)| around);
+        (last.payload, last.chunks) = (payload.end - payload.start, self.offset - start);
         index.push(header.name.text().as_deref(), header.info, payload)
     }
 
     /// Reads the beginning of a data chunk and finds its end.
     fn payload(
         &mut self,
-        mut cursor: Cursor<'_>,
+        cursor: &mut Cursor<'_>,
         HeaderChunk { info, padding, .. }: &mut HeaderChunk,
     ) -> Result<Range<u64>> {
         cursor.skip(*padding)?;
         let offset = cursor.offset() + 8;
-        let length = header::read_length(&mut cursor)?;
+        let length = header::read_length(cursor)?;
         info.set_unknown_bytes(length);
         if info.payload_bytes().is_none_or(|expected| expected as u64 != length) {
             return Err(Error::from(InvalidTensor::Length { found: length, info: Box::new(info.clone()) }).at(offset));
         }
         let payload = cursor.payload(info)?;
-        self.offset = payload_end(&cursor, length)?;
+        self.offset = payload_end(cursor, length)?;
         Ok(payload)
     }
 }

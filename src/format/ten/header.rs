@@ -66,6 +66,16 @@ impl StoredName {
     }
 }
 
+/// The bytes of a common header before and after the name.
+pub(super) type AroundName = ([u8; 24], [u8; COMMON_BYTES - 24 - NAME]);
+
+/// Splits the bytes of a header of the common length into the name and the rest.
+pub(super) fn split_name(bytes: &[u8]) -> Option<(StoredName, AroundName)> {
+    let (before, rest) = bytes.split_first_chunk()?;
+    let (name, after) = rest.split_first_chunk()?;
+    Some((StoredName(*name), (*before, after.try_into().ok()?)))
+}
+
 /// Reads the length of the chunk that begins at the cursor.
 pub(super) fn read_length(cursor: &mut Cursor<'_>) -> Result<u64> {
     let offset = cursor.offset();

@@ -50,10 +50,12 @@ fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: E
 fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<Before> {
     metadata::open(file, limits, |contents| {
         let mut names = HashSet::new();
-        let mut tensors = Vec::new();
+        let mut tensors: Vec<OldTensor> = Vec::new();
         contents.each_tensor(limits, &mut |record| {
             metadata::insert_name(&mut names, &record)?;
             let MetadataTensor { id, name, info, range } = record;
+            let like_last = || tensors.last().expect("the first is like no other").info.clone();
+            let info = info.unwrap_or_else(like_last);
             tensors.push(OldTensor { id, name: name.into(), info, range });
             Ok(())
         })?;

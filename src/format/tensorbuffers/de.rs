@@ -21,7 +21,10 @@ impl IndexReader for Reader {
         }
         metadata::open(file, limits, |contents| {
             index.reserve(contents.len());
-            contents.each_tensor(limits, &mut |tensor| index.push(Some(tensor.name), tensor.info, tensor.range))?;
+            contents.each_tensor(limits, &mut |tensor| match tensor.info {
+                Some(info) => index.push(Some(tensor.name), info, tensor.range),
+                None => index.push_alike(Some(tensor.name), tensor.range),
+            })?;
             self.model = contents.model.map(str::to_owned);
             self.operations = contents.operations;
             Ok(true)

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{Cursor, FlatbufferOrigin, FlatbufferReader, Table, Tables};
+use crate::record::{FlatbufferReader, Table, Tables};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
@@ -192,7 +192,8 @@ struct DataPlace {
 pub(super) struct MetadataTensor<'a> {
     pub(super) id: u64,
     pub(super) name: &'a str,
-    pub(super) info: TensorInfo,
+    /// The header; `None` if it is that of the tensor before.
+    pub(super) info: Option<TensorInfo>,
     pub(super) range: Range<u64>,
 }
 
@@ -211,10 +212,9 @@ fn open_root<T>(file: &mut dyn ReadAt, limits: &Limits, take: impl FnOnce(&Table
     file.keep_rest(limits.payload.min(header::MAX_FILE))?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
     let range = header::read_footer(file, len)?;
-    let mut bytes = Vec::new();
-    Cursor::new(file, range.start).append(range.end - range.start, &mut bytes)?;
-    let reader = FlatbufferReader::new(&bytes, FlatbufferOrigin { unmoved: 0, distance: range.start });
-    take(&reader.root()?, range.start)
+    let (start, mut memory) = (range.start, Vec::new());
+    let reader = FlatbufferReader::new(file.bytes(range, &mut memory)?, start);
+    take(&reader.root()?, start)
 }
 
 /// Returns the version of a file, which is not checked.
@@ -268,9 +268,13 @@ impl<'a> MetadataView<'a> {
     ) -> Result<()> {
         self.check_ids()?;
         let mut before: Option<(&str, Range<u64>)> = None;
+        let mut last = None;
         for at in self.in_data_order() {
             let table = self.tensors.get(at)?;
-            let record = self.record(at, &table, limits, before.as_ref())?;
+            let stored = HeaderFields::read(&table, self.places.as_slice()[at].size);
+            let is_alike = stored.is_some() && stored == last;
+            last = stored;
+            let record = self.record(at, &table, is_alike, limits, before.as_ref())?;
             if !record.range.is_empty() {
                 before = Some((record.name, record.range.clone()));
             }
@@ -316,14 +320,15 @@ impl<'a> MetadataView<'a> {
         &self,
         at: usize,
         table: &Table<'a>,
+        is_alike: bool,
         limits: &Limits,
         before: Option<&(&str, Range<u64>)>,
     ) -> Result<MetadataTensor<'a>> {
         let name = name(table).map_err(|error| error.in_tensor(format!("#{at}")))?;
         let record = || {
             let &DataPlace { id, offset, size, .. } = &self.places.as_slice()[at];
-            let info = info(table, size, limits)?;
-            info.check_payload(size.into())?;
+            let info = if is_alike { None } else { Some(info(table, size, limits)?) };
+            info.as_ref().map_or(Ok(()), |info| info.check_payload(size.into()))?;
             let start = u64::from(offset);
             let range = start..start + u64::from(size);
             if range.start < header::DATA || range.end > self.start {
@@ -336,6 +341,22 @@ impl<'a> MetadataView<'a> {
             Ok(record)
         };
         record().map_err(|error: Error| error.in_tensor(name).at(table.offset()))
+    }
+}
+
+/// The header of a tensor as it is stored, and the number of its bytes.
+#[derive(Debug, PartialEq, Eq)]
+struct HeaderFields<'a> {
+    tag: i8,
+    shape: &'a [[u8; 4]],
+    size: u32,
+}
+
+impl<'a> HeaderFields<'a> {
+    /// Reads the header of a tensor of `size` bytes, if it has a shape. It is not checked.
+    fn read(table: &Table<'a>, size: u32) -> Option<Self> {
+        let shape = table.has(tensor::SHAPE).then(|| table.numbers(tensor::SHAPE))?.ok()?;
+        Some(Self { tag: table.i8(tensor::DATA_TYPE).ok()?, shape, size })
     }
 }
 

@@ -7,5 +7,5 @@
 mod read;
 mod write;
 
-pub(crate) use read::{FlatbufferOrigin, FlatbufferReader, Table, Tables};
+pub(crate) use read::{FlatbufferReader, Table, Tables};
 pub(crate) use write::{FlatbufferWriter, TableFields};

@@ -6,47 +6,43 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// Each part is checked when it is read, as the verifier of the crate `flatbuffers` does: it lies within the flatbuffer and
 /// is aligned, and strings are UTF-8 and end with a NUL. Lists of fields that are too short for their own header are
-/// refused too, as all fields of their tables would seem to be absent.
+/// refused too, as all fields of their tables would seem to be absent. So are those before the first byte, where the
+/// verifier takes the identifier of the flatbuffer for one.
 #[derive(Debug)]
 pub(crate) struct FlatbufferReader<'a> {
     bytes: &'a [u8],
-    origin: FlatbufferOrigin,
+    /// The offset of the bytes in the file.
+    start: u64,
     /// The number of bytes that may still be read. Parts may be referenced any number of times, so the time for a file
     /// would not be bounded by its length.
     left: Cell<usize>,
-    /// The position and the length of the list of fields that was checked last. Most tables share one with the table before.
-    list: Cell<(usize, usize)>,
-}
-
-/// The offset in the file of the bytes of a flatbuffer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FlatbufferOrigin {
-    /// The number of bytes that have their own position as their offset.
-    pub(crate) unmoved: usize,
-    /// The distance from the position of all others to their offset.
-    pub(crate) distance: u64,
-}
-
-impl FlatbufferOrigin {
-    pub(crate) fn offset(self, position: usize) -> u64 {
-        position as u64 + if position < self.unmoved { 0 } else { self.distance }
-    }
+    /// The position and the length of lists of fields that were checked, by their positions. Most tables share one with a
+    /// table before.
+    lists: [Cell<(usize, usize)>; LISTS],
 }
 
 /// The size of an offset, and of the length of a vector.
 const OFFSET: usize = 4;
 
+/// The number of lists of fields that are remembered.
+const LISTS: usize = 8;
+
+/// The number of bytes of a table that count as read.
+const TABLE: usize = 16;
+
 /// The length of the shortest list of fields: its own length and that of the table.
 const SHORTEST_LIST: usize = 4;
 
 impl<'a> FlatbufferReader<'a> {
-    pub(crate) fn new(bytes: &'a [u8], origin: FlatbufferOrigin) -> Self {
+    /// A reader of the bytes from `start` on in a file.
+    pub(crate) fn new(bytes: &'a [u8], start: u64) -> Self {
         // No writer references more than lists of fields and perhaps strings twice.
         let most = bytes.len().saturating_mul(32).saturating_add(1 << 16);
-        Self { bytes, origin, left: Cell::new(most), list: Cell::new((0, 0)) }
+        Self { bytes, start, left: Cell::new(most), lists: Default::default() }
     }
 
-    /// Reads the root table.
+    /// Reads the root table, whose offset is at the start.
+    #[cfg(feature = "tensorbuffers")]
     pub(crate) fn root(&'a self) -> Result<Table<'a>> {
         self.table(0, 0)
     }
@@ -54,28 +50,45 @@ impl<'a> FlatbufferReader<'a> {
     /// Reads the table that the offset at `from` refers to, which is in the part at `owner`.
     #[inline]
     fn table(&'a self, from: usize, owner: usize) -> Result<Table<'a>> {
-        let position = self.follow(from, owner)?;
+        self.table_at(self.follow(from, owner)?, from)
+    }
+
+    /// Reads the table at a position. `from` is the position of the reference to it.
+    #[inline]
+    pub(crate) fn table_at(&'a self, position: usize, from: usize) -> Result<Table<'a>> {
         let distance = i32::from_le_bytes(self.array(position, from)?);
-        let list = i64::try_from(position).ok().and_then(|position| position.checked_sub(distance.into()));
-        let list = list.and_then(|list| usize::try_from(list).ok()).filter(|list| *list < self.bytes.len());
-        let list = list.ok_or_else(|| self.broken("a table's list of fields lies outside of it", position))?;
-        let (known, list_bytes) = self.list.get();
+        let distance = isize::try_from(-i64::from(distance)).unwrap_or(isize::MAX);
+        let list = position.checked_add_signed(distance);
+        let list = list.ok_or_else(|| self.broken("a table's list of fields lies before its first part", position))?;
+        if list >= self.bytes.len() {
+            return Err(self.broken("a table's list of fields lies outside of it", position));
+        }
+        let checked = &self.lists[list / OFFSET % LISTS];
+        let (known, list_bytes) = checked.get();
         if list == known && list_bytes > 0 {
-            self.spend(size_of::<u16>() + list_bytes)?;
-            return Ok(Table { buffer: self, position, list, list_bytes });
+            return self.table_with(position, list, list_bytes);
         }
         let list_bytes = usize::from(u16::from_le_bytes(self.array(list, position)?));
         if list_bytes < SHORTEST_LIST {
             let (what, expected) = ("length of a table's list of fields", format!("at least {SHORTEST_LIST}"));
             let wrong = ErrorKind::BadNumber { what, found: list_bytes as i128, expected };
-            return Err(Error::new(wrong).at(self.origin.offset(list)));
+            return Err(Error::new(wrong).at(self.offset(list)));
         }
         if !list_bytes.is_multiple_of(size_of::<u16>()) {
             return Err(self.broken("an offset is not aligned", list));
         }
         self.run(list, list_bytes, list)?;
-        self.list.set((list, list_bytes));
-        Ok(Table { buffer: self, position, list, list_bytes })
+        checked.set((list, list_bytes));
+        self.table_with(position, list, list_bytes)
+    }
+
+    /// Returns a table whose list of fields was checked.
+    #[inline]
+    fn table_with(&'a self, position: usize, list: usize, list_bytes: usize) -> Result<Table<'a>> {
+        // The numbers in the table, of which there are a few, count with it.
+        self.spend(TABLE + list_bytes)?;
+        let fields = &self.bytes[list..list + list_bytes][SHORTEST_LIST..];
+        Ok(Table { buffer: self, position, fields })
     }
 
     /// Returns the position that the offset at `from` refers to, which may lie outside.
@@ -98,13 +111,11 @@ impl<'a> FlatbufferReader<'a> {
     /// Returns some bytes. `from` is the position of the reference to them.
     #[inline]
     fn run(&self, position: usize, len: usize, from: usize) -> Result<&'a [u8]> {
-        let run = position.checked_add(len).and_then(|end| self.bytes.get(position..end));
-        let run = run.ok_or_else(|| self.misplaced("a part lies outside of it", position, from))?;
-        self.spend(len)?;
-        Ok(run)
+        let run = self.bytes.get(position..).and_then(|rest| rest.get(..len));
+        run.ok_or_else(|| self.misplaced("a part lies outside of it", position, from))
     }
 
-    /// Counts bytes that are read.
+    /// Counts bytes that are read, but for single numbers.
     #[inline]
     fn spend(&self, len: usize) -> Result<()> {
         let left = self.left.get().checked_sub(len);
@@ -114,25 +125,28 @@ impl<'a> FlatbufferReader<'a> {
 
     /// Reads the vector that the offset at `from` refers to.
     #[inline]
-    fn vector(&self, from: usize, owner: usize, element: usize) -> Result<Vector<'a>> {
+    fn vector<const N: usize>(&self, from: usize, owner: usize) -> Result<Vector<'a, N>> {
         let position = self.follow(from, owner)?;
         let len = u32::from_le_bytes(self.array(position, from)?);
         let start = position + OFFSET;
-        if !start.is_multiple_of(element) {
+        if !start.is_multiple_of(N) {
             return Err(self.misplaced("an offset is not aligned", start, position));
         }
-        let bytes = usize::try_from(len).ok().and_then(|len| len.checked_mul(element)).unwrap_or(usize::MAX);
-        Ok(Vector { start, len: bytes / element, bytes: self.run(start, bytes, position)? })
+        let bytes = usize::try_from(len).ok().and_then(|len| len.checked_mul(N)).unwrap_or(usize::MAX);
+        let run = self.run(start, bytes, position)?;
+        self.spend(OFFSET + bytes)?;
+        Ok(Vector { start, elements: run.as_chunks().0 })
     }
 
     /// Reads the string that the offset at `from` refers to.
     #[inline]
     fn string(&self, from: usize, owner: usize) -> Result<&'a str> {
-        let Vector { start, len, bytes } = self.vector(from, owner, 1)?;
+        let Vector { start, elements } = self.vector::<1>(from, owner)?;
+        let (bytes, end) = (elements.as_flattened(), start + elements.len());
         let text = std::str::from_utf8(bytes).map_err(|_| self.broken("a string is not UTF-8", start))?;
-        match self.bytes.get(start + len) {
+        match self.bytes.get(end) {
             Some(0) => Ok(text),
-            _ => Err(self.misplaced("a string does not end with a NUL", start + len, from)),
+            _ => Err(self.misplaced("a string does not end with a NUL", end, from)),
         }
     }
 
@@ -145,16 +159,20 @@ impl<'a> FlatbufferReader<'a> {
     #[cold]
     fn broken(&self, why: &str, position: usize) -> Error {
         let what = format!("the flatbuffer is broken: {why}");
-        Error::new(ErrorKind::Malformed { what }).at(self.origin.offset(position))
+        Error::new(ErrorKind::Malformed { what }).at(self.offset(position))
+    }
+
+    /// Returns the offset of a position in the file.
+    fn offset(&self, position: usize) -> u64 {
+        self.start + position as u64
     }
 }
 
-/// The elements of a vector.
-struct Vector<'a> {
+/// The elements of a vector, each of `N` bytes.
+struct Vector<'a, const N: usize> {
     /// The position of the first.
     start: usize,
-    len: usize,
-    bytes: &'a [u8],
+    elements: &'a [[u8; N]],
 }
 
 /// A table. Its fields are called by their numbers in the schema, from 0 on.
@@ -162,22 +180,21 @@ struct Vector<'a> {
 pub(crate) struct Table<'a> {
     buffer: &'a FlatbufferReader<'a>,
     position: usize,
-    /// The position of its list of fields.
-    list: usize,
-    list_bytes: usize,
+    /// The distance of each field from it.
+    fields: &'a [u8],
 }
 
 impl<'a> Table<'a> {
     /// Returns the offset of the table in the file.
     pub(crate) fn offset(&self) -> u64 {
-        self.buffer.origin.offset(self.position)
+        self.buffer.offset(self.position)
     }
 
     /// Returns the offset of a field in the file, or of the table if it lacks the field or the field lies outside.
     #[cfg(feature = "ptd")]
     pub(crate) fn field_offset(&self, field: usize) -> u64 {
         let position = self.find(field).filter(|position| *position < self.buffer.bytes.len());
-        self.buffer.origin.offset(position.unwrap_or(self.position))
+        self.buffer.offset(position.unwrap_or(self.position))
     }
 
     /// Returns whether the table has a field.
@@ -188,10 +205,8 @@ impl<'a> Table<'a> {
     /// Returns the position of a field, which may lie outside.
     #[inline]
     fn find(&self, field: usize) -> Option<usize> {
-        let entry = SHORTEST_LIST + size_of::<u16>() * field;
-        let list = &self.buffer.bytes[self.list..self.list + self.list_bytes];
-        let offset = u16::from_le_bytes(*list.get(entry..)?.first_chunk()?);
-        (offset > 0).then(|| self.position + usize::from(offset))
+        let distance = u16::from_le_bytes(*self.fields.as_chunks().0.get(field)?);
+        (distance > 0).then(|| self.position + usize::from(distance))
     }
 
     #[inline]
@@ -225,7 +240,7 @@ impl<'a> Table<'a> {
     /// Returns the bytes of a vector of numbers of `N` bytes. There are none if the table lacks the field.
     pub(crate) fn numbers<const N: usize>(&self, field: usize) -> Result<&'a [[u8; N]]> {
         let Some(from) = self.find(field) else { return Ok(&[]) };
-        Ok(self.buffer.vector(from, self.position, N)?.bytes.as_chunks().0)
+        Ok(self.buffer.vector(from, self.position)?.elements)
     }
 
     /// Returns a table, if this one has the field.
@@ -237,8 +252,8 @@ impl<'a> Table<'a> {
     /// Returns a vector of tables. There are none if the table lacks the field.
     pub(crate) fn tables(&self, field: usize) -> Result<Tables<'a>> {
         let Some(from) = self.find(field) else { return Ok(Tables { buffer: self.buffer, start: 0, len: 0 }) };
-        let Vector { start, len, .. } = self.buffer.vector(from, self.position, OFFSET)?;
-        Ok(Tables { buffer: self.buffer, start, len })
+        let Vector { start, elements } = self.buffer.vector::<OFFSET>(from, self.position)?;
+        Ok(Tables { buffer: self.buffer, start, len: elements.len() })
     }
 }
 

@@ -95,11 +95,27 @@ impl Index {
     /// [`ErrorKind::Limit`] if there are 2³² already.
     #[inline]
     pub fn push(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
+        let info = self.infos.add(info);
+        self.push_entry(name, info, payload)
+    }
+
+    /// Adds a tensor with the header of the last one.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[inline]
+    pub(crate) fn push_alike(&mut self, name: Option<&str>, payload: Range<u64>) -> Result<()> {
+        let last = self.entries.last().expect("a tensor that is like the last one is not the first");
+        self.push_entry(name, last.info, payload)
+    }
+
+    #[inline]
+    fn push_entry(&mut self, name: Option<&str>, info: u32, payload: Range<u64>) -> Result<()> {
         let at = self.entries.len();
         if u32::try_from(at).is_err() {
             return Err(too_many(at));
         }
-        let info = self.infos.add(info);
         self.entries.push(PackedEntry {
             start: payload.start,
             end: payload.end,
@@ -237,6 +253,9 @@ impl Index {
     pub(crate) fn compare_names(&mut self) -> Result<(), usize> {
         let new = self.compared..self.entries.len();
         self.compared = new.end;
+        if self.has_names() && self.compared > Self::FEW && self.by_name.is_empty() {
+            self.fill_table(new.start);
+        }
         if self.names_may_repeat {
             new.for_each(|at| self.add_repeatable(at));
             return Ok(());
@@ -267,17 +286,11 @@ impl Index {
     /// Adds the name of a tensor, if it has one. Returns `false` if a tensor before it has the same.
     #[inline]
     fn add_name(&mut self, at: usize) -> bool {
-        if at < Self::FEW {
-            let name = self.names.bytes(at);
-            return name.is_none() || (0..at).all(|other| self.names.bytes(other) != name);
+        if self.compared > Self::FEW {
+            return self.insert(at);
         }
-        if self.names.bytes(at).is_none() {
-            return true;
-        }
-        if self.by_name.is_empty() {
-            self.fill_table(at);
-        }
-        self.insert(at)
+        let name = self.names.bytes(at);
+        name.is_none() || (0..at).all(|other| self.names.bytes(other) != name)
     }
 
     /// Puts the tensors before this one into the table.
@@ -486,6 +499,20 @@ impl Index {
         self.positions.get_or_init(|| Positions::new(self.known)).get(at)
     }
 
+    /// Returns the number of the header of a tensor. Tensors with one number have one header.
+    #[cfg(feature = "safetensors")]
+    pub(crate) fn info_number(&self, at: usize) -> u32 {
+        self.entries[at].info
+    }
+
+    /// Returns the first name in which there is a byte.
+    #[cfg(feature = "ptd")]
+    pub(crate) fn name_with(&self, byte: u8) -> Option<&str> {
+        let is_any = self.names.text.as_bytes().contains(&byte);
+        let mut names = (0..self.pushed()).filter(|_| is_any).filter_map(|at| self.names.get(at));
+        names.find(|name| name.as_bytes().contains(&byte))
+    }
+
     /// Returns the name for messages.
     pub(crate) fn label(&self, at: usize) -> String {
         self.names.get(at).map_or_else(|| format!("#{}", self.start + at), str::to_owned)
@@ -501,8 +528,8 @@ impl Index {
     fn find_named(&self, name: &str) -> Option<usize> {
         let name = name.as_bytes();
         let is_named = |at: usize| self.names.bytes(at) == Some(name);
-        if self.by_name.is_empty() {
-            return (0..self.compared.min(Self::FEW)).find(|at| is_named(*at));
+        if self.compared <= Self::FEW {
+            return (0..self.compared).find(|at| is_named(*at));
         }
         self.by_name.find(hash_of(&self.hasher, name), |at| is_named(*at as usize)).map(|at| *at as usize)
     }

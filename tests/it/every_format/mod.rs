@@ -60,6 +60,8 @@ fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
             .into_iter()
             .collect(),
         [("encoder.weight", tensor(last, &[1, 2, 1])), ("encoder.bias", tensor(first, &[3]))].into_iter().collect(),
+        // Headers like the one before are not parsed.
+        ["l.0", "l.1", "l.2", "l.3"].map(|name| (name, tensor(first, &[2]))).into_iter().collect(),
     ];
     if format.sparse {
         maps.push([("0", sparse()), ("1", tensor(first, &[1]))].into_iter().collect());
