@@ -269,7 +269,7 @@ impl OpenOptions {
         let format = self.format.map_or_else(|| detect(&mut FileReader::of_index(&storage), path), Ok)?;
         let reader = Reader::new(
             ReaderStorage::Boxed(Box::new(FileReader::of_index(&storage))),
-            (format.index_reader)(),
+            format.index_reader,
             self.limits.clone(),
         );
         let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {

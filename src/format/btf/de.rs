@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, FileMetadata, Index, IndexReader, trailing_bytes};
+use crate::record::{Cursor, FileMetadata, Index, IndexReader, SingleTensor, trailing_bytes};
 use crate::sorted;
-use crate::storage::ReadAt;
-use crate::tensor::Layout;
+use crate::storage::{ReadAt, Slice};
+use crate::tensor::{Layout, TensorInfo};
 
 /// Reads the offset table, then the header of each record.
 #[derive(Debug, Default)]
@@ -92,10 +92,7 @@ impl Reader {
         };
         check_offset(offset, at, offsets.len())?;
         self.check_start(offset)?;
-        let mut cursor = Cursor::new(file, offset);
-        cursor.read_ahead(header::COMMON_BYTES);
-        let (info, layout) = header::read(&mut cursor, end, limits)?;
-        let payload = cursor.payload(&info)?;
+        let (info, layout, payload) = read_header(file, limits, offset, end)?;
         if let Layout::Coo { .. } = info.layout {
             self.found.add_coo_layout(layout);
         }
@@ -122,6 +119,30 @@ impl Reader {
             _ => Ok(()),
         }
     }
+}
+
+/// Reads the header of a record. Returns also the layout number, and the range of the payload.
+// A part of what is done for each tensor.
+#[inline(always)]
+fn read_header(
+    file: &mut dyn ReadAt,
+    limits: &Limits,
+    offset: u64,
+    end: Option<u64>,
+) -> Result<(TensorInfo, u8, Range<u64>)> {
+    let mut cursor = Cursor::new(file, offset);
+    cursor.read_ahead(header::COMMON_BYTES);
+    let (info, layout) = header::read(&mut cursor, end, limits)?;
+    let payload = cursor.payload(&info)?;
+    Ok((info, layout, payload))
+}
+
+/// Reads a file of one tensor.
+pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+    let [1, offset] = file.as_chunks().0.first_chunk()?.map(u64::from_le_bytes) else { return None };
+    check_offset(offset, 0, 1).ok()?;
+    let (info, _, payload) = read_header(&mut Slice::new(file), limits, offset, Some(file.len() as u64)).ok()?;
+    SingleTensor::new(file, info, payload)
 }
 
 fn check_overlaps(records: &[Range<u64>]) -> Result<()> {
@@ -219,7 +240,6 @@ pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Slice;
     use crate::tensor::Tensor;
 
     #[test]

@@ -3,8 +3,8 @@ use std::ops::Range;
 use super::header::{self, HeaderChunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Index, IndexReader};
-use crate::storage::ReadAt;
+use crate::record::{Cursor, Index, IndexReader, SingleTensor};
+use crate::storage::{ReadAt, Slice};
 use crate::tensor::InvalidTensor;
 
 /// Reads the headers of a stream of tensors, one after the other.
@@ -49,6 +49,17 @@ impl IndexReader for Reader {
     }
 }
 
+/// Reads a file of one tensor.
+pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+    let (mut reader, mut slice) = (Reader::default(), Slice::new(file));
+    let mut cursor = Cursor::new(&mut slice, 0);
+    cursor.read_ahead(header::COMMON_BYTES);
+    let mut header = header::read(&mut cursor, limits).ok()?;
+    let payload = reader.payload(cursor, &mut header).ok()?;
+    let is_whole = reader.offset == file.len() as u64;
+    if is_whole { SingleTensor::new(file, header.info, payload) } else { None }
+}
+
 impl Reader {
     /// Expects that tensors go on to be as long as the last two. Where the next header is stands in the last one only, so a
     /// slow disk would otherwise look for one after the other.
@@ -79,6 +90,8 @@ impl Reader {
     }
 
     /// Reads the beginning of a data chunk and finds its end.
+    // A part of what is done for each tensor.
+    #[inline(always)]
     fn payload(
         &mut self,
         mut cursor: Cursor<'_>,
@@ -116,7 +129,6 @@ fn payload_end(cursor: &Cursor<'_>, length: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Slice;
     use crate::tensor::Tensor;
 
     /// Remembers where it was told to look.
