@@ -26,6 +26,8 @@ pub struct Cursor<'a> {
     ahead: [u8; AHEAD],
     ahead_start: u64,
     ahead_len: usize,
+    /// They are those of a stream, which has not passed them.
+    is_behind: bool,
 }
 
 /// The most bytes that are read ahead: most headers are shorter.
@@ -34,17 +36,30 @@ const AHEAD: usize = 96;
 impl<'a> Cursor<'a> {
     /// A cursor at an offset, in bytes from the start of the file.
     pub fn new(file: &'a mut dyn ReadAt, offset: u64) -> Self {
-        Self { file, offset, ahead: [0; AHEAD], ahead_start: offset, ahead_len: 0 }
+        Self { file, offset, ahead: [0; AHEAD], ahead_start: offset, ahead_len: 0, is_behind: false }
     }
 
-    /// Reads up to `len` bytes ahead in one step, but none of a stream. If that fails, each number is read when it is needed,
-    /// so an error is the same as without this.
+    /// Reads up to `len` bytes ahead in one step, of a stream only those that are at hand. If that fails, each number is read
+    /// when it is needed, so an error is the same as without this.
     pub(crate) fn read_ahead(&mut self, len: usize) {
-        let len = self.ready(len.min(AHEAD));
+        let most = len.min(AHEAD);
+        let len = self.ready(most);
         self.ahead_len = 0;
-        if len > 0 && self.file.read_at(self.offset, &mut self.ahead[..len]).is_ok() {
+        if self.file.file_len().is_none() {
+            let ready = self.file.at_hand(self.offset);
+            let len = ready.len().min(most);
+            self.ahead[..len].copy_from_slice(&ready[..len]);
+            (self.ahead_start, self.ahead_len) = (self.offset, len);
+            self.is_behind = true;
+        } else if len > 0 && self.file.read_at(self.offset, &mut self.ahead[..len]).is_ok() {
             (self.ahead_start, self.ahead_len) = (self.offset, len);
         }
+    }
+
+    /// Passes the bytes of a stream up to here. Errors of what comes next then say where that begins.
+    #[inline]
+    pub(crate) fn catch_up(&mut self) -> Result<()> {
+        if self.is_behind { self.read(&mut []) } else { Ok(()) }
     }
 
     /// Returns the next bytes, if they were read ahead.

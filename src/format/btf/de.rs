@@ -133,6 +133,7 @@ fn read_header(
     let mut cursor = Cursor::new(file, offset);
     cursor.read_ahead(header::COMMON_BYTES);
     let (info, layout) = header::read(&mut cursor, end, limits)?;
+    cursor.catch_up()?;
     let payload = cursor.payload(&info)?;
     Ok((info, layout, payload))
 }

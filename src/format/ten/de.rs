@@ -104,6 +104,7 @@ impl Reader {
         if info.payload_bytes().is_none_or(|expected| expected as u64 != length) {
             return Err(Error::from(InvalidTensor::Length { found: length, info: Box::new(info.clone()) }).at(offset));
         }
+        cursor.catch_up()?;
         let payload = cursor.payload(info)?;
         self.offset = payload_end(&cursor, length)?;
         Ok(payload)

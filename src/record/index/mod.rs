@@ -356,7 +356,7 @@ impl Index {
     pub(crate) fn clear(&mut self) {
         self.start += self.entries.len();
         self.entries.clear();
-        self.infos = Infos::default();
+        self.infos.clear();
         #[cfg(feature = "npy")]
         self.codecs.clear();
         self.known = 0;
@@ -371,7 +371,7 @@ impl Index {
     }
 
     fn forget_names(&mut self) {
-        self.names = PackedNames::default();
+        self.names.clear();
         self.named = 0;
         self.forget_table();
         self.sorted = OnceLock::new();
