@@ -42,16 +42,17 @@ impl<'a> Cursor<'a> {
     /// Reads up to `len` bytes ahead in one step, of a stream only those that are at hand. If that fails, each number is read
     /// when it is needed, so an error is the same as without this.
     pub(crate) fn read_ahead(&mut self, len: usize) {
-        let most = len.min(AHEAD);
-        let len = self.ready(most);
         self.ahead_len = 0;
-        if self.file.file_len().is_none() {
-            let ready = self.file.at_hand(self.offset);
-            let len = ready.len().min(most);
-            self.ahead[..len].copy_from_slice(&ready[..len]);
-            (self.ahead_start, self.ahead_len) = (self.offset, len);
-            self.is_behind = true;
-        } else if len > 0 && self.file.read_at(self.offset, &mut self.ahead[..len]).is_ok() {
+        let most = len.min(AHEAD);
+        let Some(left) = self.left() else {
+            let at_hand = self.file.at_hand(self.offset);
+            let len = at_hand.len().min(most);
+            self.ahead[..len].copy_from_slice(&at_hand[..len]);
+            (self.ahead_start, self.ahead_len, self.is_behind) = (self.offset, len, true);
+            return;
+        };
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(most);
+        if len > 0 && self.file.read_at(self.offset, &mut self.ahead[..len]).is_ok() {
             (self.ahead_start, self.ahead_len) = (self.offset, len);
         }
     }
