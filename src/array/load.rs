@@ -69,6 +69,7 @@ pub(super) fn owned<A: Element, D: Dimension>(info: &TensorInfo, elements: Vec<A
 }
 
 /// An array of elements that it borrows.
+#[inline]
 pub(super) fn view<'a, A: Element, D: Dimension>(info: &TensorInfo, elements: &'a [A]) -> Result<ArrayView<'a, A, D>> {
     ArrayView::from_shape(strided(info), elements).map_err(|_| array_too_large(info))
 }

@@ -95,8 +95,8 @@ impl OpenOptions {
         let format = self.format.map_or_else(|| detect(&mut FileStart(&begin), None), Ok)?;
         let is_in_header = Cell::new(true);
         let mut stream = HeaderStream::new(begin, reader, &is_in_header, names::LONGEST);
-        let mut index =
-            Reader::new(ReaderStorage::Boxed(Box::new(&mut stream)), (format.index_reader)(), self.limits.clone());
+        let storage = ReaderStorage::Boxed(Box::new(&mut stream));
+        let mut index = Reader::new(storage, format.index_reader, self.limits.clone());
         let sent = send_tensors(&mut index, sink, &is_in_header);
         drop(index);
         match sent {

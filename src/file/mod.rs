@@ -378,6 +378,7 @@ impl File {
     /// # Errors
     ///
     /// [`ErrorKind::Missing`] if there is none, [`ErrorKind::AmbiguousName`] if there are several, as in some streams.
+    #[inline]
     pub fn get(&self, name: &str) -> Result<FileTensor<'_>> {
         self.index.check_unique_name(name).map_err(|error| self.place(error))?;
         let numbered = || name.strip_prefix('#')?.parse().ok().filter(|at| *at < self.len());
@@ -422,6 +423,7 @@ impl File {
     /// # Errors
     ///
     /// As [`get`](Self::get) and [`FileTensor::view`].
+    #[inline]
     pub fn view(&self, name: &str) -> Result<TensorView<'_>> {
         self.get(name)?.view()
     }

@@ -277,7 +277,7 @@ impl OpenOptions {
     fn contents(&self, mut file: FileReader<'_>, len: u64, path: Option<&Path>) -> Result<Contents> {
         let format = self.format.map_or_else(|| detect(&mut file, path), Ok)?;
         let storage = ReaderStorage::Boxed(Box::new(file));
-        let reader = Reader::new(storage, (format.index_reader)(), self.limits.clone());
+        let reader = Reader::new(storage, format.index_reader, self.limits.clone());
         let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {
             // The name says what the file should be, but there is nothing of it.
             ErrorKind::Truncated { .. } if len == 0 => unknown(&[]),

@@ -261,7 +261,7 @@ impl<'f> FileTensor<'f> {
         let entry = self.entry();
         match self.bytes_of(&entry) {
             Some(Ok(bytes)) if entry.info().takes_any(bytes.len()) => {
-                Ok(TensorView::of_checked(entry.info().clone(), bytes))
+                Ok(TensorView::of_checked(Cow::Borrowed(entry.info()), bytes))
             }
             bytes => self.check_view(bytes),
         }
@@ -278,7 +278,7 @@ impl<'f> FileTensor<'f> {
             Some(bytes) => {
                 let (info, bytes) = (self.info(), bytes?);
                 info.check_bytes(bytes).map_err(|invalid| self.locate(invalid))?;
-                Ok(TensorView::of_checked(info.clone(), bytes))
+                Ok(TensorView::of_checked(Cow::Borrowed(info), bytes))
             }
             None if self.entry().has_codec() => {
                 Err(self.cannot_borrow("from a tensor that is packed", "read the tensor"))

@@ -35,7 +35,7 @@ use crate::model::{
     Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
     Path, Payload, Schema, SharedArrays, Source, StructDef, TensorSpec, put,
 };
-use crate::record::{Format, ReadMetadata, Reader, ReaderStorage};
+use crate::record::{Format, ReadMetadata, ReadSingle, Reader, ReaderStorage, SingleTensor};
 use crate::storage::{Slice, Stream};
 
 /// Reads a value from a tensor file.
@@ -56,6 +56,8 @@ use crate::storage::{Slice, Stream};
 /// ```
 pub struct Deserializer<'de> {
     pub(crate) reader: Reader<'de>,
+    /// Reads a file of one tensor in one step.
+    single: Option<ReadSingle>,
     /// The format for messages; `""` if it is added by the caller.
     format: &'static str,
     pub(crate) path: Path,
@@ -117,31 +119,45 @@ impl<'de> Deserializer<'de> {
         Self::of_reader(format, reader, Limits::default())
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of_slice(format: &Format, file: &'de [u8], limits: Limits) -> Self {
-        Self::of_storage(format, ReaderStorage::Slice(Slice::new(file)), limits, Some(format.metadata))
+        let storage = ReaderStorage::Slice(Slice::new(file));
+        Self::of_storage(format, storage, limits, Some(format.metadata), format.read_single)
     }
 
     pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
-        Self::of_storage(format, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None)
+        Self::of_storage(format, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None, None)
     }
 
-    #[inline]
+    #[inline(always)]
     fn of_storage(
         format: &Format,
         storage: ReaderStorage<'de>,
         limits: Limits,
         metadata: Option<ReadMetadata>,
+        single: Option<ReadSingle>,
     ) -> Self {
-        let reader = Reader::new(storage, (format.index_reader)(), limits);
-        Self::over(reader, format.name, MetadataSource::Unread(metadata))
+        let reader = Reader::new(storage, format.index_reader, limits);
+        Self::with_single(reader, format.name, MetadataSource::Unread(metadata), single)
     }
 
-    // All at once, as the deserializer is large, and a change of it would be a copy.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
+        Self::with_single(reader, format, metadata, None)
+    }
+
+    // All at once and in its place, as the deserializer is large: each change of it, and each function that returns it, would
+    // be a copy. So are the functions above and `Reader::new`.
+    #[inline(always)]
+    fn with_single(
+        reader: Reader<'de>,
+        format: &'static str,
+        metadata: MetadataSource<'de>,
+        single: Option<ReadSingle>,
+    ) -> Self {
         Self {
             reader,
+            single,
             format,
             path: Path::default(),
             at: At::Here,
@@ -202,6 +218,9 @@ impl<'de> Deserializer<'de> {
     }
 
     fn check_end(&mut self) -> Result<()> {
+        if self.reader.is_single_read() {
+            return Ok(());
+        }
         self.reader.drain()?;
         let Some(left) = self.reader.peek()? else { return Ok(()) };
         if self.positional {
@@ -367,7 +386,10 @@ impl<'de> Deserializer<'de> {
     }
 
     /// Adds the tensor that was read last to an error of the type that reads it.
-    pub(crate) fn blame(&self, error: Error) -> Error {
+    pub(crate) fn blame(&mut self, error: Error) -> Error {
+        if self.reader.is_single_read() && self.reader.drain().is_err() {
+            return error;
+        }
         match self.last {
             Some(at) if error.kind().is_about_one_tensor() => self.about(at, error),
             _ => error,
@@ -398,6 +420,20 @@ impl<'de> Deserializer<'de> {
         let payload = self.reader.payload(at, will_be_copied)?;
         self.reader.info(at).check_bytes(payload.bytes())?;
         Ok(payload)
+    }
+
+    /// Reads the tensor that is all of the file, if the value is all of it too.
+    // Not a part of the function that reads each tensor of a list.
+    #[inline(never)]
+    fn read_single(&mut self, read: ReadSingle, spec: &TensorSpec) -> Option<Loaded<'de>> {
+        if !self.path.is_root() || self.at != At::Here || self.positional {
+            return None;
+        }
+        let SingleTensor { info, payload } = self.reader.single(read)?;
+        spec.check(&info).ok()?;
+        self.reader.mark_single_read();
+        self.last = Some(0);
+        Some(Loaded::of_checked(info, Payload::Borrowed(payload)))
     }
 
     fn missing(&self) -> Error {
@@ -435,6 +471,11 @@ impl<'de> Source<'de> for Deserializer<'de> {
         if self.findings.is_some() {
             return self.compare_tensor(spec);
         }
+        if let Some(read) = self.single.take()
+            && let Some(single) = self.read_single(read, spec)
+        {
+            return Ok(single);
+        }
         let at = self.locate()?;
         self.last = Some(at);
         match self.read(at, spec) {
@@ -444,7 +485,8 @@ impl<'de> Source<'de> for Deserializer<'de> {
     }
 
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
-        let at = self.last.filter(|_| self.findings.is_none())?;
+        // A tensor that is the whole file shares its bytes with no other.
+        let at = self.last.filter(|_| self.findings.is_none() && !self.reader.is_single_read())?;
         Some(self.shared.of(&self.reader.index().entry(at).range()))
     }
 

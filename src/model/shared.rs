@@ -8,7 +8,9 @@ use crate::tensor::TensorInfo;
 
 /// Arrays that were read and can be shared, by the bytes of the file that they are of.
 #[derive(Default)]
-pub struct SharedArrays(HashMap<(u64, u64), Vec<SharedArray>>);
+pub struct SharedArrays(Option<Box<ArraysByBytes>>);
+
+type ArraysByBytes = HashMap<(u64, u64), Vec<SharedArray>>;
 
 struct SharedArray {
     info: TensorInfo,
@@ -18,7 +20,7 @@ struct SharedArray {
 impl SharedArrays {
     /// The arrays of some bytes.
     pub(crate) fn of(&mut self, bytes: &Range<u64>) -> ArraysOf<'_> {
-        ArraysOf(self.0.entry((bytes.start, bytes.end)).or_default())
+        ArraysOf(self.0.get_or_insert_default().entry((bytes.start, bytes.end)).or_default())
     }
 }
 

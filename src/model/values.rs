@@ -1,5 +1,6 @@
 //! Tensors, collections of them and numbers as values.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl Store for TensorView<'_> {
 impl<'de: 'a, 'a> FromTensors<'de> for TensorView<'a> {
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
         match source.tensor(&TensorSpec::ANY)?.into_parts() {
-            (info, Payload::Borrowed(bytes)) => Ok(TensorView::of_checked(info, bytes)),
+            (info, Payload::Borrowed(bytes)) => Ok(TensorView::of_checked(Cow::Owned(info), bytes)),
             (info, Payload::Owned(_)) => Err(cannot_borrow(info.dtype, "a `Tensor`")),
         }
     }
@@ -142,7 +143,7 @@ impl<A: Element> TensorFile for CooTensor<A> {
 
 impl<A: Element> Store for CooTensor<A> {
     fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
-        struct Parts<'a>([std::borrow::Cow<'a, [u8]>; 3]);
+        struct Parts<'a>([Cow<'a, [u8]>; 3]);
 
         impl super::TensorData for Parts<'_> {
             fn write_to(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
@@ -161,7 +162,7 @@ impl<A: Element> Store for CooTensor<A> {
 impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
         let loaded = source.tensor(&TensorSpec::coo(A::DTYPE))?;
-        Ok(CooTensor::from_view(&TensorView::of_checked(loaded.info().clone(), loaded.as_bytes()))?)
+        Ok(CooTensor::from_view(&TensorView::of_checked(Cow::Borrowed(loaded.info()), loaded.as_bytes()))?)
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Cursor<'a> {
     ahead: [u8; AHEAD],
     ahead_start: u64,
     ahead_len: usize,
+    /// They are those of a stream, which has not passed them.
+    is_behind: bool,
 }
 
 /// The most bytes that are read ahead: most headers are shorter.
@@ -34,14 +36,22 @@ const AHEAD: usize = 96;
 impl<'a> Cursor<'a> {
     /// A cursor at an offset, in bytes from the start of the file.
     pub fn new(file: &'a mut dyn ReadAt, offset: u64) -> Self {
-        Self { file, offset, ahead: [0; AHEAD], ahead_start: offset, ahead_len: 0 }
+        Self { file, offset, ahead: [0; AHEAD], ahead_start: offset, ahead_len: 0, is_behind: false }
     }
 
-    /// Reads up to `len` bytes ahead in one step, but none of a stream. If that fails, each number is read when it is needed,
-    /// so an error is the same as without this.
+    /// Reads up to `len` bytes ahead in one step, of a stream only those that are at hand. If that fails, each number is read
+    /// when it is needed, so an error is the same as without this.
     pub(crate) fn read_ahead(&mut self, len: usize) {
-        let len = self.ready(len.min(AHEAD));
         self.ahead_len = 0;
+        let most = len.min(AHEAD);
+        let Some(left) = self.left() else {
+            let at_hand = self.file.at_hand(self.offset);
+            let len = at_hand.len().min(most);
+            self.ahead[..len].copy_from_slice(&at_hand[..len]);
+            (self.ahead_start, self.ahead_len, self.is_behind) = (self.offset, len, true);
+            return;
+        };
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(most);
         if len > 0 && self.file.read_at(self.offset, &mut self.ahead[..len]).is_ok() {
             (self.ahead_start, self.ahead_len) = (self.offset, len);
         }
@@ -51,6 +61,12 @@ impl<'a> Cursor<'a> {
     pub(crate) fn passed(&self) -> &[u8] {
         let len = self.offset.checked_sub(self.ahead_start).and_then(|len| usize::try_from(len).ok());
         len.and_then(|len| self.ahead[..self.ahead_len].get(..len)).unwrap_or_default()
+    }
+
+    /// Passes the bytes of a stream up to here. Errors of what comes next then say where that begins.
+    #[inline]
+    pub(crate) fn catch_up(&mut self) -> Result<()> {
+        if self.is_behind { self.read(&mut []) } else { Ok(()) }
     }
 
     /// Returns the next bytes, if they were read ahead.

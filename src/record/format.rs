@@ -3,7 +3,9 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::{COO_OF_TFRT, Encode, FileMetadata, IndexReader, MetadataChanges, Rewritten, TypedEntry, cannot_store};
+use super::{
+    COO_OF_TFRT, Encode, FileMetadata, IndexReader, MetadataChanges, ReadSingle, Rewritten, TypedEntry, cannot_store,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
@@ -57,6 +59,7 @@ pub struct Format {
     pub(crate) typed_metadata: Option<ReadTyped>,
     pub(crate) rewrite_metadata: Option<Rewrite>,
     pub(crate) keeps_metadata: fn(&str) -> bool,
+    pub(crate) read_single: Option<ReadSingle>,
     pub(crate) looks_like: Option<fn(&mut dyn ReadAt) -> bool>,
     pub(crate) check_name: fn(&str) -> Result<(), ErrorKind>,
     /// The name under which unknown dtypes are remembered that can be written again.
@@ -124,6 +127,7 @@ impl Format {
             typed_metadata: None,
             rewrite_metadata: None,
             keeps_metadata: |_| false,
+            read_single: None,
             looks_like: None,
             check_name: |_| Ok(()),
             unknown_dtypes: None,
@@ -153,6 +157,12 @@ impl Format {
     #[cfg(any(feature = "gguf", feature = "safetensors", feature = "tensorbuffers"))]
     pub(crate) const fn with_metadata_edits(mut self, rewrite: Rewrite) -> Self {
         self.rewrite_metadata = Some(rewrite);
+        self
+    }
+
+    /// The same format with a function that reads a file of one tensor in one step.
+    pub(crate) const fn with_single(mut self, read: ReadSingle) -> Self {
+        self.read_single = Some(read);
         self
     }
 

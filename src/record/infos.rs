@@ -18,6 +18,11 @@ impl Infos {
     /// The number of headers that are compared one by one.
     const NEWEST: usize = 8;
 
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        (self.last, self.recent, self.outside, self.has_coo) = Default::default();
+    }
+
     /// Adds a header, and returns its number. If one of the last ones is the same, it is its number.
     #[inline]
     pub(super) fn add(&mut self, info: TensorInfo) -> u32 {

@@ -46,6 +46,13 @@ pub(super) fn read_plain<'de>(
         storage.read_at(range.start, &mut buffer)?;
         return Ok(Payload::Owned(buffer));
     }
+    if len > 0
+        && let Some(payload) = storage.at_hand(range.start).get(..len)
+    {
+        let payload = Buffer::from_slice(element, payload);
+        storage.read_at(range.end, &mut [])?;
+        return Ok(Payload::Owned(payload));
+    }
     let mut buffer = Buffer::with_capacity(element, len.min(FIRST));
     let mut done = range.start;
     while done < range.end {

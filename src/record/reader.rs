@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
 
 use indexmap::IndexMap;
 
@@ -9,6 +10,7 @@ use super::names;
 use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, write_chunks};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
+use super::single::{ReadSingle, SingleTensor};
 use super::{Entry, FileMetadata, Index, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
@@ -67,8 +69,7 @@ pub trait IndexReader {
 /// find only the others.
 pub(crate) struct Reader<'de> {
     storage: ReaderStorage<'de>,
-    /// Reads on in the index. `None` at the end of it.
-    index_reader: Option<Box<dyn IndexReader + 'de>>,
+    index_reader: ReaderOfIndex,
     is_in_file_order: bool,
     embeds_names: bool,
     /// Tensors are asked for by name.
@@ -82,10 +83,22 @@ pub(crate) struct Reader<'de> {
     is_stream: bool,
     /// The length of all payloads so far, in bytes.
     payload_bytes: u64,
-    /// The reader of the index after its end. It may have the metadata.
-    ended: Option<Box<dyn IndexReader + 'de>>,
+    /// The first tensor was read by [`single`](Self::single), without an index.
+    single_is_read: bool,
     /// The bytes of payloads that were read, if a listener counts them.
     count: Option<ProgressCount<'de>>,
+}
+
+/// The index before reading begins. An index is large, and a file of one tensor may need none.
+static NO_INDEX: LazyLock<Index> = LazyLock::new(Index::default);
+
+/// The [`IndexReader`] of a [`Reader`].
+enum ReaderOfIndex {
+    /// The index was not asked for yet.
+    Unread(fn() -> Box<dyn IndexReader>),
+    Reading(Box<dyn IndexReader>),
+    /// It came to the end of the index, and may have the metadata. `None` if a stream broke off, or if there was none.
+    Ended(Option<Box<dyn IndexReader>>),
 }
 
 /// The storage of a [`Reader`].
@@ -121,24 +134,22 @@ impl DerefMut for ReaderStorage<'_> {
 pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
 
 impl<'de> Reader<'de> {
-    #[inline]
-    pub(crate) fn new(storage: ReaderStorage<'de>, index_reader: Box<dyn IndexReader + 'de>, limits: Limits) -> Self {
-        let (is_in_file_order, embeds_names) = (index_reader.is_in_file_order(), index_reader.embeds_names());
-        let index = if index_reader.names_may_repeat() { Index::with_repeated_names() } else { Index::default() };
+    #[inline(always)]
+    pub(crate) fn new(storage: ReaderStorage<'de>, index_reader: fn() -> Box<dyn IndexReader>, limits: Limits) -> Self {
         let is_stream = storage.file_len().is_none();
         Self {
             storage,
-            index_reader: Some(index_reader),
-            is_in_file_order,
-            embeds_names,
+            index_reader: ReaderOfIndex::Unread(index_reader),
+            is_in_file_order: false,
+            embeds_names: true,
             needs_unique_names: false,
             limits,
-            index: Cow::Owned(index),
+            index: Cow::Borrowed(&NO_INDEX),
             unread: Unread::default(),
             pending: None,
             is_stream,
             payload_bytes: 0,
-            ended: None,
+            single_is_read: false,
             count: None,
         }
     }
@@ -147,7 +158,7 @@ impl<'de> Reader<'de> {
     pub(crate) fn with_index(storage: ReaderStorage<'de>, index: Cow<'de, Index>) -> Self {
         Self {
             storage,
-            index_reader: None,
+            index_reader: ReaderOfIndex::Ended(None),
             is_in_file_order: false,
             embeds_names: false,
             needs_unique_names: false,
@@ -157,7 +168,7 @@ impl<'de> Reader<'de> {
             pending: None,
             is_stream: false,
             payload_bytes: 0,
-            ended: None,
+            single_is_read: false,
             count: None,
         }
     }
@@ -172,7 +183,11 @@ impl<'de> Reader<'de> {
         self.drain()?;
         let mut index = self.index.into_owned();
         index.shrink();
-        Ok((index, self.ended.and_then(|mut reader| reader.metadata())))
+        let metadata = match self.index_reader {
+            ReaderOfIndex::Ended(Some(mut reader)) => reader.metadata(),
+            _ => None,
+        };
+        Ok((index, metadata))
     }
 
     /// Returns the entries of metadata: as the index has them, or else those that `read` reads.
@@ -181,8 +196,11 @@ impl<'de> Reader<'de> {
         if self.index.len() == 0 {
             self.peek()?;
         }
-        let reader = self.index_reader.as_mut().or(self.ended.as_mut());
-        match (reader.and_then(|reader| reader.metadata_entries()), read) {
+        let known = match &mut self.index_reader {
+            ReaderOfIndex::Reading(reader) | ReaderOfIndex::Ended(Some(reader)) => reader.metadata_entries(),
+            _ => None,
+        };
+        match (known, read) {
             (Some(known), _) => Ok(known),
             (None, Some(read)) => read(&mut *self.storage, &self.limits).map(|metadata| metadata.entries),
             (None, None) => Ok(IndexMap::new()),
@@ -206,6 +224,25 @@ impl<'de> Reader<'de> {
         self.pending = None;
         self.index.to_mut().clear();
         self.unread = Unread::default();
+    }
+
+    /// Returns the only tensor of a file in memory, if it can be read without an index.
+    pub(crate) fn single(&self, read: ReadSingle) -> Option<SingleTensor<'de>> {
+        let (ReaderStorage::Slice(file), ReaderOfIndex::Unread(_)) = (&self.storage, &self.index_reader) else {
+            return None;
+        };
+        read(file.as_bytes(), &self.limits).filter(|single| single.needs_no_index(&self.limits))
+    }
+
+    /// Notes that the tensor was read that [`single`](Self::single) returned. There is no index yet that it could be looked
+    /// up in.
+    pub(crate) fn mark_single_read(&mut self) {
+        self.single_is_read = true;
+    }
+
+    /// Returns whether the only tensor of the file was read without an index.
+    pub(crate) fn is_single_read(&self) -> bool {
+        self.single_is_read
     }
 
     /// Returns the next tensor in file order, reading on in a stream.
@@ -261,7 +298,7 @@ impl<'de> Reader<'de> {
 
     /// Returns whether every tensor is known.
     pub(crate) fn is_drained(&self) -> bool {
-        self.index_reader.is_none()
+        matches!(self.index_reader, ReaderOfIndex::Ended(_))
     }
 
     pub(crate) fn index(&self) -> &Index {
@@ -343,7 +380,7 @@ impl<'de> Reader<'de> {
     fn broke_off(&mut self, at: usize, error: Error) -> Error {
         // A stream that broke off within a payload has no next tensor.
         if matches!(error.category(), Category::File | Category::Io) {
-            self.index_reader = None;
+            self.index_reader = ReaderOfIndex::Ended(None);
         }
         // A tensor that cannot be read by us is not wrong at any offset.
         if error.category() == Category::Call { error } else { error.at(self.offset(at)) }
@@ -360,7 +397,10 @@ impl<'de> Reader<'de> {
     fn read_next(&mut self) -> Result<bool> {
         let read = self.try_read_on();
         if !self.is_stream || !matches!(read, Ok(true)) {
-            self.ended = self.index_reader.take();
+            let ended = std::mem::replace(&mut self.index_reader, ReaderOfIndex::Ended(None));
+            if let ReaderOfIndex::Reading(reader) = ended {
+                self.index_reader = ReaderOfIndex::Ended(Some(reader));
+            }
         }
         read
     }
@@ -405,6 +445,10 @@ impl<'de> Reader<'de> {
         }
         self.index.to_mut().complete()?;
         self.unread.grow(self.index.len());
+        if self.single_is_read {
+            self.single_is_read = false;
+            self.unread.mark_read(&self.index, 0);
+        }
         self.check_names().map(|()| self.index.len() > 0)
     }
 
@@ -425,9 +469,23 @@ impl<'de> Reader<'de> {
         if self.needs_unique_names { self.index.check_unique() } else { Ok(()) }
     }
 
+    fn begin(&mut self, index_reader: Box<dyn IndexReader>) {
+        self.is_in_file_order = index_reader.is_in_file_order();
+        self.embeds_names &= index_reader.embeds_names();
+        let mut index = Index::default();
+        if index_reader.names_may_repeat() {
+            index.let_names_repeat();
+        }
+        self.index = Cow::Owned(index);
+        self.index_reader = ReaderOfIndex::Reading(index_reader);
+    }
+
     /// Reads on in the index, and checks the tensors there. Returns `false` at the end.
     fn read_index(&mut self) -> Result<bool> {
-        let Some(index_reader) = &mut self.index_reader else { return Ok(false) };
+        if let ReaderOfIndex::Unread(index_reader) = self.index_reader {
+            self.begin(index_reader());
+        }
+        let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(false) };
         let index = self.index.to_mut();
         let first = index.pushed();
         if !index_reader.read_on(&mut *self.storage, &self.limits, index)? {

@@ -96,6 +96,13 @@ pub trait ReadAt {
         Ok(memory)
     }
 
+    /// Returns bytes from `offset` on that a stream has read already, and leaves them to be read again. There may be more, or
+    /// none.
+    #[doc(hidden)]
+    fn at_hand(&self, _offset: u64) -> &[u8] {
+        &[]
+    }
+
     /// Tells that a few bytes are read at each of these offsets soon, in this order, so that a slow disk can look for them
     /// at once. They may be wrong.
     fn will_read(&mut self, _offsets: &mut dyn Iterator<Item = u64>) {}

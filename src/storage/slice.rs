@@ -12,6 +12,10 @@ impl<'de> Slice<'de> {
         Self(file)
     }
 
+    pub(crate) fn as_bytes(&self) -> &'de [u8] {
+        self.0
+    }
+
     fn get(&self, offset: u64, len: u64) -> Result<&'de [u8]> {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..)).unwrap_or_default();
         let bytes = usize::try_from(len).ok().and_then(|len| rest.get(..len));

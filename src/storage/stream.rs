@@ -216,6 +216,12 @@ impl<R: Read> ReadAt for Stream<R> {
         Ok(())
     }
 
+    fn at_hand(&self, offset: u64) -> &[u8] {
+        let ahead = offset.checked_sub(self.position).and_then(|ahead| usize::try_from(ahead).ok());
+        let ready = &self.buffer[self.ready.clone()];
+        ahead.filter(|_| self.rest.is_none()).and_then(|ahead| ready.get(ahead..)).unwrap_or_default()
+    }
+
     fn ends_at(&mut self, offset: u64) -> Result<bool> {
         if let Some(len) = self.file_len() {
             return Ok(offset == len);

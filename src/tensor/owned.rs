@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, TensorView};
@@ -84,7 +85,7 @@ impl Tensor {
     /// ```
     #[must_use]
     pub fn as_view(&self) -> TensorView<'_> {
-        TensorView::of_checked(self.info.clone(), &self.bytes)
+        TensorView::of_checked(Cow::Borrowed(&self.info), &self.bytes)
     }
 
     /// Returns dtype, shape and layout.

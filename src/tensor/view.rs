@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// A tensor that borrows its bytes, such as those of a file in memory.
@@ -12,7 +14,7 @@ use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorView<'a> {
-    info: TensorInfo,
+    info: Cow<'a, TensorInfo>,
     bytes: &'a [u8],
 }
 
@@ -33,7 +35,7 @@ impl<'a> TensorView<'a> {
     /// [`InvalidTensor`]: the payload has another size than `info` takes, or a dim order or coordinate is invalid.
     pub fn new(info: TensorInfo, bytes: &'a [u8]) -> Result<Self, InvalidTensor> {
         info.check_bytes(bytes)?;
-        Ok(Self { info, bytes })
+        Ok(Self { info: Cow::Owned(info), bytes })
     }
 
     /// Creates a row-major tensor that borrows a slice of elements.
@@ -59,14 +61,14 @@ impl<'a> TensorView<'a> {
         if shape.elements() != Some(elements.len()) {
             return Err(InvalidTensor::Elements { found: elements.len(), shape });
         }
-        let std::borrow::Cow::Borrowed(bytes) = A::as_le_bytes(elements) else {
+        let Cow::Borrowed(bytes) = A::as_le_bytes(elements) else {
             panic!("elements of a big-endian host are not little-endian bytes");
         };
-        Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes })
+        Ok(Self { info: Cow::Owned(TensorInfo::new(A::DTYPE, shape)), bytes })
     }
 
     /// Creates a view of parts that were checked to fit each other.
-    pub(crate) fn of_checked(info: TensorInfo, bytes: &'a [u8]) -> Self {
+    pub(crate) fn of_checked(info: Cow<'a, TensorInfo>, bytes: &'a [u8]) -> Self {
         debug_assert_eq!(info.check_payload(bytes.len() as u64), Ok(()));
         Self { info, bytes }
     }

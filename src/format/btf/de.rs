@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, FileMetadata, Index, IndexReader, trailing_bytes};
+use crate::record::{Cursor, FileMetadata, Index, IndexReader, SingleTensor, trailing_bytes};
 use crate::sorted;
-use crate::storage::ReadAt;
-use crate::tensor::Layout;
+use crate::storage::{ReadAt, Slice};
+use crate::tensor::{Layout, TensorInfo};
 
 /// Reads the offset table, then the header of each record.
 #[derive(Debug, Default)]
@@ -139,9 +139,7 @@ impl Reader {
             Some(payload) => (None, payload),
             None => {
                 let mut cursor = Cursor::new(file, offset);
-                cursor.read_ahead(header::COMMON_BYTES);
-                let (info, layout) = header::read(&mut cursor, end, limits)?;
-                let payload = cursor.payload(&info)?;
+                let (info, layout, payload) = read_header(&mut cursor, limits, end)?;
                 if let Layout::Coo { .. } = info.layout {
                     self.found.add_coo_layout(layout);
                 }
@@ -178,6 +176,27 @@ impl Reader {
             _ => Ok(()),
         }
     }
+}
+
+/// Reads the header of a record. Returns also the layout number, and the range of the payload.
+// A part of what is done for each tensor.
+#[inline(always)]
+fn read_header(cursor: &mut Cursor<'_>, limits: &Limits, end: Option<u64>) -> Result<(TensorInfo, u8, Range<u64>)> {
+    cursor.read_ahead(header::COMMON_BYTES);
+    let (info, layout) = header::read(cursor, end, limits)?;
+    cursor.catch_up()?;
+    let payload = cursor.payload(&info)?;
+    Ok((info, layout, payload))
+}
+
+/// Reads a file of one tensor.
+pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+    let [1, offset] = file.as_chunks().0.first_chunk()?.map(u64::from_le_bytes) else { return None };
+    check_offset(offset, 0, 1).ok()?;
+    let mut slice = Slice::new(file);
+    let (info, _, payload) =
+        read_header(&mut Cursor::new(&mut slice, offset), limits, Some(file.len() as u64)).ok()?;
+    SingleTensor::new(file, info, payload)
 }
 
 fn check_overlaps(records: &[Range<u64>]) -> Result<()> {
@@ -275,7 +294,6 @@ pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Slice;
     use crate::tensor::Tensor;
 
     #[test]

@@ -59,6 +59,7 @@ pub static FORMAT: Format = Format {
     max_name: Some(0),
     sparse: true,
     ..Format::new("btf", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_single(de::single)
         .with_detection(de::looks_like)
         .with_metadata(de::metadata, |_| false)
         .with_unknown_dtypes("btf")

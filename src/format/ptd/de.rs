@@ -13,9 +13,9 @@ use super::schema::{
 use super::{Compatibility, FORMAT, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, Index, IndexReader, Table, Tables, trailing_bytes};
+use crate::record::{FileMetadata, Index, IndexReader, SingleTensor, Table, Tables, trailing_bytes};
 use crate::sorted;
-use crate::storage::ReadAt;
+use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// Reads the flatbuffer. The tensors are in its order.
@@ -125,6 +125,28 @@ pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) ->
     }
 }
 
+/// Reads a file of one tensor, of the generation that is written today.
+pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+    let (mut slice, mut memory, len) = (Slice::new(file), Vec::new(), file.len() as u64);
+    let flatbuffer = Flatbuffer::read(&mut slice, &mut memory).ok()?;
+    let root = flatbuffer.root().ok()?;
+    let frame = flatbuffer.frame;
+    if frame.family != Family::FlatTensor || root.u32(VERSION).ok()? != 0 || root.has(early_flat_tensor::SEGMENTS) {
+        return None;
+    }
+    let mut index = Index::default();
+    let mut parser = FlatbufferParser::new(frame, limits, Some(len), &mut index);
+    parser.read_segments(root.tables(flat_tensor::SEGMENTS).ok()?).ok()?;
+    let named = root.tables(flat_tensor::NAMED_DATA).ok()?;
+    if named.len() != 1 || parser.end() > len {
+        return None;
+    }
+    let found = Found::named(named.get(0).ok()?).ok()?;
+    found.table.string(found.name).ok()??;
+    let (info, payload) = parser.tensor(&found).ok()?;
+    SingleTensor::new(file, info?, payload)
+}
+
 /// Refuses a version that is not among `known`.
 fn check_version(root: &Table<'_>, known: &[u32], expected: &str) -> Result<u32> {
     let version = root.u32(VERSION)?;
@@ -146,7 +168,7 @@ struct FlatbufferParser<'a> {
     /// The offset in the file of the name of each tensor.
     places: SmallVec<[u64; 1]>,
     /// The end of the tensors with bytes.
-    end: u64,
+    end_of_bytes: u64,
     /// One of those begins before the end of others. If none does, no two overlap, and a stream can be read tensor by tensor.
     goes_back: bool,
     /// The header of the last tensor that takes a whole segment, and its length: the last tensor of all, if there is one.
@@ -192,10 +214,19 @@ enum SegmentPart {
     From { offset: usize, size: Option<usize> },
 }
 
+impl<'a> Found<'a> {
+    /// A tensor of the generation that is written today, which takes a whole segment.
+    fn named(table: Table<'a>) -> Result<Self> {
+        let layout = table.table(named_data::TENSOR_LAYOUT)?.map(|layout| (layout, tensor_layout::SCALAR_TYPE));
+        let segment = (table, named_data::SEGMENT_INDEX);
+        Ok(Self { table, name: named_data::KEY, segment, layout, place: SegmentPart::Whole })
+    }
+}
+
 impl<'a> FlatbufferParser<'a> {
     fn new(frame: Frame, limits: &'a Limits, len: Option<u64>, index: &'a mut Index) -> Self {
         let (segments, places) = (SmallVec::new(), SmallVec::new());
-        Self { frame, limits, len, segments, index, places, end: 0, goes_back: false, last: None }
+        Self { frame, limits, len, segments, index, places, end_of_bytes: 0, goes_back: false, last: None }
     }
 
     fn of_flat_tensor(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
@@ -242,14 +273,7 @@ impl<'a> FlatbufferParser<'a> {
         self.index.reserve(named.len());
         self.places.reserve_exact(named.len());
         for table in named.iter() {
-            let table = table?;
-            self.push(Found {
-                table,
-                name: named_data::KEY,
-                segment: (table, named_data::SEGMENT_INDEX),
-                layout: table.table(named_data::TENSOR_LAYOUT)?.map(|layout| (layout, tensor_layout::SCALAR_TYPE)),
-                place: SegmentPart::Whole,
-            })?;
+            self.push(Found::named(table?)?)?;
         }
         Ok(())
     }
@@ -325,8 +349,8 @@ impl<'a> FlatbufferParser<'a> {
         })?;
         let (info, range) = self.tensor(&found).map_err(|error| error.in_tensor(name).at(table_at))?;
         if range.start < range.end {
-            self.goes_back |= range.start < self.end;
-            self.end = self.end.max(range.end);
+            self.goes_back |= range.start < self.end_of_bytes;
+            self.end_of_bytes = self.end_of_bytes.max(range.end);
         }
         self.places.push(found.table.field_offset(found.name));
         match info {
@@ -451,7 +475,7 @@ impl<'a> FlatbufferParser<'a> {
         compatibility: Option<Compatibility>,
     ) -> Result<FlatbufferContents> {
         // This makes room for the table of the names.
-        let (segments, last) = (self.segments.len(), self.segments.iter().map(|segment| segment.end).max());
+        let (segments, begin, end) = (self.segments.len(), self.frame.first_byte(), self.end());
         drop(self.segments);
         if let Err(at) = self.index.compare_names() {
             return Err(Error::new(ErrorKind::DuplicateName { name: self.index.label(at) }).at(self.places[at]));
@@ -460,8 +484,6 @@ impl<'a> FlatbufferParser<'a> {
             check_overlaps(self.index)?;
         }
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
-        let begin = self.frame.first_byte();
-        let end = begin.max(last.unwrap_or(0)).max(self.frame.end.unwrap_or(0));
         let end_of_tensors = if self.index.pushed() == 0 { begin } else { end };
         Ok(FlatbufferContents {
             metadata,
@@ -470,6 +492,12 @@ impl<'a> FlatbufferParser<'a> {
             end,
             end_of_tensors,
         })
+    }
+
+    /// Returns the end of the index and of all segments.
+    fn end(&self) -> u64 {
+        let ends = self.segments.iter().map(|segment| segment.end).chain(self.frame.end);
+        ends.fold(self.frame.first_byte(), u64::max)
     }
 }
 

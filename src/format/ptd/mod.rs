@@ -90,6 +90,7 @@ pub static FORMAT: Format = Format {
     blobs: true,
     magics: &[Magic { offset: 4, bytes: b"FT01" }, Magic { offset: 4, bytes: b"DT01" }],
     ..Format::new("ptd", DTYPES, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.encode()))
+        .with_single(de::single)
         .with_metadata(entries::metadata, entries::keeps)
         .with_name_check(header::check_name)
         .with_unknown_dtypes("ptd")

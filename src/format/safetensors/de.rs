@@ -4,10 +4,10 @@ use indexmap::IndexMap;
 
 use super::FORMAT;
 use super::header::{self, JsonValue, METADATA, TAGS, Writer};
-use super::scan::{JsonHeader, scan};
+use super::scan::{JsonHeader, scan, scan_single};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, Index, IndexReader, MetadataChanges, Rewritten, payload_at};
+use crate::record::{FileMetadata, Index, IndexReader, MetadataChanges, Rewritten, SingleTensor, payload_at};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
@@ -81,6 +81,13 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
         end = range.end;
     }
     Ok((FileMetadata { entries, ..FileMetadata::default() }, end))
+}
+
+/// Reads a file of one tensor without metadata.
+pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+    let (json, payload) = header::split(file)?;
+    let (info, offsets) = scan_single(json, limits)?;
+    (offsets == (0..payload.len() as u64)).then_some(SingleTensor { info, payload })
 }
 
 /// Reads the metadata and checks the whole header.

@@ -93,6 +93,16 @@ pub(super) fn read<'a>(file: &'a mut dyn ReadAt, memory: &'a mut Vec<u8>) -> Res
     })
 }
 
+/// Returns the header's JSON and the data of a file in memory, if there is a header.
+pub(super) fn split(file: &[u8]) -> Option<(&str, &[u8])> {
+    let (len, rest) = file.split_first_chunk()?;
+    let len = u64::from_le_bytes(*len);
+    let is_long_enough = (MIN_JSON..=MAX_JSON).contains(&len);
+    let (json, data) = rest.split_at_checked(usize::try_from(len).ok().filter(|_| is_long_enough)?)?;
+    let json = str::from_utf8(json).ok().filter(|json| json.as_bytes().starts_with(OPENING))?;
+    Some((json, data))
+}
+
 /// Returns whether a file begins with a length that fits into it, and the JSON of an object.
 pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
     let Some(longest) = file.file_len().and_then(|len| len.checked_sub(LENGTH)) else { return false };

@@ -63,6 +63,7 @@ pub static FORMAT: Format = Format {
     ..Format::new("safetensors", DTYPES, || Box::new(de::Reader::default()), encode)
         .with_metadata(de::metadata, |_| true)
         .with_metadata_edits(de::rewrite_metadata)
+        .with_single(de::single)
         .with_detection(header::looks_like)
         .with_name_check(header::check_name)
         .with_unknown_dtypes("safetensors")

@@ -37,6 +37,19 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
     is_right.then_some((metadata, places))
 }
 
+/// Reads a header of one tensor without metadata, in the form that [`scan`] reads. Returns the header of the tensor, and its
+/// offsets, which may not be a range.
+pub(super) fn scan_single(json: &str, limits: &Limits) -> Option<(TensorInfo, Range<u64>)> {
+    let mut scanner = Scanner { json, at: 0, dtype: TAGS[0], last: "" };
+    let mut single = None;
+    scanner.object(&mut |scanner, name| {
+        let is_first = name != METADATA && single.replace(scanner.tensor(limits)?).is_none();
+        is_first.then_some(())
+    })?;
+    scanner.skip_space();
+    single.filter(|_| scanner.at == json.len())
+}
+
 /// A position in the JSON of a header.
 struct Scanner<'a> {
     json: &'a str,

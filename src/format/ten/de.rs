@@ -3,8 +3,8 @@ use std::ops::Range;
 use super::header::{self, HeaderChunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Index, IndexReader};
-use crate::storage::ReadAt;
+use crate::record::{Cursor, Index, IndexReader, SingleTensor};
+use crate::storage::{ReadAt, Slice};
 use crate::tensor::InvalidTensor;
 
 /// Reads the headers of a stream of tensors, one after the other.
@@ -63,6 +63,17 @@ impl IndexReader for Reader {
         }
         Ok(self.count > before)
     }
+}
+
+/// Reads a file of one tensor.
+pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+    let (mut reader, mut slice) = (Reader::default(), Slice::new(file));
+    let mut cursor = Cursor::new(&mut slice, 0);
+    cursor.read_ahead(header::COMMON_BYTES);
+    let mut header = header::read(&mut cursor, limits).ok()?;
+    let payload = reader.payload(&mut cursor, &mut header).ok()?;
+    let is_whole = reader.offset == file.len() as u64;
+    if is_whole { SingleTensor::new(file, header.info, payload) } else { None }
 }
 
 impl Reader {
@@ -125,6 +136,8 @@ impl Reader {
     }
 
     /// Reads the beginning of a data chunk and finds its end.
+    // A part of what is done for each tensor.
+    #[inline(always)]
     fn payload(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -137,6 +150,7 @@ impl Reader {
         if info.payload_bytes().is_none_or(|expected| expected as u64 != length) {
             return Err(Error::from(InvalidTensor::Length { found: length, info: Box::new(info.clone()) }).at(offset));
         }
+        cursor.catch_up()?;
         let payload = cursor.payload(info)?;
         self.offset = payload_end(cursor, length)?;
         Ok(payload)
@@ -162,7 +176,6 @@ fn payload_end(cursor: &Cursor<'_>, length: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Slice;
     use crate::tensor::Tensor;
 
     /// Remembers where it was told to look.

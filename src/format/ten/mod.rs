@@ -67,6 +67,7 @@ pub static FORMAT: Format = Format {
     magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
     ..Format::new("ten", DTYPES, || Box::new(de::Reader::default()), encode)
         .with_name_check(header::check_name)
+        .with_single(de::single)
         .with_unknown_dtypes("ten")
 };
 

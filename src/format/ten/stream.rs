@@ -2,7 +2,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
 use super::ser::Encode;
-use super::{FORMAT, de, header};
+use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::Deserializer;
 use crate::limits::Limits;
@@ -307,7 +307,7 @@ impl<'r> Decoder<'r> {
     /// ```
     pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
         let storage = record::ReaderStorage::Boxed(Box::new(Stream::new(reader)));
-        let reader = record::Reader::new(storage, Box::new(de::Reader::default()), limits.tensors(u64::MAX));
+        let reader = record::Reader::new(storage, FORMAT.index_reader, limits.tensors(u64::MAX));
         Self { deserializer: Deserializer::one_by_one(reader.without_embedded_names(), &FORMAT) }
     }
 

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{FlatbufferReader, Table, Tables};
+use crate::record::{FlatbufferReader, SingleTensor, Table, Tables};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
@@ -217,6 +217,24 @@ fn open_root<T>(file: &mut dyn ReadAt, limits: &Limits, take: impl FnOnce(&Table
     take(&reader.root()?, start)
 }
 
+/// Reads a file of one tensor.
+pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+    header::read_magic(&mut Slice::new(file)).ok()?;
+    let Range { start, end } = header::read_footer(&mut Slice::new(file), file.len() as u64).ok()?;
+    let bytes = file.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?;
+    let reader = FlatbufferReader::new(bytes, start);
+    let contents = MetadataView::read(&reader.root().ok()?, start, limits).ok()?;
+    if contents.len() != 1 {
+        return None;
+    }
+    let mut single = None;
+    let read = contents.each_tensor(limits, &mut |tensor| {
+        single = tensor.info.and_then(|info| SingleTensor::new(file, info, tensor.range));
+        Ok(())
+    });
+    single.filter(|_| read.is_ok())
+}
+
 /// Returns the version of a file, which is not checked.
 fn version<'a>(table: &Table<'a>) -> Result<&'a str> {
     table.string(root::VERSION)?.ok_or_else(|| lacks(table, "version"))
@@ -308,6 +326,9 @@ impl<'a> MetadataView<'a> {
     /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
     fn in_data_order(&self) -> Vec<usize> {
         let places = self.places.as_slice();
+        if places.len() == 1 {
+            return vec![0];
+        }
         let range = |place: &DataPlace| u64::from(place.offset) << 32 | u64::from(place.size);
         let mut order = sorted::by_number(&places.iter().map(range).collect::<Vec<_>>());
         for same in order.chunk_by_mut(|one, other| range(&places[*one]) == range(&places[*other])) {

@@ -84,6 +84,7 @@ pub static FORMAT: Format = Format {
         || Box::new(de::Reader::default()),
         |options| Ok(entries::options(options)?.encode()),
     )
+    .with_single(metadata::single)
     .with_metadata(entries::file_metadata, entries::keeps)
     .with_metadata_edits(append::rewrite_metadata)
     .with_unknown_dtypes("tensorbuffers")

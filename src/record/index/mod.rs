@@ -193,9 +193,9 @@ impl Index {
         self.push(name, entry.info.clone(), range)
     }
 
-    /// An index in which several tensors may have one name.
-    pub(crate) fn with_repeated_names() -> Self {
-        Self { names_may_repeat: true, ..Self::default() }
+    /// Lets several tensors have one name. There is none yet.
+    pub(crate) fn let_names_repeat(&mut self) {
+        self.names_may_repeat = true;
     }
 
     /// Frees memory that was for more tensors, if it is much.
@@ -369,7 +369,7 @@ impl Index {
     pub(crate) fn clear(&mut self) {
         self.start += self.entries.len();
         self.entries.clear();
-        self.infos = Infos::default();
+        self.infos.clear();
         #[cfg(feature = "npy")]
         self.codecs.clear();
         self.known = 0;
@@ -384,7 +384,7 @@ impl Index {
     }
 
     fn forget_names(&mut self) {
-        self.names = PackedNames::default();
+        self.names.clear();
         self.named = 0;
         self.forget_table();
         self.sorted = OnceLock::new();
@@ -588,7 +588,8 @@ mod tests {
     #[test]
     fn finds_few_and_many_tensors_by_name() {
         for count in 0..20 {
-            let mut index = Index::with_repeated_names();
+            let mut index = Index::default();
+            index.let_names_repeat();
             for at in 0..count {
                 // Every third has no name, and two have the same.
                 let name = (at % 3 > 0).then(|| format!("t{}", at % 10));

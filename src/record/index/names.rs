@@ -22,6 +22,11 @@ impl PackedNames {
         self.ends.push(self.text.len() * 2);
     }
 
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.ends.clear();
+    }
+
     /// Makes room for more names, which have `bytes` bytes together.
     pub(super) fn reserve(&mut self, names: usize, bytes: usize) {
         self.ends.reserve_exact(names);

@@ -9,6 +9,7 @@ mod properties;
 mod read_in_order;
 mod refused;
 mod round_trip;
+mod single;
 mod slices;
 mod stream_index;
 mod table;

@@ -1,0 +1,150 @@
+//! A file of one tensor is read without an index, if that is the value. The result is that of reading it with one.
+
+use ndarray::{ArcArray1, Array1, ArrayView1, array};
+use serde::Deserialize;
+use tensorfile::{
+    Arrays, Deserializer, Dtype, ErrorKind, FORMATS, Format, Limits, OpenOptions, Result, Tensor, TensorMap,
+    WriteOptions, ten,
+};
+
+use super::{packed_samples, samples, sparse};
+use crate::support::{tensor, written_formats};
+
+fn read<'de, T: Deserialize<'de>>(format: &Format, file: &'de [u8]) -> Result<T> {
+    let mut deserializer = Deserializer::from_slice(format, file);
+    let value = T::deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+/// Reads the tensor from memory and from an open file, which has an index, and compares them. Returns whether there is one.
+#[track_caller]
+fn compare(format: &'static Format, file: &[u8], what: &str) -> bool {
+    let what = format!("{}, {what}", format.name);
+    let single = read::<Tensor>(format, file);
+    match OpenOptions::new().format(format).from_bytes(file.to_vec()) {
+        Ok(file) => {
+            let loaded = file.load::<Tensor>();
+            assert_eq!(single.as_ref().ok(), loaded.as_ref().ok(), "{what}: {single:?}, {loaded:?}");
+            single.is_ok()
+        }
+        Err(expected) => {
+            let error = single.expect_err(&what);
+            let is_same = expected.to_string().ends_with(&error.to_string());
+            assert!(is_same, "{what}: {error}, but expected {expected}");
+            assert_eq!((error.tensor(), error.offset()), (expected.tensor(), expected.offset()), "{what}");
+            false
+        }
+    }
+}
+
+/// Files of one tensor, and some of none or of several.
+fn files(format: &Format) -> Vec<Vec<u8>> {
+    let mut tensors = Vec::new();
+    for dtype in [format.dtypes[0], format.dtypes[format.dtypes.len() - 1]] {
+        tensors.extend([&[][..], &[3], &[2, 3], &[0, 4], &[1, 2, 1, 2, 2]].map(|shape| tensor(dtype, shape)));
+    }
+    if format.dtypes.contains(&Dtype::U8) {
+        let names = Array1::from_iter(b"tensorfile.names.v1\0".iter().copied());
+        tensors.extend([names, array![1, 2]].map(Tensor::from));
+    }
+    if format.sparse {
+        tensors.push(sparse());
+    }
+    let mut files = Vec::new();
+    for name in ["0", "a"].into_iter().filter(|name| *name == "0" || format.stores_name(name)) {
+        for tensor in &tensors {
+            let map = [(name, tensor.clone())].into_iter().collect::<TensorMap>();
+            // Not every format takes every rank.
+            files.extend(format.to_vec(&map, &WriteOptions::new()));
+        }
+    }
+    let others = [samples(format), packed_samples(format)].concat();
+    files.extend(others.into_iter().map(|(_, file)| file));
+    files
+}
+
+#[test]
+fn damaged_files_are_read_as_with_an_index() {
+    let numbers = [0, 2, 24, 1 << 32, (1 << 63) + 1, u64::MAX - 7];
+    for format in FORMATS {
+        let mut read = 0;
+        for file in files(format) {
+            read += usize::from(compare(format, &file, "whole"));
+            for len in 1..file.len() {
+                compare(format, &file[..len], &format!("cut at {len}"));
+            }
+            let longer = [&file[..], b"\0"].concat();
+            compare(format, &longer, "with a byte more");
+            let twice = [&file[..], &file].concat();
+            compare(format, &twice, "twice");
+            let mut changed = file.clone();
+            for at in 0..file.len() {
+                for bit in [0, 5, 7] {
+                    changed[at] ^= 1 << bit;
+                    compare(format, &changed, &format!("bit {bit} of byte {at} flipped"));
+                    changed[at] = file[at];
+                }
+            }
+            for at in (0..file.len().saturating_sub(7)).step_by(4) {
+                for number in numbers {
+                    changed[at..at + 8].copy_from_slice(&number.to_le_bytes());
+                    compare(format, &changed, &format!("{number} at byte {at}"));
+                    changed[at..at + 8].copy_from_slice(&file[at..at + 8]);
+                }
+            }
+        }
+        assert!(read > 1 || format.read_only, "{}: {read} files", format.name);
+    }
+}
+
+#[test]
+fn errors_of_the_array_say_where_the_tensor_is() {
+    for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::F32)) {
+        let file = format.to_vec(&tensor(Dtype::F32, &[3]), &WriteOptions::new()).unwrap();
+        let mut memory = vec![0; file.len() + 4];
+        let start = (1..5).find(|start| (memory.as_ptr().addr() + start) % 4 == 1).unwrap();
+        memory[start..start + file.len()].copy_from_slice(&file);
+        let file = &memory[start..start + file.len()];
+        let error = read::<Arrays<ArrayView1<f32>>>(format, file).unwrap_err();
+        let expected = read::<Vec<Arrays<ArrayView1<f32>>>>(format, file).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Misaligned { .. }), "{}: {error}", format.name);
+        assert_eq!(error.to_string(), expected.to_string());
+        assert_eq!((error.tensor(), error.offset()), (expected.tensor(), expected.offset()));
+        assert!(error.tensor().is_some() && error.offset().is_some());
+    }
+    for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::Bool)) {
+        let mut file = format.to_vec(&array![true, true, false], &WriteOptions::new()).unwrap();
+        let at = file.windows(3).rposition(|bytes| bytes == [1, 1, 0]).unwrap();
+        file[at + 1] = 7;
+        let error = read::<Arrays<Array1<bool>>>(format, &file).unwrap_err();
+        let expected = read::<Vec<Arrays<Array1<bool>>>>(format, &file).unwrap_err();
+        assert_eq!(error.to_string(), expected.to_string());
+        assert_eq!((error.tensor(), error.offset()), (expected.tensor(), expected.offset()));
+    }
+}
+
+#[test]
+fn one_tensor_is_read_once() {
+    for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::F32)) {
+        let file = format.to_vec(&tensor(Dtype::F32, &[3]), &WriteOptions::new()).unwrap();
+        let array: Arrays<ArcArray1<f32>> = read(format, &file).unwrap();
+        assert_eq!(array.0.len(), 3);
+        let mut deserializer = Deserializer::from_slice(format, &file);
+        Tensor::deserialize(&mut deserializer).unwrap();
+        let again = Tensor::deserialize(&mut deserializer).unwrap_err();
+        assert!(matches!(again.kind(), ErrorKind::Missing { .. }), "{}: {again}", format.name);
+        deserializer.end().unwrap();
+    }
+}
+
+#[test]
+fn limits_hold_for_one_tensor() {
+    let file = ten::to_vec(&tensor(Dtype::F32, &[3])).unwrap();
+    for limits in [Limits::new().tensors(0), Limits::new().rank(0), Limits::new().shared(0)] {
+        let options = ten::Options::new().limits(limits.clone());
+        let single = options.from_slice::<Tensor>(&file).map(|tensor| vec![tensor]);
+        let list = options.from_slice::<Vec<Tensor>>(&file);
+        assert_eq!(single.map_err(|error| error.to_string()), list.map_err(|error| error.to_string()), "{limits:?}");
+    }
+}
