@@ -114,7 +114,6 @@ impl FileLayout {
     }
 
     /// Adds the next tensor, which has no header.
-    #[cfg(feature = "ptd")]
     #[inline]
     pub(crate) fn push_payload(&mut self, payload: u64) {
         self.place(0..0, payload);

@@ -313,14 +313,32 @@ impl Plan {
                     place
                 }
             };
-            let place = || {
-                let payload = end.checked_add(place_of_header.len() as u64)?;
-                let next = payload.checked_add((tensor.payload_bytes as u64).checked_next_multiple_of(alignment)?)?;
-                Some((payload, next))
+            let payload = end.checked_add(place_of_header.len() as u64);
+            let next = payload.and_then(|start| padded_end(start, tensor.payload_bytes, alignment));
+            let (Some(payload), Some(next)) = (payload, next) else {
+                return Err(ends_too_far(tensor.info).in_tensor(tensor.name));
             };
-            let (payload, next) = place().ok_or_else(|| ends_too_far(tensor.info).in_tensor(tensor.name))?;
             layout.place(place_of_header, payload);
             end = next;
+        }
+        layout.end_offset = end;
+        Ok(layout)
+    }
+
+    /// Stacks payloads without headers, each padded to a multiple of `alignment` bytes of its length.
+    ///
+    /// The result lacks `begin` and `end`.
+    ///
+    /// # Errors
+    ///
+    /// As [`stack`](Self::stack).
+    pub fn stack_payloads(&self, start: u64, alignment: u64) -> Result<FileLayout> {
+        let mut layout = FileLayout::with_capacity(self.len());
+        let mut end = start;
+        for at in 0..self.len() {
+            let next = padded_end(end, self.payload_bytes(at), alignment);
+            layout.push_payload(end);
+            end = next.ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
         }
         layout.end_offset = end;
         Ok(layout)
@@ -446,6 +464,12 @@ impl Plan {
         self.embedded = Some(payload);
         Ok(())
     }
+}
+
+/// Returns the end of a payload and its padding.
+#[inline]
+fn padded_end(start: u64, payload: usize, alignment: u64) -> Option<u64> {
+    start.checked_add((payload as u64).checked_next_multiple_of(alignment)?)
 }
 
 /// Returns whether a text is a number in decimal.

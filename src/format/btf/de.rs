@@ -50,13 +50,14 @@ impl IndexReader for Reader {
         }
         // In a stream, the payload of a record comes before the next record.
         let end = if self.len.is_some() { offsets.len() } else { self.count + 1 };
-        let mut last = LastRecord::default();
+        let mut known = <[KnownHeader; 2]>::default();
         let read = (self.count..end).try_for_each(|at| {
             // A file of nothing but offsets takes no memory for tensors.
             if at == 1 {
                 index.reserve(end - at);
             }
-            self.record(file, limits, &offsets, at, &mut last, index).map_err(|error| error.in_tensor(format!("#{at}")))
+            self.record(file, limits, &offsets, at, &mut known, index)
+                .map_err(|error| error.in_tensor(format!("#{at}")))
         });
         self.offsets = Some(offsets);
         if self.count == end && self.len.is_some() {
@@ -75,9 +76,12 @@ impl IndexReader for Reader {
 /// The offset table. That of one record needs no allocation.
 type RecordOffsets = SmallVec<[u64; 1]>;
 
-/// The header of a tensor as it is stored, if it is dense and of up to four dims. Many tensors of a file have the same.
+/// The header of a tensor as it is stored, if it is dense and of up to four dims. Many tensors of a file have the same, and
+/// often two of them take turns.
 #[derive(Debug, Default)]
-struct LastRecord {
+struct KnownHeader {
+    /// The position of the tensor.
+    at: usize,
     words: [[u8; 8]; header::COMMON_BYTES / 8],
     /// The length of the header; 0 if there is none.
     len: usize,
@@ -87,7 +91,7 @@ struct LastRecord {
     other: Vec<u8>,
 }
 
-impl LastRecord {
+impl KnownHeader {
     /// Returns the payload of the record at `offset`, if its header is this one and the file has all of it.
     fn payload_at(&mut self, offset: u64, file: &mut dyn ReadAt, file_len: Option<u64>) -> Option<Range<u64>> {
         if self.len == 0 {
@@ -101,10 +105,10 @@ impl LastRecord {
         words.iter().zip(&self.words).all(|(word, own)| word == own).then_some(start..end)
     }
 
-    /// Takes another header.
-    fn set(&mut self, bytes: &[u8], payload: &Range<u64>) {
+    /// Takes the header of the tensor at a position.
+    fn set(&mut self, at: usize, bytes: &[u8], payload: &Range<u64>) {
         let (words, _) = bytes.as_chunks();
-        self.len = 0;
+        (self.at, self.len) = (at, 0);
         if let Some(own) = self.words.get_mut(..words.len()) {
             own.copy_from_slice(words);
             (self.len, self.payload) = (bytes.len(), payload.end - payload.start);
@@ -123,7 +127,7 @@ impl Reader {
         limits: &Limits,
         offsets: &[u64],
         at: usize,
-        last: &mut LastRecord,
+        known: &mut [KnownHeader; 2],
         index: &mut Index,
     ) -> Result<()> {
         let offset = offsets[at];
@@ -135,8 +139,10 @@ impl Reader {
         };
         check_offset(offset, at, offsets.len())?;
         self.check_start(offset)?;
-        let (info, payload) = match last.payload_at(offset, file, self.len) {
-            Some(payload) => (None, payload),
+        let alike = known.iter_mut().find_map(|known| Some((known.at, known.payload_at(offset, file, self.len)?)));
+        // The info, or the position of a tensor that has the same.
+        let (info, payload) = match alike {
+            Some((alike, payload)) => (Err(alike), payload),
             None => {
                 let mut cursor = Cursor::new(file, offset);
                 let (info, layout, payload) = read_header(&mut cursor, limits, end)?;
@@ -145,9 +151,10 @@ impl Reader {
                 }
                 if at + 1 < offsets.len() {
                     let is_dense = info.layout == Layout::RowMajor;
-                    last.set(if is_dense { cursor.passed() } else { &[] }, &payload);
+                    known.swap(0, 1);
+                    known[0].set(at, if is_dense { cursor.passed() } else { &[] }, &payload);
                 }
-                (Some(info), payload)
+                (Ok(info), payload)
             }
         };
         let record = offset..payload.end;
@@ -162,8 +169,8 @@ impl Reader {
             file.will_read(&mut offsets.iter().copied().skip(at + 1).take(AHEAD));
         }
         match info {
-            Some(info) => index.push(None, info, payload),
-            None => index.push_alike(None, payload),
+            Ok(info) => index.push(None, info, payload),
+            Err(alike) => index.push_alike(None, alike, payload),
         }
     }
 
@@ -194,8 +201,7 @@ pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor
     let [1, offset] = file.as_chunks().0.first_chunk()?.map(u64::from_le_bytes) else { return None };
     check_offset(offset, 0, 1).ok()?;
     let mut slice = Slice::new(file);
-    let (info, _, payload) =
-        read_header(&mut Cursor::new(&mut slice, offset), limits, Some(file.len() as u64)).ok()?;
+    let (info, _, payload) = read_header(&mut Cursor::new(&mut slice, offset), limits, Some(file.len() as u64)).ok()?;
     SingleTensor::new(file, info, payload)
 }
 

@@ -47,7 +47,7 @@ impl record::Encode for Encode {
             let checked = header::check_alignment(plan.info(at), entries.alignment);
             checked.map_err(|error| Error::new(error).in_tensor(plan.name(at)))?;
         }
-        let mut layout = plan.stack(0, entries.alignment, &mut |_, _, _| ())?;
+        let mut layout = plan.stack_payloads(0, entries.alignment)?;
         // ggml knows the size of a type, and so where the padding begins: more of it changes nothing.
         plan.end_with_unknown(1, &mut layout)?;
         layout.put_before(header::write(plan, &entries, &layout))?;

@@ -355,7 +355,7 @@ impl<'a> FlatbufferParser<'a> {
         self.places.push(found.table.field_offset(found.name));
         match info {
             Some(info) => self.index.push(Some(name), info, range),
-            None => self.index.push_alike(Some(name), range),
+            None => self.index.push_like_last(Some(name), range),
         }
     }
 

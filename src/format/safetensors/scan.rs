@@ -20,7 +20,7 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
         let start = scanner.at;
         if name != METADATA {
             if let Some(offsets) = scanner.offsets_of_alike() {
-                index.push_alike(Some(name), offsets).ok()?;
+                index.push_like_last(Some(name), offsets).ok()?;
             } else {
                 let (info, offsets) = scanner.tensor(limits)?;
                 index.push(Some(name), info, offsets).ok()?;

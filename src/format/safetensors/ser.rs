@@ -44,7 +44,7 @@ impl record::Encode for Encode {
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let mut header = Writer::new(&self.metadata, plan.len());
-        let mut layout = plan.stack(0, 1, &mut |_, _, _| ())?;
+        let mut layout = plan.stack_payloads(0, 1)?;
         for (tensor, start) in plan.tensors().zip(layout.payloads()) {
             header.tensor(&tensor, start..start + tensor.payload_bytes as u64);
         }

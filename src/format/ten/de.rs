@@ -112,7 +112,7 @@ impl Reader {
             return None;
         }
         self.offset = end;
-        Some(index.push_alike(name.text().as_deref(), start..start + last.payload))
+        Some(index.push_like_last(name.text().as_deref(), start..start + last.payload))
     }
 
     fn tensor(

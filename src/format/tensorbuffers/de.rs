@@ -23,7 +23,7 @@ impl IndexReader for Reader {
             index.reserve(contents.len());
             contents.each_tensor(limits, &mut |tensor| match tensor.info {
                 Some(info) => index.push(Some(tensor.name), info, tensor.range),
-                None => index.push_alike(Some(tensor.name), tensor.range),
+                None => index.push_like_last(Some(tensor.name), tensor.range),
             })?;
             self.model = contents.model.map(str::to_owned);
             self.operations = contents.operations;

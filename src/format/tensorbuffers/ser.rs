@@ -86,7 +86,7 @@ impl record::Encode for Encode {
         let start = self.before.as_ref().map_or(0, |before| before.end);
         // Offsets in the layout count from `start`. Only with it added they are multiples of the alignment.
         let first = start.max(header::DATA).next_multiple_of(self.alignment) - start;
-        let mut layout = plan.stack(first, self.alignment, &mut |_, _, _| ())?;
+        let mut layout = plan.stack_payloads(first, self.alignment)?;
         layout.begin = begin;
         layout.end = self.end(plan, start, &layout)?;
         Ok(layout)
@@ -127,19 +127,20 @@ impl Encode {
         let fields = if model.is_some() { &CONTENTS_OF_MODEL } else { &CONTENTS };
         let [version, model_name, entries, steps] = out.table(ROOT, fields);
 
-        let ids: SmallVec<[u64; 1]> = tensors.clone().map(|tensor| tensor.id()).collect();
-        let order = sorted::by_number(&ids);
-        if let Some(pair) = order.windows(2).find(|pair| ids[pair[0]] == ids[pair[1]]) {
+        let mut sorted: SmallVec<[(u64, usize); 1]> = tensors.clone().map(|tensor| tensor.id()).zip(0..).collect();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let name = |at| tensors.clone().nth(at).map_or("", |tensor| tensor.name);
-            let (one, other, id) = (Short(name(pair[0])), Short(name(pair[1])), ids[pair[0]]);
+            let (one, other, id) = (Short(name(pair[0].1)), Short(name(pair[1].1)), pair[0].0);
             let instead = format!("they have the same id, {id:016x}");
             return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
         }
-        let mut places: SmallVec<[usize; 1]> = SmallVec::from_elem(0, ids.len());
-        for (at, place) in order.into_iter().zip(out.offsets(entries, ids.len())) {
-            places[at] = place;
+        let mut places: SmallVec<[(u64, usize); 1]> = SmallVec::from_elem((0, 0), sorted.len());
+        let offsets = out.offsets(entries, sorted.len());
+        for ((id, at), place) in sorted.into_iter().zip(offsets) {
+            places[at] = (id, place);
         }
-        for ((tensor, id_number), place) in tensors.rev().zip(ids.iter().rev()).zip(places.into_iter().rev()) {
+        for (tensor, (id_number, place)) in tensors.rev().zip(places.into_iter().rev()) {
             let [id, name, shape, dtype, offset, size] = out.table(place, &TENSOR);
             out.set(id, id_number.to_le_bytes());
             out.set(

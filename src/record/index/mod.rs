@@ -99,15 +99,20 @@ impl Index {
         self.push_entry(name, info, payload)
     }
 
+    /// Adds a tensor with the header of the one at a position.
+    #[inline]
+    pub(crate) fn push_alike(&mut self, name: Option<&str>, alike: usize, payload: Range<u64>) -> Result<()> {
+        self.push_entry(name, self.entries[alike].info, payload)
+    }
+
     /// Adds a tensor with the header of the last one.
     ///
     /// # Panics
     ///
     /// If there is none.
     #[inline]
-    pub(crate) fn push_alike(&mut self, name: Option<&str>, payload: Range<u64>) -> Result<()> {
-        let last = self.entries.last().expect("a tensor that is like the last one is not the first");
-        self.push_entry(name, last.info, payload)
+    pub(crate) fn push_like_last(&mut self, name: Option<&str>, payload: Range<u64>) -> Result<()> {
+        self.push_alike(name, self.entries.len() - 1, payload)
     }
 
     #[inline]
