@@ -463,7 +463,8 @@ impl<'f> FileTensor<'f> {
         self.bytes_of(&self.entry())
     }
 
-    #[inline]
+    // A part of each view, which takes less time than a call.
+    #[inline(always)]
     fn bytes_of(&self, entry: &Entry<'f>) -> Option<Result<&'f [u8]>> {
         if entry.has_codec() {
             return None;
