@@ -258,6 +258,12 @@ impl Plan {
         })
     }
 
+    /// Returns the length of all names together, in bytes.
+    #[cfg(feature = "ptd")]
+    pub(crate) fn names_bytes(&self) -> usize {
+        self.names.len()
+    }
+
     /// Returns how many infos are numbered.
     pub(crate) fn info_count(&self) -> usize {
         self.infos.as_slice().len()

@@ -8,7 +8,7 @@ use super::{Compatibility, FORMAT, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Planned, Sharing, TableFields, cannot_store, ends_too_far,
+    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, TableFields, cannot_store, ends_too_far,
 };
 use crate::tensor::{Layout, TensorInfo};
 
@@ -202,8 +202,9 @@ impl Encode {
         // At least what the tables, vectors, offsets and padding of a tensor take.
         const TENSOR: u64 = 128;
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| TENSOR + text.len() as u64);
-        let tensor = |tensor: Planned<'_>| TENSOR + tensor.name.len() as u64 + 5 * tensor.info.shape.rank() as u64;
-        let bytes = FRONT + texts.sum::<u64>() + plan.tensors().map(tensor).sum::<u64>();
+        let names = plan.names_bytes() as u64;
+        let dims: u64 = (0..plan.len()).map(|at| plan.info(at).shape.rank() as u64).sum();
+        let bytes = FRONT + texts.sum::<u64>() + TENSOR * plan.len() as u64 + names + 5 * dims;
         match usize::try_from(bytes) {
             Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),
             _ => {

@@ -264,8 +264,10 @@ impl<'de> Deserialize<'de> for HeaderTensor {
 /// The header as it is written, after room for its length.
 pub(super) struct Writer {
     bytes: Vec<u8>,
-    /// The last tensor: the number of its info, and where its dtype and shape are written.
+    /// The last tensor: the number of its info, and where what is written up to its offsets is.
     last: Option<(usize, Range<usize>)>,
+    /// The end of the data of the last tensor, and where that number is written.
+    end: Option<(u64, Range<usize>)>,
 }
 
 impl Writer {
@@ -284,7 +286,7 @@ impl Writer {
     pub(super) fn empty(tensors: usize) -> Self {
         // Of short names.
         const TENSOR: usize = 80;
-        let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors), last: None };
+        let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors), last: None, end: None };
         writer.bytes.extend_from_slice(&0_u64.to_le_bytes());
         writer.bytes.push(b'{');
         writer
@@ -316,11 +318,19 @@ impl Writer {
             Some((number, text)) if *number == tensor.info_number => self.bytes.extend_from_within(text.clone()),
             _ => self.info(tensor.info, tensor.info_number),
         }
-        self.text(r#","data_offsets":["#);
-        self.numbers([data.start, data.end]);
+        match &self.end {
+            // Most often data begins where that of the last tensor ends.
+            Some((end, text)) if *end == data.start => self.bytes.extend_from_within(text.clone()),
+            _ => self.numbers([data.start]),
+        }
+        self.bytes.push(b',');
+        let start = self.bytes.len();
+        self.numbers([data.end]);
+        self.end = Some((data.end, start..self.bytes.len()));
         self.text("]}");
     }
 
+    /// Writes what describes a tensor, up to its offsets.
     fn info(&mut self, info: &TensorInfo, number: usize) {
         let start = self.bytes.len();
         match info.unknown_stored(FORMAT.name) {
@@ -336,7 +346,7 @@ impl Writer {
         }
         self.text(r#","shape":["#);
         self.numbers(info.shape.iter().map(|dim| *dim as u64));
-        self.text("]");
+        self.text(r#"],"data_offsets":["#);
         self.last = Some((number, start..self.bytes.len()));
     }
 

@@ -136,6 +136,13 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
         let instead = "ten cannot tell it from no name; `Options::embed_names` keeps it";
         return Err(cannot_store("an empty name", instead));
     }
+    // A NUL at the end is one here too, or an escape, which begins with a backslash and ends with a zero.
+    if let [first, .., last] = name.as_bytes()
+        && !matches!(first, 0 | b'\\')
+        && !matches!(last, 0 | b'0')
+    {
+        return Ok(());
+    }
     let stored = bytes_of(name);
     match stored.starts_with(b"\0") || stored.ends_with(b"\0") {
         true => Err(cannot_store("a name with NUL at its end", "readers of ten strip them")),
