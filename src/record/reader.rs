@@ -364,7 +364,9 @@ impl<'de> Reader<'de> {
             self.pending = None;
         }
         let payload = self.read_payload(at, will_be_copied);
-        self.release_read(at);
+        if self.is_stream {
+            self.release_read(at);
+        }
         if let Some(count) = &mut self.count {
             let range = self.index.entry(at).range();
             count.add(range.end - range.start);
@@ -565,7 +567,7 @@ impl<'de> Reader<'de> {
         Ok(payload)
     }
 
-    /// Frees storage that is not needed any more.
+    /// Frees what is held of a stream and not needed any more.
     fn release_read(&mut self, at: usize) {
         let start = self.offset(at);
         if self.is_in_file_order || self.is_drained() && self.index.is_in_file_order() {

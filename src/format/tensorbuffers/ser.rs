@@ -110,10 +110,14 @@ impl Encode {
             let range = offset..offset + tensor.payload_bytes as u64;
             MetadataEntry { id: None, name: tensor.name, info: tensor.info, range }
         });
-        if let Some(far) = entries.clone().find(|entry| u32::try_from(entry.range.end).is_err()) {
+        let is_long = u32::try_from(start.saturating_add(layout.end_offset)).is_err();
+        if is_long && let Some(far) = entries.clone().find(|entry| u32::try_from(entry.range.end).is_err()) {
             return Err(Error::new(too_far(far.range)).in_tensor(far.name));
         }
-        self.metadata(self.before_entries().chain(entries))
+        match &self.before {
+            Some(_) => self.metadata(self.before_entries().chain(entries)),
+            None => self.metadata(entries),
+        }
     }
 
     /// Returns the end of a file with these tensors: the metadata and the footer.
