@@ -169,7 +169,7 @@ impl One<'_> {
 
     fn write(&mut self, info: &TensorInfo, payload: &[u8]) -> io::Result<()> {
         /// A tensor of fewer bytes is copied, as not every writer takes several slices at once.
-        const SMALL: usize = 4 << 10;
+        const SMALL: usize = 1 << 10;
         const ZEROS: [u8; 64] = [0; 64];
         const { assert!(ZEROS.len() as u64 == header::ALIGNMENT) };
 
