@@ -96,8 +96,8 @@ struct Shards {
 impl File {
     /// Opens a file: finds its format and reads its index.
     ///
-    /// The file is mapped into memory if the system supports it. Otherwise it is read at positions. See [`OpenOptions`] for
-    /// more.
+    /// The file is mapped into memory when a tensor is first borrowed, if the system supports it. All else is read at
+    /// positions. See [`OpenOptions`] for more.
     ///
     /// A mapped file must not change while it is open. If another program makes it shorter, reading past the new end kills
     /// the process (`SIGBUS`). [`save`] never does that, as it replaces files. If other programs may, open the file with

@@ -87,7 +87,8 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// Returns what happens to the tensors' names.
     fn names(&self) -> Names;
 
-    /// Returns the length in bytes of a name as it is stored, which is not longer than it is here.
+    /// Returns the length in bytes of a name as it is stored, which is not longer than it is here: a name of up to
+    /// [`Format::max_name`] bytes is not asked about.
     fn name_bytes(&self, name: &str) -> usize {
         name.len()
     }

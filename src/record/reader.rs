@@ -381,7 +381,7 @@ impl<'de> Reader<'de> {
     #[cold]
     fn broke_off(&mut self, at: usize, error: Error) -> Error {
         // A stream that broke off within a payload has no next tensor.
-        if matches!(error.category(), Category::File | Category::Io) {
+        if matches!(error.category(), Category::File | Category::Io) && !self.is_drained() {
             self.index_reader = ReaderOfIndex::Ended(None);
         }
         // A tensor that cannot be read by us is not wrong at any offset.

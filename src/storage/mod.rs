@@ -70,7 +70,7 @@ pub trait ReadAt {
         self.read_at(offset, bytes)
     }
 
-    /// Returns a range of any length: as it is in memory or in a mapping, or else read into `memory`, which is empty.
+    /// Returns a range of any length: as it is in memory, or else read into `memory`, which is empty.
     ///
     /// ```
     /// use tensorfile::Result;

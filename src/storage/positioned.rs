@@ -30,8 +30,7 @@ const WINDOW: usize = 512;
 /// The largest size of a read of that kind, which is reached if the reads are near to each other.
 const LARGEST_WINDOW: usize = 64 << 10;
 
-/// The number of windows that are read before all but each of so many go without a look at the clock, which takes a tenth of
-/// the time for a window in memory.
+/// The first windows are all timed, then one in this many: a look at the clock takes a tenth of the time for a window in memory.
 const TIMED: u32 = 8;
 
 /// The longest time that it takes to read a window from the system's memory.
@@ -39,13 +38,6 @@ const FROM_MEMORY: Duration = Duration::from_micros(25);
 
 /// The longest time that it takes to tell the system of bytes that it has in memory.
 const IS_IN_MEMORY: Duration = Duration::from_micros(2);
-
-/// The fewest bytes of an index that are read in a mapping, which takes some time to make. Memory to read them into takes
-/// longer, as the system fills all of its pages with zeros before.
-const WORTH_MAPPING: u64 = 256 << 10;
-
-/// The most bytes of a file that the system reads ahead at once, on any disk.
-const READ_AHEAD: usize = 128 << 10;
 
 /// The size of a chunk of a payload.
 const CHUNK: usize = 1 << 20;
@@ -112,22 +104,6 @@ impl<'f> FileReader<'f> {
         Ok(())
     }
 
-    /// Returns a long range that is in memory or can be mapped.
-    fn mapped(&self, range: &Range<u64>) -> Option<Result<&'f [u8]>> {
-        let len = range.end.saturating_sub(range.start);
-        let is_on_disk = self.storage.is_on_disk(range.start);
-        if is_on_disk && len < WORTH_MAPPING {
-            return None;
-        }
-        let found = self.storage.borrow(range.start, len)?;
-        if is_on_disk && found.is_ok() {
-            // A page fault that finds the page in memory makes the system read nothing before and after it.
-            let starts = range.clone().step_by(READ_AHEAD);
-            starts.for_each(|start| self.storage.prefetch(start, (READ_AHEAD as u64).min(range.end - start)));
-        }
-        Some(found)
-    }
-
     #[inline]
     fn in_window(&self, offset: u64, len: usize) -> Option<&[u8]> {
         let at = usize::try_from(offset.checked_sub(self.window_start)?).ok()?;
@@ -154,7 +130,10 @@ impl ReadAt for FileReader<'_> {
         if self.in_window(range.start, len).is_some() {
             return Ok(self.in_window(range.start, len).expect("it is there"));
         }
-        if let Some(found) = self.mapped(&range) {
+        // What is read of a mapping could change after it was checked, such as text that is UTF-8 then.
+        if !self.storage.is_on_disk(range.start)
+            && let Some(found) = self.storage.borrow(range.start, range.end.saturating_sub(range.start))
+        {
             return found;
         }
         append_range(self, range, memory)?;

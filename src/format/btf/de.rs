@@ -13,9 +13,9 @@ use crate::tensor::{Layout, TensorInfo};
 /// Reads the offset table, then the header of each record.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The offset table, once it is read.
+    /// The offset table, once it is read. Empty again once all records of a file were read.
     offsets: Option<RecordOffsets>,
-    /// The number of records read so far.
+    /// The number of records of the table that were read.
     count: usize,
     /// The last record, from its header to the end of its payload.
     last: Option<Range<u64>>,

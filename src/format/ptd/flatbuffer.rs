@@ -21,7 +21,6 @@ impl<'a> Flatbuffer<'a> {
         let mut head = [0; HEAD];
         file.peek_at(0, &mut head)?;
         let frame = Frame::parse(&head, file.file_len())?;
-        let bytes = file.bytes(0..frame.flatbuffer_end.max(HEAD as u64), memory)?;
         let start = BEFORE_HEADER + frame.injected;
         let root = *head.first_chunk().expect("it has more than four bytes");
         let root = u32::from_le_bytes(root);
@@ -29,8 +28,7 @@ impl<'a> Flatbuffer<'a> {
             let expected = format!("at least {start}, where the header ends");
             bad_number("root table offset", root, expected, 0)
         })?;
-        let range = usize::try_from(start).and_then(|start| Ok(start..usize::try_from(frame.flatbuffer_end)?));
-        let bytes = range.ok().and_then(|range| bytes.get(range)).unwrap_or_default();
+        let bytes = file.bytes(start..frame.flatbuffer_end.max(start), memory)?;
         let root = usize::try_from(position).ok().filter(|root| *root < bytes.len()).ok_or_else(|| {
             let what = "the flatbuffer is broken: a part lies outside of it".to_owned();
             Error::new(ErrorKind::Malformed { what }).at(0)
