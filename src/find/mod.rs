@@ -423,6 +423,8 @@ impl<'de> Deserializer<'de> {
     }
 
     /// Reads the tensor that is all of the file, if the value is all of it too.
+    ///
+    /// A struct, a list or a map has looked at the index before, so that `at` is another.
     // Not a part of the function that reads each tensor of a list.
     #[inline(never)]
     fn read_single(&mut self, read: ReadSingle, spec: &TensorSpec) -> Option<Loaded<'de>> {

@@ -6,7 +6,8 @@ use hashbrown::HashMap;
 
 use crate::tensor::TensorInfo;
 
-/// Arrays that were read and can be shared, by the bytes of the file that they are of.
+/// Arrays that were read and can be shared, by the bytes of the file that they are of. Few values share any, and every
+/// `Deserializer` has room for this, so it is small.
 #[derive(Default)]
 pub struct SharedArrays(Option<Box<ArraysByBytes>>);
 

@@ -26,7 +26,7 @@ pub struct Cursor<'a> {
     ahead: [u8; AHEAD],
     ahead_start: u64,
     ahead_len: usize,
-    /// They are those of a stream, which has not passed them.
+    /// The bytes ahead are still in the buffer of a stream, which goes on after them once they were needed.
     is_behind: bool,
 }
 

@@ -1,6 +1,6 @@
-/// Returns the positions of the hashes that may be there several times, in order: all that are, and some of the others.
+/// Returns the positions of hashes that may repeat, in order, with a few that do not.
 ///
-/// Only those have to be compared. They are found in less time than a table of all takes.
+/// Only what has these hashes is compared. They are found in less time than it takes to fill a table of all.
 pub(super) fn may_repeat(len: usize, hash: &mut dyn FnMut(usize) -> u64) -> Vec<usize> {
     /// The least number of places for a hash. At most one of so many hashes falls in the place of another by accident.
     const PLACES: usize = 16;
