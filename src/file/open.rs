@@ -29,8 +29,8 @@ use crate::storage::{AccessPattern, FileReader, FileStorage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The file is mapped into memory when a tensor is first borrowed from it, or to read a long index. If that fails, or
-    /// without the feature `mmap`, it is read at positions. This is the default.
+    /// The file is mapped into memory when a tensor is first borrowed from it. If that fails, or without the feature `mmap`, it
+    /// is read at positions. This is the default.
     ///
     /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the end of a
     /// file that became shorter kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it replaces
@@ -156,7 +156,7 @@ impl OpenOptions {
                 return self.open_path(&found).map_err(|error| error.in_file(&found));
             }
         };
-        // What is read to find the format is not read again for the index.
+        // The bytes read to find the format are not read again for the index.
         #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::of_index(&storage);
         #[cfg(feature = "shards")]
@@ -295,7 +295,7 @@ impl OpenOptions {
     }
 }
 
-/// What is read of a file to open it.
+/// The parts of a file that are read to open it.
 struct Contents {
     format: &'static Format,
     index: Index,

@@ -170,7 +170,7 @@ impl Plan {
         let mut start = usize::try_from(layout.end_offset).expect("there is memory for it");
         file.resize(start, 0);
         file.extend_from_slice(&layout.end);
-        // What lies after the payloads is zeros.
+        // All bytes after the payloads are zeros.
         let clear = |file: &mut [u8], gap: Range<usize>| {
             if gap.start < payloads.min(gap.end) {
                 file[gap.start..payloads.min(gap.end)].fill(0);

@@ -75,7 +75,7 @@ reals! { f32 by u32, f64 by u64 }
 pub(super) struct BinCounts {
     /// Subtracted from elements before they are binned.
     center: f64,
-    /// Where in `counts` the bins with these upper bits begin; [`NO_PAGE`] if all of them are empty.
+    /// The start in `counts` of the bins with these upper bits; [`NO_PAGE`] if all of them are empty.
     pages: Vec<u32>,
     counts: Vec<u32>,
     /// A bin for each time that its count overflowed.

@@ -130,7 +130,7 @@ impl ReadAt for FileReader<'_> {
         if self.in_window(range.start, len).is_some() {
             return Ok(self.in_window(range.start, len).expect("it is there"));
         }
-        // What is read of a mapping could change after it was checked, such as text that is UTF-8 then.
+        // Bytes in a mapping could change after they were checked, such as text that was UTF-8.
         if !self.storage.is_on_disk(range.start)
             && let Some(found) = self.storage.borrow(range.start, range.end.saturating_sub(range.start))
         {

@@ -67,7 +67,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
     for (at, place) in places.into_iter().enumerate() {
         let offsets = index.entry(at).range();
         let (info, bytes) = (index.info_number(at), offsets.end.wrapping_sub(offsets.start));
-        // What is wrong in another way too is told by `place_tensor`.
+        // `place_tensor` reports other mistakes in the same offsets.
         let stop = end.checked_add(bytes).filter(|stop| len.is_some_and(|len| *stop <= len));
         let range = match stop {
             Some(stop) if last == (Some(info), bytes) && offsets.start == end - data => end..stop,

@@ -56,7 +56,7 @@ struct Scanner<'a> {
     at: usize,
     /// The dtype that was read last, which the next tensor has too, most often.
     dtype: (&'static str, Dtype),
-    /// What describes the last tensor, up to the first of its offsets, if it has the most common form.
+    /// The description of the last tensor, up to the first of its offsets, if it has the most common form.
     last: &'a str,
 }
 
