@@ -335,6 +335,16 @@ impl Plan {
     ///
     /// The result lacks `begin` and `end`.
     ///
+    /// ```
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]);
+    /// let layout = ten::plan(&map)?.stack_payloads(64, 16)?;
+    /// assert!(layout.payloads().eq([64, 80]));
+    /// assert_eq!(layout.end_offset, 96);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`stack`](Self::stack).

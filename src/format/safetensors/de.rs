@@ -67,7 +67,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
     for (at, place) in places.into_iter().enumerate() {
         let offsets = index.entry(at).range();
         let (info, bytes) = (index.info_number(at), offsets.end.wrapping_sub(offsets.start));
-        // `place_tensor` reports other mistakes in the same offsets.
+        // An end that overflows or lies beyond the file is left to `place_tensor`, which reports it.
         let stop = end.checked_add(bytes).filter(|stop| len.is_some_and(|len| *stop <= len));
         let range = match stop {
             Some(stop) if last == (Some(info), bytes) && offsets.start == end - data => end..stop,
