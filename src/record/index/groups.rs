@@ -55,7 +55,7 @@ impl Index {
         let mut left = self.names.text.len().saturating_mul(16);
         for at in 0..self.len() {
             let name = self.name(at);
-            let common = common_bytes(last, name);
+            let common = common_bytes(last.as_bytes(), name.as_bytes());
             for len in dots(&name.as_bytes()[common..]).map(|dot| common + dot) {
                 left = left.checked_sub(len)?;
                 let beginning = &name[..len];
@@ -83,7 +83,7 @@ impl Index {
     /// that others are below.
     #[inline]
     pub(crate) fn has_runs_only(&self) -> bool {
-        self.groups.get().and_then(Option::as_ref).is_some_and(|groups| groups.are_runs)
+        self.has_tree_order() || self.groups.get().and_then(Option::as_ref).is_some_and(|groups| groups.are_runs)
     }
 
     /// Returns whether there is no tensor below `prefix`. `false` if only a search can tell.
@@ -101,9 +101,18 @@ impl Index {
     }
 }
 
-/// Returns the number of bytes that two names begin with.
-fn common_bytes(one: &str, other: &str) -> usize {
-    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+/// Returns the number of bytes that two names have in common at their beginning.
+#[inline]
+pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
+    let (words, other_words) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
+    for (at, (one, other)) in words.iter().zip(other_words).enumerate() {
+        let different = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if different != 0 {
+            return at * 8 + different.trailing_zeros() as usize / 8;
+        }
+    }
+    let start = words.len().min(other_words.len()) * 8;
+    start + one[start..].iter().zip(&other[start..]).take_while(|(one, other)| one == other).count()
 }
 
 fn dots(bytes: &[u8]) -> impl Iterator<Item = usize> {

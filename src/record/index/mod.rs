@@ -3,6 +3,7 @@
 mod entry;
 mod groups;
 mod names;
+mod tree_order;
 mod unread;
 
 use std::hash::{BuildHasher, Hasher as _};
@@ -25,6 +26,7 @@ pub(crate) use unread::Unread;
 
 use groups::{Groups, NameOrder};
 use names::{PackedNames, Positions};
+use tree_order::TreeOrder;
 
 /// The tensors of a file, to which an [`IndexReader`](super::IndexReader) adds.
 ///
@@ -55,8 +57,13 @@ pub struct Index {
     named: usize,
     /// The number of tensors whose names were compared with those before.
     compared: usize,
-    /// The first tensor of each name, unless there are few.
-    by_name: HashTable<u32>,
+    /// The order of the names that were compared. As long as it is kept, no name repeats.
+    tree_order: TreeOrder,
+    /// Set when the first tensor is searched by name without a table.
+    searched: OnceLock<()>,
+    /// The first tensor of each name, unless there are few. As long as the names have the order of a tree, it is made when the
+    /// second tensor is searched by name.
+    by_name: OnceLock<HashTable<u32>>,
     /// Several tensors may have one name.
     names_may_repeat: bool,
     /// The tensors that are not in `by_name`, because another has their name; or that are called by a position that is
@@ -256,19 +263,30 @@ impl Index {
     ///
     /// The position of the first tensor that has the name of another, unless several may.
     pub(crate) fn compare_names(&mut self) -> Result<(), usize> {
-        let new = self.compared..self.entries.len();
+        let mut new = self.compared..self.entries.len();
         self.compared = new.end;
-        if self.has_names() && self.compared > Self::FEW && self.by_name.is_empty() {
-            self.fill_table(new.start);
+        if !self.has_names() {
+            return Ok(());
+        }
+        if self.tree_order.is_kept() {
+            let (order, names) = (&mut self.tree_order, &self.names);
+            let start = new.start;
+            new.start = new.clone().find(|at| !order.go_on(names, *at)).unwrap_or(new.end);
+            if self.by_name.get().is_some() {
+                (start..new.start).for_each(|at| _ = self.insert(at));
+            }
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        if self.compared > Self::FEW && self.by_name.get().is_none() {
+            self.by_name = self.table(new.start).into();
         }
         if self.names_may_repeat {
             new.for_each(|at| self.add_repeatable(at));
             return Ok(());
         }
-        match self.has_names() {
-            true => new.into_iter().try_for_each(|at| if self.add_name(at) { Ok(()) } else { Err(at) }),
-            false => Ok(()),
-        }
+        new.into_iter().try_for_each(|at| if self.add_name(at) { Ok(()) } else { Err(at) })
     }
 
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
@@ -298,29 +316,20 @@ impl Index {
         name.is_none() || (0..at).all(|other| self.names.bytes(other) != name)
     }
 
-    /// Puts the tensors before this one into the table.
-    fn fill_table(&mut self, end: usize) {
-        // Nothing is in the table that could be hashed again.
-        self.by_name.reserve(self.entries.len(), |_| 0);
+    /// Makes a table of the tensors before this one, with room for all.
+    fn table(&self, end: usize) -> HashTable<u32> {
+        let mut table = HashTable::with_capacity(self.entries.len());
         for at in 0..end {
-            self.insert(at);
+            insert(&mut table, &self.names, &self.hasher, at);
         }
+        table
     }
 
     /// Puts a tensor into the table, unless it has no name. Returns `false` if one of its name is there.
     #[inline]
     fn insert(&mut self, at: usize) -> bool {
-        let (names, hasher) = (&self.names, &self.hasher);
-        let Some(name) = names.bytes(at) else { return true };
-        let hash = |at: &u32| hash_of(hasher, names.bytes(*at as usize).expect("only names are in the table"));
-        let is_same = |other: &u32| names.bytes(*other as usize) == Some(name);
-        match self.by_name.entry(hash_of(hasher, name), is_same, hash) {
-            hashbrown::hash_table::Entry::Occupied(_) => false,
-            hashbrown::hash_table::Entry::Vacant(vacant) => {
-                vacant.insert(u32::try_from(at).expect("that many were pushed"));
-                true
-            }
-        }
+        let table = self.by_name.get_mut().expect("the table is made before");
+        insert(table, &self.names, &self.hasher, at)
     }
 
     /// Checks that no tensor is named like the position of a tensor without a name.
@@ -397,7 +406,9 @@ impl Index {
     }
 
     fn forget_table(&mut self) {
-        self.by_name.clear();
+        self.by_name = OnceLock::new();
+        self.searched = OnceLock::new();
+        self.tree_order = TreeOrder::default();
         self.compared = 0;
         self.repeated.clear();
     }
@@ -462,6 +473,12 @@ impl Index {
     /// Returns whether the payloads are in the order of the tensors.
     pub(crate) fn is_in_file_order(&self) -> bool {
         !self.is_backwards
+    }
+
+    /// Returns whether all tensors have names, known to be in the order of a tree.
+    #[inline]
+    fn has_tree_order(&self) -> bool {
+        self.has_names() && self.tree_order.is_kept()
     }
 
     /// Returns whether any tensor so far has a name.
@@ -533,16 +550,37 @@ impl Index {
     fn find_named(&self, name: &str) -> Option<usize> {
         let name = name.as_bytes();
         let is_named = |at: usize| self.names.bytes(at) == Some(name);
-        if self.compared <= Self::FEW {
-            return (0..self.compared).find(|at| is_named(*at));
-        }
-        self.by_name.find(hash_of(&self.hasher, name), |at| is_named(*at as usize)).map(|at| *at as usize)
+        let table = match self.by_name.get() {
+            Some(table) => table,
+            None if !self.has_names() => return None,
+            // To make a table for one search would take longer than to go through all names.
+            None if self.compared <= Self::FEW || self.searched.set(()).is_ok() => {
+                return (0..self.compared).find(|at| is_named(*at));
+            }
+            None => self.by_name.get_or_init(|| self.table(self.compared)),
+        };
+        table.find(hash_of(&self.hasher, name), |at| is_named(*at as usize)).map(|at| *at as usize)
     }
 
     /// A tensor without a name is called by its position.
     fn find_unnamed(&self, name: &str) -> Option<usize> {
         let at: usize = name.parse().ok().filter(|_| is_index(name))?;
         (at < self.entries.len() && !self.has_name(at)).then_some(at)
+    }
+}
+
+/// Puts a tensor into a table, unless it has no name. Returns `false` if one of its name is there.
+#[inline]
+fn insert(table: &mut HashTable<u32>, names: &PackedNames, hasher: &DefaultHashBuilder, at: usize) -> bool {
+    let Some(name) = names.bytes(at) else { return true };
+    let hash = |at: &u32| hash_of(hasher, names.bytes(*at as usize).expect("only names are in the table"));
+    let is_same = |other: &u32| names.bytes(*other as usize) == Some(name);
+    match table.entry(hash_of(hasher, name), is_same, hash) {
+        hashbrown::hash_table::Entry::Occupied(_) => false,
+        hashbrown::hash_table::Entry::Vacant(vacant) => {
+            vacant.insert(u32::try_from(at).expect("that many were pushed"));
+            true
+        }
     }
 }
 
