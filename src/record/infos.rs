@@ -6,6 +6,9 @@ pub(super) struct Infos {
     all: Vec<TensorInfo>,
     /// The number of the header that was added or found last.
     last: u32,
+    /// The number of the one that came after a header the last time, by the lower bits of its number: the layers of a model
+    /// are alike.
+    next: [u32; Self::RECENT],
     /// The numbers of those that were added or found before, by a part of their hash.
     recent: [u32; Self::RECENT],
     /// The memory outside of `all`, in bytes.
@@ -20,7 +23,7 @@ impl Infos {
 
     pub(super) fn clear(&mut self) {
         self.all.clear();
-        (self.last, self.recent, self.outside, self.has_coo) = Default::default();
+        (self.last, self.next, self.recent, self.outside, self.has_coo) = Default::default();
     }
 
     /// Adds a header, and returns its number. If one of the last ones is the same, it is its number.
@@ -35,17 +38,35 @@ impl Infos {
     /// Returns the number of a header that is the same, if it is one of the last ones.
     #[inline]
     pub(super) fn find(&mut self, info: &TensorInfo) -> Option<u32> {
-        let all = &self.all;
-        let is_same = |number: u32| all.get(number as usize).is_some_and(|known| *known == *info);
-        if is_same(self.last) {
-            return Some(self.last);
+        let next = self.next[self.last as usize % Self::RECENT];
+        if self.is(next, info) {
+            self.last = next;
+            return Some(next);
         }
+        let found = self.find_recent(info)?;
+        self.set_last(found);
+        Some(found)
+    }
+
+    fn find_recent(&self, info: &TensorInfo) -> Option<u32> {
         let number = self.recent[recent_place(info)];
-        // Two that are used in turn may have one place.
-        let newest = || (0..u32::try_from(all.len()).ok()?).rev().take(Self::NEWEST).find(|number| is_same(*number));
-        let found = if is_same(number) { Some(number) } else { newest() };
-        self.last = found.unwrap_or(self.last);
-        found
+        if self.is(number, info) {
+            return Some(number);
+        }
+        // Some that are used in turn may have one place.
+        let end = u32::try_from(self.all.len()).ok()?;
+        (0..end).rev().take(Self::NEWEST).find(|number| self.is(*number, info))
+    }
+
+    fn set_last(&mut self, number: u32) {
+        self.next[self.last as usize % Self::RECENT] = number;
+        self.last = number;
+    }
+
+    /// Returns whether a header is that of a number.
+    #[inline]
+    fn is(&self, number: u32, info: &TensorInfo) -> bool {
+        self.all.get(number as usize).is_some_and(|known| *known == *info)
     }
 
     /// Adds a header that [`find`](Self::find) does not find, and returns its number.
@@ -55,7 +76,7 @@ impl Infos {
         self.outside += size_of_val(info.shape.dims()) + tag;
         self.has_coo |= matches!(info.layout, Layout::Coo { .. });
         self.recent[recent_place(&info)] = number;
-        self.last = number;
+        self.set_last(number);
         self.all.push(info);
         number
     }
