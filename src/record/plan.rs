@@ -305,24 +305,25 @@ impl Plan {
         let stores_names = self.encode.names() == Names::Stored;
         // For each info, the place of the header of tensors without a name.
         let mut unnamed: SmallVec<[Option<Range<usize>>; 1]> = SmallVec::from_elem(None, self.info_count());
+        let (unnamed, payload_bytes) = (unnamed.as_mut_slice(), self.payload_bytes.as_slice());
         let mut end = start;
-        for (at, tensor) in self.tensors().enumerate() {
-            let name = if stores_names && !self.is_implied(tensor.name, at) { tensor.name } else { "" };
-            let known = &mut unnamed[tensor.info_number];
-            let place_of_header = match known {
+        for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
+            let number = tensor.info as usize;
+            let name = if stores_names { self.stored_name(at) } else { "" };
+            let place_of_header = match &unnamed[number] {
                 Some(place) if name.is_empty() => place.clone(),
                 _ => {
-                    let place = layout.add_header(&mut |headers| header(name, tensor.info, headers));
+                    let place = layout.add_header(&mut |headers| header(name, self.infos.get(tensor.info), headers));
                     if name.is_empty() {
-                        *known = Some(place.clone());
+                        unnamed[number] = Some(place.clone());
                     }
                     place
                 }
             };
             let payload = end.checked_add(place_of_header.len() as u64);
-            let next = payload.and_then(|start| padded_end(start, tensor.payload_bytes, alignment));
+            let next = payload.and_then(|start| padded_end(start, payload_bytes[number], alignment));
             let (Some(payload), Some(next)) = (payload, next) else {
-                return Err(ends_too_far(tensor.info).in_tensor(tensor.name));
+                return Err(ends_too_far(self.infos.get(tensor.info)).in_tensor(self.name(at)));
             };
             layout.place(place_of_header, payload);
             end = next;
