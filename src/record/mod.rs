@@ -26,6 +26,7 @@ mod repeats;
 mod share;
 mod single;
 mod sum;
+mod tree_order;
 mod write;
 #[cfg(feature = "npz")]
 mod zip;

@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 
 use super::Index;
+use crate::record::tree_order::common_bytes;
 use crate::sorted;
 
 /// Tensors with a common beginning of their names, up to a dot.
@@ -99,20 +100,6 @@ impl Index {
         let is_below = |at: usize| self.name(at).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
         self.has_runs_only() && first > 0 && is_below(first - 1) && !is_below(first)
     }
-}
-
-/// Returns the number of bytes that two names have in common at their beginning.
-#[inline]
-pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
-    let (words, other_words) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
-    for (at, (one, other)) in words.iter().zip(other_words).enumerate() {
-        let different = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
-        if different != 0 {
-            return at * 8 + different.trailing_zeros() as usize / 8;
-        }
-    }
-    let start = words.len().min(other_words.len()) * 8;
-    start + one[start..].iter().zip(&other[start..]).take_while(|(one, other)| one == other).count()
 }
 
 fn dots(bytes: &[u8]) -> impl Iterator<Item = usize> {

@@ -3,7 +3,6 @@
 mod entry;
 mod groups;
 mod names;
-mod tree_order;
 mod unread;
 
 use std::hash::{BuildHasher, Hasher as _};
@@ -13,6 +12,7 @@ use std::sync::OnceLock;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::infos::Infos;
+use super::tree_order::TreeOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
 #[cfg(feature = "npy")]
@@ -26,7 +26,6 @@ pub(crate) use unread::Unread;
 
 use groups::{Groups, NameOrder};
 use names::{PackedNames, Positions};
-use tree_order::TreeOrder;
 
 /// The tensors of a file, to which an [`IndexReader`](super::IndexReader) adds.
 ///
@@ -269,9 +268,8 @@ impl Index {
             return Ok(());
         }
         if self.tree_order.is_kept() {
-            let (order, names) = (&mut self.tree_order, &self.names);
             let start = new.start;
-            new.start = new.clone().find(|at| !order.go_on(names, *at)).unwrap_or(new.end);
+            new.start = self.follow_tree_order(new.clone());
             if self.by_name.get().is_some() {
                 (start..new.start).for_each(|at| _ = self.insert(at));
             }
@@ -287,6 +285,17 @@ impl Index {
             return Ok(());
         }
         new.into_iter().try_for_each(|at| if self.add_name(at) { Ok(()) } else { Err(at) })
+    }
+
+    /// Returns the first of some new tensors whose name is not in the order of a tree.
+    fn follow_tree_order(&mut self, new: Range<usize>) -> usize {
+        if self.named < self.entries.len() {
+            self.tree_order.give_up();
+            return new.start;
+        }
+        let (order, text) = (&mut self.tree_order, self.names.text.as_bytes());
+        let mut goes_on = |at: &usize| self.names.range(*at).is_some_and(|name| order.go_on(text, name));
+        new.clone().find(|at| !goes_on(at)).unwrap_or(new.end)
     }
 
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.

@@ -44,8 +44,9 @@ impl PackedNames {
         Some(&self.text.as_bytes()[self.range(at)?])
     }
 
+    /// Returns the place of a name in the text.
     #[inline]
-    fn range(&self, at: usize) -> Option<Range<usize>> {
+    pub(super) fn range(&self, at: usize) -> Option<Range<usize>> {
         let ends = self.ends.as_slice();
         let end = ends.get(at).filter(|end| **end % 2 == 0)? / 2;
         let start = at.checked_sub(1).map_or(0, |before| ends[before] / 2);

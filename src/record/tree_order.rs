@@ -1,7 +1,6 @@
-use smallvec::SmallVec;
+use std::ops::Range;
 
-use super::groups::common_bytes;
-use super::names::PackedNames;
+use smallvec::SmallVec;
 
 /// Whether names are in the order in which a tree of structs, lists and maps writes them: names with the same parts before a
 /// dot follow one another.
@@ -9,12 +8,16 @@ use super::names::PackedNames;
 /// No two of these names are the same, and none consists of the first parts of another. To know this takes no table of all
 /// names: under the same parts, the next parts differ if they ascend, as the numbers of a list or the keys of a map do, or
 /// if they are few, as the fields of a struct are.
+///
+/// The names lie in one text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TreeOrder {
+    /// The last name.
+    last: Range<usize>,
     /// The parts of the last name.
     levels: SmallVec<[Level; 4]>,
-    /// The first few parts at each level, one level after the other.
-    siblings: Vec<Part>,
+    /// The first few parts at each level, one level after the other: each with all parts before it in its name.
+    siblings: SmallVec<[Range<usize>; 4]>,
     is_broken: bool,
 }
 
@@ -33,15 +36,8 @@ struct Level {
     ascends: bool,
 }
 
-/// A part of the name of a tensor.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    tensor: u32,
-    end: usize,
-}
-
 impl TreeOrder {
-    /// So many parts are compared with each other.
+    /// At most so many parts are compared with each other.
     const FEW: usize = 16;
     /// Names of more parts are not followed.
     const DEPTH: usize = 64;
@@ -52,59 +48,59 @@ impl TreeOrder {
         !self.is_broken
     }
 
-    /// Goes on to the name of the tensor `at`. Returns whether the order [is kept](Self::is_kept).
+    /// Notes that a name is missing, or is somewhere else.
+    pub(super) fn give_up(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Goes on to the next name of `text`. Returns whether the order [is kept](Self::is_kept).
     #[inline]
-    pub(super) fn go_on(&mut self, names: &PackedNames, at: usize) -> bool {
-        self.is_broken = self.is_broken || !self.continues_with(names, at);
+    pub(super) fn go_on(&mut self, text: &[u8], name: Range<usize>) -> bool {
+        let last = std::mem::replace(&mut self.last, name.clone());
+        self.is_broken = self.is_broken || !self.continues_with(text, last, name);
         !self.is_broken
     }
 
     #[inline]
-    fn continues_with(&mut self, names: &PackedNames, at: usize) -> bool {
-        let Some(name) = names.bytes(at) else { return false };
-        let Some(last) = at.checked_sub(1) else { return self.descend(name, at, 0) };
-        let Some(last) = names.bytes(last) else { return false };
+    fn continues_with(&mut self, text: &[u8], last: Range<usize>, name: Range<usize>) -> bool {
+        let (last, place, name) = (&text[last], name.start, &text[name]);
         let common = common_bytes(last, name);
         // The first level at which the names differ.
-        let Some(depth) = self.levels.iter().rposition(|level| level.start <= common) else { return false };
-        let mut last_end = last.len();
-        if let Some(deeper) = self.levels.get(depth + 1) {
-            last_end = deeper.start - 1;
-            self.siblings.truncate(deeper.first);
-            self.levels.truncate(depth + 1);
-        }
-        let level = &mut self.levels[depth];
-        let end = end_of_part(name, common);
-        let (before, part) = (&last[..last_end], &name[..end]);
+        let levels = self.levels.as_mut_slice();
+        let Some(depth) = levels.iter().rposition(|level| level.start <= common) else {
+            return self.descend(place, name, 0);
+        };
+        let (level, deeper) = levels[depth..].split_first_mut().expect("it was found");
+        let (last_end, end) = (deeper.first().map_or(last.len(), |deeper| deeper.start - 1), end_of_part(name, common));
+        let siblings_end = deeper.first().map(|deeper| deeper.first);
         // What they have in common needs no comparison.
-        let sorts_after = before.get(common) < part.get(common);
+        let sorts_after = common < end && (common == last_end || last[common] < name[common]);
         level.ascends &= sorts_after;
         level.ascends_by_length &= last_end < end || last_end == end && sorts_after;
-        let siblings = &self.siblings[level.first..];
-        if !level.ascends && !level.ascends_by_length {
-            // Under the same parts, the whole beginnings of names can be compared.
-            let is_part =
-                |other: &Part| names.bytes(other.tensor as usize).is_some_and(|name| &name[..other.end] == part);
-            if level.count > Self::FEW || siblings.iter().any(is_part) {
+        level.count += 1;
+        let (first, count, is_sorted) = (level.first, level.count, level.ascends || level.ascends_by_length);
+        if let Some(end) = siblings_end {
+            self.siblings.truncate(end);
+            self.levels.truncate(depth + 1);
+        }
+        if count <= Self::FEW {
+            if !is_sorted && self.siblings[first..].iter().any(|sibling| text[sibling.clone()] == name[..end]) {
                 return false;
             }
+            self.siblings.push(place..place + end);
+        } else if !is_sorted {
+            return false;
         }
-        if level.count <= Self::FEW {
-            let Ok(tensor) = u32::try_from(at) else { return false };
-            self.siblings.push(Part { tensor, end });
-        }
-        level.count += 1;
-        end == name.len() || self.descend(name, at, end + 1)
+        end == name.len() || self.descend(place, name, end + 1)
     }
 
-    /// Adds the levels of a name from an offset on.
-    fn descend(&mut self, name: &[u8], at: usize, mut start: usize) -> bool {
-        let Ok(tensor) = u32::try_from(at) else { return false };
+    /// Adds the levels of a name from an offset on. The name begins at `place` in the text.
+    fn descend(&mut self, place: usize, name: &[u8], mut start: usize) -> bool {
         while self.levels.len() < Self::DEPTH {
             let end = end_of_part(name, start);
             let first = self.siblings.len();
             self.levels.push(Level { start, first, count: 1, ascends_by_length: true, ascends: true });
-            self.siblings.push(Part { tensor, end });
+            self.siblings.push(place..place + end);
             if end == name.len() {
                 return true;
             }
@@ -120,14 +116,30 @@ fn end_of_part(name: &[u8], start: usize) -> usize {
     name[start..].iter().position(|byte| *byte == b'.').map_or(name.len(), |dot| start + dot)
 }
 
+/// Returns the number of bytes that two names have in common at their beginning.
+#[inline]
+pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
+    let (words, other_words) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
+    for (at, (one, other)) in words.iter().zip(other_words).enumerate() {
+        let different = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
+        if different != 0 {
+            return at * 8 + different.trailing_zeros() as usize / 8;
+        }
+    }
+    let start = words.len().min(other_words.len()) * 8;
+    start + one[start..].iter().zip(&other[start..]).take_while(|(one, other)| one == other).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn has_tree_order(list: &[&str]) -> bool {
-        let (mut names, mut order) = (PackedNames::default(), TreeOrder::default());
-        list.iter().enumerate().for_each(|(at, name)| names.set_last(at, name));
-        (0..list.len()).all(|at| order.go_on(&names, at))
+        let (mut text, mut order) = (String::new(), TreeOrder::default());
+        list.iter().all(|name| {
+            text.push_str(name);
+            order.go_on(text.as_bytes(), text.len() - name.len()..text.len())
+        })
     }
 
     #[test]
@@ -157,7 +169,7 @@ mod tests {
             assert!(!has_tree_order(names), "{names:?}");
         }
         // Many parts that do not ascend are not compared.
-        let many: Vec<String> = (0..40).map(|at| format!("{}", (at * 7) % 40)).collect();
+        let many: Vec<String> = (0..40).map(|at| ((at * 7) % 40).to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(has_tree_order(&many[..TreeOrder::FEW]) && !has_tree_order(&many));
     }
