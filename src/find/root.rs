@@ -15,7 +15,7 @@ pub(crate) enum RootKind {
 
 impl Deserializer<'_> {
     /// Prepares for a value of a type, if it is the root. Returns the places of the tensors in it, if they have no names and
-    /// can be read without.
+    /// can be read without, or if they are all of the type's, in its order.
     pub(super) fn begin(&mut self, node: Node) -> Result<Option<Matched>> {
         let kind = match node.inner() {
             Node::Struct(_) => RootKind::Struct,
@@ -23,7 +23,24 @@ impl Deserializer<'_> {
             Node::Map(_) => RootKind::Map,
             _ => RootKind::Tensor,
         };
-        self.settle_by(kind, Some(node))
+        let is_root = !self.settled;
+        let matched = self.settle_by(kind, Some(node))?;
+        Ok(matched.or_else(|| if is_root && !self.positional { self.match_in_order(node) } else { None }))
+    }
+
+    /// Returns the places of the tensors in a type, if the file has the names that the type writes, in its order. To take the
+    /// tensors one after the other takes less time than to search each by name.
+    fn match_in_order(&self, node: Node) -> Option<Matched> {
+        /// Fewer tensors are found sooner than matched.
+        const MANY: usize = 16;
+
+        let index = self.reader.index();
+        if index.len() < MANY || !self.reader.is_drained() || self.findings.is_some() {
+            return None;
+        }
+        let matched = match_by_position(node, false, (0..index.len()).map(|at| index.entry(at).info())).ok()?;
+        let is_in_order = !matched.needs_names() && matched.has_names(&mut (0..index.len()).map(|at| index.name(at)));
+        is_in_order.then_some(matched)
     }
 
     /// Decides how tensors are found, if the value is the root. `node` is its type, if that is known.

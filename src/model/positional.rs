@@ -71,6 +71,12 @@ impl Matched {
         self.program.names(self.taken.iter().map(|step| *step as usize))
     }
 
+    /// Returns whether the tensors have these names in file order.
+    pub(crate) fn has_names(&self, names: &mut dyn Iterator<Item = &str>) -> bool {
+        let taken = self.taken.iter().map(|step| *step as usize);
+        self.program.name_each(taken, &mut |name| names.next() == Some(name)) && names.next().is_none()
+    }
+
     /// Returns the name of a tensor.
     pub(crate) fn name(&self, tensor: usize) -> String {
         self.names().iter().nth(tensor).unwrap_or_default().to_owned()
@@ -221,8 +227,17 @@ impl Program {
 
     /// Returns the names of tensors that these steps take.
     fn names(&self, taken: impl Iterator<Item = usize>) -> NamesByPosition {
-        let mut namer = Namer::default();
         let mut names = NamesByPosition::default();
+        self.name_each(taken, &mut |name| {
+            names.push(name);
+            true
+        });
+        names
+    }
+
+    /// Calls `each` with the names of tensors that these steps take, until it returns `false`. Returns whether it never does.
+    fn name_each(&self, taken: impl Iterator<Item = usize>, each: &mut dyn FnMut(&str) -> bool) -> bool {
+        let mut namer = Namer::default();
         // Most tensors of a list lead to the same step as when the list came there before.
         let mut ways = vec![(usize::MAX, Vec::new()); self.steps.len()];
         let mut from = 0;
@@ -231,13 +246,13 @@ impl Program {
             if *to != step {
                 (*to, *way) = (step, self.way(from, step));
             }
-            for &step in &*way {
-                namer.take(&self.steps[step]);
+            namer.take(way.iter().map(|step| &self.steps[*step]));
+            if !each(namer.path.name()) {
+                return false;
             }
-            names.push(namer.path.name());
             from = step + 1;
         }
-        names
+        true
     }
 
     fn open_split(&mut self) -> usize {
@@ -462,28 +477,29 @@ struct Namer {
 }
 
 impl Namer {
-    fn take(&mut self, step: &Step) {
-        match step {
-            Step::Push(segment) => self.places.push(self.path.push(segment)),
-            Step::Pop => {
-                if let Some(place) = self.places.pop() {
-                    self.path.back_to(place);
+    fn take<'a>(&mut self, steps: impl Iterator<Item = &'a Step>) {
+        for step in steps {
+            match step {
+                Step::Push(segment) => self.places.push(self.path.push(segment)),
+                Step::Pop => {
+                    if let Some(place) = self.places.pop() {
+                        self.path.back_to(place);
+                    }
                 }
-            }
-            Step::EnterList => self.lists.push((self.path.mark(), 0)),
-            Step::NextItem | Step::OpenItem => {
-                if let Some((place, index)) = self.lists.last_mut() {
-                    self.path.back_to(*place);
-                    self.path.push_index(*index);
-                    *index += 1;
+                Step::EnterList => self.lists.push((self.path.mark(), 0)),
+                Step::NextItem | Step::OpenItem => {
+                    if let Some((place, index)) = self.lists.last_mut() {
+                        self.path.go_to_item(*place, *index);
+                        *index += 1;
+                    }
                 }
-            }
-            Step::LeaveList => {
-                if let Some((place, _)) = self.lists.pop() {
-                    self.path.back_to(place);
+                Step::LeaveList => {
+                    if let Some((place, _)) = self.lists.pop() {
+                        self.path.back_to(place);
+                    }
                 }
+                Step::Tensor(_) | Step::Split(_) | Step::Nullable(_) | Step::Repeat(_) | Step::End => {}
             }
-            Step::Tensor(_) | Step::Split(_) | Step::Nullable(_) | Step::Repeat(_) | Step::End => {}
         }
     }
 }
