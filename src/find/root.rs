@@ -24,18 +24,22 @@ impl Deserializer<'_> {
             _ => RootKind::Tensor,
         };
         let is_root = !self.settled;
-        let matched = self.settle_by(kind, Some(node))?;
-        Ok(matched.or_else(|| if is_root && !self.positional { self.match_in_order(node) } else { None }))
+        match self.settle_by(kind, Some(node))? {
+            None if is_root && kind != RootKind::Tensor && !self.positional => Ok(self.match_in_order(node)),
+            matched => Ok(matched),
+        }
     }
 
     /// Returns the places of the tensors in a type, if the file has the names that the type writes, in its order. To take the
     /// tensors one after the other takes less time than to search each by name.
+    #[inline(never)]
     fn match_in_order(&self, node: Node) -> Option<Matched> {
         /// Fewer tensors are found sooner than matched.
         const MANY: usize = 16;
 
         let index = self.reader.index();
-        if index.len() < MANY || !self.reader.is_drained() || self.findings.is_some() {
+        // The names of a list are compared as fast.
+        if index.len() < MANY || node.is_tensor_list() || !self.reader.is_drained() || self.findings.is_some() {
             return None;
         }
         let matched = match_by_position(node, false, (0..index.len()).map(|at| index.entry(at).info())).ok()?;
