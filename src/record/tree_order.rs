@@ -1,7 +1,5 @@
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 /// Whether names are in the order in which a tree of structs, lists and maps writes them: names with the same parts before a
 /// dot follow one another.
 ///
@@ -9,15 +7,15 @@ use smallvec::SmallVec;
 /// names: under the same parts, the next parts differ if they ascend, as the numbers of a list or the keys of a map do, or
 /// if they are few, as the fields of a struct are.
 ///
-/// The names lie in one text.
+/// The names lie in one text, one after the other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TreeOrder {
-    /// The last name.
+    /// The place of the last name.
     last: Range<usize>,
     /// The parts of the last name.
-    levels: SmallVec<[Level; 4]>,
+    levels: Vec<Level>,
     /// The first few parts at each level, one level after the other: each with all parts before it in its name.
-    siblings: SmallVec<[Range<usize>; 4]>,
+    siblings: Vec<Range<usize>>,
     is_broken: bool,
 }
 
@@ -53,9 +51,10 @@ impl TreeOrder {
         self.is_broken = true;
     }
 
-    /// Goes on to the next name of `text`. Returns whether the order [is kept](Self::is_kept).
+    /// Goes on to the next name, which ends at `end`. Returns whether the order [is kept](Self::is_kept).
     #[inline]
-    pub(super) fn go_on(&mut self, text: &[u8], name: Range<usize>) -> bool {
+    pub(super) fn go_on(&mut self, text: &[u8], end: usize) -> bool {
+        let name = self.last.end..end;
         let last = std::mem::replace(&mut self.last, name.clone());
         self.is_broken = self.is_broken || !self.continues_with(text, last, name);
         !self.is_broken
@@ -66,11 +65,10 @@ impl TreeOrder {
         let (last, place, name) = (&text[last], name.start, &text[name]);
         let common = common_bytes(last, name);
         // The first level at which the names differ.
-        let levels = self.levels.as_mut_slice();
-        let Some(depth) = levels.iter().rposition(|level| level.start <= common) else {
+        let Some(depth) = self.levels.iter().rposition(|level| level.start <= common) else {
             return self.descend(place, name, 0);
         };
-        let (level, deeper) = levels[depth..].split_first_mut().expect("it was found");
+        let (level, deeper) = self.levels[depth..].split_first_mut().expect("it was found");
         let (last_end, end) = (deeper.first().map_or(last.len(), |deeper| deeper.start - 1), end_of_part(name, common));
         let siblings_end = deeper.first().map(|deeper| deeper.first);
         // What they have in common needs no comparison.
@@ -138,7 +136,7 @@ mod tests {
         let (mut text, mut order) = (String::new(), TreeOrder::default());
         list.iter().all(|name| {
             text.push_str(name);
-            order.go_on(text.as_bytes(), text.len() - name.len()..text.len())
+            order.go_on(text.as_bytes(), text.len())
         })
     }
 

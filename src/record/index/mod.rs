@@ -294,8 +294,8 @@ impl Index {
             return new.start;
         }
         let (order, text) = (&mut self.tree_order, self.names.text.as_bytes());
-        let mut goes_on = |at: &usize| self.names.range(*at).is_some_and(|name| order.go_on(text, name));
-        new.clone().find(|at| !goes_on(at)).unwrap_or(new.end)
+        let ends = self.names.ends.as_slice()[new.clone()].iter().map(|end| end / 2);
+        ends.zip(new.clone()).find(|(end, _)| !order.go_on(text, *end)).map_or(new.end, |(_, at)| at)
     }
 
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
