@@ -1,9 +1,11 @@
+use smallvec::SmallVec;
+
 use crate::tensor::{Layout, TensorInfo};
 
 /// The headers of tensors. Most tensors of a model have one that others have too, which is stored once.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Infos {
-    all: Vec<TensorInfo>,
+    all: SmallVec<[TensorInfo; 1]>,
     /// The number of the header that was added or found last.
     last: u32,
     /// The number of the one that came after a header the last time, by the lower bits of its number: the layers of a model
@@ -49,6 +51,9 @@ impl Infos {
     }
 
     fn find_recent(&self, info: &TensorInfo) -> Option<u32> {
+        if self.all.is_empty() {
+            return None;
+        }
         let number = self.recent[recent_place(info)];
         if self.is(number, info) {
             return Some(number);

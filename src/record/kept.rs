@@ -6,41 +6,76 @@ use crate::model::TensorData;
 /// Sending a small tensor takes longer than copying it, so such a value is sent only once. By default, none are kept.
 #[derive(Default)]
 pub(super) struct KeptPayloads {
-    /// All payloads, one after the other.
+    /// All payloads, one after the other. Before them, what comes before the payload in a file of the first tensor only.
     bytes: Vec<u8>,
+    /// The number of bytes before the payloads.
+    before: usize,
+    /// The padding after the payload in a file of the first tensor only; `None` if such a file needs a layout.
+    padding: Option<usize>,
+    /// The length of the longest first payload that is kept.
+    longest_first: usize,
     /// None was too long, and all could be read. Otherwise the others are not kept either.
     are_all: bool,
-    /// The bytes for which memory is taken with the first payload.
+    /// The bytes for which memory is taken besides those of the first payload.
     rest: usize,
 }
 
 impl KeptPayloads {
     /// A longer payload is not kept.
-    const MAX_PAYLOAD: usize = 2 << 10;
+    pub(super) const MAX_PAYLOAD: usize = 2 << 10;
 
     /// The most bytes that are kept of a value.
     const MAX_BYTES: usize = 16 << 20;
 
     /// Nothing yet. The memory of `buffer` is used. A file of one tensor has about `rest` bytes besides the payload.
-    pub(super) fn in_buffer(mut buffer: Vec<u8>, rest: usize) -> Self {
+    pub(super) fn in_buffer(mut buffer: Vec<u8>, rest: usize, longest_first: usize) -> Self {
         buffer.clear();
-        Self { bytes: buffer, are_all: true, rest }
+        Self { bytes: buffer, before: 0, padding: None, longest_first, are_all: true, rest }
+    }
+
+    /// Copies the first payload as [`add`](Self::add) does. Before it, `begin` may write what comes before it in a file of that
+    /// tensor only. It returns the length of the padding after it, or `None` if it has written nothing.
+    pub(super) fn add_first(
+        &mut self,
+        data: &dyn TensorData,
+        len: usize,
+        begin: &mut dyn FnMut(&mut Vec<u8>) -> Option<usize>,
+    ) {
+        if !self.are_all || len > self.longest_first {
+            self.are_all = false;
+            return;
+        }
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(len + self.rest);
+        }
+        self.padding = begin(&mut self.bytes);
+        self.before = self.bytes.len();
+        self.copy(data, len);
+    }
+
+    /// Takes the file of the only payload, if it [begins](Self::add_first) with what comes before it.
+    pub(super) fn take_single(&mut self) -> Option<Vec<u8>> {
+        let padding = self.padding.filter(|_| self.are_all)?;
+        let mut file = std::mem::take(&mut self.bytes);
+        file.resize(file.len() + padding, 0);
+        Some(file)
     }
 
     /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.
+    #[inline]
     pub(super) fn add(&mut self, data: &dyn TensorData, len: usize) {
         let fits = len <= Self::MAX_PAYLOAD && self.bytes.len() <= Self::MAX_BYTES - len;
         if !self.are_all || !fits {
             self.are_all = false;
             return;
         }
+        self.copy(data, len);
+    }
+
+    #[inline]
+    fn copy(&mut self, data: &dyn TensorData, len: usize) {
         match data.as_bytes() {
-            Some(bytes) if bytes.len() == len => {
-                if self.bytes.capacity() == 0 {
-                    self.bytes.reserve(len + self.rest);
-                }
-                self.bytes.extend_from_slice(bytes);
-            }
+            Some(bytes) if bytes.len() == len => self.bytes.extend_from_slice(bytes),
             _ => self.are_all = Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok(),
         }
     }
@@ -61,10 +96,10 @@ impl KeptPayloads {
 
     /// Returns the payloads, if all were kept.
     pub(super) fn all(&self) -> Option<&[u8]> {
-        self.are_all.then_some(&self.bytes)
+        self.are_all.then(|| &self.bytes[self.before..])
     }
 
-    /// Returns the payloads as [`all`](Self::all) does, or else the empty buffer.
+    /// Returns the payloads, at the end of what was kept, or else the empty buffer.
     pub(super) fn into_all(mut self) -> Result<Vec<u8>, Vec<u8>> {
         if self.are_all {
             return Ok(self.bytes);
@@ -90,7 +125,7 @@ mod tests {
     }
 
     fn kept(payloads: &[(&dyn TensorData, usize)]) -> Option<Vec<u8>> {
-        let mut kept = KeptPayloads::in_buffer(vec![9; 5], 16);
+        let mut kept = KeptPayloads::in_buffer(vec![9; 5], 16, KeptPayloads::MAX_PAYLOAD);
         payloads.iter().for_each(|(data, len)| kept.add(*data, *len));
         let all = kept.all().map(<[u8]>::to_vec);
         assert_eq!(kept.into_all().ok(), all);

@@ -1,6 +1,7 @@
 use super::header;
 use crate::error::Result;
 use crate::record::{self, FileLayout, Format, Names, Plan};
+use crate::tensor::TensorInfo;
 
 /// Writes records in order and adjacent, each padded.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +21,16 @@ impl record::Encode for Encode {
 
     fn expected_header_bytes(&self) -> usize {
         64
+    }
+
+    fn begin_single(&self, _: &str, info: &TensorInfo, payload: usize, file: &mut Vec<u8>) -> Option<usize> {
+        // A payload of an unknown dtype is not padded in the end.
+        if self.embed_names || info.unknown_dtype().is_some() {
+            return None;
+        }
+        file.extend_from_slice([1, header::table_bytes(1)].map(u64::to_le_bytes).as_flattened());
+        header::write(info, self.tfrt_coo, file);
+        Some(header::padding(payload))
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

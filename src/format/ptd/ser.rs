@@ -103,7 +103,7 @@ impl record::Encode for Encode {
         layout.end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
         header::write(family, &mut layout.begin, base, placed.bytes);
         let segments = placed.segments.as_slice();
-        for place in &placed.tensors {
+        for place in placed.tensors.as_slice() {
             layout.push_payload(base + segments[place.segment].offset + place.offset);
         }
         Ok(layout)
@@ -279,10 +279,11 @@ static TENSOR_METADATA: TableFields<6> = TableFields::new([4, 1, 4, 4, 8, 8]);
 fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
     let [_, segments, named_data] = out.table(ROOT, &FLAT_TENSOR);
     let mut layouts: SmallVec<[usize; 1]> = SmallVec::with_capacity(plan.len());
-    for ((tensor, place), from) in plan.tensors().zip(&placed.tensors).zip(out.offsets(named_data, plan.len())) {
-        let is_blob = tensor.info.layout == Layout::Blob;
-        let [key, segment, layout] = out.table(from, if is_blob { &NAMED_BLOB } else { &NAMED_DATA });
-        out.set(segment, place.segment_index().to_le_bytes());
+    let (places, entries) = (placed.tensors.as_slice(), out.offsets(named_data, plan.len()));
+    for (at, tensor) in plan.tensors().enumerate() {
+        let is_blob = matches!(tensor.info.layout, Layout::Blob);
+        let [key, segment, layout] = out.table(entries.at(at), if is_blob { &NAMED_BLOB } else { &NAMED_DATA });
+        out.set(segment, places[at].segment_index().to_le_bytes());
         out.string(key, tensor.name);
         layouts.push(layout);
     }
@@ -294,7 +295,12 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLa
 /// names.
 fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
     let mut first: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, plan.info_count());
-    for (tensor, &from) in plan.tensors().zip(from).filter(|(tensor, _)| tensor.info.layout != Layout::Blob) {
+    let first = first.as_mut_slice();
+    for (at, tensor) in plan.tensors().enumerate() {
+        if matches!(tensor.info.layout, Layout::Blob) {
+            continue;
+        }
+        let from = from[at];
         match first[tensor.info_number] {
             Some(first) => out.share(from, first),
             None => {
@@ -307,8 +313,9 @@ fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
 }
 
 fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayout) {
-    for (segment, from) in placed.segments.iter().zip(out.offsets(from, placed.segments.len())) {
-        let [offset, size] = out.table(from, &DATA_SEGMENT);
+    let offsets = out.offsets(from, placed.segments.len());
+    for (at, segment) in placed.segments.iter().enumerate() {
+        let [offset, size] = out.table(offsets.at(at), &DATA_SEGMENT);
         out.set(offset, segment.offset.to_le_bytes());
         out.set(size, segment.size.to_le_bytes());
     }
@@ -318,11 +325,13 @@ fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayou
 fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, placed: &SegmentLayout) {
     let order: Vec<usize> = (0..plan.len()).collect();
     let runs = || order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
-    for (run, from) in runs().zip(out.offsets(from, runs().count())) {
-        let [segment, tensors] = out.table(from, &TENSOR_SEGMENT);
+    let offsets = out.offsets(from, runs().count());
+    for (number, run) in runs().enumerate() {
+        let [segment, tensors] = out.table(offsets.at(number), &TENSOR_SEGMENT);
         out.set(segment, placed.tensors[run[0]].segment_index().to_le_bytes());
-        for (&at, from) in run.iter().zip(out.offsets(tensors, run.len())) {
-            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(from, &TENSOR_METADATA);
+        let offsets = out.offsets(tensors, run.len());
+        for (number, &at) in run.iter().enumerate() {
+            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(offsets.at(number), &TENSOR_METADATA);
             out.set(offset, placed.tensors[at].offset.to_le_bytes());
             out.set(size, (plan.payload_bytes(at) as u64).to_le_bytes());
             write_info(out, plan.info(at), scalar_type, sizes, dim_order);

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, cannot_store, dtypes, put_dims, tags_of};
+use crate::record::{Cursor, cannot_store, dtypes, tags_of};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The first bytes of every chunk.
@@ -165,11 +165,13 @@ pub(super) fn bytes_of(name: &str) -> Cow<'_, [u8]> {
 }
 
 /// Returns the bytes of a name that has escapes because [`name_of`] could not return it as it was.
+#[inline]
 fn unescape(name: &str) -> Option<Vec<u8>> {
     // Names are short.
-    if name.bytes().all(|byte| byte != b'\\') {
-        return None;
-    }
+    if name.bytes().all(|byte| byte != b'\\') { None } else { unescape_some(name) }
+}
+
+fn unescape_some(name: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -209,26 +211,45 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
     ErrorKind::BadNumber { what, found: found.into(), expected: expected.to_owned() }.into()
 }
 
+/// Returns the length of the padding after a payload.
+pub(super) fn padding(payload: usize) -> usize {
+    let payload = payload as u64;
+    usize::try_from(payload.next_multiple_of(ALIGNMENT) - payload).expect("less than 64")
+}
+
 /// Writes the header chunk and the beginning of the data chunk.
 pub(super) fn write(name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
+    /// Those of the longest contents, after the beginning of the chunk.
+    const WORDS: usize = (3 + MAX_RANK).next_multiple_of(LINE);
+    const LINE: usize = 64 / size_of::<u64>();
+    const { assert!((8 * LINE) as u64 == ALIGNMENT) };
+
     let payload = info.payload_bytes().expect("the plan was checked");
-    let contents = 8 * (3 + info.shape.rank() as u64);
-    let padding = contents.next_multiple_of(ALIGNMENT) - contents;
     let known = || NAME_OF[info.dtype as usize].expect("the plan was checked");
-    let dtype = text(info.unknown_stored(FORMAT.name).unwrap_or_else(known));
-    let rank = info.shape.rank() as u64;
-    out.reserve(128 + 8 * info.shape.rank());
-    let start = [MAGIC, contents.to_le_bytes(), dtype, text(&bytes_of(name)), rank.to_le_bytes()];
-    out.extend_from_slice(start.as_flattened());
-    put_dims(&info.shape, out);
-    out.resize(out.len() + usize::try_from(padding).expect("less than 64"), 0);
-    out.extend_from_slice([MAGIC, (payload as u64).to_le_bytes()].as_flattened());
+    let dtype = info.unknown_stored(FORMAT.name).unwrap_or_else(known);
+    let dims = info.shape.dims();
+    let contents = 3 + dims.len();
+    let mut words = [[0; 8]; 2 + WORDS + 2];
+    words[0] = MAGIC;
+    words[1] = (8 * contents as u64).to_le_bytes();
+    words[2] = text(dtype);
+    words[3] = text(&bytes_of(name));
+    words[4] = (dims.len() as u64).to_le_bytes();
+    for (at, dim) in dims.iter().enumerate() {
+        words[5 + at] = (*dim as u64).to_le_bytes();
+    }
+    let end = 2 + contents.next_multiple_of(LINE);
+    words[end] = MAGIC;
+    words[end + 1] = (payload as u64).to_le_bytes();
+    out.extend_from_slice(words[..end + 2].as_flattened());
 }
 
 /// Returns a text as the eight bytes of a header.
 fn text(text: &[u8]) -> [u8; 8] {
     let mut bytes = [0; 8];
-    bytes[..text.len()].copy_from_slice(text);
+    for (at, byte) in text.iter().enumerate() {
+        bytes[at] = *byte;
+    }
     bytes
 }
 

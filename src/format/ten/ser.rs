@@ -1,6 +1,7 @@
 use super::header;
 use crate::error::Result;
 use crate::record::{self, FileLayout, Format, Names, Plan};
+use crate::tensor::TensorInfo;
 
 /// Writes tensors one after the other, as two chunks each.
 #[derive(Debug, Clone, Default)]
@@ -25,9 +26,15 @@ impl record::Encode for Encode {
         104
     }
 
+    fn begin_single(&self, name: &str, info: &TensorInfo, payload: usize, file: &mut Vec<u8>) -> Option<usize> {
+        if self.embed_names {
+            return None;
+        }
+        header::write(name, info, file);
+        Some(header::padding(payload))
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        plan.stack(0, header::ALIGNMENT, &mut |name, info, out| {
-            header::write(name, info, out);
-        })
+        plan.stack(0, header::ALIGNMENT, &mut header::write)
     }
 }

@@ -131,7 +131,10 @@ impl Encode {
         let fields = if model.is_some() { &CONTENTS_OF_MODEL } else { &CONTENTS };
         let [version, model_name, entries, steps] = out.table(ROOT, fields);
 
-        let mut sorted: SmallVec<[(u64, usize); 1]> = tensors.clone().map(|tensor| tensor.id()).zip(0..).collect();
+        let mut sorted: SmallVec<[(u64, usize); 1]> = SmallVec::with_capacity(tensors.size_hint().0);
+        for (at, tensor) in tensors.clone().enumerate() {
+            sorted.push((tensor.id(), at));
+        }
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let name = |at| tensors.clone().nth(at).map_or("", |tensor| tensor.name);
@@ -141,10 +144,12 @@ impl Encode {
         }
         let mut places: SmallVec<[(u64, usize); 1]> = SmallVec::from_elem((0, 0), sorted.len());
         let offsets = out.offsets(entries, sorted.len());
-        for ((id, at), place) in sorted.into_iter().zip(offsets) {
-            places[at] = (id, place);
+        for (number, &(id, at)) in sorted.iter().enumerate() {
+            places[at] = (id, offsets.at(number));
         }
-        for (tensor, (id_number, place)) in tensors.rev().zip(places.into_iter().rev()) {
+        let places = places.as_slice();
+        for (back, tensor) in tensors.rev().enumerate() {
+            let (id_number, place) = places[places.len() - 1 - back];
             let [id, name, shape, dtype, offset, size] = out.table(place, &TENSOR);
             out.set(id, id_number.to_le_bytes());
             out.set(
@@ -162,9 +167,10 @@ impl Encode {
 
         let order =
             sorted::positions(operations.len(), &mut |one, other| operations[one].id.cmp(&operations[other].id));
-        for (at, place) in order.into_iter().zip(out.offsets(steps, operations.len())) {
+        let offsets = out.offsets(steps, operations.len());
+        for (number, at) in order.into_iter().enumerate() {
             let operation = &operations[at];
-            let [id, kind, output, inputs] = out.table(place, &OPERATION);
+            let [id, kind, output, inputs] = out.table(offsets.at(number), &OPERATION);
             out.set(id, operation.id.to_le_bytes());
             out.set(kind, operation.operation.to_le_bytes());
             out.set(output, operation.output.to_le_bytes());

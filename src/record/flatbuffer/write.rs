@@ -36,11 +36,28 @@ struct FieldList {
     table_bytes: usize,
 }
 
+/// The zeros that are added at once: as many as stay in the processor's cache until they are written.
+const AHEAD: usize = 4 << 10;
+
 /// The size of an offset, and of the length of a vector.
 const OFFSET: usize = 4;
 
 /// The length of a list of eight fields.
 const LONGEST_LIST: usize = 4 + 2 * 8;
+
+/// A vector of offsets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offsets {
+    start: usize,
+}
+
+impl Offsets {
+    /// Returns the position of an offset, by its number.
+    #[inline]
+    pub(crate) fn at(self, number: usize) -> usize {
+        self.start + OFFSET * number
+    }
+}
 
 impl<const N: usize> TableFields<N> {
     /// Fields of these sizes in bytes, in the order of the schema; a field of size 0 is absent.
@@ -78,9 +95,9 @@ impl FlatbufferWriter {
     /// A flatbuffer that begins with `front` zeros, where the offset of the root and more can be [set](Self::set). In the
     /// end it is likely to have up to `expected` bytes.
     pub(crate) fn new(front: usize, expected: usize) -> Self {
-        let mut flatbuffer = Self { bytes: Vec::with_capacity(expected), end: 0, lists: SmallVec::new() };
-        flatbuffer.go_to(front);
-        flatbuffer
+        let mut bytes = Vec::with_capacity(expected);
+        bytes.resize(expected.min(AHEAD).max(front), 0);
+        Self { bytes, end: front, lists: SmallVec::new() }
     }
 
     /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
@@ -117,7 +134,7 @@ impl FlatbufferWriter {
     /// Adds a string, which the offset at `from` refers to.
     pub(crate) fn string(&mut self, from: usize, text: &str) {
         let start = self.vector_of_zeros(from, text.len(), 1);
-        self.bytes[start..start + text.len()].copy_from_slice(text.as_bytes());
+        self.bytes[start..self.end].copy_from_slice(text.as_bytes());
         // It ends with a NUL.
         self.go_to(self.end + 1);
     }
@@ -125,34 +142,43 @@ impl FlatbufferWriter {
     /// Adds a vector of little-endian numbers, which the offset at `from` refers to.
     pub(crate) fn vector<const N: usize>(&mut self, from: usize, numbers: impl ExactSizeIterator<Item = [u8; N]>) {
         let start = self.vector_of_zeros(from, numbers.len(), N);
+        let (places, _) = self.bytes[start..self.end].as_chunks_mut();
         for (at, number) in numbers.enumerate() {
-            self.set(start + N * at, number);
+            places[at] = number;
         }
     }
 
-    /// Adds a vector of offsets, which the offset at `from` refers to. Returns their positions.
-    pub(crate) fn offsets(&mut self, from: usize, len: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
-        let start = self.vector_of_zeros(from, len, OFFSET);
-        (0..len).map(move |at| start + OFFSET * at)
+    /// Adds a vector of offsets, which the offset at `from` refers to.
+    pub(crate) fn offsets(&mut self, from: usize, len: usize) -> Offsets {
+        Offsets { start: self.vector_of_zeros(from, len, OFFSET) }
     }
 
     /// Returns the position of the first element.
+    #[inline]
     fn vector_of_zeros(&mut self, from: usize, len: usize, element: usize) -> usize {
         let start = align(self.end + OFFSET, element.max(OFFSET));
-        self.go_to(start + element * len);
-        self.set(from, distance(from, start - OFFSET).to_le_bytes());
-        self.set(start - OFFSET, u32::try_from(len).expect("the length was checked").to_le_bytes());
+        self.add_vector(from, start, start + element * len, len);
         start
     }
 
+    fn add_vector(&mut self, from: usize, start: usize, end: usize, len: usize) {
+        self.go_to(end);
+        self.set(from, distance(from, start - OFFSET).to_le_bytes());
+        self.set(start - OFFSET, u32::try_from(len).expect("the length was checked").to_le_bytes());
+    }
+
     /// Adds zeros up to a position.
+    #[inline]
     fn go_to(&mut self, end: usize) {
         if end > self.bytes.len() {
-            // As much as stays in the processor's cache until it is written.
-            const AHEAD: usize = 4 << 10;
-            self.bytes.resize((end + AHEAD).min(self.bytes.capacity()).max(end), 0);
+            self.grow(end);
         }
         self.end = end;
+    }
+
+    #[cold]
+    fn grow(&mut self, end: usize) {
+        self.bytes.resize((end + AHEAD).min(self.bytes.capacity()).max(end), 0);
     }
 
     /// Makes the offset at `from` refer to what the one at `other`, which lies before or after it, refers to.
