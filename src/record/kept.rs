@@ -6,12 +6,12 @@ use crate::model::TensorData;
 /// Sending a small tensor takes longer than copying it, so such a value is sent only once. By default, none are kept.
 #[derive(Default)]
 pub(super) struct KeptPayloads {
-    /// All payloads, one after the other. Before them, what comes before the payload in a file of the first tensor only.
+    /// All payloads, one after the other. The beginning of a file of the first tensor only may come before them.
     bytes: Vec<u8>,
     /// The number of bytes before the payloads.
     before: usize,
-    /// The padding after the payload in a file of the first tensor only; `None` if such a file needs a layout.
-    padding: Option<usize>,
+    /// What comes before the payloads is the beginning of a file of the first tensor only.
+    is_begun: bool,
     /// The length of the longest first payload that is kept.
     longest_first: usize,
     /// None was too long, and all could be read. Otherwise the others are not kept either.
@@ -30,35 +30,41 @@ impl KeptPayloads {
     /// Nothing yet. The memory of `buffer` is used. A file of one tensor has about `rest` bytes besides the payload.
     pub(super) fn in_buffer(mut buffer: Vec<u8>, rest: usize, longest_first: usize) -> Self {
         buffer.clear();
-        Self { bytes: buffer, before: 0, padding: None, longest_first, are_all: true, rest }
+        Self { bytes: buffer, before: 0, is_begun: false, longest_first, are_all: true, rest }
     }
 
-    /// Copies the first payload as [`add`](Self::add) does. Before it, `begin` may write what comes before it in a file of that
-    /// tensor only. It returns the length of the padding after it, or `None` if it has written nothing.
-    pub(super) fn add_first(
-        &mut self,
-        data: &dyn TensorData,
-        len: usize,
-        begin: &mut dyn FnMut(&mut Vec<u8>) -> Option<usize>,
-    ) {
+    /// Takes the buffer, for what comes before the first payload in a file of that tensor only. Returns `None` if the payload,
+    /// of `len` bytes, is too long.
+    pub(super) fn take_buffer(&mut self, len: usize) -> Option<Vec<u8>> {
         if !self.are_all || len > self.longest_first {
             self.are_all = false;
-            return;
+            return None;
         }
         if self.bytes.capacity() == 0 {
             self.bytes.reserve(len + self.rest);
         }
-        self.padding = begin(&mut self.bytes);
+        Some(std::mem::take(&mut self.bytes))
+    }
+
+    /// Copies the first payload as [`add`](Self::add) does. If it `is_begun`, what comes before it in a file of that tensor only
+    /// is in the `buffer`.
+    pub(super) fn add_first(&mut self, data: &dyn TensorData, len: usize, buffer: Vec<u8>, is_begun: bool) {
+        (self.bytes, self.is_begun) = (buffer, is_begun);
         self.before = self.bytes.len();
         self.copy(data, len);
     }
 
-    /// Takes the file of the only payload, if it [begins](Self::add_first) with what comes before it.
+    /// Takes the file of the only payload up to its end, if it is begun.
     pub(super) fn take_single(&mut self) -> Option<Vec<u8>> {
-        let padding = self.padding.filter(|_| self.are_all)?;
-        let mut file = std::mem::take(&mut self.bytes);
-        file.resize(file.len() + padding, 0);
-        Some(file)
+        (self.are_all && self.is_begun).then(|| std::mem::take(&mut self.bytes))
+    }
+
+    /// Removes what comes before the payloads, if the first one is to begin earlier in the file.
+    pub(super) fn fit(&mut self, first: u64) {
+        if first < self.before as u64 {
+            self.bytes.drain(..self.before);
+            self.before = 0;
+        }
     }
 
     /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.

@@ -143,20 +143,21 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// If the file as a whole is more than the format can address.
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
 
-    /// Appends what comes before the payload in a file of one tensor, with a [stored name](Plan::stored_name), if nothing but
-    /// padding comes after it. Such a file is then written without a layout. In a file of more tensors, the first payload does
-    /// not begin before.
-    ///
-    /// Returns the length of the padding. By default, nothing is appended.
+    /// Writes what comes before the payload in a file of the only tensor of a plan, to an empty buffer. Such a file is then
+    /// written without a layout. Returns `false`, with nothing written, if it needs one, as by default.
     #[doc(hidden)]
-    fn begin_single(
-        &self,
-        _name: &str,
-        _info: &TensorInfo,
-        _payload_bytes: usize,
-        _file: &mut Vec<u8>,
-    ) -> Option<usize> {
-        None
+    fn begin_single(&self, _plan: &Plan, _file: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// Writes what comes after the payload in a file that [began so](Self::begin_single).
+    ///
+    /// # Errors
+    ///
+    /// As [`lay_out`](Self::lay_out).
+    #[doc(hidden)]
+    fn end_single(&self, _plan: &Plan, _file: &mut Vec<u8>) -> Result<()> {
+        Ok(())
     }
 
     /// Returns about how many bytes of a file a small tensor takes besides its payload, to take memory for.

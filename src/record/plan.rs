@@ -115,9 +115,9 @@ impl Plan {
     }
 
     /// Adds an info that [`find_info`](Self::find_info) does not find, and returns its number.
-    pub(super) fn add_info(&mut self, info: TensorInfo) -> Result<u32> {
-        self.payload_bytes.push(info.payload_bytes().ok_or_else(|| ends_too_far(&info))?);
-        Ok(self.infos.add_new(info))
+    pub(super) fn add_info(&mut self, info: &TensorInfo) -> Result<u32> {
+        self.payload_bytes.push(info.payload_bytes().ok_or_else(|| ends_too_far(info))?);
+        Ok(self.infos.add_new(info.clone()))
     }
 
     /// Adds a tensor, which is in the order that it is stored in. Its info was added before.
@@ -125,8 +125,8 @@ impl Plan {
     /// Returns the length of its payload in bytes.
     #[inline]
     pub(super) fn push(&mut self, name: &str, info: u32) -> usize {
-        match (name, self.tensors.len()) {
-            ("0", 0) => self.names = Cow::Borrowed("0"),
+        match (name.as_bytes(), self.tensors.len()) {
+            (b"0", 0) => self.names = Cow::Borrowed("0"),
             _ => self.names.to_mut().push_str(name),
         }
         self.tensors.push(PlannedTensor { name_end: self.names.len(), info });
@@ -135,11 +135,21 @@ impl Plan {
 
     /// Keeps the payload of the first tensor. If it may be the only one, the file that it then is begins with it.
     pub(super) fn keep_first(&mut self, data: &dyn TensorData) {
-        let (info, bytes) = (&self.infos.as_slice()[0], self.payload_bytes.as_slice()[0]);
-        let is_stored = self.encode.names() == Names::Stored && (self.is_named || !is_decimal(&self.names, 0));
-        let name = if is_stored { &*self.names } else { "" };
-        let encode = &*self.encode;
-        self.kept.add_first(data, bytes, &mut |file| encode.begin_single(name, info, bytes, file));
+        let bytes = self.payload_bytes.as_slice()[0];
+        let Some(mut file) = self.kept.take_buffer(bytes) else { return };
+        let is_begun = self.encode.begin_single(self, &mut file);
+        self.kept.add_first(data, bytes, file, is_begun);
+    }
+
+    /// Returns the file of the only tensor, if it needs no layout.
+    pub(super) fn take_single(&mut self) -> Result<Option<Vec<u8>>> {
+        // Metadata of the value comes after the tensor.
+        if self.len() != 1 || !self.metadata.is_empty() {
+            return Ok(None);
+        }
+        let Some(mut file) = self.kept.take_single() else { return Ok(None) };
+        self.encode.end_single(self, &mut file)?;
+        Ok(Some(file))
     }
 
     /// Takes memory for tensors that are probably like the last `tensors` ones, `times` times.
@@ -164,7 +174,11 @@ impl Plan {
             self.embed_names()?;
         }
         self.layout = self.encode.lay_out(self)?;
-        self.check_layout()
+        self.check_layout()?;
+        if let Some(first) = self.layout.payloads().next() {
+            self.kept.fit(first);
+        }
+        Ok(())
     }
 
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
@@ -176,7 +190,7 @@ impl Plan {
             let info = self.info(at);
             let number = match plan.find_info(info) {
                 Some(known) => known,
-                None => plan.add_info(info.clone())?,
+                None => plan.add_info(info)?,
             };
             plan.push(self.name(at), number);
         }
@@ -496,7 +510,7 @@ impl Plan {
 
     fn embed_names(&mut self) -> Result<()> {
         let payload = names::payload(self.tensors().map(|tensor| tensor.name))?;
-        let info = self.add_info(TensorInfo::new(Dtype::U8, [payload.len()]))?;
+        let info = self.add_info(&TensorInfo::new(Dtype::U8, [payload.len()]))?;
         self.push("", info);
         self.embedded = Some(payload);
         Ok(())

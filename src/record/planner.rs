@@ -32,12 +32,9 @@ impl Plan {
 
     /// Plans the file of some tensors as [`fill`](Self::fill) does, or returns the whole file if it is known without a layout.
     pub(super) fn fill_or_finish(&mut self, tensors: &dyn Tensors) -> Result<Option<Vec<u8>>> {
-        let filled = self.add_all(tensors).and_then(|()| {
-            let file = if self.len() == 1 { self.kept.take_single() } else { None };
-            if file.is_none() {
-                self.lay_out()?;
-            }
-            Ok(file)
+        let filled = self.add_all(tensors).and_then(|()| match self.take_single()? {
+            None => self.lay_out().map(|()| None),
+            file => Ok(file),
         });
         filled.map_err(|error| error.in_format(self.encode().format().name))
     }
@@ -117,7 +114,7 @@ impl Planner<'_> {
             None => {
                 plan.encode.format().check(tensor.info)?;
                 plan.encode.check(tensor.info)?;
-                plan.add_info(tensor.info.clone())?
+                plan.add_info(tensor.info)?
             }
         };
         let encode = &*plan.encode;

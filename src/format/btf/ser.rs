@@ -1,7 +1,6 @@
 use super::header;
 use crate::error::Result;
 use crate::record::{self, FileLayout, Format, Names, Plan};
-use crate::tensor::TensorInfo;
 
 /// Writes records in order and adjacent, each padded.
 #[derive(Debug, Clone, Default)]
@@ -23,14 +22,20 @@ impl record::Encode for Encode {
         64
     }
 
-    fn begin_single(&self, _: &str, info: &TensorInfo, payload: usize, file: &mut Vec<u8>) -> Option<usize> {
+    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
+        let info = plan.info(0);
         // A payload of an unknown dtype is not padded in the end.
         if self.embed_names || info.unknown_dtype().is_some() {
-            return None;
+            return false;
         }
         file.extend_from_slice([1, header::table_bytes(1)].map(u64::to_le_bytes).as_flattened());
         header::write(info, self.tfrt_coo, file);
-        Some(header::padding(payload))
+        true
+    }
+
+    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
+        file.resize(file.len() + header::padding(plan.payload_bytes(0)), 0);
+        Ok(())
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

@@ -87,21 +87,27 @@ impl record::Encode for Encode {
         256
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        self.check_options()?;
-        let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
-        let placed = self.place(plan)?;
-        let mut index = family.flatbuffer(self.index_bytes(plan)?);
-        match self.version {
-            Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
-            Version::EarlyFt01 => unreachable!("the options were checked"),
-            Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
+    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
+        /// The gap before the payload is made in memory.
+        const MAX_ALIGNMENT: u32 = 4 << 10;
+
+        // What is refused, is refused with the layout.
+        if self.alignment <= MAX_ALIGNMENT
+            && let Ok((begin, base, _)) = self.begin(plan, std::mem::take(file))
+            && let Ok(base) = usize::try_from(base)
+        {
+            *file = begin;
+            file.resize(base, 0);
+            return true;
         }
+        false
+    }
+
+    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+        let (begin, base, placed) = self.begin(plan, Vec::new())?;
         let mut layout = FileLayout::with_capacity(plan.len());
-        layout.begin = index.finish();
-        let base = align(layout.begin.len() as u64, self.alignment).ok_or_else(beyond)?;
+        layout.begin = begin;
         layout.end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
-        header::write(family, &mut layout.begin, base, placed.bytes);
         let segments = placed.segments.as_slice();
         for place in placed.tensors.as_slice() {
             layout.push_payload(base + segments[place.segment].offset + place.offset);
@@ -136,6 +142,23 @@ impl PlaceInSegment {
 }
 
 impl Encode {
+    /// Writes what comes before the segments to an empty buffer. Returns it, the offset of the segments, and their layout.
+    fn begin(&self, plan: &Plan, buffer: Vec<u8>) -> Result<(Vec<u8>, u64, SegmentLayout)> {
+        self.check_options()?;
+        let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
+        let placed = self.place(plan)?;
+        let mut index = family.flatbuffer(buffer, self.index_bytes(plan)?);
+        match self.version {
+            Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
+            Version::EarlyFt01 => unreachable!("the options were checked"),
+            Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
+        }
+        let mut begin = index.finish();
+        let base = align(begin.len() as u64, self.alignment).ok_or_else(beyond)?;
+        header::write(family, &mut begin, base, placed.bytes);
+        Ok((begin, base, placed))
+    }
+
     fn check_options(&self) -> Result<()> {
         let refuse = |what: &str, instead: &str| {
             let (what, instead) = (what.to_owned(), instead.to_owned());

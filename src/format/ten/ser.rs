@@ -1,7 +1,6 @@
 use super::header;
 use crate::error::Result;
 use crate::record::{self, FileLayout, Format, Names, Plan};
-use crate::tensor::TensorInfo;
 
 /// Writes tensors one after the other, as two chunks each.
 #[derive(Debug, Clone, Default)]
@@ -26,12 +25,16 @@ impl record::Encode for Encode {
         104
     }
 
-    fn begin_single(&self, name: &str, info: &TensorInfo, payload: usize, file: &mut Vec<u8>) -> Option<usize> {
-        if self.embed_names {
-            return None;
+    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
+        if !self.embed_names {
+            header::write(plan.stored_name(0), plan.info(0), file);
         }
-        header::write(name, info, file);
-        Some(header::padding(payload))
+        !self.embed_names
+    }
+
+    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
+        file.resize(file.len() + header::padding(plan.payload_bytes(0)), 0);
+        Ok(())
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

@@ -76,6 +76,28 @@ impl record::Encode for Encode {
         Ok(Arc::new(encode))
     }
 
+    fn begin_single(&self, _: &Plan, file: &mut Vec<u8>) -> bool {
+        /// The gap before the payload is made in memory.
+        const MAX_ALIGNMENT: u64 = 4 << 10;
+
+        // What is refused, is refused with the layout.
+        if self.before.is_some() || !self.alignment.is_power_of_two() || self.alignment > MAX_ALIGNMENT {
+            return false;
+        }
+        file.extend_from_slice(&header::MAGIC);
+        file.resize(self.padded(file.len()), 0);
+        true
+    }
+
+    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
+        let mut layout = FileLayout::with_capacity(1);
+        layout.push_payload((file.len() - plan.payload_bytes(0)) as u64);
+        file.resize(self.padded(file.len()), 0);
+        layout.end_offset = file.len() as u64;
+        file.extend_from_slice(&self.end(plan, 0, &layout)?);
+        Ok(())
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         if !self.alignment.is_power_of_two() || u32::try_from(self.alignment).is_err() {
             let what = format!("align tensors to {} bytes", self.alignment);
@@ -94,6 +116,12 @@ impl record::Encode for Encode {
 }
 
 impl Encode {
+    /// Returns the length of a part of a short file, and the padding after it.
+    fn padded(&self, len: usize) -> usize {
+        let alignment = usize::try_from(self.alignment).expect("it is small");
+        (len + alignment - 1) & !(alignment - 1)
+    }
+
     /// Returns the end of the file before, with other metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
         self.metadata(self.before_entries())
@@ -127,7 +155,7 @@ impl Encode {
     fn metadata<'a>(&self, tensors: impl DoubleEndedIterator<Item = MetadataEntry<'a>> + Clone) -> Result<Vec<u8>> {
         let (model, operations) = (self.model.as_deref(), self.operations.as_deref().unwrap_or_default());
         let expected = capacity(tensors.clone(), model, operations, header::MAX_METADATA)?;
-        let mut out = FlatbufferWriter::new(size_of::<u32>(), expected);
+        let mut out = FlatbufferWriter::new(Vec::new(), size_of::<u32>(), expected);
         let fields = if model.is_some() { &CONTENTS_OF_MODEL } else { &CONTENTS };
         let [version, model_name, entries, steps] = out.table(ROOT, fields);
 

@@ -92,10 +92,10 @@ impl<const N: usize> TableFields<N> {
 }
 
 impl FlatbufferWriter {
-    /// A flatbuffer that begins with `front` zeros, where the offset of the root and more can be [set](Self::set). In the
+    /// A flatbuffer in an empty buffer that begins with `front` zeros, where the offset of the root and more can be [set](Self::set). In the
     /// end it is likely to have up to `expected` bytes.
-    pub(crate) fn new(front: usize, expected: usize) -> Self {
-        let mut bytes = Vec::with_capacity(expected);
+    pub(crate) fn new(mut bytes: Vec<u8>, front: usize, expected: usize) -> Self {
+        bytes.reserve_exact(expected);
         bytes.resize(expected.min(AHEAD).max(front), 0);
         Self { bytes, end: front, lists: SmallVec::new() }
     }
