@@ -3,7 +3,7 @@ use smallvec::SmallVec;
 use crate::tensor::{Layout, TensorInfo};
 
 /// The headers of tensors. Most tensors of a model have one that others have too, which is stored once.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Infos {
     all: SmallVec<[TensorInfo; 1]>,
     /// The number of the header that was added or found last.
@@ -16,6 +16,21 @@ pub(super) struct Infos {
     /// The memory outside of `all`, in bytes.
     outside: usize,
     pub(super) has_coo: bool,
+}
+
+impl Default for Infos {
+    // It is part of larger values, into which it would be copied.
+    #[inline]
+    fn default() -> Self {
+        Self {
+            all: SmallVec::new(),
+            last: 0,
+            next: [0; Self::RECENT],
+            recent: [0; Self::RECENT],
+            outside: 0,
+            has_coo: false,
+        }
+    }
 }
 
 impl Infos {

@@ -244,7 +244,7 @@ pub(super) fn write(family: Family, file: &mut [u8], base: u64, segment_bytes: u
     file[8..12].copy_from_slice(family.magic());
     file[12..16].copy_from_slice(&length.to_le_bytes());
     let (fields, _) = file[16..].as_chunks_mut();
-    for (field, number) in fields.iter_mut().zip(numbers) {
-        *field = number.to_le_bytes();
+    for (at, number) in numbers.iter().enumerate() {
+        fields[at] = number.to_le_bytes();
     }
 }

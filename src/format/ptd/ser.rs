@@ -374,7 +374,10 @@ fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize,
     out.set(scalar_type, header::scalar_type(info.dtype).to_le_bytes());
     match &info.layout {
         Layout::DimOrder(order) => out.vector(dim_order, order.as_slice().iter().map(|dim| [*dim])),
-        _ => out.vector(dim_order, (0..=u8::MAX).map(|dim| [dim]).take(info.shape.rank())),
+        _ => {
+            let dims = info.shape.iter().enumerate();
+            out.vector(dim_order, dims.map(|(dim, _)| [u8::try_from(dim).expect("the plan was checked")]));
+        }
     }
 }
 

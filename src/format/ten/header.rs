@@ -25,24 +25,24 @@ pub(super) const MAX_RANK: usize = 9;
 pub(super) const MAX_DIM: u64 = i64::MAX as u64;
 
 /// The names of the dtypes that the format can store.
-const NAMES: &[(&[u8], Dtype)] = &[
-    (b"f2", Dtype::F16),
-    (b"f4", Dtype::F32),
-    (b"f8", Dtype::F64),
-    (b"i1", Dtype::I8),
-    (b"i2", Dtype::I16),
-    (b"i4", Dtype::I32),
-    (b"i8", Dtype::I64),
-    (b"u1", Dtype::U8),
-    (b"u2", Dtype::U16),
-    (b"u4", Dtype::U32),
-    (b"u8", Dtype::U64),
+const NAMES: &[([u8; 2], Dtype)] = &[
+    (*b"f2", Dtype::F16),
+    (*b"f4", Dtype::F32),
+    (*b"f8", Dtype::F64),
+    (*b"i1", Dtype::I8),
+    (*b"i2", Dtype::I16),
+    (*b"i4", Dtype::I32),
+    (*b"i8", Dtype::I64),
+    (*b"u1", Dtype::U8),
+    (*b"u2", Dtype::U16),
+    (*b"u4", Dtype::U32),
+    (*b"u8", Dtype::U64),
 ];
 
 /// The dtypes that the format can store.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { NAMES.len() }>(NAMES);
 
-const NAME_OF: [Option<&[u8]>; Dtype::ALL.len()] = tags_of(NAMES);
+static NAME_OF: [Option<[u8; 2]>; Dtype::ALL.len()] = tags_of(NAMES);
 
 /// The contents of a header chunk.
 pub(super) struct HeaderChunk {
@@ -119,8 +119,12 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
 }
 
 fn known_dtype(stored: &[u8; 8]) -> Option<Dtype> {
-    let text = trim(stored);
-    NAMES.iter().find(|(name, _)| *name == text).map(|(_, dtype)| *dtype)
+    // Writers put the name first.
+    let name = match *stored {
+        [a, b, 0, 0, 0, 0, 0, 0] => [a, b],
+        _ => trim(stored).try_into().ok()?,
+    };
+    NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype)
 }
 
 /// Describes a tensor of an unknown dtype, of no bytes.
@@ -225,8 +229,8 @@ pub(super) fn write(name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
     const { assert!((8 * LINE) as u64 == ALIGNMENT) };
 
     let payload = info.payload_bytes().expect("the plan was checked");
-    let known = || NAME_OF[info.dtype as usize].expect("the plan was checked");
-    let dtype = info.unknown_stored(FORMAT.name).unwrap_or_else(known);
+    let known = || NAME_OF[info.dtype as usize].as_ref().expect("the plan was checked");
+    let dtype = info.unknown_stored(FORMAT.name).unwrap_or_else(|| known());
     let dims = info.shape.dims();
     let contents = 3 + dims.len();
     let mut words = [[0; 8]; 2 + WORDS + 2];

@@ -1,5 +1,3 @@
-use smallvec::SmallVec;
-
 /// Writes a flatbuffer from its start to its end, the tables before the parts that they refer to.
 ///
 /// `FlatBufferBuilder` grows towards the start instead, and looks up the list of fields of each table by its bytes. For
@@ -13,7 +11,7 @@ pub(crate) struct FlatbufferWriter {
     /// The end of the flatbuffer so far.
     end: usize,
     /// The lists of fields so far, each with its position.
-    lists: SmallVec<[(&'static FieldList, usize); 6]>,
+    lists: [Option<(&'static FieldList, usize)>; MAX_LISTS],
 }
 
 /// The fields of a kind of table, laid out when the program is compiled. Kinds are told apart by their addresses, so each is
@@ -39,6 +37,9 @@ struct FieldList {
 /// The zeros that are added at once: as many as stay in the processor's cache until they are written.
 const AHEAD: usize = 4 << 10;
 
+/// The most kinds of tables in a flatbuffer.
+const MAX_LISTS: usize = 6;
+
 /// The size of an offset, and of the length of a vector.
 const OFFSET: usize = 4;
 
@@ -47,11 +48,11 @@ const LONGEST_LIST: usize = 4 + 2 * 8;
 
 /// A vector of offsets.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Offsets {
+pub(crate) struct OffsetVector {
     start: usize,
 }
 
-impl Offsets {
+impl OffsetVector {
     /// Returns the position of an offset, by its number.
     #[inline]
     pub(crate) fn at(self, number: usize) -> usize {
@@ -97,7 +98,7 @@ impl FlatbufferWriter {
     pub(crate) fn new(mut bytes: Vec<u8>, front: usize, expected: usize) -> Self {
         bytes.reserve_exact(expected);
         bytes.resize(expected.min(AHEAD).max(front), 0);
-        Self { bytes, end: front, lists: SmallVec::new() }
+        Self { bytes, end: front, lists: [None; MAX_LISTS] }
     }
 
     /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
@@ -112,8 +113,9 @@ impl FlatbufferWriter {
 
     /// Returns the position of the table.
     fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
-        let known = self.lists.iter().find(|(known, _)| std::ptr::eq(*known, list));
-        let position = known.map(|(_, position)| *position).unwrap_or_else(|| self.add_list(list));
+        let known = |known: &(&'static FieldList, usize)| std::ptr::eq(known.0, list).then_some(known.1);
+        let position = self.lists.iter().map_while(|known| known.as_ref()).find_map(known);
+        let position = position.unwrap_or_else(|| self.add_list(list));
         let start = align(self.end + OFFSET, list.alignment) - OFFSET;
         self.go_to(start + list.table_bytes);
         self.set(start, distance(position, start).to_le_bytes());
@@ -127,7 +129,8 @@ impl FlatbufferWriter {
         self.go_to(position + LONGEST_LIST);
         self.set(position, list.bytes);
         self.end = position + list.len;
-        self.lists.push((list, position));
+        let free = self.lists.iter_mut().find(|known| known.is_none());
+        *free.expect("there are fewer kinds of tables") = Some((list, position));
         position
     }
 
@@ -149,8 +152,8 @@ impl FlatbufferWriter {
     }
 
     /// Adds a vector of offsets, which the offset at `from` refers to.
-    pub(crate) fn offsets(&mut self, from: usize, len: usize) -> Offsets {
-        Offsets { start: self.vector_of_zeros(from, len, OFFSET) }
+    pub(crate) fn offsets(&mut self, from: usize, len: usize) -> OffsetVector {
+        OffsetVector { start: self.vector_of_zeros(from, len, OFFSET) }
     }
 
     /// Returns the position of the first element.
