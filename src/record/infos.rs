@@ -53,7 +53,8 @@ impl Infos {
     }
 
     /// Returns the number of a header that is the same, if it is one of the last ones.
-    #[inline]
+    // A part of what is done for each tensor.
+    #[inline(always)]
     pub(super) fn find(&mut self, info: &TensorInfo) -> Option<u32> {
         let next = self.next[self.last as usize % Self::RECENT];
         if self.is(next, info) {

@@ -68,7 +68,6 @@ impl KeptPayloads {
     }
 
     /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.
-    #[inline]
     pub(super) fn add(&mut self, data: &dyn TensorData, len: usize) {
         let fits = len <= Self::MAX_PAYLOAD && self.bytes.len() <= Self::MAX_BYTES - len;
         if !self.are_all || !fits {

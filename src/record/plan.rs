@@ -125,9 +125,10 @@ impl Plan {
     /// Returns the length of its payload in bytes.
     #[inline]
     pub(super) fn push(&mut self, name: &str, info: u32) -> usize {
-        match (name.as_bytes(), self.tensors.len()) {
-            (b"0", 0) => self.names = Cow::Borrowed("0"),
-            _ => self.names.to_mut().push_str(name),
+        match &mut self.names {
+            Cow::Owned(names) => names.push_str(name),
+            Cow::Borrowed("") if name == "0" => self.names = Cow::Borrowed("0"),
+            Cow::Borrowed(_) => self.names.to_mut().push_str(name),
         }
         self.tensors.push(PlannedTensor { name_end: self.names.len(), info });
         self.payload_bytes[info as usize]
@@ -296,6 +297,12 @@ impl Plan {
     #[cfg(feature = "ptd")]
     pub(crate) fn names_bytes(&self) -> usize {
         self.names.len()
+    }
+
+    /// Returns the info of a number.
+    #[cfg(feature = "ptd")]
+    pub(crate) fn info_of_number(&self, number: usize) -> &TensorInfo {
+        &self.infos.as_slice()[number]
     }
 
     /// Returns how many infos are numbered.

@@ -301,35 +301,33 @@ static TENSOR_METADATA: TableFields<6> = TableFields::new([4, 1, 4, 4, 8, 8]);
 
 fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
     let [_, segments, named_data] = out.table(ROOT, &FLAT_TENSOR);
-    let mut layouts: SmallVec<[usize; 1]> = SmallVec::with_capacity(plan.len());
+    let mut layouts: SmallVec<[(usize, usize); 1]> = SmallVec::with_capacity(plan.len());
     let (places, entries) = (placed.tensors.as_slice(), out.offsets(named_data, plan.len()));
     for (at, tensor) in plan.tensors().enumerate() {
         let is_blob = matches!(tensor.info.layout, Layout::Blob);
         let [key, segment, layout] = out.table(entries.at(at), if is_blob { &NAMED_BLOB } else { &NAMED_DATA });
         out.set(segment, places[at].segment_index().to_le_bytes());
         out.string(key, tensor.name);
-        layouts.push(layout);
+        if !is_blob {
+            layouts.push((tensor.info_number, layout));
+        }
     }
     write_layouts(out, plan, &layouts);
     write_segments(out, segments, placed);
 }
 
-/// Writes each layout once, for all tensors that have it. An offset refers to what comes after it, so layouts come after all
-/// names.
-fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
+/// Writes each layout once, for all tensors that have it, by the numbers of their infos and the offsets that refer to it. An
+/// offset refers to what comes after it, so layouts come after all names.
+fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, tensors: &[(usize, usize)]) {
     let mut first: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, plan.info_count());
     let first = first.as_mut_slice();
-    for (at, tensor) in plan.tensors().enumerate() {
-        if matches!(tensor.info.layout, Layout::Blob) {
-            continue;
-        }
-        let from = from[at];
-        match first[tensor.info_number] {
+    for &(number, from) in tensors {
+        match first[number] {
             Some(first) => out.share(from, first),
             None => {
                 let [scalar_type, sizes, dim_order] = out.table(from, &TENSOR_LAYOUT);
-                write_info(out, tensor.info, scalar_type, sizes, dim_order);
-                first[tensor.info_number] = Some(from);
+                write_info(out, plan.info_of_number(number), scalar_type, sizes, dim_order);
+                first[number] = Some(from);
             }
         }
     }

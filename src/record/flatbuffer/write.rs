@@ -12,6 +12,8 @@ pub(crate) struct FlatbufferWriter {
     end: usize,
     /// The lists of fields so far, each with its position.
     lists: [Option<(&'static FieldList, usize)>; MAX_LISTS],
+    /// That of the last table, as one of the same kind often follows.
+    last: Option<(&'static FieldList, usize)>,
 }
 
 /// The fields of a kind of table, laid out when the program is compiled. Kinds are told apart by their addresses, so each is
@@ -98,7 +100,7 @@ impl FlatbufferWriter {
     pub(crate) fn new(mut bytes: Vec<u8>, front: usize, expected: usize) -> Self {
         bytes.reserve_exact(expected);
         bytes.resize(expected.min(AHEAD).max(front), 0);
-        Self { bytes, end: front, lists: [None; MAX_LISTS] }
+        Self { bytes, end: front, lists: [None; MAX_LISTS], last: None }
     }
 
     /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
@@ -113,9 +115,10 @@ impl FlatbufferWriter {
 
     /// Returns the position of the table.
     fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
-        let known = |known: &(&'static FieldList, usize)| std::ptr::eq(known.0, list).then_some(known.1);
-        let position = self.lists.iter().map_while(|known| known.as_ref()).find_map(known);
-        let position = position.unwrap_or_else(|| self.add_list(list));
+        let position = match self.last {
+            Some((last, position)) if std::ptr::eq(last, list) => position,
+            _ => self.find_list(list),
+        };
         let start = align(self.end + OFFSET, list.alignment) - OFFSET;
         self.go_to(start + list.table_bytes);
         self.set(start, distance(position, start).to_le_bytes());
@@ -123,14 +126,25 @@ impl FlatbufferWriter {
         start
     }
 
+    /// Returns the position of a list, which is added if it is new.
+    fn find_list(&mut self, list: &'static FieldList) -> usize {
+        let is_it = |known: &Option<(&FieldList, usize)>| known.is_none_or(|(known, _)| std::ptr::eq(known, list));
+        let at = self.lists.iter().position(is_it).expect("there are fewer kinds of tables");
+        let position = match self.lists[at] {
+            Some((_, position)) => position,
+            None => self.add_list(list),
+        };
+        self.lists[at] = Some((list, position));
+        self.last = self.lists[at];
+        position
+    }
+
     /// Returns the position of the list.
-    fn add_list(&mut self, list: &'static FieldList) -> usize {
+    fn add_list(&mut self, list: &FieldList) -> usize {
         let position = self.end.next_multiple_of(2);
         self.go_to(position + LONGEST_LIST);
         self.set(position, list.bytes);
         self.end = position + list.len;
-        let free = self.lists.iter_mut().find(|known| known.is_none());
-        *free.expect("there are fewer kinds of tables") = Some((list, position));
         position
     }
 
