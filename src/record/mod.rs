@@ -68,7 +68,7 @@ pub(crate) use format::{dtypes, put_dims, tags_of, trailing_bytes};
 pub(crate) use index::{Entry, Unread};
 pub(crate) use io_slices::to_io_slices;
 pub(crate) use payload::check_sum;
-#[cfg(any(feature = "ptd", feature = "safetensors"))]
+#[cfg(feature = "safetensors")]
 pub(crate) use plan::Planned;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;

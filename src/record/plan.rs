@@ -83,7 +83,7 @@ impl Plan {
     /// The first payload is kept if it has up to `longest_first` bytes.
     pub(super) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>, longest_first: usize) -> Self {
         // The front of a file takes some bytes too.
-        let rest = 64 + 2 * encode.expected_header_bytes();
+        let rest = 96 + 2 * encode.expected_header_bytes();
         Self::with_kept(encode, KeptPayloads::in_buffer(buffer, rest, longest_first))
     }
 

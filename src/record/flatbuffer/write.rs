@@ -3,10 +3,10 @@
 /// `FlatBufferBuilder` grows towards the start instead, and looks up the list of fields of each table by its bytes. For
 /// an index of many small tables that takes several times as long.
 ///
-/// Positions are in bytes from the start. The caller checks before that the flatbuffer will be shorter than 2³¹ bytes.
+/// Positions are in bytes from the start of the buffer. The caller checks before that the flatbuffer will be shorter than 2³¹ bytes.
 #[derive(Debug)]
 pub(crate) struct FlatbufferWriter {
-    /// The flatbuffer so far, and zeros after it.
+    /// The buffer with the flatbuffer so far, and zeros after it.
     bytes: Vec<u8>,
     /// The end of the flatbuffer so far.
     end: usize,
@@ -95,12 +95,16 @@ impl<const N: usize> TableFields<N> {
 }
 
 impl FlatbufferWriter {
-    /// A flatbuffer in an empty buffer that begins with `front` zeros, where the offset of the root and more can be [set](Self::set). In the
+    /// A flatbuffer in a buffer, after its bytes, whose number is a multiple of 8. It begins with `front` zeros, where the offset of the root and more can be [set](Self::set). In the
     /// end it is likely to have up to `expected` bytes.
     pub(crate) fn new(mut bytes: Vec<u8>, front: usize, expected: usize) -> Self {
-        bytes.reserve_exact(expected);
-        bytes.resize(expected.min(AHEAD).max(front), 0);
-        Self { bytes, end: front, lists: [None; MAX_LISTS], last: None }
+        let start = bytes.len();
+        // The expected length is an upper bound, and a buffer that has memory most often has enough.
+        if bytes.capacity() == 0 {
+            bytes.reserve_exact(expected);
+        }
+        bytes.resize((start + expected.min(AHEAD)).min(bytes.capacity()).max(start + front), 0);
+        Self { bytes, end: start + front, lists: [None; MAX_LISTS], last: None }
     }
 
     /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
@@ -212,7 +216,7 @@ impl FlatbufferWriter {
         *self.bytes[position..].first_chunk_mut().expect("these bytes were added") = bytes;
     }
 
-    /// Returns the flatbuffer, whose length is a multiple of 8.
+    /// Returns the buffer with the flatbuffer, whose length is a multiple of 8.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.go_to(self.end.next_multiple_of(8));
         self.bytes.truncate(self.end);
