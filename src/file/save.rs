@@ -269,7 +269,7 @@ impl SaveOptions {
 
     // These are not generic, so that the crates of users do not compile them.
     fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
-        self.planned(path, tensors, |encode| Plan::keeping_payloads(encode, Vec::new()))?.save(path, tensors, self)
+        self.planned(path, tensors, Plan::keeping_small_payloads)?.save(path, tensors, self)
     }
 
     fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {

@@ -220,12 +220,9 @@ impl TensorSpec {
     #[inline]
     fn fits(&self, dims: &[Option<usize>], info: &TensorInfo) -> bool {
         let found = info.shape.dims();
-        let fits = |(dim, found): (&Option<usize>, &usize)| dim.is_none_or(|dim| dim == *found);
-        dims.len() == found.len()
-            && match self.adapt.transpose {
-                true => dims.iter().rev().zip(found).all(fits),
-                false => dims.iter().zip(found).all(fits),
-            }
+        let place = |at: usize| if self.adapt.transpose { dims.len() - 1 - at } else { at };
+        let fits = |at: usize| dims[place(at)].is_none_or(|dim| dim == found[at]);
+        dims.len() == found.len() && (0..dims.len()).all(fits)
     }
 
     /// Returns the dims that the file should have, for a message.

@@ -66,17 +66,20 @@ impl Candidates {
         groups.filter(|group| group.len() > 1).flatten().map(|&at| keys[found[at]].1).collect()
     }
 
-    /// Compares the bytes of the candidates.
-    pub(super) fn compare(self, plan: &Plan, tensors: &dyn Tensors) -> Result<Shared> {
+    /// Compares the bytes of the candidates. Returns those that share bytes, if there are any.
+    pub(super) fn compare(&self, plan: &Plan, tensors: &dyn Tensors) -> Result<Option<Box<Shared>>> {
+        if self.tied.is_empty() && self.keys.len() < 2 {
+            return Ok(None);
+        }
         let tied = self.find_targets(plan)?;
         // A format that stores every tensor by itself need not know whether the bytes are equal.
         if self.sharing == Sharing::Never {
-            return Ok(Shared::default());
+            return Ok(None);
         }
         let mut found = self.find();
         found.extend(tied.iter().flat_map(|&(at, target)| [at, target]));
         if found.is_empty() {
-            return Ok(Shared::default());
+            return Ok(None);
         }
         let keys = [RandomState::new(), RandomState::new()];
         let mut digests =
@@ -87,7 +90,8 @@ impl Candidates {
         for (at, target) in tied {
             check_tied(plan, at, target, digests[at] == digests[target])?;
         }
-        Ok(Shared::new(group(plan, &digests), keys))
+        let shared = group(plan, &digests);
+        Ok((!shared.is_empty()).then(|| Box::new(Shared::new(shared, keys))))
     }
 
     /// Returns the tied tensors, each with the one that it is tied to.

@@ -158,11 +158,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a little-endian number.
+    #[inline]
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// Reads a little-endian number.
+    #[inline]
     pub fn i64(&mut self) -> Result<i64> {
         self.array().map(i64::from_le_bytes)
     }

@@ -1,9 +1,11 @@
+use smallvec::SmallVec;
+
 use crate::tensor::{Layout, TensorInfo};
 
 /// The headers of tensors. Most tensors of a model have one that others have too, which is stored once.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Infos {
-    all: Vec<TensorInfo>,
+    all: SmallVec<[TensorInfo; 1]>,
     /// The number of the header that was added or found last.
     last: u32,
     /// The number of the one that came after a header the last time, by the lower bits of its number: the layers of a model
@@ -14,6 +16,21 @@ pub(super) struct Infos {
     /// The memory outside of `all`, in bytes.
     outside: usize,
     pub(super) has_coo: bool,
+}
+
+impl Default for Infos {
+    // It is part of larger values, into which it would be copied.
+    #[inline]
+    fn default() -> Self {
+        Self {
+            all: SmallVec::new(),
+            last: 0,
+            next: [0; Self::RECENT],
+            recent: [0; Self::RECENT],
+            outside: 0,
+            has_coo: false,
+        }
+    }
 }
 
 impl Infos {
@@ -36,7 +53,8 @@ impl Infos {
     }
 
     /// Returns the number of a header that is the same, if it is one of the last ones.
-    #[inline]
+    // A part of what is done for each tensor.
+    #[inline(always)]
     pub(super) fn find(&mut self, info: &TensorInfo) -> Option<u32> {
         let next = self.next[self.last as usize % Self::RECENT];
         if self.is(next, info) {
@@ -49,6 +67,9 @@ impl Infos {
     }
 
     fn find_recent(&self, info: &TensorInfo) -> Option<u32> {
+        if self.all.is_empty() {
+            return None;
+        }
         let number = self.recent[recent_place(info)];
         if self.is(number, info) {
             return Some(number);

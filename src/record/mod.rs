@@ -68,7 +68,7 @@ pub(crate) use format::{dtypes, put_dims, tags_of, trailing_bytes};
 pub(crate) use index::{Entry, Unread};
 pub(crate) use io_slices::to_io_slices;
 pub(crate) use payload::check_sum;
-#[cfg(any(feature = "ptd", feature = "safetensors"))]
+#[cfg(feature = "safetensors")]
 pub(crate) use plan::Planned;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
@@ -142,6 +142,23 @@ pub trait Encode: fmt::Debug + Send + Sync {
     ///
     /// If the file as a whole is more than the format can address.
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
+
+    /// Writes what comes before the payload in a file of the only tensor of a plan, to an empty buffer. Such a file is then
+    /// written without a layout. Returns `false`, with nothing written, if it needs one, as by default.
+    #[doc(hidden)]
+    fn begin_single(&self, _plan: &Plan, _file: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    /// Writes what comes after the payload in a file that [began so](Self::begin_single).
+    ///
+    /// # Errors
+    ///
+    /// As [`lay_out`](Self::lay_out).
+    #[doc(hidden)]
+    fn end_single(&self, _plan: &Plan, _file: &mut Vec<u8>) -> Result<()> {
+        Ok(())
+    }
 
     /// Returns about how many bytes of a file a small tensor takes besides its payload, to take memory for.
     fn expected_header_bytes(&self) -> usize {

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -12,7 +13,7 @@ use super::repeats::may_repeat;
 use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::model::MetadataValue;
+use crate::model::{MetadataValue, TensorData};
 use crate::tensor::{Dtype, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
@@ -31,8 +32,8 @@ use crate::tensor::{Dtype, TensorInfo};
 /// ```
 pub struct Plan {
     pub(super) encode: Arc<dyn Encode>,
-    /// All names, one after the other.
-    names: String,
+    /// All names, one after the other. The name of a value that is one tensor takes no memory.
+    names: Cow<'static, str>,
     infos: Infos,
     /// The length in bytes of a payload with each info.
     payload_bytes: SmallVec<[usize; 1]>,
@@ -42,7 +43,7 @@ pub struct Plan {
     pub(super) is_named: bool,
     /// The payload of the last tensor, if that is the list of names.
     embedded: Option<Vec<u8>>,
-    pub(super) shared: Shared,
+    pub(super) shared: Option<Box<Shared>>,
     /// Metadata of the value, in its order.
     pub(super) metadata: Vec<(String, MetadataValue)>,
     /// The payloads, if the value need not be sent again.
@@ -78,22 +79,29 @@ impl Plan {
     }
 
     /// An empty plan that keeps small payloads in a buffer, so that a value that is written next is not sent again.
-    pub(crate) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>) -> Self {
+    ///
+    /// The first payload is kept if it has up to `longest_first` bytes.
+    pub(super) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>, longest_first: usize) -> Self {
         // The front of a file takes some bytes too.
-        let rest = 2 * encode.expected_header_bytes();
-        Self::with_kept(encode, KeptPayloads::in_buffer(buffer, rest))
+        let rest = 96 + 2 * encode.expected_header_bytes();
+        Self::with_kept(encode, KeptPayloads::in_buffer(buffer, rest, longest_first))
+    }
+
+    /// An empty plan that keeps small payloads.
+    pub(crate) fn keeping_small_payloads(encode: Arc<dyn Encode>) -> Self {
+        Self::keeping_payloads(encode, Vec::new(), KeptPayloads::MAX_PAYLOAD)
     }
 
     fn with_kept(encode: Arc<dyn Encode>, kept: KeptPayloads) -> Self {
         Self {
             encode,
-            names: String::new(),
+            names: Cow::Borrowed(""),
             infos: Infos::default(),
             payload_bytes: SmallVec::new(),
             tensors: SmallVec::new(),
             is_named: false,
             embedded: None,
-            shared: Shared::default(),
+            shared: None,
             metadata: Vec::new(),
             kept,
             layout: FileLayout::default(),
@@ -107,9 +115,9 @@ impl Plan {
     }
 
     /// Adds an info that [`find_info`](Self::find_info) does not find, and returns its number.
-    pub(super) fn add_info(&mut self, info: TensorInfo) -> Result<u32> {
-        self.payload_bytes.push(info.payload_bytes().ok_or_else(|| ends_too_far(&info))?);
-        Ok(self.infos.add_new(info))
+    pub(super) fn add_info(&mut self, info: &TensorInfo) -> Result<u32> {
+        self.payload_bytes.push(info.payload_bytes().ok_or_else(|| ends_too_far(info))?);
+        Ok(self.infos.add_new(info.clone()))
     }
 
     /// Adds a tensor, which is in the order that it is stored in. Its info was added before.
@@ -117,9 +125,32 @@ impl Plan {
     /// Returns the length of its payload in bytes.
     #[inline]
     pub(super) fn push(&mut self, name: &str, info: u32) -> usize {
-        self.names.push_str(name);
+        match &mut self.names {
+            Cow::Owned(names) => names.push_str(name),
+            Cow::Borrowed("") if name == "0" => self.names = Cow::Borrowed("0"),
+            Cow::Borrowed(_) => self.names.to_mut().push_str(name),
+        }
         self.tensors.push(PlannedTensor { name_end: self.names.len(), info });
         self.payload_bytes[info as usize]
+    }
+
+    /// Keeps the payload of the first tensor. If it may be the only one, the file that it then is begins with it.
+    pub(super) fn keep_first(&mut self, data: &dyn TensorData) {
+        let bytes = self.payload_bytes.as_slice()[0];
+        let Some(mut file) = self.kept.take_buffer(bytes) else { return };
+        let is_begun = self.encode.begin_single(self, &mut file);
+        self.kept.add_first(data, bytes, file, is_begun);
+    }
+
+    /// Returns the file of the only tensor, if it needs no layout.
+    pub(super) fn take_single(&mut self) -> Result<Option<Vec<u8>>> {
+        // Metadata of the value comes after the tensor.
+        if self.len() != 1 || !self.metadata.is_empty() {
+            return Ok(None);
+        }
+        let Some(mut file) = self.kept.take_single() else { return Ok(None) };
+        self.encode.end_single(self, &mut file)?;
+        Ok(Some(file))
     }
 
     /// Takes memory for tensors that are probably like the last `tensors` ones, `times` times.
@@ -131,7 +162,7 @@ impl Plan {
         let text = (first..self.len()).map(|at| self.name(at).len() + DIGITS).sum::<usize>();
         let payloads = (first..self.len()).map(|at| self.payload_bytes(at)).fold(0, usize::saturating_add);
         // Only a guess, so it is no error if there is not that much memory.
-        let _ = self.names.try_reserve(text.saturating_mul(times));
+        let _ = self.names.to_mut().try_reserve(text.saturating_mul(times));
         let _ = self.tensors.try_reserve(tensors.saturating_mul(times));
         let names = if self.encode.names() == Names::Embedded { text } else { 0 };
         let headers = tensors.saturating_mul(self.encode.expected_header_bytes()).saturating_add(names);
@@ -144,7 +175,11 @@ impl Plan {
             self.embed_names()?;
         }
         self.layout = self.encode.lay_out(self)?;
-        self.check_layout()
+        self.check_layout()?;
+        if let Some(first) = self.layout.payloads().next() {
+            self.kept.fit(first);
+        }
+        Ok(())
     }
 
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
@@ -156,11 +191,11 @@ impl Plan {
             let info = self.info(at);
             let number = match plan.find_info(info) {
                 Some(known) => known,
-                None => plan.add_info(info.clone())?,
+                None => plan.add_info(info)?,
             };
             plan.push(self.name(at), number);
         }
-        plan.shared = self.shared.subset(positions);
+        plan.shared = self.shared.as_ref().map(|shared| Box::new(shared.subset(positions)));
         // The format's options already have it.
         plan.metadata.clone_from(&self.metadata);
         plan.lay_out()?;
@@ -264,6 +299,12 @@ impl Plan {
         self.names.len()
     }
 
+    /// Returns the info of a number.
+    #[cfg(feature = "ptd")]
+    pub(crate) fn info_of_number(&self, number: usize) -> &TensorInfo {
+        &self.infos.as_slice()[number]
+    }
+
     /// Returns how many infos are numbered.
     pub(crate) fn info_count(&self) -> usize {
         self.infos.as_slice().len()
@@ -283,7 +324,7 @@ impl Plan {
     /// ```
     #[must_use]
     pub fn owner(&self, at: usize) -> usize {
-        self.shared.owner(at)
+        self.shared.as_ref().map_or(at, |shared| shared.owner(at))
     }
 
     /// Stacks the tensors: each header is followed by its payload, and each payload is padded to a multiple of
@@ -410,7 +451,7 @@ impl Plan {
 
     /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
     pub(super) fn digest(&self, at: usize) -> Option<(KeyedDigest, Digester)> {
-        self.shared.digest(at)
+        self.shared.as_ref()?.digest(at)
     }
 
     /// Returns the payload of the last tensor, if that is the list of names.
@@ -476,7 +517,7 @@ impl Plan {
 
     fn embed_names(&mut self) -> Result<()> {
         let payload = names::payload(self.tensors().map(|tensor| tensor.name))?;
-        let info = self.add_info(TensorInfo::new(Dtype::U8, [payload.len()]))?;
+        let info = self.add_info(&TensorInfo::new(Dtype::U8, [payload.len()]))?;
         self.push("", info);
         self.embedded = Some(payload);
         Ok(())

@@ -30,6 +30,15 @@ impl Plan {
         filled.map_err(|error| error.in_format(self.encode().format().name))
     }
 
+    /// Plans the file of some tensors as [`fill`](Self::fill) does, or returns the whole file if it is known without a layout.
+    pub(super) fn fill_or_finish(&mut self, tensors: &dyn Tensors) -> Result<Option<Vec<u8>>> {
+        let filled = self.add_all(tensors).and_then(|()| match self.take_single()? {
+            None => self.lay_out().map(|()| None),
+            file => Ok(file),
+        });
+        filled.map_err(|error| error.in_format(self.encode().format().name))
+    }
+
     /// Adds some tensors, without a layout.
     pub(crate) fn add_all(&mut self, tensors: &dyn Tensors) -> Result<()> {
         let mut candidates = Candidates::new(self.encode().sharing());
@@ -39,7 +48,7 @@ impl Plan {
             self.check_names()?;
         }
         self.shared = candidates.compare(self, tensors)?;
-        if !self.shared.is_empty() {
+        if self.shared.is_some() {
             // The value was sent again, with payloads that are not known to be those that were kept.
             self.kept.give_up();
         }
@@ -105,7 +114,7 @@ impl Planner<'_> {
             None => {
                 plan.encode.format().check(tensor.info)?;
                 plan.encode.check(tensor.info)?;
-                plan.add_info(tensor.info.clone())?
+                plan.add_info(tensor.info)?
             }
         };
         let encode = &*plan.encode;
@@ -115,7 +124,10 @@ impl Planner<'_> {
         encode.check_name(tensor.name, tensor.info)?;
         let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info));
         self.candidates.add(at, payload_bytes, tensor);
-        plan.kept.add(tensor.data, payload_bytes);
+        match at {
+            0 => plan.keep_first(tensor.data),
+            _ => plan.kept.add(tensor.data, payload_bytes),
+        }
         Ok(())
     }
 }

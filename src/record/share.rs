@@ -33,24 +33,19 @@ impl Digester {
 }
 
 /// The tensors of a plan that share bytes.
-#[derive(Default)]
 pub(super) struct Shared {
     /// For each of them, the first with its bytes, and their digest.
     tensors: HashMap<usize, (usize, KeyedDigest)>,
-    keys: Option<[RandomState; 2]>,
+    keys: [RandomState; 2],
 }
 
 impl Shared {
     pub(super) fn new(tensors: HashMap<usize, (usize, KeyedDigest)>, keys: [RandomState; 2]) -> Self {
-        Self { tensors, keys: Some(keys) }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
+        Self { tensors, keys }
     }
 
     pub(super) fn owner(&self, at: usize) -> usize {
-        if self.tensors.is_empty() { at } else { self.tensors.get(&at).map_or(at, |(owner, _)| *owner) }
+        self.tensors.get(&at).map_or(at, |(owner, _)| *owner)
     }
 
     /// Returns the sharing among some of the tensors, which are renumbered. Tensors that share bytes come together.
@@ -64,9 +59,8 @@ impl Shared {
     }
 
     pub(super) fn digest(&self, at: usize) -> Option<(KeyedDigest, Digester)> {
-        let keys = self.keys.as_ref()?;
         let (_, digest) = self.tensors.get(&at)?;
-        Some((*digest, digester(keys)))
+        Some((*digest, digester(&self.keys)))
     }
 }
 

@@ -13,6 +13,10 @@ use crate::progress::{ProgressCount, ProgressWriter};
 use crate::storage::{Durability, WriteBehind, allocate};
 use crate::threads;
 
+/// The length of the longest first payload that is copied into the file before it is known whether others follow. To send a
+/// value again takes about as long as to copy so many bytes.
+const LONGEST_FIRST: usize = 64 << 10;
+
 /// Writes some tensors to a file in memory.
 pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Vec<u8>> {
     let mut file = Vec::new();
@@ -28,8 +32,13 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
     let in_place = !encode.has_writer();
-    let mut plan = Plan::keeping_payloads(encode, if in_place { std::mem::take(file) } else { Vec::new() });
-    let planned = plan.fill(tensors);
+    let buffer = if in_place { std::mem::take(file) } else { Vec::new() };
+    let mut plan = Plan::keeping_payloads(encode, buffer, LONGEST_FIRST);
+    let planned = plan.fill_or_finish(tensors);
+    if let Ok(Some(whole)) = planned {
+        *file = whole;
+        return Ok(());
+    }
     if in_place {
         let kept = std::mem::take(&mut plan.kept).into_all();
         let is_whole = planned.is_ok() && kept.is_ok();
@@ -47,8 +56,10 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    let mut plan = Plan::keeping_payloads(encode, Vec::new());
-    plan.fill(tensors)?;
+    let mut plan = Plan::keeping_small_payloads(encode);
+    if let Some(file) = plan.fill_or_finish(tensors)? {
+        return plan.write_whole(&file, out);
+    }
     let kept = if plan.fits_in_memory() { std::mem::take(&mut plan.kept).into_all().ok() } else { None };
     match kept {
         Some(file) => plan.write_assembled(file, out),
@@ -157,7 +168,11 @@ impl Plan {
     /// Writes the file of all payloads, which lie in `file` one after the other.
     fn write_assembled(&self, mut file: Vec<u8>, out: &mut dyn Write) -> Result<()> {
         self.assemble(&mut file)?;
-        let written = out.write_all(&file).and_then(|()| out.flush());
+        self.write_whole(&file, out)
+    }
+
+    fn write_whole(&self, file: &[u8], out: &mut dyn Write) -> Result<()> {
+        let written = out.write_all(file).and_then(|()| out.flush());
         written.map_err(|error| Error::from(error).in_format(self.encode().format().name))
     }
 

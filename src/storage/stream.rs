@@ -26,20 +26,21 @@ pub struct Stream<R> {
 }
 
 /// The size of the first read. A stream can be one small message, for which a large buffer would cost more than all else.
-const FIRST: usize = 4 << 10;
+const FIRST: usize = 1 << 10;
 
 /// The largest size of a read into the buffer, which is reached while tensors are small; also the largest chunk of a
 /// payload.
 const BUFFER: usize = 256 << 10;
 
-/// The fewest bytes that are read into their place instead of into the buffer.
+/// The fewest bytes that are read into their place instead of into the buffer, unless the buffer is smaller.
 const DIRECT: usize = 4 << 10;
 
 impl<R: Read> Stream<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self {
             reader,
-            buffer: vec![0; FIRST],
+            // Zeroed memory would not come from the allocator's cache.
+            buffer: [0; FIRST].to_vec(),
             ready: 0..0,
             grows: false,
             position: 0,
@@ -84,8 +85,13 @@ impl<R: Read> Stream<R> {
             }
         }
         // Tensors are large, so a larger buffer would only be one more copy.
-        self.grows = false;
+        self.grows &= bytes.len() < DIRECT;
         Ok(filled)
+    }
+
+    /// Returns the fewest bytes that are read into their place.
+    fn direct(&self) -> usize {
+        DIRECT.min(self.buffer.len())
     }
 
     fn consume(&mut self, len: usize) {
@@ -187,7 +193,7 @@ impl<R: Read> ReadAt for Stream<R> {
         self.skip_to(offset, bytes.len() as u64)?;
         let mut filled = 0;
         while filled < bytes.len() {
-            if self.ready.is_empty() && bytes.len() - filled >= DIRECT {
+            if self.ready.is_empty() && bytes.len() - filled >= self.direct() {
                 filled += self.read_directly(&mut bytes[filled..])?;
                 if filled < bytes.len() {
                     return Err(truncated(offset, bytes.len() as u64, filled as u64));
@@ -304,7 +310,7 @@ impl<'de, R: Read> Storage<'de> for Stream<R> {
     fn append_to(&mut self, buffer: &mut Buffer, range: Range<u64>, expected: usize) -> Result<u64> {
         let len = range.end - range.start;
         let is_held = self.rest.as_ref().is_some_and(|rest| rest.holds(range.start));
-        if is_held || self.kept.contains_key(&range.start) || len < DIRECT as u64 {
+        if is_held || self.kept.contains_key(&range.start) || len < self.direct() as u64 {
             return append_chunk(self, buffer, range, expected);
         }
         self.skip_to(range.start, len)?;

@@ -599,8 +599,8 @@ fn a_value_that_changes_is_an_error() {
                 self.0.metadata("epochs", &tensorfile::MetadataValue::U32(value))?;
             }
             // A value of small tensors only is not sent again.
-            let info = tensorfile::TensorInfo::new(tensorfile::Dtype::I8, [5000]);
-            self.0.tensor(&TensorRecord { name: "a", info: &info, data: &&[1_u8; 5000][..], tied: None })
+            let info = tensorfile::TensorInfo::new(tensorfile::Dtype::I8, [70_000]);
+            self.0.tensor(&TensorRecord { name: "a", info: &info, data: &&[1_u8; 70_000][..], tied: None })
         }
     }
 

@@ -22,6 +22,22 @@ impl record::Encode for Encode {
         64
     }
 
+    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
+        let info = plan.info(0);
+        // A payload of an unknown dtype is not padded in the end.
+        if self.embed_names || info.unknown_dtype().is_some() {
+            return false;
+        }
+        file.extend_from_slice([1, header::table_bytes(1)].map(u64::to_le_bytes).as_flattened());
+        header::write(info, self.tfrt_coo, file);
+        true
+    }
+
+    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
+        file.resize(file.len() + header::padding(plan.payload_bytes(0)), 0);
+        Ok(())
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let table = header::table_bytes(plan.len() as u64);
         let mut layout = plan.stack(table, header::ALIGNMENT, &mut |_, info, out| {

@@ -72,11 +72,11 @@ impl Family {
         }
     }
 
-    /// Returns a flatbuffer of up to `expected` bytes that begins with room for the offset of the root, the identifier, and
+    /// Returns a flatbuffer of up to `expected` bytes, in an empty buffer, that begins with room for the offset of the root, the identifier, and
     /// room for the header.
-    pub(super) fn flatbuffer(self, expected: usize) -> FlatbufferWriter {
+    pub(super) fn flatbuffer(self, buffer: Vec<u8>, expected: usize) -> FlatbufferWriter {
         let front = usize::try_from(BEFORE_HEADER + self.header_bytes()).expect("a few bytes");
-        let mut flatbuffer = FlatbufferWriter::new(front, expected);
+        let mut flatbuffer = FlatbufferWriter::new(buffer, front, expected);
         flatbuffer.set(4, *self.identifier());
         flatbuffer
     }
@@ -244,7 +244,7 @@ pub(super) fn write(family: Family, file: &mut [u8], base: u64, segment_bytes: u
     file[8..12].copy_from_slice(family.magic());
     file[12..16].copy_from_slice(&length.to_le_bytes());
     let (fields, _) = file[16..].as_chunks_mut();
-    for (field, number) in fields.iter_mut().zip(numbers) {
-        *field = number.to_le_bytes();
+    for (at, number) in numbers.iter().enumerate() {
+        fields[at] = number.to_le_bytes();
     }
 }

@@ -87,23 +87,29 @@ impl record::Encode for Encode {
         256
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        self.check_options()?;
-        let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
-        let placed = self.place(plan)?;
-        let mut index = family.flatbuffer(self.index_bytes(plan)?);
-        match self.version {
-            Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
-            Version::EarlyFt01 => unreachable!("the options were checked"),
-            Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
+    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
+        /// The gap before the payload is made in memory.
+        const MAX_ALIGNMENT: u32 = 4 << 10;
+
+        // What is refused, is refused with the layout.
+        if self.alignment <= MAX_ALIGNMENT
+            && let Ok((begin, base, _)) = self.begin(plan, std::mem::take(file))
+            && let Ok(base) = usize::try_from(base)
+        {
+            *file = begin;
+            file.resize(base, 0);
+            return true;
         }
+        false
+    }
+
+    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+        let (begin, base, placed) = self.begin(plan, Vec::new())?;
         let mut layout = FileLayout::with_capacity(plan.len());
-        layout.begin = index.finish();
-        let base = align(layout.begin.len() as u64, self.alignment).ok_or_else(beyond)?;
+        layout.begin = begin;
         layout.end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
-        header::write(family, &mut layout.begin, base, placed.bytes);
         let segments = placed.segments.as_slice();
-        for place in &placed.tensors {
+        for place in placed.tensors.as_slice() {
             layout.push_payload(base + segments[place.segment].offset + place.offset);
         }
         Ok(layout)
@@ -136,6 +142,23 @@ impl PlaceInSegment {
 }
 
 impl Encode {
+    /// Writes what comes before the segments to an empty buffer. Returns it, the offset of the segments, and their layout.
+    fn begin(&self, plan: &Plan, buffer: Vec<u8>) -> Result<(Vec<u8>, u64, SegmentLayout)> {
+        self.check_options()?;
+        let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
+        let placed = self.place(plan)?;
+        let mut index = family.flatbuffer(buffer, self.index_bytes(plan)?);
+        match self.version {
+            Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
+            Version::EarlyFt01 => unreachable!("the options were checked"),
+            Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
+        }
+        let mut begin = index.finish();
+        let base = align(begin.len() as u64, self.alignment).ok_or_else(beyond)?;
+        header::write(family, &mut begin, base, placed.bytes);
+        Ok((begin, base, placed))
+    }
+
     fn check_options(&self) -> Result<()> {
         let refuse = |what: &str, instead: &str| {
             let (what, instead) = (what.to_owned(), instead.to_owned());
@@ -278,37 +301,42 @@ static TENSOR_METADATA: TableFields<6> = TableFields::new([4, 1, 4, 4, 8, 8]);
 
 fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
     let [_, segments, named_data] = out.table(ROOT, &FLAT_TENSOR);
-    let mut layouts: SmallVec<[usize; 1]> = SmallVec::with_capacity(plan.len());
-    for ((tensor, place), from) in plan.tensors().zip(&placed.tensors).zip(out.offsets(named_data, plan.len())) {
-        let is_blob = tensor.info.layout == Layout::Blob;
-        let [key, segment, layout] = out.table(from, if is_blob { &NAMED_BLOB } else { &NAMED_DATA });
-        out.set(segment, place.segment_index().to_le_bytes());
+    let mut layouts: SmallVec<[(usize, usize); 1]> = SmallVec::with_capacity(plan.len());
+    let (places, entries) = (placed.tensors.as_slice(), out.offsets(named_data, plan.len()));
+    for (at, tensor) in plan.tensors().enumerate() {
+        let is_blob = matches!(tensor.info.layout, Layout::Blob);
+        let [key, segment, layout] = out.table(entries.at(at), if is_blob { &NAMED_BLOB } else { &NAMED_DATA });
+        out.set(segment, places[at].segment_index().to_le_bytes());
         out.string(key, tensor.name);
-        layouts.push(layout);
+        if !is_blob {
+            layouts.push((tensor.info_number, layout));
+        }
     }
     write_layouts(out, plan, &layouts);
     write_segments(out, segments, placed);
 }
 
-/// Writes each layout once, for all tensors that have it. An offset refers to what comes after it, so layouts come after all
-/// names.
-fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, from: &[usize]) {
+/// Writes each layout once, for all tensors that have it, by the numbers of their infos and the offsets that refer to it. An
+/// offset refers to what comes after it, so layouts come after all names.
+fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, tensors: &[(usize, usize)]) {
     let mut first: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, plan.info_count());
-    for (tensor, &from) in plan.tensors().zip(from).filter(|(tensor, _)| tensor.info.layout != Layout::Blob) {
-        match first[tensor.info_number] {
+    let first = first.as_mut_slice();
+    for &(number, from) in tensors {
+        match first[number] {
             Some(first) => out.share(from, first),
             None => {
                 let [scalar_type, sizes, dim_order] = out.table(from, &TENSOR_LAYOUT);
-                write_info(out, tensor.info, scalar_type, sizes, dim_order);
-                first[tensor.info_number] = Some(from);
+                write_info(out, plan.info_of_number(number), scalar_type, sizes, dim_order);
+                first[number] = Some(from);
             }
         }
     }
 }
 
 fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayout) {
-    for (segment, from) in placed.segments.iter().zip(out.offsets(from, placed.segments.len())) {
-        let [offset, size] = out.table(from, &DATA_SEGMENT);
+    let offsets = out.offsets(from, placed.segments.len());
+    for (at, segment) in placed.segments.iter().enumerate() {
+        let [offset, size] = out.table(offsets.at(at), &DATA_SEGMENT);
         out.set(offset, segment.offset.to_le_bytes());
         out.set(size, segment.size.to_le_bytes());
     }
@@ -318,11 +346,13 @@ fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayou
 fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, placed: &SegmentLayout) {
     let order: Vec<usize> = (0..plan.len()).collect();
     let runs = || order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
-    for (run, from) in runs().zip(out.offsets(from, runs().count())) {
-        let [segment, tensors] = out.table(from, &TENSOR_SEGMENT);
+    let offsets = out.offsets(from, runs().count());
+    for (number, run) in runs().enumerate() {
+        let [segment, tensors] = out.table(offsets.at(number), &TENSOR_SEGMENT);
         out.set(segment, placed.tensors[run[0]].segment_index().to_le_bytes());
-        for (&at, from) in run.iter().zip(out.offsets(tensors, run.len())) {
-            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(from, &TENSOR_METADATA);
+        let offsets = out.offsets(tensors, run.len());
+        for (number, &at) in run.iter().enumerate() {
+            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(offsets.at(number), &TENSOR_METADATA);
             out.set(offset, placed.tensors[at].offset.to_le_bytes());
             out.set(size, (plan.payload_bytes(at) as u64).to_le_bytes());
             write_info(out, plan.info(at), scalar_type, sizes, dim_order);
@@ -342,7 +372,10 @@ fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize,
     out.set(scalar_type, header::scalar_type(info.dtype).to_le_bytes());
     match &info.layout {
         Layout::DimOrder(order) => out.vector(dim_order, order.as_slice().iter().map(|dim| [*dim])),
-        _ => out.vector(dim_order, (0..=u8::MAX).map(|dim| [dim]).take(info.shape.rank())),
+        _ => {
+            let dims = info.shape.iter().enumerate();
+            out.vector(dim_order, dims.map(|(dim, _)| [u8::try_from(dim).expect("the plan was checked")]));
+        }
     }
 }
 

@@ -271,9 +271,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// A header of `tensors` tensors.
-    pub(super) fn new(metadata: &IndexMap<String, String>, tensors: usize) -> Self {
-        let mut writer = Self::empty(tensors);
+    /// A header with metadata, in an empty buffer.
+    pub(super) fn new(buffer: Vec<u8>, metadata: &IndexMap<String, String>) -> Self {
+        let mut writer = Self::in_buffer(buffer);
         if metadata.is_empty() {
             return writer;
         }
@@ -284,9 +284,18 @@ impl Writer {
 
     /// A header with room for `tensors` tensors.
     pub(super) fn empty(tensors: usize) -> Self {
+        Self::in_buffer(Self::buffer(tensors))
+    }
+
+    /// Returns a buffer with room for a header of `tensors` tensors.
+    pub(super) fn buffer(tensors: usize) -> Vec<u8> {
         // Of short names.
         const TENSOR: usize = 80;
-        let mut writer = Self { bytes: Vec::with_capacity(16 + TENSOR * tensors), last: None, end: None };
+        Vec::with_capacity(16 + TENSOR * tensors)
+    }
+
+    fn in_buffer(buffer: Vec<u8>) -> Self {
+        let mut writer = Self { bytes: buffer, last: None, end: None };
         writer.bytes.extend_from_slice(&0_u64.to_le_bytes());
         writer.bytes.push(b'{');
         writer

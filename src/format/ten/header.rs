@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, cannot_store, dtypes, put_dims, tags_of};
+use crate::record::{Cursor, cannot_store, dtypes, tags_of};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The first bytes of every chunk.
@@ -25,24 +25,24 @@ pub(super) const MAX_RANK: usize = 9;
 pub(super) const MAX_DIM: u64 = i64::MAX as u64;
 
 /// The names of the dtypes that the format can store.
-const NAMES: &[(&[u8], Dtype)] = &[
-    (b"f2", Dtype::F16),
-    (b"f4", Dtype::F32),
-    (b"f8", Dtype::F64),
-    (b"i1", Dtype::I8),
-    (b"i2", Dtype::I16),
-    (b"i4", Dtype::I32),
-    (b"i8", Dtype::I64),
-    (b"u1", Dtype::U8),
-    (b"u2", Dtype::U16),
-    (b"u4", Dtype::U32),
-    (b"u8", Dtype::U64),
+const NAMES: &[([u8; 2], Dtype)] = &[
+    (*b"f2", Dtype::F16),
+    (*b"f4", Dtype::F32),
+    (*b"f8", Dtype::F64),
+    (*b"i1", Dtype::I8),
+    (*b"i2", Dtype::I16),
+    (*b"i4", Dtype::I32),
+    (*b"i8", Dtype::I64),
+    (*b"u1", Dtype::U8),
+    (*b"u2", Dtype::U16),
+    (*b"u4", Dtype::U32),
+    (*b"u8", Dtype::U64),
 ];
 
 /// The dtypes that the format can store.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { NAMES.len() }>(NAMES);
 
-const NAME_OF: [Option<&[u8]>; Dtype::ALL.len()] = tags_of(NAMES);
+static NAME_OF: [Option<[u8; 2]>; Dtype::ALL.len()] = tags_of(NAMES);
 
 /// The contents of a header chunk.
 pub(super) struct HeaderChunk {
@@ -119,8 +119,12 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
 }
 
 fn known_dtype(stored: &[u8; 8]) -> Option<Dtype> {
-    let text = trim(stored);
-    NAMES.iter().find(|(name, _)| *name == text).map(|(_, dtype)| *dtype)
+    // Writers put the name first.
+    let name = match *stored {
+        [a, b, 0, 0, 0, 0, 0, 0] => [a, b],
+        _ => trim(stored).try_into().ok()?,
+    };
+    NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype)
 }
 
 /// Describes a tensor of an unknown dtype, of no bytes.
@@ -165,11 +169,13 @@ pub(super) fn bytes_of(name: &str) -> Cow<'_, [u8]> {
 }
 
 /// Returns the bytes of a name that has escapes because [`name_of`] could not return it as it was.
+#[inline]
 fn unescape(name: &str) -> Option<Vec<u8>> {
     // Names are short.
-    if name.bytes().all(|byte| byte != b'\\') {
-        return None;
-    }
+    if name.bytes().all(|byte| byte != b'\\') { None } else { unescape_some(name) }
+}
+
+fn unescape_some(name: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut rest = name.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -209,26 +215,45 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
     ErrorKind::BadNumber { what, found: found.into(), expected: expected.to_owned() }.into()
 }
 
+/// Returns the length of the padding after a payload.
+pub(super) fn padding(payload: usize) -> usize {
+    let payload = payload as u64;
+    usize::try_from(payload.next_multiple_of(ALIGNMENT) - payload).expect("less than 64")
+}
+
 /// Writes the header chunk and the beginning of the data chunk.
 pub(super) fn write(name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
+    /// Those of the longest contents, after the beginning of the chunk.
+    const WORDS: usize = (3 + MAX_RANK).next_multiple_of(LINE);
+    const LINE: usize = 64 / size_of::<u64>();
+    const { assert!((8 * LINE) as u64 == ALIGNMENT) };
+
     let payload = info.payload_bytes().expect("the plan was checked");
-    let contents = 8 * (3 + info.shape.rank() as u64);
-    let padding = contents.next_multiple_of(ALIGNMENT) - contents;
-    let known = || NAME_OF[info.dtype as usize].expect("the plan was checked");
-    let dtype = text(info.unknown_stored(FORMAT.name).unwrap_or_else(known));
-    let rank = info.shape.rank() as u64;
-    out.reserve(128 + 8 * info.shape.rank());
-    let start = [MAGIC, contents.to_le_bytes(), dtype, text(&bytes_of(name)), rank.to_le_bytes()];
-    out.extend_from_slice(start.as_flattened());
-    put_dims(&info.shape, out);
-    out.resize(out.len() + usize::try_from(padding).expect("less than 64"), 0);
-    out.extend_from_slice([MAGIC, (payload as u64).to_le_bytes()].as_flattened());
+    let known = || NAME_OF[info.dtype as usize].as_ref().expect("the plan was checked");
+    let dtype = info.unknown_stored(FORMAT.name).unwrap_or_else(|| known());
+    let dims = info.shape.dims();
+    let contents = 3 + dims.len();
+    let mut words = [[0; 8]; 2 + WORDS + 2];
+    words[0] = MAGIC;
+    words[1] = (8 * contents as u64).to_le_bytes();
+    words[2] = text(dtype);
+    words[3] = text(&bytes_of(name));
+    words[4] = (dims.len() as u64).to_le_bytes();
+    for (at, dim) in dims.iter().enumerate() {
+        words[5 + at] = (*dim as u64).to_le_bytes();
+    }
+    let end = 2 + contents.next_multiple_of(LINE);
+    words[end] = MAGIC;
+    words[end + 1] = (payload as u64).to_le_bytes();
+    out.extend_from_slice(words[..end + 2].as_flattened());
 }
 
 /// Returns a text as the eight bytes of a header.
 fn text(text: &[u8]) -> [u8; 8] {
     let mut bytes = [0; 8];
-    bytes[..text.len()].copy_from_slice(text);
+    for (at, byte) in text.iter().enumerate() {
+        bytes[at] = *byte;
+    }
     bytes
 }
 

@@ -25,9 +25,19 @@ impl record::Encode for Encode {
         104
     }
 
+    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
+        if !self.embed_names {
+            header::write(plan.stored_name(0), plan.info(0), file);
+        }
+        !self.embed_names
+    }
+
+    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
+        file.resize(file.len() + header::padding(plan.payload_bytes(0)), 0);
+        Ok(())
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        plan.stack(0, header::ALIGNMENT, &mut |name, info, out| {
-            header::write(name, info, out);
-        })
+        plan.stack(0, header::ALIGNMENT, &mut header::write)
     }
 }

@@ -1,4 +1,4 @@
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -76,6 +76,28 @@ impl record::Encode for Encode {
         Ok(Arc::new(encode))
     }
 
+    fn begin_single(&self, _: &Plan, file: &mut Vec<u8>) -> bool {
+        /// The metadata is aligned to 8 bytes, and the gap before the payload is made in memory.
+        const ALIGNMENTS: RangeInclusive<u64> = 8..=4 << 10;
+
+        // What is refused, is refused with the layout.
+        if self.before.is_some() || !self.alignment.is_power_of_two() || !ALIGNMENTS.contains(&self.alignment) {
+            return false;
+        }
+        file.extend_from_slice(&header::MAGIC);
+        file.resize(self.padded(file.len()), 0);
+        true
+    }
+
+    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
+        let mut layout = FileLayout::with_capacity(1);
+        layout.push_payload((file.len() - plan.payload_bytes(0)) as u64);
+        file.resize(self.padded(file.len()), 0);
+        layout.end_offset = file.len() as u64;
+        *file = self.end(plan, 0, &layout, std::mem::take(file))?;
+        Ok(())
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         if !self.alignment.is_power_of_two() || u32::try_from(self.alignment).is_err() {
             let what = format!("align tensors to {} bytes", self.alignment);
@@ -88,23 +110,30 @@ impl record::Encode for Encode {
         let first = start.max(header::DATA).next_multiple_of(self.alignment) - start;
         let mut layout = plan.stack_payloads(first, self.alignment)?;
         layout.begin = begin;
-        layout.end = self.end(plan, start, &layout)?;
+        layout.end = self.end(plan, start, &layout, Vec::new())?;
         Ok(layout)
     }
 }
 
 impl Encode {
+    /// Returns the length of a part of a short file, and the padding after it.
+    fn padded(&self, len: usize) -> usize {
+        let alignment = usize::try_from(self.alignment).expect("it is small");
+        (len + alignment - 1) & !(alignment - 1)
+    }
+
     /// Returns the end of the file before, with other metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
-        self.metadata(self.before_entries())
+        self.metadata(self.before_entries(), Vec::new())
     }
 
     fn before_entries(&self) -> impl DoubleEndedIterator<Item = MetadataEntry<'_>> + Clone {
         self.before.iter().flat_map(|before| &before.tensors).map(OldTensor::entry)
     }
 
-    /// Returns the end of a file of the planned tensors after those before, of which the layout counts from `start`.
-    fn end(&self, plan: &Plan, start: u64, layout: &FileLayout) -> Result<Vec<u8>> {
+    /// Returns the end of a file of the planned tensors after those before, of which the layout counts from `start`,
+    /// in a buffer.
+    fn end(&self, plan: &Plan, start: u64, layout: &FileLayout, buffer: Vec<u8>) -> Result<Vec<u8>> {
         let entries = plan.tensors().zip(layout.payloads()).map(|(tensor, payload)| {
             let offset = start + payload;
             let range = offset..offset + tensor.payload_bytes as u64;
@@ -115,23 +144,31 @@ impl Encode {
             return Err(Error::new(too_far(far.range)).in_tensor(far.name));
         }
         match &self.before {
-            Some(_) => self.metadata(self.before_entries().chain(entries)),
-            None => self.metadata(entries),
+            Some(_) => self.metadata(self.before_entries().chain(entries), buffer),
+            None => self.metadata(entries, buffer),
         }
     }
 
-    /// Returns the end of a file with these tensors: the metadata and the footer.
+    /// Adds the end of a file with these tensors to a buffer: the metadata and the footer.
     ///
     /// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of
     /// the order given, as the reference does, so that readers recover it.
-    fn metadata<'a>(&self, tensors: impl DoubleEndedIterator<Item = MetadataEntry<'a>> + Clone) -> Result<Vec<u8>> {
+    fn metadata<'a>(
+        &self,
+        tensors: impl DoubleEndedIterator<Item = MetadataEntry<'a>> + Clone,
+        buffer: Vec<u8>,
+    ) -> Result<Vec<u8>> {
         let (model, operations) = (self.model.as_deref(), self.operations.as_deref().unwrap_or_default());
         let expected = capacity(tensors.clone(), model, operations, header::MAX_METADATA)?;
-        let mut out = FlatbufferWriter::new(size_of::<u32>(), expected);
+        let root = buffer.len();
+        let mut out = FlatbufferWriter::new(buffer, size_of::<u32>(), expected);
         let fields = if model.is_some() { &CONTENTS_OF_MODEL } else { &CONTENTS };
-        let [version, model_name, entries, steps] = out.table(ROOT, fields);
+        let [version, model_name, entries, steps] = out.table(root, fields);
 
-        let mut sorted: SmallVec<[(u64, usize); 1]> = tensors.clone().map(|tensor| tensor.id()).zip(0..).collect();
+        let mut sorted: SmallVec<[(u64, usize); 1]> = SmallVec::with_capacity(tensors.size_hint().0);
+        for (at, tensor) in tensors.clone().enumerate() {
+            sorted.push((tensor.id(), at));
+        }
         sorted.sort_unstable();
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let name = |at| tensors.clone().nth(at).map_or("", |tensor| tensor.name);
@@ -141,10 +178,12 @@ impl Encode {
         }
         let mut places: SmallVec<[(u64, usize); 1]> = SmallVec::from_elem((0, 0), sorted.len());
         let offsets = out.offsets(entries, sorted.len());
-        for ((id, at), place) in sorted.into_iter().zip(offsets) {
-            places[at] = (id, place);
+        for (number, &(id, at)) in sorted.iter().enumerate() {
+            places[at] = (id, offsets.at(number));
         }
-        for (tensor, (id_number, place)) in tensors.rev().zip(places.into_iter().rev()) {
+        let places = places.as_slice();
+        for (back, tensor) in tensors.rev().enumerate() {
+            let (id_number, place) = places[places.len() - 1 - back];
             let [id, name, shape, dtype, offset, size] = out.table(place, &TENSOR);
             out.set(id, id_number.to_le_bytes());
             out.set(
@@ -162,9 +201,10 @@ impl Encode {
 
         let order =
             sorted::positions(operations.len(), &mut |one, other| operations[one].id.cmp(&operations[other].id));
-        for (at, place) in order.into_iter().zip(out.offsets(steps, operations.len())) {
+        let offsets = out.offsets(steps, operations.len());
+        for (number, at) in order.into_iter().enumerate() {
             let operation = &operations[at];
-            let [id, kind, output, inputs] = out.table(place, &OPERATION);
+            let [id, kind, output, inputs] = out.table(offsets.at(number), &OPERATION);
             out.set(id, operation.id.to_le_bytes());
             out.set(kind, operation.operation.to_le_bytes());
             out.set(output, operation.output.to_le_bytes());
@@ -174,7 +214,7 @@ impl Encode {
         if let Some(model) = model {
             out.string(model_name, model);
         }
-        Ok(header::with_footer(out.finish()))
+        Ok(header::with_footer(out.finish(), root))
     }
 }
 
@@ -207,9 +247,6 @@ fn too_far(range: Range<u64>) -> ErrorKind {
 
 /// The version that is written.
 const VERSION: &str = "1.0.0";
-
-/// The position of the offset of the root.
-const ROOT: usize = 0;
 
 static CONTENTS: TableFields<4> = TableFields::new([4, 0, 4, 4]);
 static CONTENTS_OF_MODEL: TableFields<4> = TableFields::new([4; 4]);

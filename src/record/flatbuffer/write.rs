@@ -1,19 +1,19 @@
-use smallvec::SmallVec;
-
 /// Writes a flatbuffer from its start to its end, the tables before the parts that they refer to.
 ///
 /// `FlatBufferBuilder` grows towards the start instead, and looks up the list of fields of each table by its bytes. For
 /// an index of many small tables that takes several times as long.
 ///
-/// Positions are in bytes from the start. The caller checks before that the flatbuffer will be shorter than 2³¹ bytes.
+/// Positions are in bytes from the start of the buffer. The caller checks before that the flatbuffer will be shorter than 2³¹ bytes.
 #[derive(Debug)]
 pub(crate) struct FlatbufferWriter {
-    /// The flatbuffer so far, and zeros after it.
+    /// The buffer with the flatbuffer so far, and zeros after it.
     bytes: Vec<u8>,
     /// The end of the flatbuffer so far.
     end: usize,
     /// The lists of fields so far, each with its position.
-    lists: SmallVec<[(&'static FieldList, usize); 6]>,
+    lists: [Option<(&'static FieldList, usize)>; MAX_LISTS],
+    /// That of the last table, as one of the same kind often follows.
+    last: Option<(&'static FieldList, usize)>,
 }
 
 /// The fields of a kind of table, laid out when the program is compiled. Kinds are told apart by their addresses, so each is
@@ -36,11 +36,31 @@ struct FieldList {
     table_bytes: usize,
 }
 
+/// The zeros that are added at once: as many as stay in the processor's cache until they are written.
+const AHEAD: usize = 4 << 10;
+
+/// The most kinds of tables in a flatbuffer.
+const MAX_LISTS: usize = 6;
+
 /// The size of an offset, and of the length of a vector.
 const OFFSET: usize = 4;
 
 /// The length of a list of eight fields.
 const LONGEST_LIST: usize = 4 + 2 * 8;
+
+/// A vector of offsets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OffsetVector {
+    start: usize,
+}
+
+impl OffsetVector {
+    /// Returns the position of an offset, by its number.
+    #[inline]
+    pub(crate) fn at(self, number: usize) -> usize {
+        self.start + OFFSET * number
+    }
+}
 
 impl<const N: usize> TableFields<N> {
     /// Fields of these sizes in bytes, in the order of the schema; a field of size 0 is absent.
@@ -75,12 +95,16 @@ impl<const N: usize> TableFields<N> {
 }
 
 impl FlatbufferWriter {
-    /// A flatbuffer that begins with `front` zeros, where the offset of the root and more can be [set](Self::set). In the
+    /// A flatbuffer in a buffer, after its bytes, whose number is a multiple of 8. It begins with `front` zeros, where the offset of the root and more can be [set](Self::set). In the
     /// end it is likely to have up to `expected` bytes.
-    pub(crate) fn new(front: usize, expected: usize) -> Self {
-        let mut flatbuffer = Self { bytes: Vec::with_capacity(expected), end: 0, lists: SmallVec::new() };
-        flatbuffer.go_to(front);
-        flatbuffer
+    pub(crate) fn new(mut bytes: Vec<u8>, front: usize, expected: usize) -> Self {
+        let start = bytes.len();
+        // The expected length is an upper bound, and a buffer that has memory most often has enough.
+        if bytes.capacity() == 0 {
+            bytes.reserve_exact(expected);
+        }
+        bytes.resize((start + expected.min(AHEAD)).min(bytes.capacity()).max(start + front), 0);
+        Self { bytes, end: start + front, lists: [None; MAX_LISTS], last: None }
     }
 
     /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
@@ -95,8 +119,10 @@ impl FlatbufferWriter {
 
     /// Returns the position of the table.
     fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
-        let known = self.lists.iter().find(|(known, _)| std::ptr::eq(*known, list));
-        let position = known.map(|(_, position)| *position).unwrap_or_else(|| self.add_list(list));
+        let position = match self.last {
+            Some((last, position)) if std::ptr::eq(last, list) => position,
+            _ => self.find_list(list),
+        };
         let start = align(self.end + OFFSET, list.alignment) - OFFSET;
         self.go_to(start + list.table_bytes);
         self.set(start, distance(position, start).to_le_bytes());
@@ -104,20 +130,32 @@ impl FlatbufferWriter {
         start
     }
 
+    /// Returns the position of a list, which is added if it is new.
+    fn find_list(&mut self, list: &'static FieldList) -> usize {
+        let is_it = |known: &Option<(&FieldList, usize)>| known.is_none_or(|(known, _)| std::ptr::eq(known, list));
+        let at = self.lists.iter().position(is_it).expect("there are fewer kinds of tables");
+        let position = match self.lists[at] {
+            Some((_, position)) => position,
+            None => self.add_list(list),
+        };
+        self.lists[at] = Some((list, position));
+        self.last = self.lists[at];
+        position
+    }
+
     /// Returns the position of the list.
-    fn add_list(&mut self, list: &'static FieldList) -> usize {
+    fn add_list(&mut self, list: &FieldList) -> usize {
         let position = self.end.next_multiple_of(2);
         self.go_to(position + LONGEST_LIST);
         self.set(position, list.bytes);
         self.end = position + list.len;
-        self.lists.push((list, position));
         position
     }
 
     /// Adds a string, which the offset at `from` refers to.
     pub(crate) fn string(&mut self, from: usize, text: &str) {
         let start = self.vector_of_zeros(from, text.len(), 1);
-        self.bytes[start..start + text.len()].copy_from_slice(text.as_bytes());
+        self.bytes[start..self.end].copy_from_slice(text.as_bytes());
         // It ends with a NUL.
         self.go_to(self.end + 1);
     }
@@ -125,34 +163,43 @@ impl FlatbufferWriter {
     /// Adds a vector of little-endian numbers, which the offset at `from` refers to.
     pub(crate) fn vector<const N: usize>(&mut self, from: usize, numbers: impl ExactSizeIterator<Item = [u8; N]>) {
         let start = self.vector_of_zeros(from, numbers.len(), N);
+        let (places, _) = self.bytes[start..self.end].as_chunks_mut();
         for (at, number) in numbers.enumerate() {
-            self.set(start + N * at, number);
+            places[at] = number;
         }
     }
 
-    /// Adds a vector of offsets, which the offset at `from` refers to. Returns their positions.
-    pub(crate) fn offsets(&mut self, from: usize, len: usize) -> impl DoubleEndedIterator<Item = usize> + use<> {
-        let start = self.vector_of_zeros(from, len, OFFSET);
-        (0..len).map(move |at| start + OFFSET * at)
+    /// Adds a vector of offsets, which the offset at `from` refers to.
+    pub(crate) fn offsets(&mut self, from: usize, len: usize) -> OffsetVector {
+        OffsetVector { start: self.vector_of_zeros(from, len, OFFSET) }
     }
 
     /// Returns the position of the first element.
+    #[inline]
     fn vector_of_zeros(&mut self, from: usize, len: usize, element: usize) -> usize {
         let start = align(self.end + OFFSET, element.max(OFFSET));
-        self.go_to(start + element * len);
-        self.set(from, distance(from, start - OFFSET).to_le_bytes());
-        self.set(start - OFFSET, u32::try_from(len).expect("the length was checked").to_le_bytes());
+        self.add_vector(from, start, start + element * len, len);
         start
     }
 
+    fn add_vector(&mut self, from: usize, start: usize, end: usize, len: usize) {
+        self.go_to(end);
+        self.set(from, distance(from, start - OFFSET).to_le_bytes());
+        self.set(start - OFFSET, u32::try_from(len).expect("the length was checked").to_le_bytes());
+    }
+
     /// Adds zeros up to a position.
+    #[inline]
     fn go_to(&mut self, end: usize) {
         if end > self.bytes.len() {
-            // As much as stays in the processor's cache until it is written.
-            const AHEAD: usize = 4 << 10;
-            self.bytes.resize((end + AHEAD).min(self.bytes.capacity()).max(end), 0);
+            self.grow(end);
         }
         self.end = end;
+    }
+
+    #[cold]
+    fn grow(&mut self, end: usize) {
+        self.bytes.resize((end + AHEAD).min(self.bytes.capacity()).max(end), 0);
     }
 
     /// Makes the offset at `from` refer to what the one at `other`, which lies before or after it, refers to.
@@ -169,7 +216,7 @@ impl FlatbufferWriter {
         *self.bytes[position..].first_chunk_mut().expect("these bytes were added") = bytes;
     }
 
-    /// Returns the flatbuffer, whose length is a multiple of 8.
+    /// Returns the buffer with the flatbuffer, whose length is a multiple of 8.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.go_to(self.end.next_multiple_of(8));
         self.bytes.truncate(self.end);

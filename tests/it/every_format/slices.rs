@@ -6,9 +6,10 @@ use std::io::{self, IoSlice, Write};
 use std::rc::Rc;
 
 use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, s};
-use tensorfile::{IoSlices, Store, Tensor, TensorFile, TensorMap, TensorView, WriteOptions};
+use serde::Serialize;
+use tensorfile::{Format, IoSlices, Store, Tensor, TensorFile, TensorMap, TensorView, WriteOptions};
 
-use crate::support::written_formats;
+use crate::support::{tensor, written_formats};
 
 use super::{file_of, holds, samples};
 
@@ -44,6 +45,66 @@ fn samples_are_the_same_in_slices_and_in_reused_memory() {
         }
         format.to_vec_into(&mut reused, &TensorMap::new(), &WriteOptions::new()).unwrap_or_default();
         assert!(reused.capacity() == 0 || reused.as_ptr() == address, "{}: it is not allocated again", format.name);
+    }
+}
+
+/// Compares a file in memory, whose first payload is copied before it is known how many follow, with one in slices, which is
+/// written by a plan.
+#[track_caller]
+fn compare(format: &Format, value: &(impl Store + Serialize), options: &WriteOptions) {
+    let expected =
+        format.to_io_slices(value, options).map(|file| concatenated(&file)).map_err(|error| error.to_string());
+    let mut streamed = Vec::new();
+    let written = format.to_writer(&mut streamed, value, options).map(|()| streamed);
+    for file in [format.to_vec(value, options), written] {
+        assert!(file.map_err(|error| error.to_string()) == expected, "{}, {options:?}", format.name);
+    }
+}
+
+#[test]
+fn the_first_tensor_is_written_as_by_a_plan() {
+    let lengths = [0, 1, 100, 600, 3000, 20_000];
+    for format in written_formats() {
+        let aligned = [1, 64, 4096, 8192].map(|bytes| WriteOptions::new().alignment(bytes));
+        let key = |key: &str| [(key.to_owned(), "value".to_owned())].into_iter().collect();
+        let options = [
+            WriteOptions::new(),
+            WriteOptions::new().embed_names(true),
+            WriteOptions::new().keep_dim_order(true),
+            WriteOptions::new().metadata(key("format")),
+        ];
+        for options in options.iter().chain(&aligned) {
+            for dtype in [format.dtypes[0], format.dtypes[format.dtypes.len() - 1]] {
+                for shape in [&[][..], &[3], &[0, 4], &[32, 2], &[2, 1, 2, 1, 32], &[1, 1, 1, 1, 1, 1, 32]] {
+                    compare(format, &tensor(dtype, shape), options);
+                    compare(format, &TensorMap::from_iter([("name", tensor(dtype, shape))]), options);
+                }
+            }
+            for first in lengths {
+                compare(format, &Array1::from_elem(first, 1.5_f32), options);
+                compare(format, &Array2::from_elem((3, first).f(), 1.5_f32), options);
+                for second in lengths {
+                    let arrays = [first, second, 2].map(|len| Array1::from_elem(len, len as f32));
+                    compare(format, &arrays.to_vec(), options);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn metadata_of_a_value_may_make_the_header_shorter() {
+    #[derive(TensorFile)]
+    #[tensor(write_only)]
+    struct Run {
+        #[tensor(metadata)]
+        epochs: u32,
+        weight: Array1<f32>,
+    }
+
+    for format in written_formats().filter(|format| format.keeps_metadata("epochs")) {
+        let long = [("epochs".to_owned(), "many ".repeat(100))].into_iter().collect();
+        compare(format, &Run { epochs: 3, weight: Array1::from_elem(100, 1.5) }, &WriteOptions::new().metadata(long));
     }
 }
 

@@ -19,7 +19,7 @@ struct Turncoat<'a> {
 
 impl<'a> Turncoat<'a> {
     fn new(values: [&'a [(&'a str, Tensor)]; 2]) -> Self {
-        Self { passes: Cell::new(0), values, large: Some(vector(&[0.0; 5000])) }
+        Self { passes: Cell::new(0), values, large: Some(vector(&[0.0; 20_000])) }
     }
 }
 
@@ -155,7 +155,7 @@ impl Serialize for Growing {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.set(self.0.get() + 1);
         let mut seq = serializer.serialize_seq(None)?;
-        for _ in 0..5000 + usize::from(self.0.get()) {
+        for _ in 0..70_000 + usize::from(self.0.get()) {
             seq.serialize_element(&self.0.get())?;
         }
         seq.end()
@@ -166,7 +166,7 @@ impl Serialize for Growing {
 fn a_list_that_grows_is_an_error() {
     assert_eq!(
         btf::to_vec(&Growing(Cell::new(0))).unwrap_err().to_string(),
-        "btf: tensor `0`: the value changed between planning and writing: `0` was u8[5001], then came `0`, u8[5002]"
+        "btf: tensor `0`: the value changed between planning and writing: `0` was u8[70001], then came `0`, u8[70002]"
     );
 }
 
@@ -200,13 +200,13 @@ impl Serialize for Forged {
 #[test]
 fn a_payload_of_another_length_is_an_error() {
     let changed = "btf: tensor `0`: the value changed between planning and writing:";
-    static BYTES: [u8; 5001] = [7; 5001];
-    let write = |len| btf::to_vec(&Forged { passes: Cell::new(0), payloads: [&BYTES[..5000], &BYTES[..len]] });
-    write(5000).unwrap();
+    static BYTES: [u8; 70_001] = [7; 70_001];
+    let write = |len| btf::to_vec(&Forged { passes: Cell::new(0), payloads: [&BYTES[..70_000], &BYTES[..len]] });
+    write(70_000).unwrap();
     let mut messages = Messages::default();
-    messages.compare("shorter", write(4999), &format!("{changed} 4999 bytes instead of 5000"));
-    messages.compare("longer", write(5001), &format!("{changed} more than 5000 bytes"));
-    messages.compare("none", write(0), &format!("{changed} 0 bytes instead of 5000"));
+    messages.compare("shorter", write(69_999), &format!("{changed} 69999 bytes instead of 70000"));
+    messages.compare("longer", write(70_001), &format!("{changed} more than 70000 bytes"));
+    messages.compare("none", write(0), &format!("{changed} 0 bytes instead of 70000"));
     messages.end();
 }
 
