@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{FlatbufferReader, SingleTensor, Table, Tables};
+use crate::record::{FlatbufferReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
@@ -140,7 +140,7 @@ impl MetadataSummary {
     pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Self> {
         open_root(file, limits, |table, _| {
             let (mut is_sorted, mut last, mut wrong_ids, mut first) = (true, 0, 0, None);
-            for table in table.tables(root::TENSORS)?.iter() {
+            for table in table.tables(root::TENSORS)? {
                 let table = table?;
                 let (place, name) = (DataPlace::read(&table)?, name(&table)?);
                 is_sorted &= last <= place.id;
@@ -188,12 +188,10 @@ struct DataPlace {
 }
 
 /// A tensor in the metadata.
-#[derive(Debug)]
 pub(super) struct MetadataTensor<'a> {
     pub(super) id: u64,
     pub(super) name: &'a str,
-    /// The header; `None` if it is that of the tensor before.
-    pub(super) info: Option<TensorInfo>,
+    pub(super) header: ReadHeader,
     pub(super) range: Range<u64>,
 }
 
@@ -229,7 +227,9 @@ pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor
     }
     let mut single = None;
     let read = contents.each_tensor(limits, &mut |tensor| {
-        single = tensor.info.and_then(|info| SingleTensor::new(file, info, tensor.range));
+        if let ReadHeader::New(info) = tensor.header {
+            single = SingleTensor::new(file, info, tensor.range);
+        }
         Ok(())
     });
     single.filter(|_| read.is_ok())
@@ -241,7 +241,7 @@ fn version<'a>(table: &Table<'a>) -> Result<&'a str> {
 }
 
 fn operations(table: &Table<'_>) -> Result<Vec<Operation>> {
-    table.tables(root::OPERATIONS)?.iter().map(|operation| Operation::read(&operation?)).collect()
+    table.tables(root::OPERATIONS)?.map(|operation| Operation::read(&operation?)).collect()
 }
 
 fn check_version(version: &str) -> Result<()> {
@@ -264,7 +264,7 @@ impl<'a> MetadataView<'a> {
             return Err(Error::new(limit).at(start));
         }
         let mut places = SmallVec::with_capacity(tensors.len());
-        for (at, table) in tensors.iter().enumerate() {
+        for (at, table) in tensors.clone().enumerate() {
             let place = table.and_then(|table| DataPlace::read(&table));
             places.push(place.map_err(|error| error.in_tensor(format!("#{at}")))?);
         }
@@ -278,7 +278,7 @@ impl<'a> MetadataView<'a> {
         self.places.len()
     }
 
-    /// Calls `take` with each tensor, in the order of their data.
+    /// Calls `take` with each tensor, in the order of their data, the positions of which are those in the index.
     pub(super) fn each_tensor(
         &self,
         limits: &Limits,
@@ -286,13 +286,17 @@ impl<'a> MetadataView<'a> {
     ) -> Result<()> {
         self.check_ids()?;
         let mut before: Option<(&str, Range<u64>)> = None;
-        let mut last = None;
-        for at in self.in_data_order() {
+        let mut last = LastHeaders::default();
+        for (position, at) in self.in_data_order().into_iter().enumerate() {
             let table = self.tensors.get(at)?;
             let stored = HeaderFields::read(&table, self.places.as_slice()[at].size);
-            let is_alike = stored.is_some() && stored == last;
-            last = stored;
-            let record = self.record(at, &table, is_alike, limits, before.as_ref())?;
+            let alike = last.iter().find(|(known, _)| stored.as_ref() == Some(known)).map(|(_, alike)| *alike);
+            let record = self.record(at, &table, alike, limits, before.as_ref())?;
+            if alike.is_none()
+                && let Some(stored) = stored
+            {
+                last.add(stored, position);
+            }
             if !record.range.is_empty() {
                 before = Some((record.name, record.range.clone()));
             }
@@ -341,15 +345,21 @@ impl<'a> MetadataView<'a> {
         &self,
         at: usize,
         table: &Table<'a>,
-        is_alike: bool,
+        alike: Option<usize>,
         limits: &Limits,
         before: Option<&(&str, Range<u64>)>,
     ) -> Result<MetadataTensor<'a>> {
         let name = name(table).map_err(|error| error.in_tensor(format!("#{at}")))?;
         let record = || {
             let &DataPlace { id, offset, size, .. } = &self.places.as_slice()[at];
-            let info = if is_alike { None } else { Some(info(table, size, limits)?) };
-            info.as_ref().map_or(Ok(()), |info| info.check_payload(size.into()))?;
+            let header = match alike {
+                Some(alike) => ReadHeader::Alike(alike),
+                None => {
+                    let info = info(table, size, limits)?;
+                    info.check_payload(size.into())?;
+                    ReadHeader::New(info)
+                }
+            };
             let start = u64::from(offset);
             let range = start..start + u64::from(size);
             if range.start < header::DATA || range.end > self.start {
@@ -357,7 +367,7 @@ impl<'a> MetadataView<'a> {
                 let what = format!("takes bytes {from} to {to}, but tensors lie in bytes {data} to {metadata}");
                 return Err(ErrorKind::Malformed { what }.into());
             }
-            let record = MetadataTensor { id, name, info, range };
+            let record = MetadataTensor { id, name, header, range };
             check_overlap(before, &record)?;
             Ok(record)
         };
@@ -382,6 +392,8 @@ impl<'a> HeaderFields<'a> {
 }
 
 impl DataPlace {
+    // A part of what is done for each tensor.
+    #[inline(always)]
     fn read(table: &Table<'_>) -> Result<Self> {
         Ok(Self {
             id: table.u64(tensor::ID)?,
