@@ -278,6 +278,13 @@ impl<'a> Tables<'a> {
         self.offsets.len()
     }
 
+    /// Returns the offset of a table in the file, which may lie outside. The table is not read.
+    #[cfg(feature = "tensorbuffers")]
+    pub(crate) fn offset(&self, at: usize) -> u64 {
+        let from = self.buffer.offset(self.start + OFFSET * at);
+        from + u64::from(u32::from_le_bytes(self.offsets[at]))
+    }
+
     #[inline(always)]
     pub(crate) fn get(&self, at: usize) -> Result<Table<'a>> {
         let from = self.start + OFFSET * at;
