@@ -33,7 +33,8 @@ pub(crate) struct LastHeaders<H> {
 }
 
 impl<H> LastHeaders<H> {
-    #[inline]
+    // A part of what is done for each tensor.
+    #[inline(always)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(H, usize)> {
         self.headers.iter().flatten()
     }
@@ -41,8 +42,7 @@ impl<H> LastHeaders<H> {
     /// Adds a header that is not among these.
     #[inline]
     pub(crate) fn add(&mut self, header: H, at: usize) {
-        self.headers.swap(0, 1);
-        self.headers[0] = Some((header, at));
+        self.headers[1] = self.headers[0].replace((header, at));
     }
 }
 

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::header::{JsonValue, LENGTH, METADATA, TAGS};
 use crate::limits::Limits;
-use crate::record::{Index, LastHeaders, ReadHeader};
+use crate::record::{Index, LastHeaders};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The metadata in a header, and the offset in the file of what describes each tensor.
@@ -19,8 +19,12 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
     scanner.object(&mut |scanner, name| {
         let start = scanner.at;
         if name != METADATA {
-            let (header, offsets) = scanner.tensor(index.pushed(), limits)?;
-            header.push(index, Some(name), offsets).ok()?;
+            if let Some((alike, offsets)) = scanner.alike() {
+                index.push_alike(Some(name), alike, offsets).ok()?;
+            } else {
+                let (info, offsets) = scanner.tensor(index.pushed(), limits)?;
+                index.push(Some(name), info, offsets).ok()?;
+            }
             places.push(LENGTH + start as u64);
             return (places.len() as u64 <= limits.tensors).then_some(());
         }
@@ -43,10 +47,7 @@ pub(super) fn scan_single(json: &str, limits: &Limits) -> Option<(TensorInfo, Ra
         is_first.then_some(())
     })?;
     scanner.skip_space();
-    match single.filter(|_| scanner.at == json.len())? {
-        (ReadHeader::New(info), offsets) => Some((info, offsets)),
-        _ => None,
-    }
+    single.filter(|_| scanner.at == json.len())
 }
 
 /// A position in the JSON of a header.
@@ -89,17 +90,23 @@ impl<'a> Scanner<'a> {
         self.skip(b"]}").map(|()| start as u64..end as u64)
     }
 
-    /// Reads the header of a tensor and its offsets, which may not be a range. `position` is its own in the index.
-    fn tensor(&mut self, position: usize, limits: &Limits) -> Option<(ReadHeader, Range<u64>)> {
+    /// Reads the offsets of a tensor, if its header is written like that of one of the last, whose position in the index it
+    /// returns too.
+    fn alike(&mut self) -> Option<(usize, Range<u64>)> {
         let (start, rest) = (self.at, self.rest());
-        let alike = self.last.iter().find(|(description, _)| rest.starts_with(description.as_bytes()));
-        if let Some(&(description, alike)) = alike {
-            self.at += description.len();
-            if let Some(offsets) = self.offsets_here() {
-                return Some((ReadHeader::Alike(alike), offsets));
-            }
+        let is_here = |(description, _): &&(&str, usize)| rest.starts_with(description.as_bytes());
+        let &(description, alike) = self.last.iter().find(is_here)?;
+        self.at += description.len();
+        let offsets = self.offsets_here();
+        if offsets.is_none() {
             self.at = start;
         }
+        Some((alike, offsets?))
+    }
+
+    /// Reads the header of a tensor and its offsets, which may not be a range. `position` is its own in the index.
+    fn tensor(&mut self, position: usize, limits: &Limits) -> Option<(TensorInfo, Range<u64>)> {
+        let start = self.at;
         let members = self.compact_members(position).or_else(|| {
             self.at = start;
             self.members()
@@ -109,7 +116,7 @@ impl<'a> Scanner<'a> {
             self.dtype = *TAGS.iter().find(|(tag, _)| *tag == dtype)?;
         }
         let is_limited = shape.rank() as u64 <= limits.rank;
-        is_limited.then(|| (ReadHeader::New(TensorInfo::new(self.dtype.1, shape)), data_offsets))
+        is_limited.then(|| (TensorInfo::new(self.dtype.1, shape), data_offsets))
     }
 
     /// Reads dtype, shape and data offsets in the order in which nearly all are written, without white space.
@@ -306,6 +313,21 @@ mod tests {
         ] {
             assert_eq!(read(json), None, "{json}");
         }
+    }
+
+    #[test]
+    fn numbers_have_up_to_nineteen_digits() {
+        for len in 0..=19 {
+            let digits = &"9876543210123456789"[..len];
+            for after in ["", ",", "/", ":", "x", "\u{80}", "]}12345678"] {
+                let json = format!("{digits}{after}");
+                let mut scanner = Scanner::new(&json);
+                assert_eq!((scanner.number_here(), scanner.at), (digits.parse().ok(), len), "{json}");
+            }
+        }
+        let wrong = ["00", "01", "0123456789", "00000000000000000"];
+        assert_eq!(wrong.map(|json| Scanner::new(json).number_here()), [None; 4]);
+        assert_eq!(Scanner::new("0").number_here(), Some(0));
     }
 
     #[test]
