@@ -12,18 +12,19 @@ pub(crate) fn positions(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ord
     order
 }
 
-/// Returns the positions of numbers in their order. Positions of equal numbers keep their order.
+/// Returns numbers with their positions, in the order of the numbers. Positions of equal numbers keep their order.
 ///
 /// Many numbers are sorted by one byte after the other, which takes a fifth of the time of comparing them.
 #[cfg(feature = "tensorbuffers")]
-pub(crate) fn by_number(numbers: &[u64]) -> Vec<usize> {
+pub(crate) fn by_number(numbers: &[u64]) -> Vec<(u64, usize)> {
     const FEW: usize = 100;
+    let mut order: Vec<(u64, usize)> = numbers.iter().copied().zip(0..).collect();
     if numbers.len() < FEW || numbers.is_sorted() {
-        return positions(numbers.len(), &mut |one, other| numbers[one].cmp(&numbers[other]));
+        order.sort_unstable();
+        return order;
     }
     let byte_of = |number: u64, byte: u32| usize::from(number.to_le_bytes()[byte as usize]);
     let different = numbers.iter().fold(0, |different, number| different | (number ^ numbers[0]));
-    let mut order: Vec<(u64, usize)> = numbers.iter().copied().zip(0..).collect();
     let mut sorted = order.clone();
     for byte in (0..u64::BITS / 8).filter(|byte| byte_of(different, *byte) > 0) {
         // The place of the next number with each value of the byte.
@@ -40,7 +41,7 @@ pub(crate) fn by_number(numbers: &[u64]) -> Vec<usize> {
         }
         std::mem::swap(&mut order, &mut sorted);
     }
-    order.into_iter().map(|(_, at)| at).collect()
+    order
 }
 
 /// Sorts values. Those that are equal keep their order.
@@ -58,7 +59,8 @@ mod tests {
     fn numbers_are_sorted_as_by_comparing() {
         for (count, factor) in [(0, 1), (1, 1), (99, u64::MAX / 7), (1000, u64::MAX / 7), (1000, 3), (1000, 1 << 40)] {
             let numbers: Vec<u64> = (0..count).map(|at| (at * 7919 % 500_u64).wrapping_mul(factor)).collect();
-            let expected = positions(numbers.len(), &mut |one, other| numbers[one].cmp(&numbers[other]));
+            let order = positions(numbers.len(), &mut |one, other| numbers[one].cmp(&numbers[other]));
+            let expected: Vec<_> = order.into_iter().map(|at| (numbers[at], at)).collect();
             assert_eq!(by_number(&numbers), expected, "{count} times {factor}");
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! A format implements [`IndexReader`] and [`Encode`], and puts both into a [`Format`].
 
+mod alike;
 mod candidates;
 mod checked;
 #[cfg(feature = "npy")]
@@ -56,6 +57,7 @@ pub use write::{FileWriter, Output, PlanWriter};
 
 pub use crate::storage::ReadAt;
 
+pub(crate) use alike::{LastHeaders, ReadHeader};
 #[cfg(feature = "pytorch")]
 pub(crate) use codec::Strided;
 #[cfg(feature = "npy")]

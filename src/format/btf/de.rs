@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, FileMetadata, Index, IndexReader, SingleTensor, trailing_bytes};
+use crate::record::{Cursor, FileMetadata, Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, trailing_bytes};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Layout, TensorInfo};
@@ -27,6 +27,8 @@ pub(super) struct Reader {
     found: FileMetadata,
     /// The length of the file, if it is known.
     len: Option<u64>,
+    /// Memory for the header of a tensor.
+    memory: Vec<u8>,
 }
 
 impl IndexReader for Reader {
@@ -50,14 +52,13 @@ impl IndexReader for Reader {
         }
         // In a stream, the payload of a record comes before the next record.
         let end = if self.len.is_some() { offsets.len() } else { self.count + 1 };
-        let mut known = <[KnownHeader; 2]>::default();
+        let mut last = LastHeaders::default();
         let read = (self.count..end).try_for_each(|at| {
             // A file of nothing but offsets takes no memory for tensors.
             if at == 1 {
                 index.reserve(end - at);
             }
-            self.record(file, limits, &offsets, at, &mut known, index)
-                .map_err(|error| error.in_tensor(format!("#{at}")))
+            self.record(file, limits, &offsets, at, &mut last, index).map_err(|error| error.in_tensor(format!("#{at}")))
         });
         self.offsets = Some(offsets);
         if self.count == end && self.len.is_some() {
@@ -76,43 +77,41 @@ impl IndexReader for Reader {
 /// The offset table. That of one record needs no allocation.
 type RecordOffsets = SmallVec<[u64; 1]>;
 
-/// The header of a tensor as it is stored, if it is dense and of up to four dims. Many tensors of a file have the same, and
-/// often two of them take turns.
-#[derive(Debug, Default)]
+/// A header as it is stored, of a dense tensor of up to four dims.
+#[derive(Debug)]
 struct KnownHeader {
-    /// The position of the tensor.
-    at: usize,
     words: [[u8; 8]; header::COMMON_BYTES / 8],
-    /// The length of the header; 0 if there is none.
+    /// The length of the header.
     len: usize,
     /// The length of the payload.
     payload: u64,
-    /// Memory for the header of another tensor.
-    other: Vec<u8>,
 }
 
 impl KnownHeader {
-    /// Returns the payload of the record at `offset`, if its header is this one and the file has all of it.
-    fn payload_at(&mut self, offset: u64, file: &mut dyn ReadAt, file_len: Option<u64>) -> Option<Range<u64>> {
-        if self.len == 0 {
-            return None;
-        }
-        let start = offset.checked_add(self.len as u64)?;
-        let end = start.checked_add(self.payload).filter(|end| file_len.is_some_and(|len| *end <= len))?;
-        self.other.clear();
-        let (words, _) = file.bytes(offset..start, &mut self.other).ok()?.as_chunks::<8>();
-        // Headers are too short for a comparison of slices to pay.
-        words.iter().zip(&self.words).all(|(word, own)| word == own).then_some(start..end)
+    /// Takes a header, unless it is too long.
+    fn new(bytes: &[u8], payload: &Range<u64>) -> Option<Self> {
+        let (words, _) = bytes.as_chunks();
+        let mut known = Self { words: Default::default(), len: bytes.len(), payload: payload.end - payload.start };
+        known.words.get_mut(..words.len())?.copy_from_slice(words);
+        (known.len > 0).then_some(known)
     }
 
-    /// Takes the header of the tensor at a position.
-    fn set(&mut self, at: usize, bytes: &[u8], payload: &Range<u64>) {
-        let (words, _) = bytes.as_chunks();
-        (self.at, self.len) = (at, 0);
-        if let Some(own) = self.words.get_mut(..words.len()) {
-            own.copy_from_slice(words);
-            (self.len, self.payload) = (bytes.len(), payload.end - payload.start);
-        }
+    /// Returns the payload of the record at `offset`, if its header is this one and the file has all of it.
+    // A part of what is done for each tensor.
+    #[inline(always)]
+    fn payload_at(
+        &self,
+        offset: u64,
+        file: &mut dyn ReadAt,
+        file_len: Option<u64>,
+        memory: &mut Vec<u8>,
+    ) -> Option<Range<u64>> {
+        let start = offset.checked_add(self.len as u64)?;
+        let end = start.checked_add(self.payload).filter(|end| file_len.is_some_and(|len| *end <= len))?;
+        memory.clear();
+        let (words, _) = file.bytes(offset..start, memory).ok()?.as_chunks::<8>();
+        // Headers are too short for a comparison of slices to pay.
+        words.iter().enumerate().all(|(at, word)| self.words.get(at) == Some(word)).then_some(start..end)
     }
 }
 
@@ -127,7 +126,7 @@ impl Reader {
         limits: &Limits,
         offsets: &[u64],
         at: usize,
-        known: &mut [KnownHeader; 2],
+        last: &mut LastHeaders<KnownHeader>,
         index: &mut Index,
     ) -> Result<()> {
         let offset = offsets[at];
@@ -139,22 +138,26 @@ impl Reader {
         };
         check_offset(offset, at, offsets.len())?;
         self.check_start(offset)?;
-        let alike = known.iter_mut().find_map(|known| Some((known.at, known.payload_at(offset, file, self.len)?)));
-        // The info, or the position of a tensor that has the same.
-        let (info, payload) = match alike {
-            Some((alike, payload)) => (Err(alike), payload),
+        let is_alike = |(known, at): &(KnownHeader, usize)| {
+            Some((*at, known.payload_at(offset, file, self.len, &mut self.memory)?))
+        };
+        let alike = last.iter().find_map(is_alike);
+        let (header, payload) = match alike {
+            Some((alike, payload)) => (ReadHeader::Alike(alike), payload),
             None => {
                 let mut cursor = Cursor::new(file, offset);
                 let (info, layout, payload) = read_header(&mut cursor, limits, end)?;
                 if let Layout::Coo { .. } = info.layout {
                     self.found.add_coo_layout(layout);
                 }
-                if at + 1 < offsets.len() {
-                    let is_dense = info.layout == Layout::RowMajor;
-                    known.swap(0, 1);
-                    known[0].set(at, if is_dense { cursor.passed() } else { &[] }, &payload);
+                // How long a tensor of an unknown dtype is, its header does not tell.
+                if info.layout == Layout::RowMajor
+                    && at + 1 < offsets.len()
+                    && let Some(known) = KnownHeader::new(cursor.passed(), &payload)
+                {
+                    last.add(known, at);
                 }
-                (Ok(info), payload)
+                (ReadHeader::New(info), payload)
             }
         };
         let record = offset..payload.end;
@@ -168,10 +171,7 @@ impl Reader {
         if at % AHEAD == 1 {
             file.will_read(&mut offsets.iter().copied().skip(at + 1).take(AHEAD));
         }
-        match info {
-            Ok(info) => index.push(None, info, payload),
-            Err(alike) => index.push_alike(None, alike, payload),
-        }
+        header.push(index, None, payload)
     }
 
     /// Checks that a record does not begin within the one before, which would send a stream backwards.

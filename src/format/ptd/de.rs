@@ -13,7 +13,9 @@ use super::schema::{
 use super::{Compatibility, FORMAT, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, Index, IndexReader, SingleTensor, Table, Tables, trailing_bytes};
+use crate::record::{
+    FileMetadata, Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables, trailing_bytes,
+};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
@@ -143,8 +145,10 @@ pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor
     }
     let found = Found::named(named.get(0).ok()?).ok()?;
     found.table.string(found.name).ok()??;
-    let (info, payload) = parser.tensor(&found).ok()?;
-    SingleTensor::new(file, info?, payload)
+    match parser.tensor(&found).ok()? {
+        (ReadHeader::New(info), payload) => SingleTensor::new(file, info, payload),
+        _ => None,
+    }
 }
 
 /// Refuses a version that is not among `known`.
@@ -171,11 +175,20 @@ struct FlatbufferParser<'a> {
     end_of_bytes: u64,
     /// One of those begins before the end of others. If none does, no two overlap, and a stream can be read tensor by tensor.
     goes_back: bool,
-    /// The header of the last tensor that takes a whole segment, and its length: the last tensor of all, if there is one.
-    last: Option<(LayoutFields<'a>, u64)>,
+    /// The last headers of tensors that take a whole segment.
+    last: LastHeaders<StoredHeader<'a>>,
 }
 
-/// The header of a tensor as it is stored.
+/// The header of a tensor that takes a whole segment, as it is stored.
+struct StoredHeader<'a> {
+    /// The offset of the table with the fields.
+    table: u64,
+    fields: LayoutFields<'a>,
+    /// The length of the segment.
+    bytes: u64,
+}
+
+/// The fields of [`tensor_layout`]. They are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LayoutFields<'a> {
     scalar_type: i8,
@@ -184,12 +197,12 @@ struct LayoutFields<'a> {
 }
 
 impl<'a> LayoutFields<'a> {
-    /// Reads the fields of [`tensor_layout`], the first of which is `first`. They are not checked.
-    fn read(table: &Table<'a>, first: usize) -> Option<Self> {
-        Some(Self {
-            scalar_type: table.i8(first + tensor_layout::SCALAR_TYPE).ok()?,
-            sizes: table.numbers(first + tensor_layout::SIZES).ok()?,
-            order: table.numbers(first + tensor_layout::DIM_ORDER).ok()?,
+    /// Reads the fields, the first of which is `first`.
+    fn read(table: &Table<'a>, first: usize) -> Result<Self> {
+        Ok(Self {
+            scalar_type: table.i8(first + tensor_layout::SCALAR_TYPE)?,
+            sizes: table.numbers(first + tensor_layout::SIZES)?,
+            order: table.numbers(first + tensor_layout::DIM_ORDER)?,
         })
     }
 }
@@ -216,6 +229,8 @@ enum SegmentPart {
 
 impl<'a> Found<'a> {
     /// A tensor of the generation that is written today, which takes a whole segment.
+    // A part of what is done for each tensor.
+    #[inline(always)]
     fn named(table: Table<'a>) -> Result<Self> {
         let layout = table.table(named_data::TENSOR_LAYOUT)?.map(|layout| (layout, tensor_layout::SCALAR_TYPE));
         let segment = (table, named_data::SEGMENT_INDEX);
@@ -226,7 +241,17 @@ impl<'a> Found<'a> {
 impl<'a> FlatbufferParser<'a> {
     fn new(frame: Frame, limits: &'a Limits, len: Option<u64>, index: &'a mut Index) -> Self {
         let (segments, places) = (SmallVec::new(), SmallVec::new());
-        Self { frame, limits, len, segments, index, places, end_of_bytes: 0, goes_back: false, last: None }
+        Self {
+            frame,
+            limits,
+            len,
+            segments,
+            index,
+            places,
+            end_of_bytes: 0,
+            goes_back: false,
+            last: LastHeaders::default(),
+        }
     }
 
     fn of_flat_tensor(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
@@ -240,9 +265,9 @@ impl<'a> FlatbufferParser<'a> {
         self.read_segments(root.tables(fields::SEGMENTS)?)?;
         let tensors = root.tables(fields::TENSORS)?;
         self.check_count(tensors.len())?;
-        for table in tensors.iter() {
+        for table in tensors {
             let table = table?;
-            self.push(Found {
+            self.push(&Found {
                 table,
                 name: tensor_metadata::FULLY_QUALIFIED_NAME,
                 segment: (table, tensor_metadata::EARLY_SEGMENT_INDEX),
@@ -272,20 +297,20 @@ impl<'a> FlatbufferParser<'a> {
         self.check_count(named.len())?;
         self.index.reserve(named.len());
         self.places.reserve_exact(named.len());
-        for table in named.iter() {
-            self.push(Found::named(table?)?)?;
+        for table in named {
+            self.push(&Found::named(table?)?)?;
         }
         Ok(())
     }
 
     fn read_tensor_segments(&mut self, segments: Tables<'a>) -> Result<()> {
-        for segment in segments.iter() {
+        for segment in segments {
             let segment = segment?;
             // It must be right even if no tensor needs it.
             segment.u32(tensor_segment::SEGMENT_INDEX)?;
-            for table in segment.tables(tensor_segment::TENSOR_METADATA)?.iter() {
+            for table in segment.tables(tensor_segment::TENSOR_METADATA)? {
                 let table = table?;
-                self.push(Found {
+                self.push(&Found {
                     table,
                     name: tensor_metadata::FULLY_QUALIFIED_NAME,
                     segment: (segment, tensor_segment::SEGMENT_INDEX),
@@ -301,7 +326,7 @@ impl<'a> FlatbufferParser<'a> {
     fn read_segments(&mut self, segments: Tables<'a>) -> Result<()> {
         let frame = self.frame;
         self.segments.reserve_exact(segments.len());
-        for (number, segment) in segments.iter().enumerate() {
+        for (number, segment) in segments.enumerate() {
             let table = segment?;
             let (offset, size) = (table.u64(data_segment::OFFSET)?, table.u64(data_segment::SIZE)?);
             let malformed = |what| Error::new(ErrorKind::Malformed { what }).at(table.offset());
@@ -339,7 +364,7 @@ impl<'a> FlatbufferParser<'a> {
         }
     }
 
-    fn push(&mut self, found: Found<'a>) -> Result<()> {
+    fn push(&mut self, found: &Found<'a>) -> Result<()> {
         let number = self.index.pushed();
         self.check_count(number + 1)?;
         let table_at = found.table.offset();
@@ -347,21 +372,17 @@ impl<'a> FlatbufferParser<'a> {
             let what = "it has no name".to_owned();
             Error::new(ErrorKind::Malformed { what }).in_tensor(format!("#{number}")).at(table_at)
         })?;
-        let (info, range) = self.tensor(&found).map_err(|error| error.in_tensor(name).at(table_at))?;
+        let (header, range) = self.tensor(found).map_err(|error| error.in_tensor(name).at(table_at))?;
         if range.start < range.end {
             self.goes_back |= range.start < self.end_of_bytes;
             self.end_of_bytes = self.end_of_bytes.max(range.end);
         }
         self.places.push(found.table.field_offset(found.name));
-        match info {
-            Some(info) => self.index.push(Some(name), info, range),
-            None => self.index.push_like_last(Some(name), range),
-        }
+        header.push(self.index, Some(name), range)
     }
 
-    /// Returns the description of a tensor, `None` if it is that of the last one, and its range.
-    fn tensor(&mut self, found: &Found<'a>) -> Result<(Option<TensorInfo>, Range<u64>)> {
-        let last = self.last.take();
+    /// Returns the description of a tensor and its range.
+    fn tensor(&mut self, found: &Found<'a>) -> Result<(ReadHeader, Range<u64>)> {
         let (table, field) = found.segment;
         let number = table.u32(field)?;
         let segment = usize::try_from(number).ok().and_then(|number| self.segments.get(number)).ok_or_else(|| {
@@ -375,27 +396,34 @@ impl<'a> FlatbufferParser<'a> {
         let Some((table, first)) = found.layout else {
             let bytes = usize::try_from(segment_bytes)
                 .map_err(|_| Error::from(InvalidTensor::TooLarge { dtype: Dtype::U8, shape: [usize::MAX].into() }))?;
-            return Ok((Some(TensorInfo::blob(bytes)), segment.clone()));
+            return Ok((ReadHeader::New(TensorInfo::blob(bytes)), segment.clone()));
         };
+        let last = || self.last.iter().filter(|(known, _)| known.bytes == segment_bytes);
+        // Tensors may share a table.
         if let SegmentPart::Whole = found.place
-            && let Some(stored) = LayoutFields::read(&table, first)
+            && let Some((_, alike)) = last().find(|(known, _)| known.table == table.offset())
         {
-            let is_alike = last == Some((stored, segment_bytes));
-            self.last = Some((stored, segment_bytes));
-            if is_alike {
-                return Ok((None, segment.clone()));
-            }
+            return Ok((ReadHeader::Alike(*alike), segment.clone()));
+        }
+        let fields = LayoutFields::read(&table, first)?;
+        if let SegmentPart::Whole = found.place
+            && let Some((_, alike)) = last().find(|(known, _)| known.fields == fields)
+        {
+            return Ok((ReadHeader::Alike(*alike), segment.clone()));
         }
         // The bytes that the file states: without them, the end of an unknown dtype is not known.
         let stated = match found.place {
             SegmentPart::Whole => Some(segment_bytes),
             SegmentPart::From { size, .. } => size.map(|field| found.table.u64(field)).transpose()?,
         };
-        let info = self.info(&table, first, stated)?;
+        let info = self.info(&table, first, fields, stated)?;
         let range = match found.place {
             SegmentPart::Whole => {
                 info.check_payload(segment_bytes)?;
-                segment.clone()
+                let range = segment.clone();
+                let header = StoredHeader { table: table.offset(), fields, bytes: segment_bytes };
+                self.last.add(header, self.index.pushed());
+                range
             }
             SegmentPart::From { offset: field, size } => {
                 if let Some(field) = size {
@@ -415,22 +443,26 @@ impl<'a> FlatbufferParser<'a> {
                 }
             }
         };
-        Ok((Some(info), range))
+        Ok((ReadHeader::New(info), range))
     }
 
-    /// Reads the dtype, shape and layout of a tensor from the fields of [`tensor_layout`], the first of which is `first`.
+    /// Returns the dtype, shape and layout of a tensor from the fields of a table, the first of which is `first`.
     ///
     /// `stated` is the number of bytes of the tensor, if the file states it.
-    fn info(&self, table: &Table<'a>, first: usize, stated: Option<u64>) -> Result<TensorInfo> {
+    fn info(
+        &self,
+        table: &Table<'a>,
+        first: usize,
+        LayoutFields { scalar_type, sizes, order }: LayoutFields<'a>,
+        stated: Option<u64>,
+    ) -> Result<TensorInfo> {
         let field = first + tensor_layout::SCALAR_TYPE;
-        let scalar_type = table.i8(field)?;
         let dtype = header::dtype(scalar_type);
         if dtype.is_none() && stated.is_none() {
             let tag = scalar_type.to_string();
             return Err(Error::new(ErrorKind::UnknownDtype { tag }).at(table.field_offset(field)));
         }
         let field = first + tensor_layout::SIZES;
-        let sizes = table.numbers(field)?;
         let rank = sizes.len();
         if rank as u64 > self.limits.rank {
             let kind = ErrorKind::Limit { what: "rank", found: rank as u64, limit: self.limits.rank };
@@ -446,7 +478,7 @@ impl<'a> FlatbufferParser<'a> {
             shape.push(dim(size)?);
         }
         let field = first + tensor_layout::DIM_ORDER;
-        let order = table.numbers::<1>(field)?.as_flattened();
+        let order = order.as_flattened();
         if order.len() != rank {
             let found = order.len();
             return Err(Error::from(InvalidTensor::DimOrderRank { found, rank }).at(table.field_offset(field)));

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::header::{JsonValue, LENGTH, METADATA, TAGS};
 use crate::limits::Limits;
-use crate::record::Index;
+use crate::record::{Index, LastHeaders};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The metadata in a header, and the offset in the file of what describes each tensor.
@@ -14,15 +14,15 @@ pub(super) type JsonHeader<'a> = (Option<JsonValue<'a>>, Vec<u64>);
 ///
 /// This takes a third of the time that parsing with `serde_json` takes, which reads the rest and words the errors.
 pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Option<JsonHeader<'a>> {
-    let mut scanner = Scanner { json, at: 0, dtype: TAGS[0], last: "" };
+    let mut scanner = Scanner::new(json);
     let (mut metadata, mut places) = (None, Vec::new());
     scanner.object(&mut |scanner, name| {
         let start = scanner.at;
         if name != METADATA {
-            if let Some(offsets) = scanner.offsets_of_alike() {
-                index.push_like_last(Some(name), offsets).ok()?;
+            if let Some((alike, offsets)) = scanner.alike() {
+                index.push_alike(Some(name), alike, offsets).ok()?;
             } else {
-                let (info, offsets) = scanner.tensor(limits)?;
+                let (info, offsets) = scanner.tensor(index.pushed(), limits)?;
                 index.push(Some(name), info, offsets).ok()?;
             }
             places.push(LENGTH + start as u64);
@@ -40,10 +40,10 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
 /// Reads a header of one tensor without metadata, in the form that [`scan`] reads. Returns the header of the tensor, and its
 /// offsets, which may not be a range.
 pub(super) fn scan_single(json: &str, limits: &Limits) -> Option<(TensorInfo, Range<u64>)> {
-    let mut scanner = Scanner { json, at: 0, dtype: TAGS[0], last: "" };
+    let mut scanner = Scanner::new(json);
     let mut single = None;
     scanner.object(&mut |scanner, name| {
-        let is_first = name != METADATA && single.replace(scanner.tensor(limits)?).is_none();
+        let is_first = name != METADATA && single.replace(scanner.tensor(0, limits)?).is_none();
         is_first.then_some(())
     })?;
     scanner.skip_space();
@@ -56,11 +56,15 @@ struct Scanner<'a> {
     at: usize,
     /// The dtype that was read last, which the next tensor has too, most often.
     dtype: (&'static str, Dtype),
-    /// The description of the last tensor, up to the first of its offsets, if it has the most common form.
-    last: &'a str,
+    /// The descriptions of tensors in the most common form, up to the first of their offsets.
+    last: LastHeaders<&'a str>,
 }
 
 impl<'a> Scanner<'a> {
+    fn new(json: &'a str) -> Self {
+        Self { json, at: 0, dtype: TAGS[0], last: LastHeaders::default() }
+    }
+
     /// Reads an object. `member` reads a value, given the key.
     fn object(&mut self, member: &mut dyn FnMut(&mut Self, &'a str) -> Option<()>) -> Option<()> {
         self.take(b'{')?;
@@ -78,21 +82,6 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the offsets of a tensor, if its header is written like that of the last one.
-    fn offsets_of_alike(&mut self) -> Option<Range<u64>> {
-        let rest = self.rest();
-        if self.last.is_empty() || !rest.starts_with(self.last.as_bytes()) {
-            return None;
-        }
-        let start = self.at;
-        self.at += self.last.len();
-        let offsets = self.offsets_here();
-        if offsets.is_none() {
-            self.at = start;
-        }
-        offsets
-    }
-
     /// Reads the rest of two offsets and of a tensor without white space.
     fn offsets_here(&mut self) -> Option<Range<u64>> {
         let start = self.number_here()?;
@@ -101,11 +90,25 @@ impl<'a> Scanner<'a> {
         self.skip(b"]}").map(|()| start as u64..end as u64)
     }
 
-    /// Reads the header of a tensor and its offsets, which may not be a range.
-    fn tensor(&mut self, limits: &Limits) -> Option<(TensorInfo, Range<u64>)> {
+    /// Reads the offsets of a tensor, if its header is written like that of one of the last, whose position in the index it
+    /// returns too.
+    fn alike(&mut self) -> Option<(usize, Range<u64>)> {
+        let (start, rest) = (self.at, self.rest());
+        let is_here = |(description, _): &&(&str, usize)| rest.starts_with(description.as_bytes());
+        let &(description, alike) = self.last.iter().find(is_here)?;
+        self.at += description.len();
+        let offsets = self.offsets_here();
+        if offsets.is_none() {
+            self.at = start;
+        }
+        Some((alike, offsets?))
+    }
+
+    /// Reads the header of a tensor and its offsets, which may not be a range. `position` is its own in the index.
+    fn tensor(&mut self, position: usize, limits: &Limits) -> Option<(TensorInfo, Range<u64>)> {
         let start = self.at;
-        let members = self.compact_members().or_else(|| {
-            (self.at, self.last) = (start, "");
+        let members = self.compact_members(position).or_else(|| {
+            self.at = start;
             self.members()
         });
         let (dtype, shape, data_offsets) = members?;
@@ -117,15 +120,17 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads dtype, shape and data offsets in the order in which nearly all are written, without white space.
-    fn compact_members(&mut self) -> Option<(&'a str, Shape, Range<u64>)> {
+    fn compact_members(&mut self, position: usize) -> Option<(&'a str, Shape, Range<u64>)> {
         let start = self.at;
         self.skip(br#"{"dtype":""#)?;
         let dtype = self.string_here()?;
         self.skip(br#","shape":["#)?;
         let shape = self.numbers_here()?;
         self.skip(br#","data_offsets":["#)?;
-        self.last = &self.json[start..self.at];
-        Some((dtype, shape, self.offsets_here()?))
+        let description = &self.json[start..self.at];
+        let offsets = self.offsets_here()?;
+        self.last.add(description, position);
+        Some((dtype, shape, offsets))
     }
 
     /// Reads dtype, shape and data offsets.
@@ -179,7 +184,7 @@ impl<'a> Scanner<'a> {
         /// The most digits whose numbers all have 64 bits.
         const MOST: usize = 19;
         let rest = self.rest();
-        let (mut number, mut len) = (0_u64, 0);
+        let (mut number, mut len) = rest.first_chunk().map_or((0, 0), first_digits);
         while let Some(digit @ b'0'..=b'9') = rest.get(len)
             && len < MOST
         {
@@ -234,11 +239,29 @@ impl<'a> Scanner<'a> {
     }
 }
 
+const ONES: u64 = u64::MAX / 0xff;
+const HIGH: u64 = 0x80 * ONES;
+
+/// Returns the number that is written in the first bytes, and how many these are.
+#[inline]
+fn first_digits(bytes: &[u8; 8]) -> (u64, usize) {
+    let digits = u64::from_le_bytes(*bytes) ^ (u64::from(b'0') * ONES);
+    // The high bit of each byte that is above 9, up to and with the first one.
+    let others = (digits.wrapping_add(0x76 * ONES) | digits) & HIGH;
+    let len = others.trailing_zeros() / 8;
+    if len == 0 {
+        return (0, 0);
+    }
+    // With zeros in front: the first byte is the lowest one, and is worth most.
+    let digits = digits << (u64::BITS - 8 * len);
+    let pairs = (digits * 10 + (digits >> 8)) & (0xff * (u64::MAX / 0xffff));
+    let fours = (pairs * 100 + (pairs >> 16)) & (0xffff * (u64::MAX / 0xffff_ffff));
+    ((fours * 10_000 + (fours >> 32)) & 0xffff_ffff, len as usize)
+}
+
 /// Returns the position of the first byte that ends a string or is not itself in one: a quote, a backslash or a control
 /// character.
 fn find_special(bytes: &[u8]) -> Option<usize> {
-    const ONES: u64 = u64::MAX / 0xff;
-    const HIGH: u64 = 0x80 * ONES;
     // The high bit of each byte that is below `limit`, up to and with the first one.
     let below = |word: u64, limit: u64| word.wrapping_sub(limit * ONES) & !word & HIGH;
     let (words, rest) = bytes.as_chunks();
@@ -290,6 +313,21 @@ mod tests {
         ] {
             assert_eq!(read(json), None, "{json}");
         }
+    }
+
+    #[test]
+    fn numbers_have_up_to_nineteen_digits() {
+        for len in 0..=19 {
+            let digits = &"9876543210123456789"[..len];
+            for after in ["", ",", "/", ":", "x", "\u{80}", "]}12345678"] {
+                let json = format!("{digits}{after}");
+                let mut scanner = Scanner::new(&json);
+                assert_eq!((scanner.number_here(), scanner.at), (digits.parse().ok(), len), "{json}");
+            }
+        }
+        let wrong = ["00", "01", "0123456789", "00000000000000000"];
+        assert_eq!(wrong.map(|json| Scanner::new(json).number_here()), [None; 4]);
+        assert_eq!(Scanner::new("0").number_here(), Some(0));
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::header::{self, HeaderChunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Index, IndexReader, SingleTensor};
+use crate::record::{Cursor, Index, IndexReader, LastHeaders, SingleTensor};
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::InvalidTensor;
 
@@ -18,19 +18,18 @@ pub(super) struct Reader {
     len: u64,
     /// The headers before this offset were looked for in advance, as far as they are where they were expected.
     expected: u64,
+    /// Memory for the header of a tensor.
+    memory: Vec<u8>,
 }
 
 /// The header chunk of a tensor of up to five dims and the beginning of its data chunk, as they are stored.
-#[derive(Debug, Default)]
-struct LastHeader {
-    /// The bytes before and after the name.
-    around_name: Option<header::AroundName>,
+#[derive(Debug)]
+struct CommonHeader {
+    bytes: [u8; header::COMMON_BYTES],
     /// The length of the payload.
     payload: u64,
     /// The length of both chunks.
     chunks: u64,
-    /// Memory for the header of another tensor.
-    other: Vec<u8>,
 }
 
 /// The number of headers that are looked for at once on a slow disk.
@@ -43,12 +42,12 @@ impl IndexReader for Reader {
 
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
         let (before, file_len) = (self.count, file.file_len());
-        let mut last = LastHeader::default();
+        let mut last = LastHeaders::default();
         // The file may end between tensors, but not inside one or its padding.
         while !self.ends(file)? {
             let (number, start) = (self.count, self.offset);
             self.count += 1;
-            let alike = self.tensor_alike(&mut last, file, file_len, index);
+            let alike = file_len.and_then(|len| self.tensor_alike(&last, file, len, index));
             let read = alike.unwrap_or_else(|| self.tensor(file, limits, &mut last, index));
             read.map_err(|error| error.in_tensor(format!("#{number}")))?;
             let len = self.offset - start;
@@ -94,32 +93,30 @@ impl Reader {
         file.ends_at(self.offset).map_err(|error| error.in_tensor(format!("#{}", self.count.saturating_sub(1))))
     }
 
-    /// Adds a tensor whose header is the last one, but for the name. Returns `None` if it is not, or passes the end of the
+    /// Adds a tensor whose header is one of the last, but for the name. Returns `None` if it is not, or passes the end of the
     /// file.
     fn tensor_alike(
         &mut self,
-        last: &mut LastHeader,
+        last: &LastHeaders<CommonHeader>,
         file: &mut dyn ReadAt,
-        file_len: Option<u64>,
+        file_len: u64,
         index: &mut Index,
     ) -> Option<Result<()>> {
         let start = self.offset.checked_add(header::COMMON_BYTES as u64)?;
-        let end = self.offset.checked_add(last.chunks).filter(|end| file_len.is_some_and(|len| *end <= len))?;
-        let (before, after) = last.around_name.as_ref()?;
-        last.other.clear();
-        let (name, found) = header::split_name(file.bytes(self.offset..start, &mut last.other).ok()?)?;
-        if found != (*before, *after) {
-            return None;
-        }
-        self.offset = end;
-        Some(index.push_like_last(name.text().as_deref(), start..start + last.payload))
+        self.memory.clear();
+        let (name, found) = header::split_name(file.bytes(self.offset..start, &mut self.memory).ok()?)?;
+        let is_known =
+            |known: &CommonHeader| header::split_name(&known.bytes).is_some_and(|(_, around)| around == found);
+        let (known, alike) = last.iter().find(|(known, _)| is_known(known))?;
+        self.offset = self.offset.checked_add(known.chunks).filter(|end| *end <= file_len)?;
+        Some(index.push_alike(name.text().as_deref(), *alike, start..start + known.payload))
     }
 
     fn tensor(
         &mut self,
         file: &mut dyn ReadAt,
         limits: &Limits,
-        last: &mut LastHeader,
+        last: &mut LastHeaders<CommonHeader>,
         index: &mut Index,
     ) -> Result<()> {
         let start = self.offset;
@@ -130,8 +127,10 @@ impl Reader {
             Some(name) => error.in_tensor(name),
             None => error,
         })?;
-        last.around_name = header::split_name(cursor.passed()).map(|(_, around)| around);
-        (last.payload, last.chunks) = (payload.end - payload.start, self.offset - start);
+        if let Ok(bytes) = cursor.passed().try_into() {
+            let (payload, chunks) = (payload.end - payload.start, self.offset - start);
+            last.add(CommonHeader { bytes, payload, chunks }, index.pushed());
+        }
         index.push(header.name.text().as_deref(), header.info, payload)
     }
 

@@ -59,21 +59,25 @@ pub(super) struct StoredName([u8; NAME]);
 impl StoredName {
     /// Returns the text, or `None` if all bytes are zero.
     pub(super) fn text(&self) -> Option<Cow<'_, str>> {
-        match trim(&self.0) {
-            [] => None,
-            name => Some(name_of(name)),
+        let name = trim(&self.0);
+        // For a known number of bytes, this takes few steps.
+        let may_have_escapes = self.0.iter().fold(false, |found, byte| found | (*byte == b'\\'));
+        match str::from_utf8(name) {
+            Ok("") => None,
+            Ok(name) if !may_have_escapes => Some(Cow::Borrowed(name)),
+            _ => Some(name_of(name)),
         }
     }
 }
 
 /// The bytes of a common header before and after the name.
-pub(super) type AroundName = ([u8; 24], [u8; COMMON_BYTES - 24 - NAME]);
+pub(super) type AroundName<'a> = (&'a [u8; 24], &'a [u8; COMMON_BYTES - 24 - NAME]);
 
 /// Splits the bytes of a header of the common length into the name and the rest.
-pub(super) fn split_name(bytes: &[u8]) -> Option<(StoredName, AroundName)> {
+pub(super) fn split_name(bytes: &[u8]) -> Option<(StoredName, AroundName<'_>)> {
     let (before, rest) = bytes.split_first_chunk()?;
     let (name, after) = rest.split_first_chunk()?;
-    Some((StoredName(*name), (*before, after.try_into().ok()?)))
+    Some((StoredName(*name), (before, after.try_into().ok()?)))
 }
 
 /// Reads the length of the chunk that begins at the cursor.

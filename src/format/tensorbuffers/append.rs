@@ -17,7 +17,7 @@ use super::{FORMAT, entries};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Tensors;
-use crate::record::{MetadataChanges, Plan, Rewritten};
+use crate::record::{MetadataChanges, Plan, ReadHeader, Rewritten};
 use crate::storage::{FileLock, FileReader, FileStorage, ReadAt, replace};
 
 /// Adds tensors to the file at `path`.
@@ -53,9 +53,11 @@ fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<B
         let mut tensors: Vec<OldTensor> = Vec::new();
         contents.each_tensor(limits, &mut |record| {
             metadata::insert_name(&mut names, &record)?;
-            let MetadataTensor { id, name, info, range } = record;
-            let like_last = || tensors.last().expect("the first is like no other").info.clone();
-            let info = info.unwrap_or_else(like_last);
+            let MetadataTensor { id, name, header, range } = record;
+            let info = match header {
+                ReadHeader::New(info) => info,
+                ReadHeader::Alike(at) => tensors[at].info.clone(),
+            };
             tensors.push(OldTensor { id, name: name.into(), info, range });
             Ok(())
         })?;

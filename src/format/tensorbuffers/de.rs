@@ -21,10 +21,7 @@ impl IndexReader for Reader {
         }
         metadata::open(file, limits, |contents| {
             index.reserve(contents.len());
-            contents.each_tensor(limits, &mut |tensor| match tensor.info {
-                Some(info) => index.push(Some(tensor.name), info, tensor.range),
-                None => index.push_like_last(Some(tensor.name), tensor.range),
-            })?;
+            contents.each_tensor(limits, &mut |tensor| tensor.header.push(index, Some(tensor.name), tensor.range))?;
             self.model = contents.model.map(str::to_owned);
             self.operations = contents.operations;
             Ok(true)

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{FlatbufferReader, SingleTensor, Table, Tables};
+use crate::record::{FlatbufferReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables};
 use crate::sorted;
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo};
@@ -116,7 +116,7 @@ pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Metadata> {
         Ok(Metadata {
             version: contents.version.to_owned(),
             model: contents.model.map(str::to_owned),
-            is_sorted: contents.places.is_sorted_by_key(|place| place.id),
+            is_sorted: contents.is_sorted,
             operations: contents.operations,
             wrong_ids,
         })
@@ -140,14 +140,14 @@ impl MetadataSummary {
     pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Self> {
         open_root(file, limits, |table, _| {
             let (mut is_sorted, mut last, mut wrong_ids, mut first) = (true, 0, 0, None);
-            for table in table.tables(root::TENSORS)?.iter() {
+            for table in table.tables(root::TENSORS)? {
                 let table = table?;
-                let (place, name) = (DataPlace::read(&table)?, name(&table)?);
-                is_sorted &= last <= place.id;
-                last = place.id;
-                if place.id != header::id(name) {
+                let (id, range, name) = (table.u64(tensor::ID)?, data_range(&table)?, name(&table)?);
+                is_sorted &= last <= id;
+                last = id;
+                if id != header::id(name) {
                     wrong_ids += 1;
-                    let key = place.data_order();
+                    let key = (range, Reverse(table.offset()));
                     if first.is_none_or(|(before, _)| key < before) {
                         first = Some((key, name));
                     }
@@ -172,28 +172,19 @@ pub(super) struct MetadataView<'a> {
     /// In the order of the file.
     pub(super) operations: Vec<Operation>,
     tensors: Tables<'a>,
-    /// The place of each tensor.
-    places: SmallVec<[DataPlace; 1]>,
+    /// The [range](data_range) of each tensor.
+    ranges: SmallVec<[u64; 1]>,
+    /// Each id is above the one before.
+    is_sorted: bool,
     /// The offset of the metadata in the file.
     pub(super) start: u64,
 }
 
-/// The place of a tensor's data, and what else is needed to sort the tensors.
-struct DataPlace {
-    id: u64,
-    offset: u32,
-    size: u32,
-    /// The offset of its table.
-    table: u64,
-}
-
 /// A tensor in the metadata.
-#[derive(Debug)]
 pub(super) struct MetadataTensor<'a> {
     pub(super) id: u64,
     pub(super) name: &'a str,
-    /// The header; `None` if it is that of the tensor before.
-    pub(super) info: Option<TensorInfo>,
+    pub(super) header: ReadHeader,
     pub(super) range: Range<u64>,
 }
 
@@ -229,7 +220,9 @@ pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor
     }
     let mut single = None;
     let read = contents.each_tensor(limits, &mut |tensor| {
-        single = tensor.info.and_then(|info| SingleTensor::new(file, info, tensor.range));
+        if let ReadHeader::New(info) = tensor.header {
+            single = SingleTensor::new(file, info, tensor.range);
+        }
         Ok(())
     });
     single.filter(|_| read.is_ok())
@@ -241,7 +234,7 @@ fn version<'a>(table: &Table<'a>) -> Result<&'a str> {
 }
 
 fn operations(table: &Table<'_>) -> Result<Vec<Operation>> {
-    table.tables(root::OPERATIONS)?.iter().map(|operation| Operation::read(&operation?)).collect()
+    table.tables(root::OPERATIONS)?.map(|operation| Operation::read(&operation?)).collect()
 }
 
 fn check_version(version: &str) -> Result<()> {
@@ -263,105 +256,101 @@ impl<'a> MetadataView<'a> {
             let limit = ErrorKind::Limit { what, found: tensors.len() as u64, limit: limits.tensors };
             return Err(Error::new(limit).at(start));
         }
-        let mut places = SmallVec::with_capacity(tensors.len());
-        for (at, table) in tensors.iter().enumerate() {
-            let place = table.and_then(|table| DataPlace::read(&table));
-            places.push(place.map_err(|error| error.in_tensor(format!("#{at}")))?);
+        let (mut ranges, mut is_sorted, mut last) = (SmallVec::with_capacity(tensors.len()), true, None);
+        for (at, table) in tensors.clone().enumerate() {
+            let read = table.and_then(|table| Ok((table.u64(tensor::ID)?, data_range(&table)?)));
+            let (id, range) = read.map_err(|error| error.in_tensor(format!("#{at}")))?;
+            is_sorted &= last.is_none_or(|last| last < id);
+            last = Some(id);
+            ranges.push(range);
         }
         let operations = operations(table)?;
         let model = table.string(root::MODEL)?;
-        Ok(Self { version, model, operations, tensors, places, start })
+        Ok(Self { version, model, operations, tensors, ranges, is_sorted, start })
     }
 
     /// Returns the number of tensors.
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.ranges.len()
     }
 
-    /// Calls `take` with each tensor, in the order of their data.
+    /// Calls `take` with each tensor, in the order of their data, the positions of which are those in the index.
     pub(super) fn each_tensor(
         &self,
         limits: &Limits,
         take: &mut dyn FnMut(MetadataTensor<'a>) -> Result<()>,
     ) -> Result<()> {
-        self.check_ids()?;
+        if !self.is_sorted {
+            self.check_ids()?;
+        }
         let mut before: Option<(&str, Range<u64>)> = None;
-        let mut last = None;
-        for at in self.in_data_order() {
+        let mut last = LastHeaders::default();
+        for (position, (range, at)) in self.in_data_order().into_iter().enumerate() {
             let table = self.tensors.get(at)?;
-            let stored = HeaderFields::read(&table, self.places.as_slice()[at].size);
-            let is_alike = stored.is_some() && stored == last;
-            last = stored;
-            let record = self.record(at, &table, is_alike, limits, before.as_ref())?;
-            if !record.range.is_empty() {
-                before = Some((record.name, record.range.clone()));
+            let name = name(&table).map_err(|error| error.in_tensor(format!("#{at}")))?;
+            let (start, size) = (range >> 32, range & u64::from(u32::MAX));
+            let range = start..start + size;
+            let locate = |error: Error| error.in_tensor(name).at(table.offset());
+            let stored = HeaderFields::read(&table, size);
+            let alike = last.iter().find(|(known, _)| stored.as_ref() == Some(known));
+            let header = match alike {
+                Some((_, alike)) => ReadHeader::Alike(*alike),
+                None => {
+                    let info = info(&table, size, limits).map_err(locate)?;
+                    if let Some(stored) = stored {
+                        last.add(stored, position);
+                    }
+                    ReadHeader::New(info)
+                }
+            };
+            self.check_range(&range, before.as_ref()).map_err(|kind| locate(kind.into()))?;
+            if !range.is_empty() {
+                before = Some((name, range.clone()));
             }
-            take(record)?;
+            take(MetadataTensor { id: table.u64(tensor::ID)?, name, header, range })?;
         }
         Ok(())
     }
 
     /// Checks that no two tensors have the same id. Two references to one entry have, too.
     fn check_ids(&self) -> Result<()> {
-        let places = self.places.as_slice();
-        let id = |at: usize| places[at].id;
-        // The reference sorts them.
-        if places.is_sorted_by(|one, other| one.id < other.id) {
-            return Ok(());
-        }
-        let order = sorted::positions(places.len(), &mut |one, other| id(one).cmp(&id(other)));
-        match order.windows(2).find(|pair| id(pair[0]) == id(pair[1])) {
-            Some(&[one, other]) => {
+        let ids = self.tensors.clone().map(|table| table?.u64(tensor::ID)).collect::<Result<Vec<_>>>()?;
+        let order = sorted::by_number(&ids);
+        match order.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            Some(&[(id, one), (_, other)]) => {
                 let (one, other) = (self.tensors.get(one)?, self.tensors.get(other)?);
-                let same = same_id(name(&one)?, name(&other)?, other.u64(tensor::ID)?);
-                Err(Error::new(same).at(other.offset()))
+                Err(Error::new(same_id(name(&one)?, name(&other)?, id)).at(other.offset()))
             }
             _ => Ok(()),
         }
     }
 
-    /// Returns the tensors in the order of their data.
+    /// Returns the ranges and the positions of the tensors, in the order of their data.
     ///
     /// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
     /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
-    fn in_data_order(&self) -> Vec<usize> {
-        let places = self.places.as_slice();
-        if places.len() == 1 {
-            return vec![0];
-        }
-        let range = |place: &DataPlace| u64::from(place.offset) << 32 | u64::from(place.size);
-        let mut order = sorted::by_number(&places.iter().map(range).collect::<Vec<_>>());
-        for same in order.chunk_by_mut(|one, other| range(&places[*one]) == range(&places[*other])) {
-            same.sort_by_key(|at| Reverse(places[*at].table));
+    fn in_data_order(&self) -> Vec<(u64, usize)> {
+        let mut order = sorted::by_number(&self.ranges);
+        for same in order.chunk_by_mut(|one, other| one.0 == other.0).filter(|same| same.len() > 1) {
+            same.sort_by_key(|(_, at)| Reverse(self.tensors.offset(*at)));
         }
         order
     }
 
-    fn record(
-        &self,
-        at: usize,
-        table: &Table<'a>,
-        is_alike: bool,
-        limits: &Limits,
-        before: Option<&(&str, Range<u64>)>,
-    ) -> Result<MetadataTensor<'a>> {
-        let name = name(table).map_err(|error| error.in_tensor(format!("#{at}")))?;
-        let record = || {
-            let &DataPlace { id, offset, size, .. } = &self.places.as_slice()[at];
-            let info = if is_alike { None } else { Some(info(table, size, limits)?) };
-            info.as_ref().map_or(Ok(()), |info| info.check_payload(size.into()))?;
-            let start = u64::from(offset);
-            let range = start..start + u64::from(size);
-            if range.start < header::DATA || range.end > self.start {
-                let (from, to, data, metadata) = (range.start, range.end, header::DATA, self.start);
-                let what = format!("takes bytes {from} to {to}, but tensors lie in bytes {data} to {metadata}");
-                return Err(ErrorKind::Malformed { what }.into());
+    /// Checks that the data of a tensor lies before the metadata, and checks it against the last tensor with elements: two
+    /// may share all bytes, but not some of them.
+    fn check_range(&self, range: &Range<u64>, before: Option<&(&str, Range<u64>)>) -> Result<(), ErrorKind> {
+        if range.start < header::DATA || range.end > self.start {
+            let (from, to, data, metadata) = (range.start, range.end, header::DATA, self.start);
+            let what = format!("takes bytes {from} to {to}, but tensors lie in bytes {data} to {metadata}");
+            return Err(ErrorKind::Malformed { what });
+        }
+        match before {
+            Some((other, before)) if range.start < before.end && range != before && !range.is_empty() => {
+                Err(ErrorKind::Overlap { other: (*other).to_owned(), range: before.clone() })
             }
-            let record = MetadataTensor { id, name, info, range };
-            check_overlap(before, &record)?;
-            Ok(record)
-        };
-        record().map_err(|error: Error| error.in_tensor(name).at(table.offset()))
+            _ => Ok(()),
+        }
     }
 }
 
@@ -370,30 +359,14 @@ impl<'a> MetadataView<'a> {
 struct HeaderFields<'a> {
     tag: i8,
     shape: &'a [[u8; 4]],
-    size: u32,
+    size: u64,
 }
 
 impl<'a> HeaderFields<'a> {
     /// Reads the header of a tensor of `size` bytes, if it has a shape. It is not checked.
-    fn read(table: &Table<'a>, size: u32) -> Option<Self> {
+    fn read(table: &Table<'a>, size: u64) -> Option<Self> {
         let shape = table.has(tensor::SHAPE).then(|| table.numbers(tensor::SHAPE))?.ok()?;
         Some(Self { tag: table.i8(tensor::DATA_TYPE).ok()?, shape, size })
-    }
-}
-
-impl DataPlace {
-    fn read(table: &Table<'_>) -> Result<Self> {
-        Ok(Self {
-            id: table.u64(tensor::ID)?,
-            offset: table.u32(tensor::DATA_OFFSET)?,
-            size: table.u32(tensor::DATA_SIZE)?,
-            table: table.offset(),
-        })
-    }
-
-    /// Returns the key of [`MetadataView::in_data_order`].
-    fn data_order(&self) -> (u32, u32, Reverse<u64>) {
-        (self.offset, self.size, Reverse(self.table))
     }
 }
 
@@ -419,8 +392,16 @@ fn name<'a>(table: &Table<'a>) -> Result<&'a str> {
     table.string(tensor::NAME)?.ok_or_else(|| lacks(table, "name"))
 }
 
+/// Returns the data of a tensor as a number to sort by: its offset in the upper half, its size in the lower one.
+// A part of what is done for each tensor.
+#[inline(always)]
+fn data_range(table: &Table<'_>) -> Result<u64> {
+    let (offset, size) = (table.u32(tensor::DATA_OFFSET)?, table.u32(tensor::DATA_SIZE)?);
+    Ok(u64::from(offset) << 32 | u64::from(size))
+}
+
 /// Returns the header of a tensor of `size` bytes.
-fn info(table: &Table<'_>, size: u32, limits: &Limits) -> Result<TensorInfo> {
+fn info(table: &Table<'_>, size: u64, limits: &Limits) -> Result<TensorInfo> {
     let tag = table.i8(tensor::DATA_TYPE)?;
     if !table.has(tensor::SHAPE) {
         return Err(lacks(table, "shape"));
@@ -430,13 +411,15 @@ fn info(table: &Table<'_>, size: u32, limits: &Limits) -> Result<TensorInfo> {
         return Err(ErrorKind::Limit { what: "rank", found: shape.len() as u64, limit: limits.rank }.into());
     }
     let shape: Shape = shape.iter().map(|dim| u32::from_le_bytes(*dim) as usize).collect();
-    Ok(match header::dtype(tag) {
+    let info = match header::dtype(tag) {
         Some(dtype) => TensorInfo::new(dtype, shape),
         None => {
-            let stored = tag.to_le_bytes();
-            TensorInfo::unknown_in(FORMAT.name, &tag.to_string(), &stored, shape, size as usize)
+            let (stored, bytes) = (tag.to_le_bytes(), usize::try_from(size).unwrap_or(usize::MAX));
+            TensorInfo::unknown_in(FORMAT.name, &tag.to_string(), &stored, shape, bytes)
         }
-    })
+    };
+    info.check_payload(size)?;
+    Ok(info)
 }
 
 /// Adds the name of a tensor to those before.
@@ -454,16 +437,4 @@ fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
     }
     let (one, other) = (Short(one), Short(other));
     ErrorKind::Malformed { what: format!("tensors `{one}` and `{other}` have the same id, {id:016x}") }
-}
-
-/// Checks a tensor against the last one with elements: two may share all bytes, but not some of them.
-fn check_overlap(before: Option<&(&str, Range<u64>)>, record: &MetadataTensor<'_>) -> Result<()> {
-    match before {
-        Some((other, range))
-            if record.range.start < range.end && record.range != *range && !record.range.is_empty() =>
-        {
-            Err(ErrorKind::Overlap { other: (*other).to_owned(), range: range.clone() }.into())
-        }
-        _ => Ok(()),
-    }
 }

@@ -16,10 +16,12 @@ pub(crate) struct FlatbufferReader<'a> {
     /// The number of bytes that may still be read. Parts may be referenced any number of times, so the time for a file
     /// would not be bounded by its length.
     left: Cell<usize>,
-    /// The position and the length of lists of fields that were checked, by their positions. Most tables share one with a
-    /// table before.
-    lists: [Cell<(usize, usize)>; LISTS],
+    /// Lists of fields that were checked, and their positions, by these. Most tables share one with a table before.
+    lists: [Cell<(usize, FieldOffsets<'a>)>; LISTS],
 }
+
+/// The distance of each field from its table; 0 if the table lacks it.
+type FieldOffsets<'a> = &'a [[u8; 2]];
 
 /// The size of an offset, and of the length of a vector.
 const OFFSET: usize = 4;
@@ -48,27 +50,41 @@ impl<'a> FlatbufferReader<'a> {
     }
 
     /// Reads the table that the offset at `from` refers to, which is in the part at `owner`.
-    #[inline]
+    #[inline(always)]
     fn table(&'a self, from: usize, owner: usize) -> Result<Table<'a>> {
         self.table_at(self.follow(from, owner)?, from)
     }
 
     /// Reads the table at a position. `from` is the position of the reference to it.
-    #[inline]
+    // This and what it calls is done for each tensor, and a table is too large to be returned in registers.
+    #[inline(always)]
     pub(crate) fn table_at(&'a self, position: usize, from: usize) -> Result<Table<'a>> {
         let distance = i32::from_le_bytes(self.array(position, from)?);
         let distance = isize::try_from(-i64::from(distance)).unwrap_or(isize::MAX);
-        let list = position.checked_add_signed(distance);
-        let list = list.ok_or_else(|| self.broken("a table's list of fields lies before its first part", position))?;
+        // If this wraps around, it is no position of a list that was checked.
+        let list = position.wrapping_add_signed(distance);
+        let (known, mut fields) = self.known_list(list).get();
+        if known != list || fields.is_empty() {
+            fields = self.check_list(position, distance)?;
+        }
+        // The numbers in the table, of which there are a few, count with it.
+        self.spend(TABLE + SHORTEST_LIST + size_of_val(fields))?;
+        Ok(Table { buffer: self, position, fields })
+    }
+
+    fn known_list(&self, list: usize) -> &Cell<(usize, FieldOffsets<'a>)> {
+        &self.lists[list / OFFSET % LISTS]
+    }
+
+    /// Reads the list of fields at a distance from a table.
+    #[cold]
+    fn check_list(&self, table: usize, distance: isize) -> Result<FieldOffsets<'a>> {
+        let list = table.checked_add_signed(distance);
+        let list = list.ok_or_else(|| self.broken("a table's list of fields lies before its first part", table))?;
         if list >= self.bytes.len() {
-            return Err(self.broken("a table's list of fields lies outside of it", position));
+            return Err(self.broken("a table's list of fields lies outside of it", table));
         }
-        let checked = &self.lists[list / OFFSET % LISTS];
-        let (known, list_bytes) = checked.get();
-        if list == known && list_bytes > 0 {
-            return self.table_with(position, list, list_bytes);
-        }
-        let list_bytes = usize::from(u16::from_le_bytes(self.array(list, position)?));
+        let list_bytes = usize::from(u16::from_le_bytes(self.array(list, table)?));
         if list_bytes < SHORTEST_LIST {
             let (what, expected) = ("length of a table's list of fields", format!("at least {SHORTEST_LIST}"));
             let wrong = ErrorKind::BadNumber { what, found: list_bytes as i128, expected };
@@ -77,18 +93,9 @@ impl<'a> FlatbufferReader<'a> {
         if !list_bytes.is_multiple_of(size_of::<u16>()) {
             return Err(self.broken("an offset is not aligned", list));
         }
-        self.run(list, list_bytes, list)?;
-        checked.set((list, list_bytes));
-        self.table_with(position, list, list_bytes)
-    }
-
-    /// Returns a table whose list of fields was checked.
-    #[inline]
-    fn table_with(&'a self, position: usize, list: usize, list_bytes: usize) -> Result<Table<'a>> {
-        // The numbers in the table, of which there are a few, count with it.
-        self.spend(TABLE + list_bytes)?;
-        let fields = &self.bytes[list..list + list_bytes][SHORTEST_LIST..];
-        Ok(Table { buffer: self, position, fields })
+        let (fields, _) = self.run(list, list_bytes, list)?[SHORTEST_LIST..].as_chunks();
+        self.known_list(list).set((list, fields));
+        Ok(fields)
     }
 
     /// Returns the position that the offset at `from` refers to, which may lie outside.
@@ -180,8 +187,7 @@ struct Vector<'a, const N: usize> {
 pub(crate) struct Table<'a> {
     buffer: &'a FlatbufferReader<'a>,
     position: usize,
-    /// The distance of each field from it.
-    fields: &'a [u8],
+    fields: FieldOffsets<'a>,
 }
 
 impl<'a> Table<'a> {
@@ -205,7 +211,7 @@ impl<'a> Table<'a> {
     /// Returns the position of a field, which may lie outside.
     #[inline]
     fn find(&self, field: usize) -> Option<usize> {
-        let distance = u16::from_le_bytes(*self.fields.as_chunks().0.get(field)?);
+        let distance = u16::from_le_bytes(*self.fields.get(field)?);
         (distance > 0).then(|| self.position + usize::from(distance))
     }
 
@@ -245,38 +251,55 @@ impl<'a> Table<'a> {
 
     /// Returns a table, if this one has the field.
     #[cfg(feature = "ptd")]
+    #[inline(always)]
     pub(crate) fn table(&self, field: usize) -> Result<Option<Table<'a>>> {
         self.find(field).map(|from| self.buffer.table(from, self.position)).transpose()
     }
 
     /// Returns a vector of tables. There are none if the table lacks the field.
     pub(crate) fn tables(&self, field: usize) -> Result<Tables<'a>> {
-        let Some(from) = self.find(field) else { return Ok(Tables { buffer: self.buffer, start: 0, len: 0 }) };
-        let Vector { start, elements } = self.buffer.vector::<OFFSET>(from, self.position)?;
-        Ok(Tables { buffer: self.buffer, start, len: elements.len() })
+        let Some(from) = self.find(field) else { return Ok(Tables { buffer: self.buffer, start: 0, offsets: &[] }) };
+        let Vector { start, elements } = self.buffer.vector(from, self.position)?;
+        Ok(Tables { buffer: self.buffer, start, offsets: elements })
     }
 }
 
 /// A vector of tables.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Tables<'a> {
     buffer: &'a FlatbufferReader<'a>,
     /// The position of the first offset.
     start: usize,
-    len: usize,
+    offsets: &'a [[u8; OFFSET]],
 }
 
 impl<'a> Tables<'a> {
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.offsets.len()
     }
 
+    /// Returns the offset of a table in the file, which may lie outside. The table is not read.
+    #[cfg(feature = "tensorbuffers")]
+    pub(crate) fn offset(&self, at: usize) -> u64 {
+        let from = self.buffer.offset(self.start + OFFSET * at);
+        from + u64::from(u32::from_le_bytes(self.offsets[at]))
+    }
+
+    #[inline(always)]
     pub(crate) fn get(&self, at: usize) -> Result<Table<'a>> {
         let from = self.start + OFFSET * at;
         self.buffer.table(from, from)
     }
+}
 
-    pub(crate) fn iter(self) -> impl Iterator<Item = Result<Table<'a>>> {
-        (0..self.len).map(move |at| self.get(at))
+impl<'a> Iterator for Tables<'a> {
+    type Item = Result<Table<'a>>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (_, rest) = self.offsets.split_first()?;
+        let table = self.get(0);
+        (self.start, self.offsets) = (self.start + OFFSET, rest);
+        Some(table)
     }
 }

@@ -111,16 +111,6 @@ impl Index {
         self.push_entry(name, self.entries[alike].info, payload)
     }
 
-    /// Adds a tensor with the header of the last one.
-    ///
-    /// # Panics
-    ///
-    /// If there is none.
-    #[inline]
-    pub(crate) fn push_like_last(&mut self, name: Option<&str>, payload: Range<u64>) -> Result<()> {
-        self.push_alike(name, self.entries.len() - 1, payload)
-    }
-
     #[inline]
     fn push_entry(&mut self, name: Option<&str>, info: u32, payload: Range<u64>) -> Result<()> {
         let at = self.entries.len();

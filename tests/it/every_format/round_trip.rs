@@ -3,7 +3,7 @@
 use tensorfile::{Dtype, Format, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use super::{file_of, holds, samples, sparse};
-use crate::support::{Dribble, tensor, written_formats};
+use crate::support::{Dribble, multi_tensor_formats, tensor, written_formats};
 
 const SHAPES: &[&[usize]] = &[
     &[],
@@ -53,6 +53,25 @@ fn assert_round_trips(format: &Format, map: &TensorMap, what: &str) {
         let mut written = Vec::new();
         format.to_writer(&mut written, map, &WriteOptions::new()).unwrap();
         assert_eq!(written, plain, "{}, {what}", format.name);
+    }
+}
+
+#[test]
+fn headers_that_are_nearly_the_same_take_turns() {
+    for format in multi_tensor_formats() {
+        let kinds = [
+            (Dtype::F32, &[2, 3][..]),
+            (Dtype::F32, &[3, 2]),
+            (Dtype::I32, &[2, 3]),
+            (Dtype::F64, &[2, 3]),
+            (Dtype::F32, &[6]),
+            (Dtype::F32, &[0, 3]),
+        ];
+        let kinds: Vec<_> = kinds.into_iter().filter(|(dtype, _)| format.dtypes.contains(dtype)).collect();
+        // By ones, twos, threes …, each of them again and again.
+        let turns = (1..=kinds.len()).flat_map(|count| (0..4 * count).map(move |at| at % count));
+        let map = turns.enumerate().map(|(at, kind)| (format!("t{at:02}"), tensor(kinds[kind].0, kinds[kind].1)));
+        assert_round_trips(format, &map.collect(), "in turns");
     }
 }
 

@@ -277,6 +277,24 @@ fn in_btf_the_next_record_is_the_end() {
 }
 
 #[test]
+fn in_btf_equal_headers_end_where_the_next_records_begin() {
+    let stored = [
+        Tensor::from_slice(&[1_i32; 3], [3]).unwrap(),
+        Tensor::from_slice(&[1_i64; 3], [3]).unwrap(),
+        Tensor::from_slice(&[1_i16; 3], [3]).unwrap(),
+        Tensor::from_slice(&[1_i32; 3], [3]).unwrap(),
+    ];
+    let mut file = tensorfile::btf::to_vec(&stored.to_vec()).unwrap();
+    for at in 1..5 {
+        let offset = u64::from_le_bytes(*file[8 * at..].first_chunk().unwrap());
+        file[usize::try_from(offset).unwrap() + 8] = 99;
+    }
+    let opened = OpenOptions::new().format(format("btf")).from_bytes(file).unwrap();
+    let lengths: Vec<u64> = opened.tensors().map(|tensor| tensor.range().end - tensor.range().start).collect();
+    assert_eq!(lengths, [16, 24, 8, 16]);
+}
+
+#[test]
 fn in_btf_a_header_cannot_reach_into_the_next_record() {
     let mut file = changed(format("btf"), &[1, 0, 0, 0, 0, 0, 0, 0, 4], &[5, 0, 0, 0, 0, 0, 0, 0, 99]);
     file.extend([0; 64]);
