@@ -1,7 +1,7 @@
 //! Instructions that reading and writing take, for each tensor, counted by valgrind.
 //!
 //! ```sh
-//! export CARGO_PROFILE_RELEASE_LTO=off   # as in `.ci/run`
+//! export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1   # as in `.ci/run`
 //! bench="cargo bench -p tensorfile-benches --bench instructions"
 //! $bench                # everything: takes ten seconds
 //! $bench -- one         # only the cases whose names begin so
@@ -42,8 +42,12 @@ fn main() -> std::result::Result<ExitCode, Failure> {
         return cases.iter().try_for_each(Case::run).map(|()| ExitCode::SUCCESS).map_err(Into::into);
     }
     let mode = arguments.first().map_or("", String::as_str);
-    if matches!(mode, "--check" | "--write") && env::var("CARGO_PROFILE_RELEASE_LTO").as_deref() != Ok("off") {
-        return Err("the counts in instructions.csv are of code without LTO: set CARGO_PROFILE_RELEASE_LTO=off".into());
+    let is_set = |(name, value): (&str, &str)| env::var(name).is_ok_and(|set| set == value);
+    if matches!(mode, "--check" | "--write") && !PROFILE.into_iter().all(is_set) {
+        let [(lto, off), (units, one)] = PROFILE;
+        return Err(
+            format!("the counts in instructions.csv are of another profile: set {lto}={off} {units}={one}").into()
+        );
     }
     match mode {
         "--check" => return check(&cases),
@@ -55,6 +59,9 @@ fn main() -> std::result::Result<ExitCode, Failure> {
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// The settings with which the counts are compared.
+const PROFILE: [(&str, &str); 2] = [("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")];
 
 /// The number of small tensors.
 const MANY: usize = 1_000;
@@ -156,9 +163,6 @@ fn environment() -> io::Result<String> {
 
 /// Compares counts with the accepted ones.
 fn check(cases: &[Case]) -> std::result::Result<ExitCode, Failure> {
-    const WRITE: &str =
-        "CARGO_PROFILE_RELEASE_LTO=off cargo bench -p tensorfile-benches --bench instructions -- --write";
-
     let (file, environment) = (fs::read_to_string(Path::new(ACCEPTED))?, environment()?);
     let mut lines = file.lines();
     let counted = lines.next().unwrap_or_default().trim_start_matches("# ");
@@ -194,7 +198,7 @@ fn check(cases: &[Case]) -> std::result::Result<ExitCode, Failure> {
     }
     println!("{} counts: {risen} risen by more than 5 %, {fallen} fallen, {new} new", cases.len());
     if risen + fallen + new > 0 {
-        println!("To accept the counts: {WRITE}");
+        println!("To accept the counts, run this again with `--write` instead of `--check`.");
     }
     // A case without an accepted count is not guarded.
     Ok(if risen + new > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
