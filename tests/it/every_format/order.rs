@@ -20,11 +20,14 @@ struct Layer {
     bias: Option<Array1<f32>>,
 }
 
+/// Changes the tensors of a model at a position.
+type Change = fn(&mut Vec<(String, Tensor)>, usize);
+
 fn model() -> Model {
     let layer = |at: u8| Layer {
         weight: array![[f32::from(at)], [0.5]],
         scale: array![-f32::from(at)],
-        bias: (at % 3 > 0).then(|| array![f32::from(at), 7.0]),
+        bias: (!at.is_multiple_of(3)).then(|| array![f32::from(at), 7.0]),
     };
     Model { layers: (0..30).map(layer).collect(), head: array![[9.0]] }
 }
@@ -71,11 +74,11 @@ fn a_model_is_loaded_in_any_order_of_its_tensors() {
 #[test]
 fn a_tensor_that_does_not_fit_is_an_error_in_any_order() {
     for format in multi_tensor_formats() {
-        let changes: [(&str, &dyn Fn(&mut Vec<(String, Tensor)>, usize)); 4] = [
-            ("missing", &|tensors, at| drop(tensors.remove(at))),
-            ("unexpected", &|tensors, at| tensors.insert(at, ("layers.20.more".to_owned(), tensor(Dtype::F32, &[2])))),
-            ("renamed", &|tensors, at| tensors[at].0.push('x')),
-            ("of another rank", &|tensors, at| tensors[at].1 = tensor(Dtype::F32, &[1, 1, 1])),
+        let changes: [(&str, Change); 4] = [
+            ("missing", |tensors, at| drop(tensors.remove(at))),
+            ("unexpected", |tensors, at| tensors.insert(at, ("layers.20.more".to_owned(), tensor(Dtype::F32, &[2])))),
+            ("renamed", |tensors, at| tensors[at].0.push('x')),
+            ("of another rank", |tensors, at| tensors[at].1 = tensor(Dtype::F32, &[1, 1, 1])),
         ];
         for (what, change) in changes {
             let mut tensors = tensors(format);
