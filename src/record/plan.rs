@@ -507,7 +507,8 @@ impl Plan {
             return Ok(());
         }
         let hasher = DefaultHashBuilder::default();
-        let candidates = may_repeat(self.len(), &mut |at| hasher.hash_one(self.name_bytes(at)));
+        let hashes: Vec<u64> = names().map(|name| hasher.hash_one(name)).collect();
+        let candidates = may_repeat(&hashes);
         let mut seen = HashSet::with_capacity(candidates.len());
         if let Some(at) = candidates.into_iter().find(|at| !seen.insert(self.name_bytes(*at))) {
             return Err(ErrorKind::RepeatedName { name: self.name(at).to_owned() }.into());
