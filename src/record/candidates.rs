@@ -59,7 +59,8 @@ impl Candidates {
         if keys.is_sorted_by(|(one, _), (other, _)| one < other) {
             return Vec::new();
         }
-        let found = may_repeat(keys.len(), &mut |at| hash(keys[at].0));
+        let hashes: Vec<u64> = keys.iter().map(|(key, _)| hash(*key)).collect();
+        let found = may_repeat(&hashes);
         let key = |at: usize| keys[found[at]].0;
         let order = sorted::positions(found.len(), &mut |one, other| key(one).cmp(&key(other)));
         let groups = order.chunk_by(|&one, &other| key(one) == key(other));

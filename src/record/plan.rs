@@ -293,10 +293,10 @@ impl Plan {
         })
     }
 
-    /// Returns the length of all names together, in bytes.
-    #[cfg(feature = "ptd")]
-    pub(crate) fn names_bytes(&self) -> usize {
-        self.names.len()
+    /// Returns all names, one after the other.
+    #[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+    pub(crate) fn all_names(&self) -> &str {
+        &self.names
     }
 
     /// Returns the info of a number.
@@ -507,7 +507,8 @@ impl Plan {
             return Ok(());
         }
         let hasher = DefaultHashBuilder::default();
-        let candidates = may_repeat(self.len(), &mut |at| hasher.hash_one(self.name_bytes(at)));
+        let hashes: Vec<u64> = names().map(|name| hasher.hash_one(name)).collect();
+        let candidates = may_repeat(&hashes);
         let mut seen = HashSet::with_capacity(candidates.len());
         if let Some(at) = candidates.into_iter().find(|at| !seen.insert(self.name_bytes(*at))) {
             return Err(ErrorKind::RepeatedName { name: self.name(at).to_owned() }.into());

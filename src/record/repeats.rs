@@ -1,29 +1,33 @@
 /// Returns the positions of hashes that may repeat, in order, with a few that do not.
 ///
 /// Only what has these hashes is compared. They are found in less time than it takes to fill a table of all.
-pub(super) fn may_repeat(len: usize, hash: &mut dyn FnMut(usize) -> u64) -> Vec<usize> {
+pub(super) fn may_repeat(hashes: &[u64]) -> Vec<usize> {
     /// The least number of places for a hash. At most one of so many hashes falls in the place of another by accident.
     const PLACES: usize = 16;
     const FEW: usize = 4;
 
+    let len = hashes.len();
     if len <= FEW {
         return (0..len).collect();
     }
     let bits = len.saturating_mul(PLACES).next_power_of_two().trailing_zeros();
     let words = 1 << (bits - u64::BITS.trailing_zeros());
     let (mut taken, mut shared) = (vec![0_u64; words], vec![0_u64; words]);
-    let mut place = |at| {
+    let place = |hash: u64| {
         // The upper bits of a hash are the best ones.
-        let place = usize::try_from(hash(at) >> (u64::BITS - bits)).expect("it is a place in memory");
+        let place = usize::try_from(hash >> (u64::BITS - bits)).expect("it is a place in memory");
         (place / 64, 1 << (place % 64))
     };
-    for at in 0..len {
-        let (word, bit) = place(at);
-        shared[word] |= taken[word] & bit;
+    for &hash in hashes {
+        let (word, bit) = place(hash);
+        // This is rare, and each table is half of what the processor's cache would have to hold.
+        if taken[word] & bit != 0 {
+            shared[word] |= bit;
+        }
         taken[word] |= bit;
     }
     let is_shared = |at: &usize| {
-        let (word, bit) = place(*at);
+        let (word, bit) = place(hashes[*at]);
         shared[word] & bit != 0
     };
     (0..len).filter(is_shared).collect()
@@ -39,7 +43,8 @@ mod tests {
         for len in [2, 5, 64, 1000] {
             for other in (0..len - 1).step_by(7) {
                 // The last one is as another.
-                let found = may_repeat(len, &mut |at| hash(if at + 1 == len { other } else { at }));
+                let hashes: Vec<u64> = (0..len).map(|at| hash(if at + 1 == len { other } else { at })).collect();
+                let found = may_repeat(&hashes);
                 assert!(found.contains(&other) && found.contains(&(len - 1)), "{other} of {len}");
                 assert!(found.is_sorted() && found.len() <= 5 + len / 8, "{} of {len}", found.len());
             }

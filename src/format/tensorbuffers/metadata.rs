@@ -329,7 +329,7 @@ impl<'a> MetadataView<'a> {
     ///
     /// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
     /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
-    fn in_data_order(&self) -> Vec<(u64, usize)> {
+    fn in_data_order(&self) -> SmallVec<[(u64, usize); 1]> {
         let mut order = sorted::by_number(&self.ranges);
         for same in order.chunk_by_mut(|one, other| one.0 == other.0).filter(|same| same.len() > 1) {
             same.sort_by_key(|(_, at)| Reverse(self.tensors.offset(*at)));

@@ -165,25 +165,22 @@ impl Encode {
         let fields = if model.is_some() { &CONTENTS_OF_MODEL } else { &CONTENTS };
         let [version, model_name, entries, steps] = out.table(root, fields);
 
-        let mut sorted: SmallVec<[(u64, usize); 1]> = SmallVec::with_capacity(tensors.size_hint().0);
-        for (at, tensor) in tensors.clone().enumerate() {
-            sorted.push((tensor.id(), at));
-        }
-        sorted.sort_unstable();
+        let mut ids: SmallVec<[u64; 1]> = SmallVec::with_capacity(tensors.size_hint().0);
+        tensors.clone().for_each(|tensor| ids.push(tensor.id()));
+        let sorted = sorted::by_number(&ids);
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let name = |at| tensors.clone().nth(at).map_or("", |tensor| tensor.name);
             let (one, other, id) = (Short(name(pair[0].1)), Short(name(pair[1].1)), pair[0].0);
             let instead = format!("they have the same id, {id:016x}");
             return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
         }
-        let mut places: SmallVec<[(u64, usize); 1]> = SmallVec::from_elem((0, 0), sorted.len());
         let offsets = out.offsets(entries, sorted.len());
-        for (number, &(id, at)) in sorted.iter().enumerate() {
-            places[at] = (id, offsets.at(number));
+        let mut places: SmallVec<[usize; 1]> = SmallVec::from_elem(0, sorted.len());
+        let places = places.as_mut_slice();
+        for (number, &(_, at)) in sorted.iter().enumerate() {
+            places[at] = offsets.at(number);
         }
-        let places = places.as_slice();
-        for (back, tensor) in tensors.rev().enumerate() {
-            let (id_number, place) = places[places.len() - 1 - back];
+        for (tensor, (&id_number, &place)) in tensors.rev().zip(ids.iter().zip(&*places).rev()) {
             let [id, name, shape, dtype, offset, size] = out.table(place, &TENSOR);
             out.set(id, id_number.to_le_bytes());
             out.set(
