@@ -293,10 +293,10 @@ impl Plan {
         })
     }
 
-    /// Returns the length of all names together, in bytes.
-    #[cfg(feature = "ptd")]
-    pub(crate) fn names_bytes(&self) -> usize {
-        self.names.len()
+    /// Returns all names, one after the other.
+    #[cfg(any(feature = "ptd", feature = "safetensors"))]
+    pub(crate) fn all_names(&self) -> &str {
+        &self.names
     }
 
     /// Returns the info of a number.

@@ -225,7 +225,7 @@ impl Encode {
         // At least what the tables, vectors, offsets and padding of a tensor take.
         const TENSOR: u64 = 128;
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| TENSOR + text.len() as u64);
-        let names = plan.names_bytes() as u64;
+        let names = plan.all_names().len() as u64;
         let dims: u64 = (0..plan.len()).map(|at| plan.info(at).shape.rank() as u64).sum();
         let bytes = FRONT + texts.sum::<u64>() + TENSOR * plan.len() as u64 + names + 5 * dims;
         match usize::try_from(bytes) {

@@ -6,10 +6,11 @@ use indexmap::IndexMap;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
+use smallvec::SmallVec;
 
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::record::{Cursor, Planned, cannot_store, dtypes, tags_of};
+use crate::record::{Cursor, Plan, Planned, cannot_store, dtypes, tags_of};
 use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo};
@@ -264,10 +265,43 @@ impl<'de> Deserialize<'de> for HeaderTensor {
 /// The header as it is written, after room for its length.
 pub(super) struct Writer {
     bytes: Vec<u8>,
-    /// The last tensor: the number of its info, and where what is written up to its offsets is.
-    last: Option<(usize, Range<usize>)>,
-    /// The end of the data of the last tensor, and where that number is written.
-    end: Option<(u64, Range<usize>)>,
+    /// For each info, where what follows the name is, up to the offsets. Infos are numbered in the order in which they come.
+    infos: SmallVec<[Range<usize>; 1]>,
+    /// The end of the data of the last tensor.
+    end: Decimal,
+    /// No name of a tensor has a character to escape.
+    has_plain_names: bool,
+}
+
+/// A number as text.
+#[derive(Clone, Copy)]
+struct Decimal {
+    number: u64,
+    /// The digits of a short number, then zeros.
+    digits: u64,
+    /// The number of digits of a short number, otherwise zero.
+    len: usize,
+}
+
+impl Decimal {
+    const MOST_DIGITS: usize = size_of::<u64>();
+    const TOO_LONG: u64 = 100_000_000;
+
+    /// Splits a short number into halves until each byte is a digit, the first one in the lowest byte.
+    fn new(number: u64) -> Self {
+        if number >= Self::TOO_LONG {
+            return Self { number, digits: 0, len: 0 };
+        }
+        let fours = (number / 10_000) | (number % 10_000) << 32;
+        // Numbers below 10,000 divided by 100, then numbers below 100 divided by 10.
+        let hundreds = (fours * 10_486) >> 20 & 0x0000_007f_0000_007f;
+        let twos = hundreds | (fours - 100 * hundreds) << 16;
+        let tens = (twos * 103) >> 10 & 0x000f_000f_000f_000f;
+        let ones = tens | (twos - 10 * tens) << 8;
+        let zeros = (ones.trailing_zeros() as usize / 8).min(Self::MOST_DIGITS - 1);
+        let digits = (ones | 0x3030_3030_3030_3030) >> (8 * zeros);
+        Self { number, digits, len: Self::MOST_DIGITS - zeros }
+    }
 }
 
 impl Writer {
@@ -295,7 +329,7 @@ impl Writer {
     }
 
     fn in_buffer(buffer: Vec<u8>) -> Self {
-        let mut writer = Self { bytes: buffer, last: None, end: None };
+        let mut writer = Self { bytes: buffer, infos: SmallVec::new(), end: Decimal::new(0), has_plain_names: false };
         writer.bytes.extend_from_slice(&0_u64.to_le_bytes());
         writer.bytes.push(b'{');
         writer
@@ -321,73 +355,95 @@ impl Writer {
         self.text(value.json);
     }
 
-    pub(super) fn tensor(&mut self, tensor: &Planned<'_>, data: Range<u64>) {
-        self.key(tensor.name);
-        match &self.last {
-            Some((number, text)) if *number == tensor.info_number => self.bytes.extend_from_within(text.clone()),
-            _ => self.info(tensor.info, tensor.info_number),
+    /// Adds all tensors of a plan, with the offsets of their data.
+    pub(super) fn tensors(&mut self, plan: &Plan, starts: impl Iterator<Item = u64>) {
+        // Most names are short, and all of them are looked at in less time than one after the other.
+        self.has_plain_names = is_plain(plan.all_names());
+        for (tensor, start) in plan.tensors().zip(starts) {
+            self.tensor(&tensor, start);
         }
-        match &self.end {
-            // Most often data begins where that of the last tensor ends.
-            Some((end, text)) if *end == data.start => self.bytes.extend_from_within(text.clone()),
-            _ => self.numbers([data.start]),
-        }
-        self.bytes.push(b',');
-        let start = self.bytes.len();
-        self.numbers([data.end]);
-        self.end = Some((data.end, start..self.bytes.len()));
-        self.text("]}");
     }
 
-    /// Writes what describes a tensor, up to its offsets.
-    fn info(&mut self, info: &TensorInfo, number: usize) {
+    fn tensor(&mut self, tensor: &Planned<'_>, start: u64) {
+        self.separator();
+        self.open_string(tensor.name, self.has_plain_names);
+        match self.infos.get(tensor.info_number) {
+            Some(text) => self.bytes.extend_from_within(text.clone()),
+            None => self.info(tensor.info),
+        }
+        // Most often data begins where that of the last tensor ends.
+        let start = if self.end.number == start { self.end } else { Decimal::new(start) };
+        self.end = Decimal::new(start.number + tensor.payload_bytes as u64);
+        self.decimal(start);
+        self.bytes.push(b',');
+        self.decimal(self.end);
+        self.bytes.extend_from_slice(b"]}");
+    }
+
+    /// Writes what describes a tensor, from the end of its name up to its offsets.
+    fn info(&mut self, info: &TensorInfo) {
         let start = self.bytes.len();
         match info.unknown_stored(FORMAT.name) {
             Some(dtype) => {
-                self.text(r#"{"dtype":"#);
+                self.text(r#"":{"dtype":"#);
                 self.string(str::from_utf8(dtype).expect("it was a str"));
             }
             None => {
-                self.text(r#"{"dtype":""#);
+                self.text(r#"":{"dtype":""#);
                 self.text(TAG_OF[info.dtype as usize].expect("the plan was checked"));
                 self.text("\"");
             }
         }
         self.text(r#","shape":["#);
-        self.numbers(info.shape.iter().map(|dim| *dim as u64));
-        self.text(r#"],"data_offsets":["#);
-        self.last = Some((number, start..self.bytes.len()));
-    }
-
-    fn numbers(&mut self, numbers: impl IntoIterator<Item = u64>) {
-        for (at, number) in numbers.into_iter().enumerate() {
+        for (at, dim) in info.shape.iter().enumerate() {
             if at > 0 {
                 self.bytes.push(b',');
             }
-            self.text(itoa::Buffer::new().format(number));
+            self.decimal(Decimal::new(*dim as u64));
         }
+        self.text(r#"],"data_offsets":["#);
+        self.infos.push(start..self.bytes.len());
+    }
+
+    #[inline]
+    fn decimal(&mut self, decimal: Decimal) {
+        if decimal.len == 0 {
+            return self.text(itoa::Buffer::new().format(decimal.number));
+        }
+        let end = self.bytes.len() + decimal.len;
+        self.bytes.extend_from_slice(&decimal.digits.to_le_bytes());
+        self.bytes.truncate(end);
     }
 
     fn text(&mut self, text: &str) {
         self.bytes.extend_from_slice(text.as_bytes());
     }
 
-    fn key(&mut self, key: &str) {
+    fn separator(&mut self) {
         if !self.bytes.ends_with(b"{") {
             self.bytes.push(b',');
         }
+    }
+
+    fn key(&mut self, key: &str) {
+        self.separator();
         self.string(key);
         self.bytes.push(b':');
     }
 
     fn string(&mut self, string: &str) {
-        let is_plain = |byte: &u8| !matches!(byte, 0..b' ' | b'"' | b'\\');
-        if string.as_bytes().iter().all(is_plain) {
+        self.open_string(string, false);
+        self.bytes.push(b'"');
+    }
+
+    /// Writes a string without the quote after it.
+    fn open_string(&mut self, string: &str, known_as_plain: bool) {
+        if known_as_plain || is_plain(string) {
             self.bytes.push(b'"');
-            self.text(string);
-            return self.bytes.push(b'"');
+            return self.text(string);
         }
         serde_json::to_writer(&mut self.bytes, string).expect("a vector takes every byte");
+        self.bytes.pop();
     }
 
     /// Returns all bytes before the data.
@@ -401,6 +457,11 @@ impl Writer {
     }
 }
 
+/// Returns whether a text has no character to escape.
+fn is_plain(text: &str) -> bool {
+    text.bytes().fold(true, |is_plain, byte| is_plain & !matches!(byte, 0..b' ' | b'"' | b'\\'))
+}
+
 fn check_length(bytes: u64) -> Result<(), ErrorKind> {
     if bytes > MAX_JSON {
         let instead = format!("safetensors have headers of up to {MAX_JSON} bytes");
@@ -412,6 +473,17 @@ fn check_length(bytes: u64) -> Result<(), ErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_written_in_decimal() {
+        let near = (0..20).flat_map(|power| [10_u64.pow(power) - 1, 10_u64.pow(power), 10_u64.pow(power) + 1]);
+        for number in (0..=10_000).chain((0..10_000).map(|at| at * 10_007)).chain(near).chain([u64::MAX]) {
+            let mut writer = Writer::empty(0);
+            let start = writer.bytes.len();
+            writer.decimal(Decimal::new(number));
+            assert_eq!(str::from_utf8(&writer.bytes[start..]).unwrap(), number.to_string());
+        }
+    }
 
     #[test]
     fn headers_that_no_reader_takes_are_refused() {

@@ -44,7 +44,7 @@ impl record::Encode for Encode {
 
     fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
         let mut header = Writer::new(std::mem::take(file), &self.metadata);
-        plan.tensors().for_each(|tensor| header.tensor(&tensor, 0..tensor.payload_bytes as u64));
+        header.tensors(plan, std::iter::once(0));
         // One that is too long is refused with the layout.
         header.finish().map(|begin| *file = begin).is_ok()
     }
@@ -52,9 +52,7 @@ impl record::Encode for Encode {
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let mut header = Writer::new(Writer::buffer(plan.len()), &self.metadata);
         let mut layout = plan.stack_payloads(0, 1)?;
-        for (tensor, start) in plan.tensors().zip(layout.payloads()) {
-            header.tensor(&tensor, start..start + tensor.payload_bytes as u64);
-        }
+        header.tensors(plan, layout.payloads());
         layout.put_before(header.finish()?)?;
         Ok(layout)
     }
