@@ -294,7 +294,7 @@ impl Plan {
     }
 
     /// Returns all names, one after the other.
-    #[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+    #[cfg(any(feature = "ptd", feature = "safetensors"))]
     pub(crate) fn all_names(&self) -> &str {
         &self.names
     }
