@@ -35,7 +35,7 @@ use crate::model::{
     Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
     Path, Payload, Schema, SharedArrays, Source, StructDef, TensorSpec, put,
 };
-use crate::record::{Format, ReadMetadata, ReadSingle, Reader, ReaderStorage, SingleTensor};
+use crate::record::{Format, ReadMetadata, ReadSingle, Reader, ReaderStorage};
 use crate::storage::{Slice, Stream};
 
 /// Reads a value from a tensor file.
@@ -126,7 +126,8 @@ impl<'de> Deserializer<'de> {
     }
 
     pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
-        Self::of_storage(format, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None, None)
+        let storage = ReaderStorage::Boxed(Box::new(Stream::new(reader)));
+        Self::of_storage(format, storage, limits, None, format.read_single)
     }
 
     #[inline(always)]
@@ -431,11 +432,11 @@ impl<'de> Deserializer<'de> {
         if !self.path.is_root() || self.at != At::Here || self.positional {
             return None;
         }
-        let SingleTensor { info, payload } = self.reader.single(read)?;
+        let (info, payload) = self.reader.single(read)?;
         spec.check(&info).ok()?;
         self.reader.mark_single_read();
         self.last = Some(0);
-        Some(Loaded::of_checked(info, Payload::Borrowed(payload)))
+        Some(Loaded::of_checked(info, payload))
     }
 
     fn missing(&self) -> Error {

@@ -24,8 +24,14 @@ impl Deserializer<'_> {
             _ => RootKind::Tensor,
         };
         let is_root = !self.settled;
+        if kind == RootKind::Tensor {
+            if is_root {
+                (self.settled, self.root) = (true, Some(node));
+            }
+            return Ok(None);
+        }
         match self.settle_by(kind, Some(node))? {
-            None if is_root && kind != RootKind::Tensor && !self.positional => Ok(self.match_in_order(node)),
+            None if is_root && !self.positional => Ok(self.match_in_order(node)),
             matched => Ok(matched),
         }
     }

@@ -118,11 +118,17 @@ impl<'de> Loaded<'de> {
     }
 
     /// Refuses elements of an unknown dtype, of which only the bytes can be had.
+    #[inline]
     fn check_known(&self, expected: Dtype) -> Result<()> {
         match self.info.layout {
-            Layout::Unknown(_) => Err(ErrorKind::WrongDtype { found: self.info.clone(), expected }.into()),
+            Layout::Unknown(_) => Err(self.is_unknown(expected)),
             _ => Ok(()),
         }
+    }
+
+    #[cold]
+    fn is_unknown(&self, expected: Dtype) -> Error {
+        ErrorKind::WrongDtype { found: self.info.clone(), expected }.into()
     }
 
     pub(crate) fn into_parts(self) -> (TensorInfo, Payload<'de>) {

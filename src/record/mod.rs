@@ -75,7 +75,7 @@ pub(crate) use plan::Planned;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
 pub(crate) use reader::{ReadMetadata, Reader, ReaderStorage};
-pub(crate) use single::{ReadSingle, SingleTensor};
+pub(crate) use single::{Message, ReadSingle, SingleTensor};
 pub(crate) use write::{to_vec, to_vec_into, to_writer, write_slices};
 #[cfg(feature = "npz")]
 pub(crate) use zip::{OtherArchive, ZipContents, ZipFile, cut_off, open_zip, place_of, sure_kind, zip_error};

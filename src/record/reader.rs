@@ -10,7 +10,7 @@ use super::names;
 use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, write_chunks};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
-use super::single::{ReadSingle, SingleTensor};
+use super::single::{Message, ReadMessage, ReadSingle};
 use super::{Entry, FileMetadata, Index, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
@@ -19,9 +19,7 @@ use crate::limits::Limits;
 use crate::model::{NamesByPosition, Payload};
 use crate::progress::ProgressCount;
 use crate::storage::{ReadAt, Slice, Storage};
-#[cfg(feature = "npy")]
-use crate::tensor::Buffer;
-use crate::tensor::{Dtype, Layout, TensorInfo};
+use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
 
 /// Reads the index of a file, wherever the bytes come from.
 pub trait IndexReader {
@@ -85,6 +83,10 @@ pub(crate) struct Reader<'de> {
     payload_bytes: u64,
     /// The first tensor was read by [`single`](Self::single), without an index.
     single_is_read: bool,
+    /// The number of messages that were passed and are not left out of the index yet.
+    passed: usize,
+    /// Where the last of them ends.
+    passed_to: u64,
     /// The bytes of payloads that were read, if a listener counts them.
     count: Option<ProgressCount<'de>>,
 }
@@ -150,6 +152,8 @@ impl<'de> Reader<'de> {
             is_stream,
             payload_bytes: 0,
             single_is_read: false,
+            passed: 0,
+            passed_to: 0,
             count: None,
         }
     }
@@ -169,6 +173,8 @@ impl<'de> Reader<'de> {
             is_stream: false,
             payload_bytes: 0,
             single_is_read: false,
+            passed: 0,
+            passed_to: 0,
             count: None,
         }
     }
@@ -226,12 +232,51 @@ impl<'de> Reader<'de> {
         self.unread = Unread::default();
     }
 
-    /// Returns the only tensor of a file in memory, if it can be read without an index.
-    pub(crate) fn single(&self, read: ReadSingle) -> Option<SingleTensor<'de>> {
-        let (ReaderStorage::Slice(file), ReaderOfIndex::Unread(_)) = (&self.storage, &self.index_reader) else {
-            return None;
+    /// Returns the only tensor of a file in memory, or of a short stream, if it can be read without an index.
+    #[inline]
+    pub(crate) fn single(&mut self, read: ReadSingle) -> Option<(TensorInfo, Payload<'de>)> {
+        let ReaderOfIndex::Unread(_) = self.index_reader else { return None };
+        let file = match &mut self.storage {
+            ReaderStorage::Slice(file) => {
+                let single = read(file.as_bytes(), &self.limits)?;
+                return single.needs_no_index(&self.limits).then_some((single.info, Payload::Borrowed(single.payload)));
+            }
+            ReaderStorage::Boxed(storage) => storage.short_file()?,
         };
-        read(file.as_bytes(), &self.limits).filter(|single| single.needs_no_index(&self.limits))
+        let single = read(file, &self.limits).filter(|single| single.needs_no_index(&self.limits))?;
+        let payload = Buffer::from_slice(single.info.unit_bytes(), single.payload);
+        Some((single.info, Payload::Owned(payload)))
+    }
+
+    /// Returns the next tensor of a stream without an index, if it is at hand and no other is known. It remains the next until
+    /// it is [passed](Self::pass_message).
+    pub(crate) fn message(&mut self, read: ReadMessage) -> Result<Option<Message<'_>>> {
+        if self.index.pushed() > 0 || self.is_drained() {
+            return Ok(None);
+        }
+        let offset = self.next_offset();
+        if self.storage.at_hand(offset).is_empty() {
+            match self.storage.ends_at(offset) {
+                Ok(false) => {}
+                ended => {
+                    self.index_reader = ReaderOfIndex::Ended(None);
+                    let last = (self.index.count() + self.passed).saturating_sub(1);
+                    return ended.map(|_| None).map_err(|error| error.in_tensor(format!("#{last}")));
+                }
+            }
+        }
+        let message = read(self.storage.at_hand(offset), &self.limits);
+        Ok(message.filter(|message| message.tensor.needs_no_index(&self.limits)))
+    }
+
+    /// Passes the [message](Self::message) that comes next. `len` is its length.
+    pub(crate) fn pass_message(&mut self, len: usize) {
+        self.passed_to = self.next_offset() + len as u64;
+        self.passed += 1;
+    }
+
+    fn next_offset(&self) -> u64 {
+        self.index.next_offset().max(self.passed_to)
     }
 
     /// Notes that the tensor was read that [`single`](Self::single) returned. There is no index yet that it could be looked
@@ -434,6 +479,7 @@ impl<'de> Reader<'de> {
         self.pending = Some(at);
         self.unread.grow(at + 1);
         self.index.to_mut().make_known(at + 1);
+        self.mark_known_single();
         self.check_names().map(|()| true)
     }
 
@@ -447,11 +493,15 @@ impl<'de> Reader<'de> {
         }
         self.index.to_mut().complete()?;
         self.unread.grow(self.index.len());
-        if self.single_is_read {
-            self.single_is_read = false;
+        self.mark_known_single();
+        self.check_names().map(|()| self.index.len() > 0)
+    }
+
+    /// Marks the tensor that was read without an index, once it is known.
+    fn mark_known_single(&mut self) {
+        if std::mem::take(&mut self.single_is_read) {
             self.unread.mark_read(&self.index, 0);
         }
-        self.check_names().map(|()| self.index.len() > 0)
     }
 
     /// Leaves a tensor of a stream behind whose payload was not read. It is kept, unless it was skipped.
@@ -489,6 +539,9 @@ impl<'de> Reader<'de> {
         }
         let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(false) };
         let index = self.index.to_mut();
+        if self.passed > 0 {
+            index.leave_out(std::mem::take(&mut self.passed), self.passed_to);
+        }
         let first = index.pushed();
         if !index_reader.read_on(&mut *self.storage, &self.limits, index)? {
             return Ok(false);

@@ -12,9 +12,24 @@ pub(crate) struct SingleTensor<'a> {
 
 /// A format's function that returns the tensor of a file that has only one.
 ///
-/// It checks all that reading the index checks. `None` for any other file, a malformed one, and one that is not worth a way
-/// of its own: reading the index then finds what it is.
+/// It checks all that reading the index checks, except that the payload has the length of the tensor, which is checked
+/// afterwards. `None` for any other file, a malformed one, and one that is not worth a way of its own: reading the index then
+/// finds what it is.
 pub(crate) type ReadSingle = for<'a> fn(&'a [u8], &Limits) -> Option<SingleTensor<'a>>;
+
+/// A tensor of a stream that is all in memory.
+pub(crate) struct Message<'a> {
+    /// The name; `""` if there is none.
+    pub(crate) name: String,
+    pub(crate) tensor: SingleTensor<'a>,
+    /// The length with the header and all padding, in bytes.
+    pub(crate) len: usize,
+}
+
+/// A format's function that returns the tensor that bytes of a stream begin with, if all of it is there.
+///
+/// As for [`ReadSingle`], `None` is no error.
+pub(crate) type ReadMessage = for<'a> fn(&'a [u8], &Limits) -> Option<Message<'a>>;
 
 impl<'a> SingleTensor<'a> {
     /// A tensor whose payload has a range of the file, in bytes from its start.
@@ -25,14 +40,20 @@ impl<'a> SingleTensor<'a> {
     }
 
     /// Returns whether an index would give the same tensor.
-    pub(super) fn needs_no_index(&self, limits: &Limits) -> bool {
+    #[inline]
+    pub(crate) fn needs_no_index(&self, limits: &Limits) -> bool {
         // More than the index takes in memory, besides the dims.
         const ENOUGH: u64 = 1 << 10;
         let header_bytes = ENOUGH + size_of_val(self.info.shape.dims()) as u64;
-        matches!(self.info.layout, Layout::RowMajor | Layout::DimOrder(_))
-            && self.info.check_payload(self.payload.len() as u64).is_ok()
+        (self.info.takes_any(self.payload.len()) || self.is_dense())
             && !self.payload.starts_with(&names::MAGIC)
+            && self.payload.len() as u64 <= limits.payload
             && limits.tensors > 0
             && limits.shared >= header_bytes
+    }
+
+    fn is_dense(&self) -> bool {
+        matches!(self.info.layout, Layout::RowMajor | Layout::DimOrder(_))
+            && self.info.check_payload(self.payload.len() as u64).is_ok()
     }
 }

@@ -103,6 +103,12 @@ pub trait ReadAt {
         &[]
     }
 
+    /// Returns all bytes of a short stream of which none was taken, and leaves them to be read again.
+    #[doc(hidden)]
+    fn short_file(&mut self) -> Option<&[u8]> {
+        None
+    }
+
     /// Tells that a few bytes are read at each of these offsets soon, in this order, so that a slow disk can look for them
     /// at once. They may be wrong.
     fn will_read(&mut self, _offsets: &mut dyn Iterator<Item = u64>) {}

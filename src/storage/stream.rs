@@ -14,6 +14,8 @@ pub struct Stream<R> {
     buffer: Vec<u8>,
     /// The part of the buffer that was read from the stream and not taken yet.
     ready: Range<usize>,
+    /// The error of the last read, if nobody has seen it.
+    failed: Option<Error>,
     /// The last read filled the buffer, so the next may be larger.
     grows: bool,
     position: u64,
@@ -42,6 +44,7 @@ impl<R: Read> Stream<R> {
             // Zeroed memory would not come from the allocator's cache.
             buffer: [0; FIRST].to_vec(),
             ready: 0..0,
+            failed: None,
             grows: false,
             position: 0,
             kept: BTreeMap::new(),
@@ -59,7 +62,7 @@ impl<R: Read> Stream<R> {
             if self.grows && self.buffer.len() < BUFFER {
                 self.buffer.resize(2 * self.buffer.len(), 0);
             }
-            let now = read(&mut self.reader, &mut self.buffer[self.ready.end..]);
+            let now = read(&mut self.reader, &mut self.failed, &mut self.buffer[self.ready.end..]);
             let now = now.map_err(|error| error.at(self.position))?;
             if now == 0 {
                 break;
@@ -76,7 +79,8 @@ impl<R: Read> Stream<R> {
         debug_assert!(self.ready.is_empty(), "bytes in the buffer come first");
         let mut filled = 0;
         while filled < bytes.len() {
-            match read(&mut self.reader, &mut bytes[filled..]).map_err(|error| error.at(self.position))? {
+            let now = read(&mut self.reader, &mut self.failed, &mut bytes[filled..]);
+            match now.map_err(|error| error.at(self.position))? {
                 0 => break,
                 now => {
                     filled += now;
@@ -167,8 +171,11 @@ impl<R: Read> Stream<R> {
     }
 }
 
-/// Reads some bytes; none at the end of the stream.
-fn read(reader: &mut impl Read, bytes: &mut [u8]) -> Result<usize> {
+/// Reads some bytes; none at the end of the stream. An error of before comes first.
+fn read(reader: &mut impl Read, failed: &mut Option<Error>, bytes: &mut [u8]) -> Result<usize> {
+    if let Some(error) = failed.take() {
+        return Err(error);
+    }
     loop {
         match reader.read(bytes) {
             Err(error) if error.kind() == IoErrorKind::Interrupted => {}
@@ -226,6 +233,18 @@ impl<R: Read> ReadAt for Stream<R> {
         let ahead = offset.checked_sub(self.position).and_then(|ahead| usize::try_from(ahead).ok());
         let ready = &self.buffer[self.ready.clone()];
         ahead.filter(|_| self.rest.is_none()).and_then(|ahead| ready.get(ahead..)).unwrap_or_default()
+    }
+
+    fn short_file(&mut self) -> Option<&[u8]> {
+        while self.position == 0 && self.ready.len() < FIRST && self.failed.is_none() {
+            match read(&mut self.reader, &mut self.failed, &mut self.buffer[self.ready.end..]) {
+                Ok(0) => return Some(&self.buffer[self.ready.clone()]),
+                Ok(now) => self.ready.end += now,
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        self.grows = self.ready.end == self.buffer.len();
+        None
     }
 
     fn ends_at(&mut self, offset: u64) -> Result<bool> {

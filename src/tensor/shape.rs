@@ -50,17 +50,16 @@ impl Shape {
     }
 
     /// Adds an innermost dim.
+    #[inline]
     pub(crate) fn push(&mut self, dim: usize) {
         match &mut self.0 {
             Dims::Few(rank @ 0..4, dims) => {
                 dims[usize::from(*rank)] = dim;
                 *rank += 1;
             }
-            Dims::Few(_, dims) => self.0 = Dims::Many([&dims[..], &[dim]].concat()),
-            Dims::Many(dims) => dims.push(dim),
+            dims => dims.push_more(dim),
         }
     }
-
     /// Returns the number of dims.
     ///
     /// ```
@@ -116,6 +115,16 @@ impl Shape {
             stride *= self[dim];
         }
         strides
+    }
+}
+
+impl Dims {
+    /// Appends a dim to at least four.
+    fn push_more(&mut self, dim: usize) {
+        match self {
+            Self::Few(_, dims) => *self = Self::Many([&dims[..], &[dim]].concat()),
+            Self::Many(dims) => dims.push(dim),
+        }
     }
 }
 

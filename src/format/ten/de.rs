@@ -3,8 +3,8 @@ use std::ops::Range;
 use super::header::{self, HeaderChunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Index, IndexReader, LastHeaders, SingleTensor};
-use crate::storage::{ReadAt, Slice};
+use crate::record::{Cursor, Index, IndexReader, LastHeaders, Message, SingleTensor};
+use crate::storage::ReadAt;
 use crate::tensor::InvalidTensor;
 
 /// Reads the headers of a stream of tensors, one after the other.
@@ -43,6 +43,10 @@ impl IndexReader for Reader {
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
         let (before, file_len) = (self.count, file.file_len());
         let mut last = LastHeaders::default();
+        if file_len.is_none() {
+            // Messages that are at hand are read without this.
+            (self.count, self.offset) = (index.count(), index.next_offset());
+        }
         // The file may end between tensors, but not inside one or its padding.
         while !self.ends(file)? {
             let (number, start) = (self.count, self.offset);
@@ -57,6 +61,7 @@ impl IndexReader for Reader {
             }
             // In a stream, the payload comes before the next tensor.
             if file_len.is_none() {
+                index.set_next_offset(self.offset);
                 break;
             }
         }
@@ -66,13 +71,14 @@ impl IndexReader for Reader {
 
 /// Reads a file of one tensor.
 pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
-    let (mut reader, mut slice) = (Reader::default(), Slice::new(file));
-    let mut cursor = Cursor::new(&mut slice, 0);
-    cursor.read_ahead(header::COMMON_BYTES);
-    let mut header = header::read(&mut cursor, limits).ok()?;
-    let payload = reader.payload(&mut cursor, &mut header).ok()?;
-    let is_whole = reader.offset == file.len() as u64;
-    if is_whole { SingleTensor::new(file, header.info, payload) } else { None }
+    let (_, tensor, len) = header::read_common(file, limits)?;
+    (len == file.len()).then_some(tensor)
+}
+
+/// Returns the tensor that bytes of a stream begin with, if all of it is there.
+pub(super) fn message<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Message<'a>> {
+    let (name, tensor, len) = header::read_common(bytes, limits)?;
+    Some(Message { name: name.text().unwrap_or_default().into_owned(), tensor, len })
 }
 
 impl Reader {
@@ -175,6 +181,7 @@ fn payload_end(cursor: &Cursor<'_>, length: u64) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::Slice;
     use crate::tensor::Tensor;
 
     /// Remembers where it was told to look.
@@ -210,5 +217,34 @@ mod tests {
         let known = headers.iter().filter(|offset| told.1.contains(offset)).count();
         assert!(known >= 190, "{known} of 200 headers");
         assert!(told.1.len() < 330, "{} hints", told.1.len());
+    }
+
+    #[test]
+    fn a_tensor_without_an_index_is_that_of_an_index() {
+        let tensor = Tensor::from_slice(&[1.0_f32; 6], [2, 3]).unwrap();
+        let file = super::super::FORMAT.to_vec(&[tensor], &crate::record::WriteOptions::new()).unwrap();
+        let mut found = 0;
+        for (at, byte) in (0..header::COMMON_BYTES).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+            let mut file = file.clone();
+            file[at] = byte;
+            let (limits, mut index) = (Limits::default().rank(4), Index::default());
+            let read = Reader::default().read_on(&mut Slice::new(&file), &limits, &mut index);
+            let Some(message) = message(&file, &limits).filter(|message| message.tensor.needs_no_index(&limits)) else {
+                assert!(single(&file, &limits).is_none_or(|tensor| !tensor.needs_no_index(&limits)));
+                continue;
+            };
+            assert!(read.unwrap(), "byte {at} is {byte}");
+            let entry = index.entry(0);
+            let range = header::COMMON_BYTES as u64..(header::COMMON_BYTES + message.tensor.payload.len()) as u64;
+            assert_eq!((&message.tensor.info, entry.range()), (entry.info(), range));
+            assert_eq!((message.len, index.has_name(0)), (file.len(), !message.name.is_empty()));
+            assert!(message.name.is_empty() || message.name == index.name(0));
+            found += 1;
+        }
+        // At least all names and paddings.
+        assert!(found > 256 * 8, "{found} of them");
+        for len in 0..file.len() {
+            assert!(message(&file[..len], &Limits::default()).is_none(), "{len} bytes");
+        }
     }
 }

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, cannot_store, dtypes, tags_of};
+use crate::record::{Cursor, SingleTensor, cannot_store, dtypes, tags_of};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The first bytes of every chunk.
@@ -58,7 +58,12 @@ pub(super) struct StoredName([u8; NAME]);
 
 impl StoredName {
     /// Returns the text, or `None` if all bytes are zero.
+    #[inline]
     pub(super) fn text(&self) -> Option<Cow<'_, str>> {
+        if self.0 == [0; NAME] { None } else { self.some_text() }
+    }
+
+    fn some_text(&self) -> Option<Cow<'_, str>> {
         let name = trim(&self.0);
         // For a known number of bytes, this takes few steps.
         let may_have_escapes = self.0.iter().fold(false, |found, byte| found | (*byte == b'\\'));
@@ -120,6 +125,35 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
         None => unknown(&stored, shape),
     };
     Ok(HeaderChunk { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
+}
+
+/// Returns the name and the tensor that bytes begin with, and its length with all padding, if it is like most tensors.
+///
+/// Everything that [`read`] refuses is `None`, and some of what it takes. That the payload has the length of the tensor is
+/// left to [`SingleTensor`].
+#[inline]
+pub(super) fn read_common<'a>(bytes: &'a [u8], limits: &Limits) -> Option<(StoredName, SingleTensor<'a>, usize)> {
+    const DIMS: usize = 5;
+    const { assert!(8 * (3 + DIMS) as u64 == ALIGNMENT) };
+
+    let (words, rest) = bytes.split_first_chunk::<COMMON_BYTES>()?;
+    let [magic, length, dtype, name, rank, dims @ .., payload_magic, payload] = words.as_chunks().0 else {
+        return None;
+    };
+    let rank = u64::from_le_bytes(*rank);
+    let is_common = *magic == MAGIC && *payload_magic == MAGIC && rank <= limits.rank;
+    let dims = dims.get(..usize::try_from(rank).ok()?).filter(|dims| is_common && dims.len() <= DIMS)?;
+    if u64::from_le_bytes(*length) != 8 * (3 + rank) {
+        return None;
+    }
+    let mut shape = Shape::default();
+    for dim in dims {
+        shape.push(i64::from_le_bytes(*dim).try_into().ok()?);
+    }
+    let len = i64::from_le_bytes(*payload).try_into().ok()?;
+    let padded = usize::next_multiple_of(rest.get(..len)?.len(), 64);
+    let tensor = SingleTensor { info: TensorInfo::new(known_dtype(dtype)?, shape), payload: &rest[..len] };
+    (padded <= rest.len()).then_some((StoredName(*name), tensor, COMMON_BYTES + padded))
 }
 
 fn known_dtype(stored: &[u8; 8]) -> Option<Dtype> {

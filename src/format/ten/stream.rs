@@ -2,16 +2,17 @@ use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
 use super::ser::Encode;
-use super::{FORMAT, header};
+use super::{FORMAT, de, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, Entries, FromTensors, List, Serializer, Sink, Store, StructDef, TensorData, TensorSink, Tensors,
+    Adapt, EachEntry, EachPart, Entries, FromTensors, KeyPart, List, LoadFrom, Loaded, Node, Payload, Serializer, Sink,
+    Source, Store, StructDef, TensorData, TensorSink, TensorSpec, Tensors, put,
 };
-use crate::record::{self, Plan, write_slices};
+use crate::record::{self, Plan, SingleTensor, write_slices};
 use crate::storage::Stream;
-use crate::tensor::{Layout, Tensor, TensorInfo};
+use crate::tensor::{Buffer, Layout, Tensor, TensorInfo};
 
 /// Writes tensors to a stream one at a time.
 ///
@@ -373,11 +374,35 @@ impl<'r> Decoder<'r> {
     /// By [`category`](crate::Error::category): `File` if the stream is malformed, `Mismatch` if the tensor does not fit
     /// `T`.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
+        let mut tensor = None;
+        let name = self.decode_with(T::NODE, &mut |source| put(&mut tensor, source, &Adapt::NONE))?;
+        Ok(name.zip(tensor))
+    }
+
+    /// Calls `load` with the next tensor, and returns its name.
+    fn decode_with(&mut self, node: Node, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
+        if let Some(name) = self.decode_at_hand(load).map_err(|error| error.in_format(FORMAT.name))? {
+            return Ok(Some(name));
+        }
         let Some((name, _)) = self.peek()? else { return Ok(None) };
         let name = name.to_owned();
-        let tensor = self.deserializer.load::<T>();
+        let loaded = self.deserializer.load_with(node, load);
         self.deserializer.reader().clear();
-        tensor.map(|tensor| Some((name, tensor))).map_err(|error| error.in_format(FORMAT.name))
+        loaded.map(|()| Some(name)).map_err(|error| error.in_format(FORMAT.name))
+    }
+
+    /// Decodes a message that is at hand, without an index. `None` if it is not, or not what is wanted: decoding it with an
+    /// index then finds out why.
+    fn decode_at_hand(&mut self, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
+        let reader = self.deserializer.reader();
+        let Some(message) = reader.message(de::message)? else { return Ok(None) };
+        let mut source = AtHand(Some(message.tensor));
+        if load(&mut source).is_err() || source.0.is_some() {
+            return Ok(None);
+        }
+        let (name, len) = (message.name, message.len);
+        reader.pass_message(len);
+        Ok(Some(name))
     }
 
     /// Skips the next tensor. Returns whether there was one.
@@ -405,6 +430,49 @@ impl<'r> Decoder<'r> {
         let found = self.peek()?.is_some();
         self.deserializer.reader().clear();
         Ok(found)
+    }
+}
+
+/// A tensor that is at hand, as the whole value.
+struct AtHand<'a>(Option<SingleTensor<'a>>);
+
+impl AtHand<'_> {
+    /// The error for anything else. Nobody sees it.
+    #[cold]
+    fn is_not_wanted<T>() -> Result<T> {
+        Err(not_one_tensor())
+    }
+}
+
+impl<'de> Source<'de> for AtHand<'_> {
+    fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
+        match self.0.take() {
+            Some(SingleTensor { info, payload }) if spec.check(&info).is_ok() => {
+                let payload = Buffer::from_slice(info.unit_bytes(), payload);
+                Ok(Loaded::of_checked(info, Payload::Owned(payload)))
+            }
+            _ => Self::is_not_wanted(),
+        }
+    }
+
+    fn fields(&mut self, _: &'static StructDef, _: EachPart<'_, 'de>) -> Result<()> {
+        Self::is_not_wanted()
+    }
+
+    fn list(&mut self, _: EachPart<'_, 'de>) -> Result<()> {
+        Self::is_not_wanted()
+    }
+
+    fn tuple(&mut self, _: usize, _: EachPart<'_, 'de>) -> Result<()> {
+        Self::is_not_wanted()
+    }
+
+    fn map(&mut self, _: KeyPart, _: EachEntry<'_, 'de>) -> Result<()> {
+        Self::is_not_wanted()
+    }
+
+    fn option(&mut self, _: EachPart<'_, 'de>) -> Result<()> {
+        Self::is_not_wanted()
     }
 }
 

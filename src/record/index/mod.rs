@@ -50,6 +50,8 @@ pub struct Index {
     positions: OnceLock<Positions>,
     /// The number of the first tensor: those before it were dropped.
     start: usize,
+    /// Where the next tensor of a stream begins, in formats in which that is known.
+    next_offset: u64,
     /// A known tensor begins before the one before it.
     is_backwards: bool,
     /// The number of tensors with a name.
@@ -388,6 +390,26 @@ impl Index {
         self.known = 0;
         self.forget_names();
         self.positions = OnceLock::new();
+    }
+
+    /// Leaves out tensors of a stream, before any is there. Later ones are numbered on, and begin at `next_offset`.
+    pub(crate) fn leave_out(&mut self, tensors: usize, next_offset: u64) {
+        self.start += tensors;
+        self.next_offset = next_offset;
+    }
+
+    /// Returns the number of all tensors so far, those that were dropped included.
+    pub(crate) fn count(&self) -> usize {
+        self.start + self.entries.len()
+    }
+
+    /// Returns where the next tensor of a stream begins, if the format [notes](Self::set_next_offset) it.
+    pub(crate) fn next_offset(&self) -> u64 {
+        self.next_offset
+    }
+
+    pub(crate) fn set_next_offset(&mut self, offset: u64) {
+        self.next_offset = offset;
     }
 
     /// Removes the last tensor, which has no name.

@@ -789,3 +789,64 @@ fn encoder_writes_what_a_plan_writes() {
     assert!(error.contains("`Encoder::encode` takes one tensor"), "{error}");
     assert!(encoder.into_inner().0.is_empty());
 }
+
+#[test]
+fn messages_are_decoded_alike_however_they_arrive() {
+    let mut stream = Vec::new();
+    let mut encoder = ten::Encoder::new(&mut stream);
+    for at in 0..5 {
+        let name = if at % 2 == 0 { String::new() } else { format!("t{at}") };
+        encoder.encode(&name, &Array1::from_elem(3 * at, 1.5_f32)).unwrap();
+    }
+    let all = |file: &[u8], dribbles: bool| -> Vec<String> {
+        let mut decoder = match dribbles {
+            true => ten::Decoder::new(Dribble::new(file)),
+            false => ten::Decoder::new(file),
+        };
+        let mut next = || match decoder.decode::<Array1<f32>>() {
+            Ok(next) => next.map(|next| format!("{next:?}")),
+            Err(error) => Some(error.to_string()),
+        };
+        std::iter::from_fn(&mut next).take(10).collect()
+    };
+    assert_eq!(all(&stream, false).len(), 5);
+    for len in 0..stream.len() {
+        assert_eq!(all(&stream[..len], false), all(&stream[..len], true), "{len} bytes");
+    }
+    for at in 0..stream.len() {
+        for byte in [0, 1, 2, b'f', b'8', 64, 255] {
+            let mut file = stream.clone();
+            file[at] = byte;
+            assert_eq!(all(&file, false), all(&file, true), "byte {at} is {byte}");
+            let read = |reader: &mut dyn std::io::Read| {
+                ten::from_reader::<Arrays<Array1<f32>>>(reader).map(|array| array.0).map_err(|e| e.to_string())
+            };
+            assert_eq!(read(&mut &file[..]), read(&mut Dribble::new(&file)));
+        }
+    }
+}
+
+#[test]
+fn an_error_of_a_short_stream_is_not_lost() {
+    struct Broken<'a>(&'a [u8], usize);
+
+    impl std::io::Read for Broken<'_> {
+        fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+            if self.0.is_empty() {
+                self.1 += 1;
+                return Err(std::io::Error::other(format!("error {}", self.1)));
+            }
+            self.0.read(bytes)
+        }
+    }
+
+    let file = ten::to_vec(&Arrays(Array1::from_elem(10, 1.5_f32))).unwrap();
+    for len in 0..=file.len() {
+        let error = ten::from_reader::<Arrays<Array1<f32>>>(Broken(&file[..len], 0)).unwrap_err();
+        assert!(error.to_string().contains("error 1"), "{len} bytes: {error}");
+        let mut decoder = ten::Decoder::new(Broken(&file[..len], 0));
+        let decoded: Vec<_> = std::iter::from_fn(|| decoder.decode::<Array1<f32>>().transpose()).take(3).collect();
+        let errors: Vec<String> = decoded.iter().filter_map(|item| Some(item.as_ref().err()?.to_string())).collect();
+        assert!(errors.len() == 1 && errors[0].contains("error 1"), "{len} bytes: {errors:?}");
+    }
+}
