@@ -10,7 +10,7 @@ pub(super) struct KeptPayloads {
     bytes: Vec<u8>,
     /// The number of bytes before the payloads.
     before: usize,
-    /// What comes before the payloads is the beginning of a file of the first tensor only.
+    /// The bytes before the payloads are the beginning of a file of the first tensor only.
     is_begun: bool,
     /// The length of the longest first payload that is kept.
     longest_first: usize,

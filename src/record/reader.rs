@@ -85,7 +85,7 @@ pub(crate) struct Reader<'de> {
     single_is_read: bool,
     /// The number of messages that were passed and are not left out of the index yet.
     passed: usize,
-    /// Where the last of them ends.
+    /// The offset at which the last of them ends.
     passed_to: u64,
     /// The bytes of payloads that were read, if a listener counts them.
     count: Option<ProgressCount<'de>>,

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
-/// Whether names are in the order in which a tree of structs, lists and maps writes them: names with the same parts before a
-/// dot follow one another.
+/// The order in which a tree of structs, lists and maps writes names, as far as they keep it: names with the same parts before
+/// a dot follow one another.
 ///
 /// No two of these names are the same, and none consists of the first parts of another. To know this takes no table of all
 /// names: under the same parts, the next parts differ if they ascend, as the numbers of a list or the keys of a map do, or
@@ -71,7 +71,7 @@ impl TreeOrder {
         let (level, deeper) = self.levels[depth..].split_first_mut().expect("it was found");
         let (last_end, end) = (deeper.first().map_or(last.len(), |deeper| deeper.start - 1), end_of_part(name, common));
         let siblings_end = deeper.first().map(|deeper| deeper.first);
-        // What they have in common needs no comparison.
+        // Bytes that they have in common need no comparison.
         let sorts_after = common < end && (common == last_end || last[common] < name[common]);
         level.ascends &= sorts_after;
         level.ascends_by_length &= last_end < end || last_end == end && sorts_after;

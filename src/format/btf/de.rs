@@ -150,7 +150,7 @@ impl Reader {
                 if let Layout::Coo { .. } = info.layout {
                     self.found.add_coo_layout(layout);
                 }
-                // How long a tensor of an unknown dtype is, its header does not tell.
+                // The header of a tensor of an unknown dtype does not tell its length.
                 if info.layout == Layout::RowMajor
                     && at + 1 < offsets.len()
                     && let Some(known) = KnownHeader::new(cursor.passed(), &payload)

@@ -91,7 +91,7 @@ impl record::Encode for Encode {
         /// The gap before the payload is made in memory.
         const MAX_ALIGNMENT: u32 = 4 << 10;
 
-        // What is refused, is refused with the layout.
+        // If a layout is refused, the error is that of planning.
         if self.alignment <= MAX_ALIGNMENT
             && let Ok((begin, base, _)) = self.begin(plan, std::mem::take(file))
             && let Ok(base) = usize::try_from(base)

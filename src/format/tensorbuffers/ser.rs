@@ -80,7 +80,7 @@ impl record::Encode for Encode {
         /// The metadata is aligned to 8 bytes, and the gap before the payload is made in memory.
         const ALIGNMENTS: RangeInclusive<u64> = 8..=4 << 10;
 
-        // What is refused, is refused with the layout.
+        // If a layout is refused, the error is that of planning.
         if self.before.is_some() || !self.alignment.is_power_of_two() || !ALIGNMENTS.contains(&self.alignment) {
             return false;
         }

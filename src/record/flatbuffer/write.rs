@@ -3,7 +3,8 @@
 /// `FlatBufferBuilder` grows towards the start instead, and looks up the list of fields of each table by its bytes. For
 /// an index of many small tables that takes several times as long.
 ///
-/// Positions are in bytes from the start of the buffer. The caller checks before that the flatbuffer will be shorter than 2³¹ bytes.
+/// Positions are in bytes from the start of the buffer. The caller checks before that the flatbuffer will be shorter than 2³¹
+/// bytes.
 #[derive(Debug)]
 pub(crate) struct FlatbufferWriter {
     /// The buffer with the flatbuffer so far, and zeros after it.

@@ -50,7 +50,7 @@ pub struct Index {
     positions: OnceLock<Positions>,
     /// The number of the first tensor: those before it were dropped.
     start: usize,
-    /// Where the next tensor of a stream begins, in formats in which that is known.
+    /// The offset of the next tensor of a stream, in formats that note it.
     next_offset: u64,
     /// A known tensor begins before the one before it.
     is_backwards: bool,
