@@ -13,8 +13,8 @@ use crate::progress::{ProgressCount, ProgressWriter};
 use crate::storage::{Durability, WriteBehind, allocate};
 use crate::threads;
 
-/// The length of the longest first payload that is copied into the file before it is known whether others follow. To send a
-/// value again takes about as long as to copy so many bytes.
+/// The length of the longest first payload that is copied into the file before it is known whether others follow. If none
+/// does, it is in its place, and the value is sent once. Otherwise it is moved or sent again, which is little for so few bytes.
 const LONGEST_FIRST: usize = 64 << 10;
 
 /// Writes some tensors to a file in memory.
