@@ -153,6 +153,13 @@ impl Plan {
         Ok(Some(file))
     }
 
+    /// Adds the padding of the payload, to a multiple of `alignment` bytes of its length, to the file of the only tensor.
+    pub(crate) fn pad_single(&self, alignment: u64, file: &mut Vec<u8>) {
+        let payload = self.payload_bytes(0) as u64;
+        let padding = payload.next_multiple_of(alignment) - payload;
+        file.resize(file.len() + usize::try_from(padding).expect("less than the alignment"), 0);
+    }
+
     /// Takes memory for tensors that are probably like the last `tensors` ones, `times` times.
     pub(super) fn expect_more(&mut self, tensors: usize, times: usize) {
         // Numbers in names get longer.

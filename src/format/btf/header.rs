@@ -95,12 +95,6 @@ fn read_entries(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<usize> {
     Ok(entries)
 }
 
-/// Returns the length of the padding after a payload.
-pub(super) fn padding(payload: usize) -> usize {
-    let payload = payload as u64;
-    usize::try_from(payload.next_multiple_of(ALIGNMENT) - payload).expect("less than 8")
-}
-
 /// Writes a record up to its payload.
 pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
     let known = || TAG_OF[info.dtype as usize].expect("the plan was checked");

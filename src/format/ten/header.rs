@@ -253,12 +253,6 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
     ErrorKind::BadNumber { what, found: found.into(), expected: expected.to_owned() }.into()
 }
 
-/// Returns the length of the padding after a payload.
-pub(super) fn padding(payload: usize) -> usize {
-    let payload = payload as u64;
-    usize::try_from(payload.next_multiple_of(ALIGNMENT) - payload).expect("less than 64")
-}
-
 /// Writes the header chunk and the beginning of the data chunk.
 pub(super) fn write(name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
     /// Those of the longest contents, after the beginning of the chunk.

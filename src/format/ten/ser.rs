@@ -33,7 +33,7 @@ impl record::Encode for Encode {
     }
 
     fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
-        file.resize(file.len() + header::padding(plan.payload_bytes(0)), 0);
+        plan.pad_single(header::ALIGNMENT, file);
         Ok(())
     }
 
