@@ -1,0 +1,127 @@
+use super::*;
+
+fn stream() -> Vec<u8> {
+    let mut encoder = ten::Encoder::new(Vec::new());
+    encoder.encode("policy", &array![[1.0_f32, 2.0], [3.0, 4.0]]).unwrap();
+    encoder.encode("policy", &array![[5.0_f32, 6.0]].reversed_axes()).unwrap();
+    encoder.encode("", &7_u8).unwrap();
+    encoder.flush().unwrap();
+    encoder.into_inner()
+}
+
+#[test]
+fn tensors_go_one_by_one_and_names_may_come_again() {
+    let stream = stream();
+    let mut decoder = ten::Decoder::new(Dribble::new(&stream));
+    let (name, array) = decoder.decode::<Array2<f32>>().unwrap().unwrap();
+    assert_eq!((name.as_str(), array), ("policy", array![[1.0, 2.0], [3.0, 4.0]]));
+    let (name, info) = decoder.peek().unwrap().unwrap();
+    assert_eq!((name, info.to_string().as_str()), ("policy", "f32[2, 1]"));
+    let (name, array) = decoder.decode::<Array2<f32>>().unwrap().unwrap();
+    assert_eq!((name.as_str(), array), ("policy", array![[5.0], [6.0]]));
+    let (name, scalar) = decoder.decode::<u8>().unwrap().unwrap();
+    assert_eq!((name.as_str(), scalar), ("", 7));
+    assert!(decoder.decode::<u8>().unwrap().is_none());
+    assert!(decoder.peek().unwrap().is_none());
+    assert!(!decoder.skip_tensor().unwrap());
+}
+
+#[test]
+fn skips_unwanted_tensors() {
+    let stream = stream();
+    let mut decoder = ten::Decoder::new(&stream[..]);
+    assert!(decoder.skip_tensor().unwrap());
+    assert_eq!(
+        message(decoder.decode::<Array1<f32>>()),
+        "ten: tensor `policy`: the file has f32[2, 1], but expected rank 1 (at byte 256)"
+    );
+    assert_eq!(decoder.decode::<u8>().unwrap(), Some((String::new(), 7)));
+    assert!(decoder.decode::<u8>().unwrap().is_none());
+}
+
+#[test]
+fn a_stream_goes_on_after_a_tensor_of_unknown_dtype() {
+    let stream = [tensor(b"x1", b"a", &[2], &[1, 2, 3]), stream()].concat();
+    let mut decoder = ten::Decoder::new(&stream[..]);
+    assert_eq!(
+        message(decoder.decode::<Array1<u8>>()),
+        "ten: tensor `a`: the file has `x1`[2] of unknown dtype, but expected u8 (at byte 96)"
+    );
+    assert_eq!(decoder.count(), 3);
+    let (name, tensor) = ten::Decoder::new(&stream[..]).decode::<Tensor>().unwrap().unwrap();
+    assert_eq!((name.as_str(), tensor.as_bytes()), ("a", &[1, 2, 3][..]));
+}
+
+#[test]
+fn a_malformed_stream_ends_the_iteration() {
+    let mut messages = Messages::default();
+    for (what, stream, good, expected) in [
+        (
+            "garbage",
+            vec![7; 40],
+            0,
+            "ten: tensor `#0`: found `\\x07\\x07\\x07\\x07\\x07\\x07\\x07\\x07`, but expected `~TenBin~` (at byte 0)",
+        ),
+        (
+            "cut in a header",
+            stream()[..170].to_vec(),
+            1,
+            "ten: tensor `#1`: needs 8 more bytes, but the file has 2 left (at byte 168)",
+        ),
+        (
+            "cut in the data",
+            stream()[..100].to_vec(),
+            0,
+            "ten: tensor `policy`: needs 16 more bytes, but the file has 4 left (at byte 96)",
+        ),
+        (
+            "cut in the padding",
+            stream()[..150].to_vec(),
+            1,
+            "ten: tensor `#0`: needs 48 more bytes, but the file has 38 left (at byte 112)",
+        ),
+    ] {
+        let mut decoder = ten::Decoder::new(&stream[..]);
+        for _ in 0..good {
+            decoder.next().unwrap().unwrap();
+        }
+        messages.compare(what, decoder.next().unwrap(), expected);
+        assert!(decoder.next().is_none(), "{what}: an iteration that skips errors ends");
+    }
+    messages.end();
+}
+
+#[test]
+fn an_encoder_refuses_values_that_are_not_one_tensor() {
+    let mut encoder = ten::Encoder::new(Vec::new());
+    for (result, expected) in [
+        (
+            encoder.encode("a", &(array![1], array![2])),
+            "ten: tensor `a`: the value is not a tensor; `Encoder::encode` takes one tensor, `ten::to_writer` any number of them",
+        ),
+        (
+            encoder.encode("a", &None::<Array1<f32>>),
+            "ten: tensor `a`: the value is not a tensor; `Encoder::encode` takes one tensor, `ten::to_writer` any number of them",
+        ),
+        (
+            encoder.encode("too long a name", &1_u8),
+            "ten: tensor `too long a name`: cannot store a name of 15 bytes; ten stores up to 8; `#[tensor(rename)]` \
+                 shortens a name, `Options::embed_names` keeps it",
+        ),
+    ] {
+        assert_eq!(message(result), expected);
+    }
+    assert_eq!(encoder.into_inner(), [0_u8; 0], "nothing is written");
+}
+
+#[test]
+fn limits_bound_each_tensor_but_not_their_number() {
+    let stream = stream();
+    let limits = || tensorfile::Limits::new().tensors(1);
+    assert_eq!(ten::Decoder::with_limits(&stream[..], limits()).filter(Result::is_ok).count(), 3);
+    let mut decoder = ten::Decoder::with_limits(&stream[..], limits().payload(15));
+    assert_eq!(
+        message(decoder.decode::<Tensor>()),
+        "ten: tensor `policy`: payload in bytes is 16, but the limit is 15"
+    );
+}
