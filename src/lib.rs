@@ -80,6 +80,12 @@
 //! `serde_json` or `postcard`: a tensor is then a struct of dtype, shape, layout and bytes. [`load`], [`save`] and [`File`]
 //! do not use serde.
 //!
+//! # Versions
+//!
+//! Arrays are those of ndarray 0.17, 16-bit floats those of half 2. [`tensorfile::ndarray`] and
+//! [`tensorfile::half`] are these crates. If a program depends on another version of ndarray, rustc says that the
+//! array types do not implement this crate's traits.
+//!
 //! # Features
 //!
 //! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`, `pytorch`
@@ -143,6 +149,8 @@ mod storage;
 mod tensor;
 mod threads;
 pub mod view;
+
+pub use {half, ndarray};
 
 #[cfg(feature = "derive")]
 pub use tensorfile_derive::TensorFile;

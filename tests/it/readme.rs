@@ -52,6 +52,19 @@ fn crate_docs_list_the_dtypes() {
     }
 }
 
+#[test]
+fn states_the_versions_of_ndarray_and_half() {
+    let manifest = include_str!("../../Cargo.toml");
+    let number = |start: &str| {
+        let line = manifest.lines().find(|line| line.starts_with(start)).unwrap();
+        line.split('"').find(|part| part.starts_with(char::is_numeric)).unwrap()
+    };
+    let (major, _) = number("half = ").split_once('.').unwrap();
+    let arrays = format!("Arrays are those of ndarray {}, 16-bit floats those of half {major}", number("ndarray = "));
+    assert!(README.contains(&arrays), "README.md lacks: {arrays}");
+    assert!(CRATE_DOCS.contains(&arrays), "src/lib.rs lacks: {arrays}");
+}
+
 #[derive(TensorFile, Debug)]
 struct Linear {
     weight: Array2<f32>,
