@@ -17,7 +17,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use tensorfile::{Backend, FORMATS, File, Format, OpenOptions, Result, SaveOptions, TensorView, WriteOptions};
+use tensorfile::{
+    Backend, FORMATS, File, Format, OpenOptions, Result, SaveOptions, TensorView, WriteOptions, load_tensor,
+};
 
 fn main() -> Result<()> {
     let shrink = std::env::var("BENCH_SHRINK").ok().and_then(|shrink| shrink.parse().ok()).unwrap_or(1_usize).max(1);
@@ -74,6 +76,10 @@ fn one_of_many(tensors: usize) -> Result<Table> {
             };
             rows.push((format!("{}, {what}", format.name), measure(&path, &mut read)));
         }
+        let mut read = || {
+            black_box(load_tensor(&path, &wanted).expect("it was just saved").as_bytes().len());
+        };
+        rows.push((format!("{}, load_tensor", format.name), measure(&path, &mut read)));
     }
     Ok(table(rows))
 }

@@ -35,7 +35,7 @@
 //! | Load and save files by path | [`load`], [`save`], [`SaveOptions`], [`SavePlan`] |
 //! | Map a struct to named tensors | `#[derive(TensorFile)]`; its docs list the attributes, [`TensorFile`](trait@TensorFile) the types of fields |
 //! | Work with tensors of any dtype | [`TensorMap`], [`Tensor`], [`TensorView`], [`CooTensor`], [`Blob`] |
-//! | Open a file, read single tensors or slices | [`File`], [`FileTensor`], [`OpenOptions`] |
+//! | Open a file, read single tensors or slices | [`File`], [`FileTensor`], [`OpenOptions`], [`load_tensor`] |
 //! | Compare a file with a type | [`File::report`], [`LoadReport`], [`Schema`] |
 //! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz`, `gguf`, `pytorch` (read only) |
 //! | Choose a format at run time | [`FORMATS`], [`Format`], [`WriteOptions`] |
@@ -164,7 +164,9 @@ pub use error::{
     Category, Error, ErrorKind, Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor,
     Result, UnexpectedTensor,
 };
-pub use file::{Backend, File, FileTensor, MetadataEdit, OpenOptions, SaveOptions, SavePlan, atomic, load, save};
+pub use file::{
+    Backend, File, FileTensor, MetadataEdit, OpenOptions, SaveOptions, SavePlan, atomic, load, load_tensor, save,
+};
 pub use find::Deserializer;
 #[cfg(feature = "gguf")]
 pub use format::gguf;

@@ -1,8 +1,9 @@
 use std::path::Path;
 
-use super::File;
+use super::{File, OpenOptions};
 use crate::error::Result;
 use crate::model::{Adapt, FromTensors, Node, Source, node_of, put};
+use crate::tensor::Tensor;
 
 /// Loads a file of any format into a type, or the checkpoint in a directory: see [`File::open`].
 ///
@@ -33,6 +34,31 @@ pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
     let mut value = None;
     load_with(path.as_ref(), node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
     Ok(value.expect("the value was loaded"))
+}
+
+/// Reads one tensor of a file of any format, by its name or its position, as [`File::get`] finds it.
+///
+/// As much is read as leads to the tensor: of a btf file, not the headers of the others, and of a checkpoint in shards, only the
+/// shard that has it. What is not read is not checked. To read several tensors, [open](File::open) the file.
+///
+/// ```
+/// use ndarray::array;
+/// use tensorfile::{TensorMap, load_tensor};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("model.safetensors");
+/// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
+/// tensorfile::save(&path, &map)?;
+/// let tensor = load_tensor(&path, "b")?;
+/// assert_eq!(tensor.as_view().to_array::<f32>()?, array![3.0].into_dyn());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`File::open`] and [`File::tensor`].
+pub fn load_tensor(path: impl AsRef<Path>, name: &str) -> Result<Tensor> {
+    OpenOptions::new().tensor(path.as_ref(), name)
 }
 
 /// Opens the file and closes it here, so that the crates of users compile neither.

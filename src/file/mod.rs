@@ -36,7 +36,7 @@ use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
 
 pub use edit::MetadataEdit;
-pub use load::load;
+pub use load::{load, load_tensor};
 pub use open::{Backend, OpenOptions};
 pub use save::{SaveOptions, SavePlan, save};
 pub use tensor::FileTensor;

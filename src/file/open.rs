@@ -4,7 +4,7 @@ use std::path::Path;
 
 #[cfg(feature = "shards")]
 use super::shards;
-use super::{File, Shards, checkpoint};
+use super::{File, FileTensor, Shards, checkpoint};
 use crate::error::{ErrorKind, Result};
 use crate::format::{detect, unknown};
 use crate::limits::Limits;
@@ -13,6 +13,7 @@ use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage};
 #[cfg(feature = "shards")]
 use crate::storage::FileVersion;
 use crate::storage::{AccessPattern, FileReader, FileStorage};
+use crate::tensor::Tensor;
 
 /// A way to access the bytes of an open file.
 ///
@@ -284,6 +285,44 @@ impl OpenOptions {
             _ => error.in_format(format.name),
         })?;
         Ok(Contents { format, index, metadata })
+    }
+
+    /// Reads a tensor, and of the index no more than leads to it, as far as the format allows that.
+    pub(super) fn tensor(&self, path: &Path, name: &str) -> Result<Tensor> {
+        self.tensor_in(path, name).map_err(|error| error.in_file(path))
+    }
+
+    fn tensor_in(&self, path: &Path, name: &str) -> Result<Tensor> {
+        let (storage, _) = match self.storage(path) {
+            Ok(opened) => opened,
+            Err(error) => return self.tensor(&checkpoint::instead_of(path, &error)?.ok_or(error)?, name),
+        };
+        let mut reader = FileReader::of_index(&storage);
+        #[cfg(feature = "shards")]
+        if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
+            // A shard may be gone if the index is replaced in the meantime.
+            return match self.tensor_in_shard(&storage, path, name) {
+                Ok(Some(tensor)) => Ok(tensor),
+                _ => self.open(path)?.tensor(name),
+            };
+        }
+        #[cfg(not(feature = "shards"))]
+        if checkpoint::is_index_name(path) {
+            return self.open(path)?.tensor(name);
+        }
+        let format = self.format.map_or_else(|| detect(&mut reader, Some(path)), Ok)?;
+        let reader = Reader::new(ReaderStorage::Boxed(Box::new(reader)), format.index_reader, self.limits.clone());
+        // The whole index says what is wrong with the file.
+        let Ok(Some(index)) = reader.into_index_of(name) else { return self.read(storage, Some(path))?.tensor(name) };
+        let file = self.file(storage, Some(path), Contents { format, index, metadata: None });
+        FileTensor::new(&file, 0).read()
+    }
+
+    #[cfg(feature = "shards")]
+    fn tensor_in_shard(&self, index: &FileStorage, path: &Path, name: &str) -> Result<Option<Tensor>> {
+        let index = shards::read(index, &self.limits)?;
+        let Some(shard) = index.shard_of(name) else { return Ok(None) };
+        self.open_shard(&path.with_file_name(shard), name)?.tensor(name).map(Some)
     }
 
     fn file(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {

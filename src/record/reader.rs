@@ -16,7 +16,7 @@ use super::{Entry, FileMetadata, Index, Unread};
 use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::model::{NamesByPosition, Payload};
+use crate::model::{NamesByPosition, Payload, is_index};
 use crate::progress::ProgressCount;
 use crate::storage::{ReadAt, Slice, Storage};
 use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
@@ -32,6 +32,25 @@ pub trait IndexReader {
     ///
     /// If the file is malformed, passes a limit or cannot be read.
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool>;
+
+    /// Returns the number of tensors, if [`read_one`](Self::read_one) can find each of them. It is not asked for in a stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_on`](Self::read_on).
+    fn count(&mut self, _file: &mut dyn ReadAt, _limits: &Limits) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
+    /// Adds the tensor at a position to the index, without reading the headers of the others. The position is less than the
+    /// [`count`](Self::count), which was asked for before.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_on`](Self::read_on).
+    fn read_one(&mut self, _at: usize, _file: &mut dyn ReadAt, _limits: &Limits, _index: &mut Index) -> Result<()> {
+        Ok(())
+    }
 
     /// Returns the metadata, if reading the index to its end has read it too. Otherwise the format reads it by itself.
     fn metadata(&mut self) -> Option<FileMetadata> {
@@ -194,6 +213,53 @@ impl<'de> Reader<'de> {
             _ => None,
         };
         Ok((index, metadata))
+    }
+
+    /// Returns an index of only the tensor with a name, or at a position. `None` if there is none, or if the format has to read
+    /// the headers of others to find it.
+    pub(crate) fn into_index_of(mut self, name: &str) -> Result<Option<Index>> {
+        let ReaderOfIndex::Unread(index_reader) = self.index_reader else { return Ok(None) };
+        self.begin(index_reader());
+        let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(None) };
+        let Some(count) = index_reader.count(&mut *self.storage, &self.limits)? else { return Ok(None) };
+        let Some(last) = count.checked_sub(1) else { return Ok(None) };
+        let has_names = self.read_one(last)? && self.may_be_names(0)?;
+        let at = if has_names {
+            self.position_in_names(name, last)?
+        } else {
+            let number = name.strip_prefix('#').or_else(|| is_index(name).then_some(name));
+            number.and_then(|number| number.parse().ok()).filter(|at| *at < count)
+        };
+        match at {
+            Some(at) if self.read_one(at)? => {}
+            _ => return Ok(None),
+        }
+        let mut index = self.index.into_owned();
+        if has_names {
+            index.rename(&mut std::iter::once(name), name.len())?;
+        }
+        Ok(Some(index))
+    }
+
+    /// Returns the position of a name in the list of `count` names, which is the only tensor known. `None` if it is not there
+    /// once.
+    fn position_in_names(&mut self, name: &str, count: usize) -> Result<Option<usize>> {
+        let mut memory = Vec::new();
+        let bytes = embedded_names(&mut *self.storage, &self.index.entry(0), &mut memory)?;
+        let mut same = names::parse(bytes, count)?.enumerate().filter(|(_, other)| *other == name).map(|(at, _)| at);
+        Ok(same.next().filter(|_| same.next().is_none()))
+    }
+
+    /// Makes only the tensor at a position known. Returns `false` if the format does not add it.
+    fn read_one(&mut self, at: usize) -> Result<bool> {
+        let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(false) };
+        let mut index = Index::default();
+        index.leave_out(at, 0);
+        index_reader.read_one(at, &mut *self.storage, &self.limits, &mut index)?;
+        index.complete()?;
+        self.index = Cow::Owned(index);
+        self.check_pushed(0)?;
+        Ok(self.index.len() == 1)
     }
 
     /// Returns the entries of metadata: as the index has them, or else those that `read` reads.
@@ -547,6 +613,11 @@ impl<'de> Reader<'de> {
             return Ok(false);
         }
         index.compare_names().map_err(|at| index.duplicate(at))?;
+        self.check_pushed(first).map(|()| true)
+    }
+
+    /// Checks the tensors from `first` on.
+    fn check_pushed(&mut self, first: usize) -> Result<()> {
         let (index, len) = (&self.index, self.storage.file_len());
         self.payload_bytes = check_limits(index, first, len, self.payload_bytes, &self.limits)?;
         if index.has_coo() {
@@ -555,7 +626,7 @@ impl<'de> Reader<'de> {
                 checked.map_err(|error| error.in_tensor(index.label(at)))?;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Returns whether a tensor begins like the list of the names of all tensors before it.
@@ -581,15 +652,8 @@ impl<'de> Reader<'de> {
 
     /// Gives all tensors the names in the last one, which is none any more.
     fn take_names(&mut self, at: usize) -> Result<()> {
-        let entry = self.index.entry(at);
-        let start = entry.range().start;
-        let found = entry.payload_bytes();
-        if found > names::LONGEST {
-            let what = "the length of the list of names";
-            return Err(Error::new(ErrorKind::Limit { what, found, limit: names::LONGEST }).at(start));
-        }
-        let (range, mut memory) = (entry.range(), Vec::new());
-        let bytes = self.storage.bytes(range, &mut memory).map_err(|error| error.at(start))?;
+        let (start, mut memory) = (self.offset(at), Vec::new());
+        let bytes = embedded_names(&mut *self.storage, &self.index.entry(at), &mut memory)?;
         self.unread.renamed();
         let index = self.index.to_mut();
         index.pop();
@@ -629,6 +693,17 @@ impl<'de> Reader<'de> {
             self.storage.release(next);
         }
     }
+}
+
+/// Returns the payload of the tensor that is the list of names.
+fn embedded_names<'a>(file: &'a mut dyn ReadAt, entry: &Entry<'_>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    let (range, found) = (entry.range(), entry.payload_bytes());
+    let start = range.start;
+    if found > names::LONGEST {
+        let what = "the length of the list of names";
+        return Err(Error::new(ErrorKind::Limit { what, found, limit: names::LONGEST }).at(start));
+    }
+    file.bytes(range, memory).map_err(|error| error.at(start))
 }
 
 /// Checks that the tensors of an index from `first` on are within the limits of a file of `len` bytes, or of a stream. Returns

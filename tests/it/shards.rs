@@ -12,7 +12,7 @@ use ndarray::{Array1, Array2, Ix1, array};
 use serde_json::{Value, json};
 use tensorfile::{
     Backend, Category, ErrorKind, File, Format, OpenOptions, Result, SaveOptions, Tensor, TensorMap, TensorSink,
-    Tensors, WriteOptions,
+    Tensors, WriteOptions, load_tensor,
 };
 
 use crate::support::memory::peak;
@@ -83,6 +83,29 @@ fn shards_of_every_format_open_as_one_file() {
             let whole = format.to_vec(&file, &WriteOptions::new().embed_names(true)).unwrap();
             assert_eq!(whole, format.to_vec(&map(), &WriteOptions::new().embed_names(true)).unwrap());
         }
+    }
+}
+
+#[test]
+fn one_tensor_needs_only_its_shard() {
+    for format in multi_tensor_formats() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = save(folder.path(), format);
+        fs::remove_file(folder.path().join(format!("model-00001-of-00003.{}", format.extensions[0]))).unwrap();
+        let expected = File::open(&index).unwrap_err().to_string();
+        let path = folder.path().join("model").with_extension(format.extensions[0]);
+        for (name, tensor) in map().iter() {
+            for path in [&index, &path] {
+                match load_tensor(path, name) {
+                    Ok(read) => assert_eq!(&read, tensor, "{name}"),
+                    Err(error) => {
+                        assert_eq!(error.to_string(), expected);
+                        assert!(["b.weight", "b.bias"].contains(&name.as_str()), "{name}");
+                    }
+                }
+            }
+        }
+        assert_eq!(load_tensor(&index, "nowhere").unwrap_err().to_string(), expected);
     }
 }
 

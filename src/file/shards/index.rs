@@ -63,6 +63,11 @@ impl ShardIndex {
         json
     }
 
+    /// Returns the file that a tensor is in.
+    pub(in crate::file) fn shard_of(&self, tensor: &str) -> Option<&str> {
+        self.weight_map.get(tensor).map(String::as_str)
+    }
+
     /// The files, in the order of their names, each with its tensors.
     pub(in crate::file) fn shards(&self) -> Vec<(&str, Vec<&str>)> {
         let mut shards: Vec<(&str, Vec<&str>)> = Vec::new();

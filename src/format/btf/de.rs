@@ -33,16 +33,7 @@ pub(super) struct Reader {
 
 impl IndexReader for Reader {
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
-        let offsets = match self.offsets.take() {
-            Some(offsets) => offsets,
-            None => {
-                let offsets = read_table(file, limits)?;
-                self.len = file.file_len();
-                self.end = header::table_bytes(offsets.len() as u64);
-                self.unordered = (!is_sorted(&offsets)).then(Vec::new);
-                offsets
-            }
-        };
+        let offsets = self.take_offsets(file, limits)?;
         if self.count == offsets.len() {
             self.offsets = Some(offsets);
             return match self.unordered.take() {
@@ -66,6 +57,22 @@ impl IndexReader for Reader {
             (self.offsets, self.count) = (Some(RecordOffsets::new()), 0);
         }
         read.map(|()| true)
+    }
+
+    fn count(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<Option<usize>> {
+        let offsets = self.take_offsets(file, limits)?;
+        let count = offsets.len();
+        self.offsets = Some(offsets);
+        // Records that are not in order are checked together.
+        Ok((self.len.is_some() && self.unordered.is_none()).then_some(count))
+    }
+
+    fn read_one(&mut self, at: usize, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
+        let offsets = self.take_offsets(file, limits)?;
+        self.last = None;
+        let read = self.record(file, limits, &offsets, at, &mut LastHeaders::default(), index);
+        self.offsets = Some(offsets);
+        read.map_err(|error| error.in_tensor(format!("#{at}")))
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {
@@ -119,6 +126,18 @@ impl KnownHeader {
 const AHEAD: usize = 64;
 
 impl Reader {
+    /// Takes the offset table, which is read first.
+    fn take_offsets(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<RecordOffsets> {
+        if let Some(offsets) = self.offsets.take() {
+            return Ok(offsets);
+        }
+        let offsets = read_table(file, limits)?;
+        self.len = file.file_len();
+        self.end = header::table_bytes(offsets.len() as u64);
+        self.unordered = (!is_sorted(&offsets)).then(Vec::new);
+        Ok(offsets)
+    }
+
     /// Adds the tensor of a record to the index.
     fn record(
         &mut self,

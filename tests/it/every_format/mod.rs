@@ -5,6 +5,7 @@ mod faults;
 mod full_disk;
 mod hostile;
 mod memory;
+mod one_tensor;
 mod order;
 mod properties;
 mod read_in_order;
