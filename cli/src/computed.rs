@@ -12,16 +12,23 @@ use crate::pieces::Pieces;
 /// Computes a value from the payload of each tensor: of a file when it is asked for, of a stream while the tensor passes.
 pub struct Computed<T> {
     compute: Box<Compute<T>>,
+    of_file: Option<OfFile<T>>,
     /// The values of the tensors of a stream, in their order. An error is there until it is asked for.
     passed: Vec<Option<Result<T>>>,
     progress: Progress,
 }
 
 type Compute<T> = dyn FnMut(&TensorInfo, &dyn TensorData) -> Result<T>;
+type OfFile<T> = fn(FileTensor<'_>, &mut Progress) -> Result<T>;
 
 impl<T: Clone> Computed<T> {
     pub fn new(compute: impl FnMut(&TensorInfo, &dyn TensorData) -> Result<T> + 'static) -> Self {
-        Self { compute: Box::new(compute), passed: Vec::new(), progress: Progress::bytes(0) }
+        Self { compute: Box::new(compute), of_file: None, passed: Vec::new(), progress: Progress::bytes(0) }
+    }
+
+    /// Computes the values of the tensors of a file with this function, which advances the progress.
+    pub fn of_file(self, of_file: OfFile<T>) -> Self {
+        Self { of_file: Some(of_file), ..self }
     }
 
     /// Opens a file, or reads a stream and computes the values of its tensors.
@@ -45,7 +52,10 @@ impl<T: Clone> Computed<T> {
         if let Some(Some(Ok(value))) = passed {
             return Ok(value.clone());
         }
-        let compute = || (self.compute)(tensor.info(), &WatchedTensor::new(tensor, &mut self.progress));
+        let compute = || match self.of_file {
+            Some(of_file) => of_file(tensor, &mut self.progress),
+            None => (self.compute)(tensor.info(), &WatchedTensor::new(tensor, &mut self.progress)),
+        };
         let value = passed.and_then(Option::take).unwrap_or_else(compute);
         // In a stream, the name of a tensor may come after it.
         value.map_err(|error| tensor.locate(error))

@@ -9,16 +9,21 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use tensorfile::digest::{SortedDigester, TensorDigester};
-use tensorfile::{Digest, File, Result, TensorData, TensorInfo};
+use tensorfile::{Digest, File, FileTensor, Result, TensorData, TensorInfo};
 
 use crate::args::{display_name, read};
 use crate::exit::{Failure, Outcome};
 use crate::export::quoted;
 use crate::output::numbers::counted;
-use crate::output::{Stdout, escape};
+use crate::output::{Progress, Stdout, escape};
 
-/// Computes the digest of a tensor.
-pub fn of_tensor(info: &TensorInfo, data: &dyn TensorData) -> Result<Digest> {
+/// Computes the digest of a tensor of a file.
+pub fn of_tensor(tensor: FileTensor<'_>, progress: &mut Progress) -> Result<Digest> {
+    tensor.digest_with(&mut |bytes| progress.advance(usize::try_from(bytes).unwrap_or(usize::MAX)))
+}
+
+/// Computes the digest of a tensor of a stream.
+pub fn of_passing(info: &TensorInfo, data: &dyn TensorData) -> Result<Digest> {
     let mut digester = TensorDigester::new(info);
     data.write_to(&mut digester)?;
     Ok(digester.finish()?)

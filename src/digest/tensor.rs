@@ -1,6 +1,6 @@
 use std::io;
 
-use super::tree::TreeHasher;
+use super::tree::{ReadPart, TreeHasher};
 use super::{Digest, MAGIC};
 use crate::tensor::{DimOrder, InvalidTensor, Layout, TensorInfo, TensorView, coo_parts, grow, write_row_major};
 
@@ -33,7 +33,8 @@ impl Digest {
     }
 }
 
-/// Computes the digest of a tensor from its payload in pieces.
+/// Computes the digest of a tensor from its payload in pieces. [`FileTensor::digest`](crate::FileTensor::digest) computes that of
+/// a tensor of an open file.
 ///
 /// Row-major tensors and blobs are hashed as they arrive. Tensors in a dim order or in COO layout are buffered: they are
 /// hashed in another order.
@@ -93,6 +94,18 @@ impl TensorDigester {
                 }
             }
         }
+    }
+
+    /// Adds the whole payload of `len` bytes, if it can be hashed in parts, which several threads `read` and hash.
+    pub(crate) fn update_from<E: Send>(
+        &mut self,
+        len: usize,
+        read: ReadPart<'_, E>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Option<Result<(), E>> {
+        let DigestState::Hashing(hasher) = &mut self.state else { return None };
+        self.found += len as u64;
+        Some(hasher.update_from(len, read, progress))
     }
 
     /// Returns the digest.

@@ -1,5 +1,6 @@
 use std::convert::Infallible;
 use std::io;
+use std::sync::Mutex;
 
 use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
@@ -9,6 +10,12 @@ use crate::pipeline::in_order;
 
 /// The bytes below one node of the tree that BLAKE3 hashes, which a thread hashes at once. A power of two.
 const PART: usize = 256 << 10;
+
+/// A function that fills memory with the bytes from an offset on.
+pub(crate) type ReadPart<'r, E> = &'r (dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync);
+
+/// A function that adds the bytes of a part, given its offset and length, to the hasher of the part.
+type HashPart<'h, E> = &'h (dyn Fn(usize, usize, &mut Hasher) -> Result<(), E> + Sync);
 
 /// BLAKE3 of bytes that come in pieces. Large pieces are hashed with several threads.
 ///
@@ -32,27 +39,75 @@ impl TreeHasher {
 
     /// Adds the next bytes.
     pub(super) fn update(&mut self, piece: &[u8]) -> &mut Self {
-        let room = PART - usize::try_from(self.last.count()).expect("a part is not that large");
-        let (now, later) = piece.split_at(piece.len().min(room));
-        self.last.update(now);
-        if !later.is_empty() {
-            self.add(&self.last.finalize_non_root());
-            // A part is the root if it turns out to be the only one, so that the last one is left.
-            let whole = (later.len() - 1) / PART;
-            let (parts, last) = later.split_at(whole * PART);
-            let first = self.parts;
-            let hash = |part: usize, hash: &mut ChainingValue| {
-                let bytes = &parts[part * PART..][..PART];
-                *hash = hasher_of(first + part as u64).update(bytes).finalize_non_root();
-            };
-            let Ok(()) = in_order(&mut Vec::new(), whole, parts.len(), &hash, &mut |hash| {
-                self.add(hash);
-                Ok::<(), Infallible>(())
-            });
-            self.last = hasher_of(self.parts);
-            self.last.update(last);
-        }
+        let hash = |start: usize, len: usize, hasher: &mut Hasher| {
+            hasher.update(&piece[start..start + len]);
+            Ok(())
+        };
+        let Ok(()) = self.update_parts::<Infallible>(piece.len(), &hash, &mut |_| {});
         self
+    }
+
+    /// Adds the next `len` bytes, which `read` fills memory with from an offset on. Calls `progress` with the number of bytes
+    /// of each part.
+    ///
+    /// # Errors
+    ///
+    /// That of the first part that cannot be read. Some of the bytes may have been added.
+    pub(super) fn update_from<E: Send>(
+        &mut self,
+        len: usize,
+        read: ReadPart<'_, E>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), E> {
+        // The bytes of a part stay in the caches of one processor from reading to hashing. A thread that needs a buffer gets
+        // the one that was given back last, which is most often its own.
+        let buffers = Mutex::new(Vec::<Vec<u8>>::new());
+        let lock = || buffers.lock().expect("no thread panics with the lock");
+        let hash = |start: usize, len: usize, hasher: &mut Hasher| {
+            let mut buffer = lock().pop().unwrap_or_default();
+            buffer.resize(len.max(buffer.len()), 0);
+            read(start, &mut buffer[..len])?;
+            hasher.update(&buffer[..len]);
+            lock().push(buffer);
+            Ok(())
+        };
+        self.update_parts(len, &hash, progress)
+    }
+
+    /// Adds the next `len` bytes, part by part.
+    fn update_parts<E: Send>(
+        &mut self,
+        len: usize,
+        hash: HashPart<'_, E>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), E> {
+        let room = PART - usize::try_from(self.last.count()).expect("a part is not that large");
+        if len <= room {
+            hash(0, len, &mut self.last)?;
+            progress(len as u64);
+            return Ok(());
+        }
+        let (begun, before) = (self.last.clone(), self.parts);
+        let parts = 1 + (len - room).div_ceil(PART);
+        let start = |part: usize| if part == 0 { 0 } else { room + (part - 1) * PART };
+        let end = |part: usize| if part + 1 == parts { len } else { start(part + 1) };
+        let work = |part: usize, result: &mut Option<Result<Hasher, E>>| {
+            let mut hasher = if part == 0 { begun.clone() } else { hasher_of(before + part as u64) };
+            let hashed = hash(start(part), end(part) - start(part), &mut hasher);
+            *result = Some(hashed.map(|()| hasher));
+        };
+        let mut part = 0;
+        in_order(&mut Vec::new(), parts, len, &work, &mut |result| {
+            let hasher = result.take().expect("the part was hashed")?;
+            // The last part may be the root, so it is not added.
+            if part > 0 {
+                self.add(&self.last.finalize_non_root());
+            }
+            self.last = hasher;
+            progress((end(part) - start(part)) as u64);
+            part += 1;
+            Ok(())
+        })
     }
 
     /// Adds a part that is not the last one.
@@ -100,16 +155,43 @@ mod tests {
     #[test]
     fn hashes_are_those_of_the_hasher_without_threads() {
         let bytes: Vec<u8> = (0..=250).cycle().take(11 * PART + 5).collect();
+        let read = |start: usize, part: &mut [u8]| {
+            part.copy_from_slice(&bytes[start..start + part.len()]);
+            Ok::<(), Infallible>(())
+        };
         for parts in 0..=11 {
             for len in [parts * PART, parts * PART + 1, (parts * PART).saturating_sub(1)] {
+                let expected = Digest::from(blake3::hash(&bytes[..len]));
                 for piece in [1000, PART, PART + 1, 3 * PART - 7, bytes.len()] {
                     let mut hasher = TreeHasher::new();
                     bytes[..len].chunks(piece).for_each(|piece| {
                         hasher.update(piece);
                     });
-                    assert_eq!(hasher.finish(), blake3::hash(&bytes[..len]).into(), "{len} bytes, pieces of {piece}");
+                    assert_eq!(hasher.finish(), expected, "{len} bytes, pieces of {piece}");
+                }
+                for before in [0, 40, len] {
+                    let (mut hasher, mut counted) = (TreeHasher::new(), 0);
+                    let before = before.min(len);
+                    let read = |start: usize, part: &mut [u8]| read(before + start, part);
+                    hasher.update(&bytes[..before]);
+                    let Ok(()) = hasher.update_from(len - before, &read, &mut |bytes| counted += bytes);
+                    assert_eq!(hasher.finish(), expected, "{len} bytes, of which {before} are not read");
+                    assert_eq!(counted, (len - before) as u64);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_error_is_that_of_the_first_part_that_cannot_be_read() {
+        for len in [PART, 11 * PART] {
+            let mut hasher = TreeHasher::new();
+            hasher.update(&[7; 40]);
+            let fail = |start: usize, _: &mut [u8]| Err(start);
+            assert_eq!(hasher.update_from(len, &fail, &mut |_| {}), Err(0));
+            let fail_later = |start: usize, _: &mut [u8]| if start > 3 * PART { Err(start) } else { Ok(()) };
+            let read = hasher.update_from(len, &fail_later, &mut |_| {});
+            assert_eq!(read, if len == PART { Ok(()) } else { Err(4 * PART - 40) });
         }
     }
 }

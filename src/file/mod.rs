@@ -2,6 +2,8 @@
 
 pub mod atomic;
 mod checkpoint;
+#[cfg(feature = "digest")]
+mod digest;
 mod edit;
 mod in_order;
 mod load;

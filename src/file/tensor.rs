@@ -33,7 +33,7 @@ use crate::tensor::{
 /// ```
 #[derive(Clone, Copy)]
 pub struct FileTensor<'f> {
-    file: &'f File,
+    pub(super) file: &'f File,
     at: usize,
 }
 

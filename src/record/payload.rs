@@ -168,6 +168,14 @@ impl Entry<'_> {
         Ok(bytes)
     }
 
+    /// Fills `bytes` with the payload from `offset` on, if it is stored as it is. An error is about the whole payload.
+    #[cfg(feature = "digest")]
+    pub(crate) fn read_at(&self, storage: &FileStorage, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let range = self.range();
+        let at = range.start + offset;
+        storage.read_at(at, bytes).map_err(|error| of_whole(&range, at, error))
+    }
+
     /// Returns the offset of the number of values in the payload of a sparse tensor.
     pub(super) fn value_count_offset(&self) -> u64 {
         self.range().start.saturating_add(coo_index_bytes(self.info()) as u64)

@@ -33,7 +33,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     // One folder per format, which knows no other, and the table of them.
     ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde", "sorted"]),
     // Open files, and views of tensors for programs.
-    ("file", &["tensor", "error", "limits", "progress", "storage", "model", "record", "find", "format", "sorted"]),
+    (
+        "file",
+        &["tensor", "digest", "error", "limits", "progress", "storage", "model", "record", "find", "format", "sorted"],
+    ),
     ("view", &["tensor", "cast", "error", "model", "record", "file", "sorted"]),
     ("serialize", &["tensor", "cast", "error", "digest", "stats", "view"]),
     ("private", &["error", "model", "serde"]),

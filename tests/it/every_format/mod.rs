@@ -1,5 +1,7 @@
 //! Tests of every row of the table of formats. A new row needs no new test.
 
+#[cfg(feature = "digest")]
+mod digests;
 mod faults;
 #[cfg(target_os = "linux")]
 mod full_disk;
