@@ -148,6 +148,16 @@ pub trait TensorSink {
     /// Errors of the sink. The sender stops at the first one.
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
 
+    /// Takes a tensor that is the whole value. By default, this is as any other.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor).
+    #[doc(hidden)]
+    fn whole_tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        self.tensor(tensor)
+    }
+
     /// Announces that tensors like the last `tensors` ones will probably come `times` more times, so that memory for them can
     /// be taken at once. By default, nothing is done.
     fn expect_more(&mut self, _tensors: usize, _times: usize) {}

@@ -197,7 +197,8 @@ impl Sink for Serializer<'_> {
         let name = self.path.name();
         self.sent += 1;
         self.last = self.path.mark();
-        let sent = self.sink.tensor(&TensorRecord { name, info, data, tied: self.tied });
+        let tensor = TensorRecord { name, info, data, tied: self.tied };
+        let sent = if self.path.is_root() { self.sink.whole_tensor(&tensor) } else { self.sink.tensor(&tensor) };
         self.failed |= sent.is_err();
         sent.map_err(|error| error.in_tensor(name))
     }

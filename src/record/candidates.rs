@@ -187,7 +187,7 @@ impl Digests<'_> {
 
 impl TensorSink for Digests<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        if RowMajor::is_needed(tensor, self.plan.encode().keeps_dim_order()) {
+        if RowMajor::is_needed(tensor, self.plan.encode()) {
             return self.tensor(&RowMajor::new(tensor).record());
         }
         self.add(tensor)

@@ -6,65 +6,23 @@ use crate::model::TensorData;
 /// Sending a small tensor takes longer than copying it, so such a value is sent only once. By default, none are kept.
 #[derive(Default)]
 pub(super) struct KeptPayloads {
-    /// All payloads, one after the other. The beginning of a file of the first tensor only may come before them.
+    /// All payloads, one after the other.
     bytes: Vec<u8>,
-    /// The number of bytes before the payloads.
-    before: usize,
-    /// The bytes before the payloads are the beginning of a file of the first tensor only.
-    is_begun: bool,
-    /// The length of the longest first payload that is kept.
-    longest_first: usize,
     /// None was too long, and all could be read. Otherwise the others are not kept either.
     are_all: bool,
-    /// The bytes for which memory is taken besides those of the first payload.
-    rest: usize,
 }
 
 impl KeptPayloads {
     /// A longer payload is not kept.
-    pub(super) const MAX_PAYLOAD: usize = 2 << 10;
+    const MAX_PAYLOAD: usize = 2 << 10;
 
     /// The most bytes that are kept of a value.
     const MAX_BYTES: usize = 16 << 20;
 
-    /// Nothing yet. The memory of `buffer` is used. A file of one tensor has about `rest` bytes besides the payload.
-    pub(super) fn in_buffer(mut buffer: Vec<u8>, rest: usize, longest_first: usize) -> Self {
+    /// Nothing yet. The memory of `buffer` is used.
+    pub(super) fn in_buffer(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
-        Self { bytes: buffer, before: 0, is_begun: false, longest_first, are_all: true, rest }
-    }
-
-    /// Takes the buffer, for what comes before the first payload in a file of that tensor only. Returns `None` if the payload,
-    /// of `len` bytes, is too long.
-    pub(super) fn take_buffer(&mut self, len: usize) -> Option<Vec<u8>> {
-        if !self.are_all || len > self.longest_first {
-            self.are_all = false;
-            return None;
-        }
-        if self.bytes.capacity() == 0 {
-            self.bytes.reserve(len + self.rest);
-        }
-        Some(std::mem::take(&mut self.bytes))
-    }
-
-    /// Copies the first payload as [`add`](Self::add) does. If it `is_begun`, what comes before it in a file of that tensor only
-    /// is in the `buffer`.
-    pub(super) fn add_first(&mut self, data: &dyn TensorData, len: usize, buffer: Vec<u8>, is_begun: bool) {
-        (self.bytes, self.is_begun) = (buffer, is_begun);
-        self.before = self.bytes.len();
-        self.copy(data, len);
-    }
-
-    /// Takes the file of the only payload up to its end, if it is begun.
-    pub(super) fn take_single(&mut self) -> Option<Vec<u8>> {
-        (self.are_all && self.is_begun).then(|| std::mem::take(&mut self.bytes))
-    }
-
-    /// Removes what comes before the payloads, if the first one is to begin earlier in the file.
-    pub(super) fn fit(&mut self, first: u64) {
-        if first < self.before as u64 {
-            self.bytes.drain(..self.before);
-            self.before = 0;
-        }
+        Self { bytes: buffer, are_all: true }
     }
 
     /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.
@@ -74,11 +32,6 @@ impl KeptPayloads {
             self.are_all = false;
             return;
         }
-        self.copy(data, len);
-    }
-
-    #[inline]
-    fn copy(&mut self, data: &dyn TensorData, len: usize) {
         match data.as_bytes() {
             Some(bytes) if bytes.len() == len => self.bytes.extend_from_slice(bytes),
             _ => self.are_all = Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok(),
@@ -101,10 +54,10 @@ impl KeptPayloads {
 
     /// Returns the payloads, if all were kept.
     pub(super) fn all(&self) -> Option<&[u8]> {
-        self.are_all.then(|| &self.bytes[self.before..])
+        self.are_all.then_some(&self.bytes[..])
     }
 
-    /// Returns the payloads, at the end of what was kept, or else the empty buffer.
+    /// Returns the payloads, or else the empty buffer.
     pub(super) fn into_all(mut self) -> Result<Vec<u8>, Vec<u8>> {
         if self.are_all {
             return Ok(self.bytes);
@@ -130,7 +83,7 @@ mod tests {
     }
 
     fn kept(payloads: &[(&dyn TensorData, usize)]) -> Option<Vec<u8>> {
-        let mut kept = KeptPayloads::in_buffer(vec![9; 5], 16, KeptPayloads::MAX_PAYLOAD);
+        let mut kept = KeptPayloads::in_buffer(vec![9; 5]);
         payloads.iter().for_each(|(data, len)| kept.add(*data, *len));
         let all = kept.all().map(<[u8]>::to_vec);
         assert_eq!(kept.into_all().ok(), all);

@@ -28,6 +28,7 @@ mod share;
 mod single;
 mod sum;
 mod tree_order;
+mod whole;
 mod write;
 #[cfg(feature = "npz")]
 mod zip;
@@ -53,6 +54,7 @@ pub use plan::Plan;
 pub(crate) use planner::no_place_for_metadata;
 pub use reader::IndexReader;
 pub use share::Sharing;
+pub use whole::WholeTensor;
 pub use write::{FileWriter, Output, PlanWriter};
 
 pub use crate::storage::ReadAt;
@@ -70,7 +72,7 @@ pub(crate) use format::{dtypes, put_dims, tags_of, trailing_bytes};
 pub(crate) use index::{Entry, Unread};
 pub(crate) use io_slices::to_io_slices;
 pub(crate) use payload::check_sum;
-#[cfg(feature = "safetensors")]
+#[cfg(any(feature = "safetensors", feature = "tensorbuffers"))]
 pub(crate) use plan::Planned;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
@@ -145,21 +147,12 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// If the file as a whole is more than the format can address.
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
 
-    /// Writes what comes before the payload in a file of the only tensor of a plan, to an empty buffer. Such a file is then
-    /// written without a layout. Returns `false`, with nothing written, if it needs one, as by default.
+    /// Writes the file of a value that is one tensor, which was checked, to an empty buffer. Such a file needs no layout.
+    ///
+    /// Returns `false` if it needs one, as by default, or if there is an error, which planning the file then finds.
     #[doc(hidden)]
-    fn begin_single(&self, _plan: &Plan, _file: &mut Vec<u8>) -> bool {
+    fn write_whole(&self, _tensor: &WholeTensor<'_>, _file: &mut Vec<u8>) -> bool {
         false
-    }
-
-    /// Writes what comes after the payload in a file that [began so](Self::begin_single).
-    ///
-    /// # Errors
-    ///
-    /// As [`lay_out`](Self::lay_out).
-    #[doc(hidden)]
-    fn end_single(&self, _plan: &Plan, _file: &mut Vec<u8>) -> Result<()> {
-        Ok(())
     }
 
     /// Returns about how many bytes of a file a small tensor takes besides its payload, to take memory for.

@@ -1,5 +1,6 @@
 use std::io::{self, Write};
 
+use super::Encode;
 use crate::model::{TensorData, TensorRecord};
 use crate::tensor::{Layout, TensorInfo, write_row_major};
 
@@ -12,8 +13,8 @@ pub(super) struct RowMajor<'a> {
 impl<'a> RowMajor<'a> {
     /// Returns whether a tensor is stored in another order than it has.
     #[inline]
-    pub(super) fn is_needed(tensor: &TensorRecord<'_>, keeps_dim_order: bool) -> bool {
-        matches!(tensor.info.layout, Layout::DimOrder(_)) && !keeps_dim_order
+    pub(super) fn is_needed(tensor: &TensorRecord<'_>, encode: &dyn Encode) -> bool {
+        matches!(tensor.info.layout, Layout::DimOrder(_)) && !encode.keeps_dim_order()
     }
 
     pub(super) fn new(tensor: &'a TensorRecord<'a>) -> Self {

@@ -13,7 +13,7 @@ use super::repeats::may_repeat;
 use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::model::{MetadataValue, TensorData};
+use crate::model::MetadataValue;
 use crate::tensor::{Dtype, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
@@ -79,19 +79,29 @@ impl Plan {
     }
 
     /// An empty plan that keeps small payloads in a buffer, so that a value that is written next is not sent again.
-    ///
-    /// The first payload is kept if it has up to `longest_first` bytes.
-    pub(super) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>, longest_first: usize) -> Self {
-        // The front of a file takes some bytes too.
-        let rest = 96 + 2 * encode.expected_header_bytes();
-        Self::with_kept(encode, KeptPayloads::in_buffer(buffer, rest, longest_first))
+    pub(super) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>) -> Self {
+        Self::with_kept(encode, KeptPayloads::in_buffer(buffer))
     }
 
     /// An empty plan that keeps small payloads.
     pub(crate) fn keeping_small_payloads(encode: Arc<dyn Encode>) -> Self {
-        Self::keeping_payloads(encode, Vec::new(), KeptPayloads::MAX_PAYLOAD)
+        Self::keeping_payloads(encode, Vec::new())
     }
 
+    /// A plan of one tensor, without a layout. The tensor was checked.
+    #[cfg(feature = "ptd")]
+    #[inline]
+    pub(super) fn of_one(encode: Arc<dyn Encode>, name: &'static str, info: &TensorInfo, payload_bytes: usize) -> Self {
+        Self {
+            names: Cow::Borrowed(name),
+            infos: Infos::of_one(info.clone()),
+            payload_bytes: SmallVec::from([payload_bytes]),
+            tensors: SmallVec::from([PlannedTensor { name_end: name.len(), info: 0 }]),
+            ..Self::empty(encode)
+        }
+    }
+
+    #[inline]
     fn with_kept(encode: Arc<dyn Encode>, kept: KeptPayloads) -> Self {
         Self {
             encode,
@@ -134,32 +144,6 @@ impl Plan {
         self.payload_bytes[info as usize]
     }
 
-    /// Keeps the payload of the first tensor. If it may be the only one, the file that it then is begins with it.
-    pub(super) fn keep_first(&mut self, data: &dyn TensorData) {
-        let bytes = self.payload_bytes.as_slice()[0];
-        let Some(mut file) = self.kept.take_buffer(bytes) else { return };
-        let is_begun = self.encode.begin_single(self, &mut file);
-        self.kept.add_first(data, bytes, file, is_begun);
-    }
-
-    /// Returns the file of the only tensor, if it needs no layout.
-    pub(super) fn take_single(&mut self) -> Result<Option<Vec<u8>>> {
-        // Metadata of the value comes after the tensor.
-        if self.len() != 1 || !self.metadata.is_empty() {
-            return Ok(None);
-        }
-        let Some(mut file) = self.kept.take_single() else { return Ok(None) };
-        self.encode.end_single(self, &mut file)?;
-        Ok(Some(file))
-    }
-
-    /// Adds the padding of the payload, to a multiple of `alignment` bytes of its length, to the file of the only tensor.
-    pub(crate) fn pad_single(&self, alignment: u64, file: &mut Vec<u8>) {
-        let payload = self.payload_bytes(0) as u64;
-        let padding = payload.next_multiple_of(alignment) - payload;
-        file.resize(file.len() + usize::try_from(padding).expect("less than the alignment"), 0);
-    }
-
     /// Takes memory for tensors that are probably like the last `tensors` ones, `times` times.
     pub(super) fn expect_more(&mut self, tensors: usize, times: usize) {
         // Numbers in names get longer.
@@ -182,11 +166,7 @@ impl Plan {
             self.embed_names()?;
         }
         self.layout = self.encode.lay_out(self)?;
-        self.check_layout()?;
-        if let Some(first) = self.layout.payloads().next() {
-            self.kept.fit(first);
-        }
-        Ok(())
+        self.check_layout()
     }
 
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.

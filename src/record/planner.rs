@@ -30,21 +30,16 @@ impl Plan {
         filled.map_err(|error| error.in_format(self.encode().format().name))
     }
 
-    /// Plans the file of some tensors as [`fill`](Self::fill) does, or returns the whole file if it is known without a layout.
-    pub(super) fn fill_or_finish(&mut self, tensors: &dyn Tensors) -> Result<Option<Vec<u8>>> {
-        let filled = self.add_all(tensors).and_then(|()| match self.take_single()? {
-            None => self.lay_out().map(|()| None),
-            file => Ok(file),
-        });
-        filled.map_err(|error| error.in_format(self.encode().format().name))
-    }
-
     /// Adds some tensors, without a layout.
     pub(crate) fn add_all(&mut self, tensors: &dyn Tensors) -> Result<()> {
         let mut candidates = Candidates::new(self.encode().sharing());
-        let (keeps_dim_order, names) = (self.encode().keeps_dim_order(), self.encode().names());
-        tensors.send(&mut Planner { plan: self, candidates: &mut candidates, keeps_dim_order, names })?;
-        if self.len() > 1 && names != Names::Omitted {
+        tensors.send(&mut Planner { plan: self, candidates: &mut candidates })?;
+        self.end(&candidates, tensors)
+    }
+
+    /// Checks the tensors that were added, all together.
+    pub(super) fn end(&mut self, candidates: &Candidates, tensors: &dyn Tensors) -> Result<()> {
+        if self.len() > 1 && self.encode().names() != Names::Omitted {
             self.check_names()?;
         }
         self.shared = candidates.compare(self, tensors)?;
@@ -65,16 +60,14 @@ impl Plan {
 }
 
 /// Makes a plan of the tensors that are sent to it.
-struct Planner<'a> {
-    plan: &'a mut Plan,
-    candidates: &'a mut Candidates,
-    keeps_dim_order: bool,
-    names: Names,
+pub(super) struct Planner<'a> {
+    pub(super) plan: &'a mut Plan,
+    pub(super) candidates: &'a mut Candidates,
 }
 
 impl TensorSink for Planner<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        if RowMajor::is_needed(tensor, self.keeps_dim_order) {
+        if RowMajor::is_needed(tensor, self.plan.encode()) {
             return self.tensor(&RowMajor::new(tensor).record());
         }
         self.add(tensor).map_err(|error| error.in_tensor(tensor.name))
@@ -118,16 +111,13 @@ impl Planner<'_> {
             }
         };
         let encode = &*plan.encode;
-        if self.names == Names::Stored {
+        if encode.names() == Names::Stored {
             encode.format().check_stored_name(tensor.name, encode)?;
         }
         encode.check_name(tensor.name, tensor.info)?;
         let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info));
         self.candidates.add(at, payload_bytes, tensor);
-        match at {
-            0 => plan.keep_first(tensor.data),
-            _ => plan.kept.add(tensor.data, payload_bytes),
-        }
+        plan.kept.add(tensor.data, payload_bytes);
         Ok(())
     }
 }

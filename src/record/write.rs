@@ -6,16 +6,13 @@ use std::sync::Arc;
 
 use super::checked::{Checked, changed};
 use super::order::RowMajor;
+use super::whole::write_or_plan;
 use super::{Encode, Plan};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use crate::progress::{ProgressCount, ProgressWriter};
 use crate::storage::{Durability, WriteBehind, allocate};
 use crate::threads;
-
-/// The length of the longest first payload that is copied into the file before it is known whether others follow. If none
-/// does, it is in its place, and the value is sent once. Otherwise it is moved or sent again, which is little for so few bytes.
-const LONGEST_FIRST: usize = 64 << 10;
 
 /// Writes some tensors to a file in memory.
 pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Vec<u8>> {
@@ -31,24 +28,15 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 /// Writes some tensors to a file in memory that is reused.
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
-    let in_place = !encode.has_writer();
-    let buffer = if in_place { std::mem::take(file) } else { Vec::new() };
-    let mut plan = Plan::keeping_payloads(encode, buffer, LONGEST_FIRST);
-    let planned = plan.fill_or_finish(tensors);
-    if let Ok(Some(whole)) = planned {
-        *file = whole;
-        return Ok(());
-    }
-    if in_place {
+    let Some(mut plan) = write_or_plan(tensors, &encode, file, usize::MAX)? else { return Ok(()) };
+    if !encode.has_writer() {
         let kept = std::mem::take(&mut plan.kept).into_all();
-        let is_whole = planned.is_ok() && kept.is_ok();
+        let are_all = kept.is_ok();
         *file = kept.unwrap_or_else(|buffer| buffer);
-        if is_whole {
+        if are_all {
             return plan.assemble(file);
         }
-        file.clear();
     }
-    planned?;
     plan.reserve(file)?;
     *file = plan.write(tensors, Output::memory(std::mem::take(file)))?;
     Ok(())
@@ -56,15 +44,20 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
-    let mut plan = Plan::keeping_small_payloads(encode);
-    if let Some(file) = plan.fill_or_finish(tensors)? {
-        return plan.write_whole(&file, out);
-    }
+    let mut file = Vec::new();
+    let Some(mut plan) = write_or_plan(tensors, &encode, &mut file, LARGE)? else {
+        return write_all(&file, out, &*encode);
+    };
     let kept = if plan.fits_in_memory() { std::mem::take(&mut plan.kept).into_all().ok() } else { None };
     match kept {
         Some(file) => plan.write_assembled(file, out),
         None => plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop),
     }
+}
+
+fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()> {
+    let written = out.write_all(file).and_then(|()| out.flush());
+    written.map_err(|error| Error::from(error).in_format(encode.format().name))
 }
 
 /// Writes slices, of which none is empty, with as few calls as it takes.
@@ -168,12 +161,7 @@ impl Plan {
     /// Writes the file of all payloads, which lie in `file` one after the other.
     fn write_assembled(&self, mut file: Vec<u8>, out: &mut dyn Write) -> Result<()> {
         self.assemble(&mut file)?;
-        self.write_whole(&file, out)
-    }
-
-    fn write_whole(&self, file: &[u8], out: &mut dyn Write) -> Result<()> {
-        let written = out.write_all(file).and_then(|()| out.flush());
-        written.map_err(|error| Error::from(error).in_format(self.encode().format().name))
+        write_all(&file, out, self.encode())
     }
 
     /// Makes the file of all payloads, which lie in `file` one after the other.
@@ -309,7 +297,7 @@ impl<'w> PlanWriter<'w> {
 impl TensorSink for PlanWriter<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let (plan, at) = (self.plan, self.done);
-        if RowMajor::is_needed(tensor, plan.encode().keeps_dim_order()) {
+        if RowMajor::is_needed(tensor, plan.encode()) {
             return self.tensor(&RowMajor::new(tensor).record());
         }
         let written = self.check(tensor).and_then(|()| {

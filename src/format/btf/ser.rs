@@ -1,6 +1,6 @@
 use super::header;
 use crate::error::Result;
-use crate::record::{self, FileLayout, Format, Names, Plan};
+use crate::record::{self, FileLayout, Format, Names, Plan, WholeTensor};
 
 /// Writes records in order and adjacent, each padded.
 #[derive(Debug, Clone, Default)]
@@ -22,20 +22,10 @@ impl record::Encode for Encode {
         64
     }
 
-    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
-        let info = plan.info(0);
-        // A payload of an unknown dtype is not padded in the end.
-        if self.embed_names || info.unknown_dtype().is_some() {
-            return false;
-        }
+    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
         file.extend_from_slice([1, header::table_bytes(1)].map(u64::to_le_bytes).as_flattened());
-        header::write(info, self.tfrt_coo, file);
-        true
-    }
-
-    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
-        plan.pad_single(header::ALIGNMENT, file);
-        Ok(())
+        header::write(tensor.info, self.tfrt_coo, file);
+        tensor.append_to(file, header::ALIGNMENT)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

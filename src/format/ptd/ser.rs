@@ -8,7 +8,8 @@ use super::{Compatibility, FORMAT, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, TableFields, cannot_store, ends_too_far,
+    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, TableFields, WholeTensor, cannot_store,
+    ends_too_far,
 };
 use crate::tensor::{Layout, TensorInfo};
 
@@ -87,18 +88,17 @@ impl record::Encode for Encode {
         256
     }
 
-    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
+    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
         /// The gap before the payload is made in memory.
         const MAX_ALIGNMENT: u32 = 4 << 10;
 
-        // If a layout is refused, the error is that of planning.
         if self.alignment <= MAX_ALIGNMENT
-            && let Ok((begin, base, _)) = self.begin(plan, std::mem::take(file))
+            && let Ok((begin, base, _)) = self.begin(&tensor.plan(), std::mem::take(file))
             && let Ok(base) = usize::try_from(base)
         {
             *file = begin;
             file.resize(base, 0);
-            return true;
+            return tensor.append_to(file, 1);
         }
         false
     }

@@ -364,7 +364,7 @@ impl Writer {
         }
     }
 
-    fn tensor(&mut self, tensor: &Planned<'_>, start: u64) {
+    pub(super) fn tensor(&mut self, tensor: &Planned<'_>, start: u64) {
         self.separator();
         self.open_string(tensor.name, self.has_plain_names);
         match self.infos.get(tensor.info_number) {

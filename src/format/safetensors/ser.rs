@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::header::Writer;
 use crate::error::{ErrorKind, Result};
 use crate::model::MetadataValue;
-use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
+use crate::record::{self, FileLayout, Format, Names, Plan, WholeTensor, cannot_store};
 use crate::tensor::TensorInfo;
 
 /// Writes the header, then the tensors without gaps.
@@ -42,11 +42,13 @@ impl record::Encode for Encode {
         96
     }
 
-    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
+    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
         let mut header = Writer::new(std::mem::take(file), &self.metadata);
-        header.tensors(plan, std::iter::once(0));
-        // One that is too long is refused with the layout.
-        header.finish().map(|begin| *file = begin).is_ok()
+        header.tensor(&tensor.planned(), 0);
+        header.finish().is_ok_and(|begin| {
+            *file = begin;
+            tensor.append_to(file, 1)
+        })
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

@@ -1,6 +1,6 @@
 use super::header;
 use crate::error::Result;
-use crate::record::{self, FileLayout, Format, Names, Plan};
+use crate::record::{self, FileLayout, Format, Names, Plan, WholeTensor};
 
 /// Writes tensors one after the other, as two chunks each.
 #[derive(Debug, Clone, Default)]
@@ -25,16 +25,9 @@ impl record::Encode for Encode {
         104
     }
 
-    fn begin_single(&self, plan: &Plan, file: &mut Vec<u8>) -> bool {
-        if !self.embed_names {
-            header::write(plan.stored_name(0), plan.info(0), file);
-        }
-        !self.embed_names
-    }
-
-    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
-        plan.pad_single(header::ALIGNMENT, file);
-        Ok(())
+    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
+        header::write("", tensor.info, file);
+        tensor.append_to(file, header::ALIGNMENT)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

@@ -8,7 +8,9 @@ use super::metadata::Operation;
 use super::{FORMAT, entries, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::MetadataValue;
-use crate::record::{self, FileLayout, FlatbufferWriter, Format, Names, Plan, TableFields, cannot_store};
+use crate::record::{
+    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Planned, TableFields, WholeTensor, cannot_store,
+};
 use crate::sorted;
 use crate::tensor::TensorInfo;
 
@@ -76,26 +78,25 @@ impl record::Encode for Encode {
         Ok(Arc::new(encode))
     }
 
-    fn begin_single(&self, _: &Plan, file: &mut Vec<u8>) -> bool {
+    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
         /// The metadata is aligned to 8 bytes, and the gap before the payload is made in memory.
         const ALIGNMENTS: RangeInclusive<u64> = 8..=4 << 10;
 
-        // If a layout is refused, the error is that of planning.
         if self.before.is_some() || !self.alignment.is_power_of_two() || !ALIGNMENTS.contains(&self.alignment) {
             return false;
         }
+        let Ok(payload) = usize::try_from(header::DATA.next_multiple_of(self.alignment)) else { return false };
         file.extend_from_slice(&header::MAGIC);
-        file.resize(self.padded(file.len()), 0);
-        true
-    }
-
-    fn end_single(&self, plan: &Plan, file: &mut Vec<u8>) -> Result<()> {
-        let mut layout = FileLayout::with_capacity(1);
-        layout.push_payload((file.len() - plan.payload_bytes(0)) as u64);
-        file.resize(self.padded(file.len()), 0);
-        layout.end_offset = file.len() as u64;
-        *file = self.end(plan, 0, &layout, std::mem::take(file))?;
-        Ok(())
+        file.resize(payload, 0);
+        let Planned { name, info, payload_bytes, .. } = tensor.planned();
+        let entry = MetadataEntry { id: None, name, info, range: payload as u64..(payload + payload_bytes) as u64 };
+        if u32::try_from(entry.range.end).is_err() || !tensor.append_to(file, self.alignment) {
+            return false;
+        }
+        self.metadata(std::iter::once(entry), std::mem::take(file)).is_ok_and(|whole| {
+            *file = whole;
+            true
+        })
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
@@ -116,12 +117,6 @@ impl record::Encode for Encode {
 }
 
 impl Encode {
-    /// Returns the length of a part of a short file, and the padding after it.
-    fn padded(&self, len: usize) -> usize {
-        let alignment = usize::try_from(self.alignment).expect("it is small");
-        (len + alignment - 1) & !(alignment - 1)
-    }
-
     /// Returns the end of the file before, with other metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
         self.metadata(self.before_entries(), Vec::new())

@@ -6,8 +6,9 @@ use std::io::{self, IoSlice, Write};
 use std::rc::Rc;
 
 use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, s};
-use serde::Serialize;
-use tensorfile::{Format, IoSlices, Store, Tensor, TensorFile, TensorMap, TensorView, WriteOptions};
+use tensorfile::{
+    Adapt, Format, IoSlices, Result, Sink, Store, Tensor, TensorFile, TensorMap, TensorView, WriteOptions,
+};
 
 use crate::support::{tensor, written_formats};
 
@@ -48,10 +49,10 @@ fn samples_are_the_same_in_slices_and_in_reused_memory() {
     }
 }
 
-/// Compares a file in memory, whose first payload is copied before it is known how many follow, with one in slices, which is
+/// Compares a file in memory, which needs no plan if the value is one tensor, with one in slices, which is
 /// written by a plan.
 #[track_caller]
-fn compare(format: &Format, value: &(impl Store + Serialize), options: &WriteOptions) {
+fn compare(format: &Format, value: &impl Store, options: &WriteOptions) {
     let expected =
         format.to_io_slices(value, options).map(|file| concatenated(&file)).map_err(|error| error.to_string());
     let mut streamed = Vec::new();
@@ -62,7 +63,7 @@ fn compare(format: &Format, value: &(impl Store + Serialize), options: &WriteOpt
 }
 
 #[test]
-fn the_first_tensor_is_written_as_by_a_plan() {
+fn one_tensor_is_written_as_by_a_plan() {
     let lengths = [0, 1, 100, 600, 3000, 20_000];
     for format in written_formats() {
         let aligned = [1, 64, 4096, 8192].map(|bytes| WriteOptions::new().alignment(bytes));
@@ -88,6 +89,26 @@ fn the_first_tensor_is_written_as_by_a_plan() {
                     compare(format, &arrays.to_vec(), options);
                 }
             }
+        }
+    }
+}
+
+/// A value that stores itself several times, which none should do.
+struct Repeated(Array1<f32>, fn(Result<()>) -> Result<()>);
+
+impl Store for Repeated {
+    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+        self.0.store(sink, adapt)?;
+        (self.1)(self.0.store(sink, adapt))?;
+        self.0.store(sink, adapt)
+    }
+}
+
+#[test]
+fn a_tensor_that_turns_out_not_to_be_all_is_planned() {
+    for format in written_formats() {
+        for after_error in [|result| result, |_| Ok(())] as [fn(Result<()>) -> Result<()>; 2] {
+            compare(format, &Repeated(Array1::from_elem(3, 1.5), after_error), &WriteOptions::new());
         }
     }
 }
@@ -232,7 +253,7 @@ fn payloads_that_are_not_lent_are_copied() {
     struct Bytes;
 
     impl Store for Bytes {
-        fn store(&self, sink: &mut dyn tensorfile::Sink, adapt: &tensorfile::Adapt) -> tensorfile::Result<()> {
+        fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
             vec![9_u8; 2000].store(sink, adapt)
         }
     }

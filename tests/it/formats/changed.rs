@@ -5,7 +5,9 @@ use std::io::{self, Write};
 
 use ndarray::{Array1, Array2, array};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
-use tensorfile::{Arrays, Category, Dtype, ErrorKind, File, SerdeValue, Tensor, TensorMap, WriteOptions, btf, ten};
+use tensorfile::{
+    Arrays, Category, Dtype, ErrorKind, File, Format, SerdeValue, Tensor, TensorMap, WriteOptions, btf, ten,
+};
 
 use crate::support::Messages;
 
@@ -165,9 +167,20 @@ impl Serialize for Growing {
 #[test]
 fn a_list_that_grows_is_an_error() {
     assert_eq!(
-        btf::to_vec(&Growing(Cell::new(0))).unwrap_err().to_string(),
+        btf::to_writer(io::sink(), &Growing(Cell::new(0))).unwrap_err().to_string(),
         "btf: tensor `0`: the value changed between planning and writing: `0` was u8[70001], then came `0`, u8[70002]"
     );
+}
+
+#[test]
+fn a_value_that_is_one_tensor_is_sent_to_memory_once() {
+    for format in ["btf", "ten", "ptd", "tensorbuffers", "safetensors"].map(|name| Format::named(name).unwrap()) {
+        let value = Growing(Cell::new(0));
+        let file = format.to_vec(&SerdeValue(&value), &WriteOptions::new()).unwrap();
+        assert_eq!(value.0.get(), 1, "{}", format.name);
+        let tensor: Tensor = File::from_bytes(file).unwrap().nth(0).unwrap().load().unwrap();
+        assert!(tensor.as_bytes() == [1; 70_001], "{}", format.name);
+    }
 }
 
 /// A tensor that uses the private names, whose length depends on the pass.
@@ -201,7 +214,8 @@ impl Serialize for Forged {
 fn a_payload_of_another_length_is_an_error() {
     let changed = "btf: tensor `0`: the value changed between planning and writing:";
     static BYTES: [u8; 70_001] = [7; 70_001];
-    let write = |len| btf::to_vec(&Forged { passes: Cell::new(0), payloads: [&BYTES[..70_000], &BYTES[..len]] });
+    let value = |len| Forged { passes: Cell::new(0), payloads: [&BYTES[..70_000], &BYTES[..len]] };
+    let write = |len| btf::to_writer(io::sink(), &value(len));
     write(70_000).unwrap();
     let mut messages = Messages::default();
     messages.compare("shorter", write(69_999), &format!("{changed} 69999 bytes instead of 70000"));
