@@ -46,19 +46,29 @@ pub(super) fn read_plain<'de>(
         storage.read_at(range.start, &mut buffer)?;
         return Ok(Payload::Owned(buffer));
     }
+    read_stream(storage, range, element, len).map(Payload::Owned)
+}
+
+/// Reads a range of a stream, of `len` bytes in elements of `element` bytes.
+pub(super) fn read_stream<'de>(
+    storage: &mut (dyn Storage<'de> + 'de),
+    range: Range<u64>,
+    element: usize,
+    len: usize,
+) -> Result<Buffer> {
     if len > 0
         && let Some(payload) = storage.at_hand(range.start).get(..len)
     {
         let payload = Buffer::from_slice(element, payload);
         storage.read_at(range.end, &mut [])?;
-        return Ok(Payload::Owned(payload));
+        return Ok(payload);
     }
     let mut buffer = Buffer::with_capacity(element, len.min(FIRST));
     let mut done = range.start;
     while done < range.end {
         done += storage.append_to(&mut buffer, done..range.end, len).map_err(|error| of_whole(&range, done, error))?;
     }
-    Ok(Payload::Owned(buffer))
+    Ok(buffer)
 }
 
 /// Compares the checksum of a payload that is stored as it is, if the file has one.

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use indexmap::IndexMap;
 
 use super::names;
-use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, write_chunks};
+use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, read_stream, write_chunks};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
 use super::single::{Message, ReadMessage, ReadSingle};
@@ -314,9 +314,9 @@ impl<'de> Reader<'de> {
         Some((single.info, Payload::Owned(payload)))
     }
 
-    /// Returns the next tensor of a stream without an index, if it is at hand and no other is known. It remains the next until
-    /// it is [passed](Self::pass_message).
-    pub(crate) fn message(&mut self, read: ReadMessage) -> Result<Option<Message<'_>>> {
+    /// Returns the header of the next tensor of a stream without an index, if it is at hand and no other is known. It remains
+    /// the next until its [payload](Self::message_payload) is read.
+    pub(crate) fn message(&mut self, read: ReadMessage) -> Result<Option<Message>> {
         if self.index.pushed() > 0 || self.is_drained() {
             return Ok(None);
         }
@@ -326,19 +326,30 @@ impl<'de> Reader<'de> {
                 Ok(false) => {}
                 ended => {
                     self.index_reader = ReaderOfIndex::Ended(None);
-                    let last = (self.index.count() + self.passed).saturating_sub(1);
-                    return ended.map(|_| None).map_err(|error| error.in_tensor(format!("#{last}")));
+                    return ended.map(|_| None).map_err(|error| error.in_tensor(self.last_label()));
                 }
             }
         }
         let message = read(self.storage.at_hand(offset), &self.limits);
-        Ok(message.filter(|message| message.tensor.needs_no_index(&self.limits)))
+        Ok(message.filter(|message| message.needs_no_index(&self.limits)))
     }
 
-    /// Passes the [message](Self::message) that comes next. `len` is its length.
-    pub(crate) fn pass_message(&mut self, len: usize) {
-        self.passed_to = self.next_offset() + len as u64;
+    /// Reads the payload of the [message](Self::message) that comes next. Returns its offset too.
+    pub(crate) fn message_payload(&mut self, message: &Message) -> (u64, Result<Buffer>) {
+        let start = self.next_offset() + message.header_bytes as u64;
+        let end = start + message.payload_bytes as u64;
+        let payload = read_stream(&mut *self.storage, start..end, message.info.unit_bytes(), message.payload_bytes);
+        self.passed_to = end + message.padding as u64;
         self.passed += 1;
+        if payload.is_err() {
+            self.index_reader = ReaderOfIndex::Ended(None);
+        }
+        (start, payload)
+    }
+
+    /// Returns the position of the last tensor of a stream that was passed, for messages.
+    pub(crate) fn last_label(&self) -> String {
+        format!("#{}", (self.index.count() + self.passed).saturating_sub(1))
     }
 
     fn next_offset(&self) -> u64 {

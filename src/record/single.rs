@@ -17,19 +17,28 @@ pub(crate) struct SingleTensor<'a> {
 /// finds what it is.
 pub(crate) type ReadSingle = for<'a> fn(&'a [u8], &Limits) -> Option<SingleTensor<'a>>;
 
-/// A tensor of a stream that is all in memory.
-pub(crate) struct Message<'a> {
+/// The header of the tensor that comes next in a stream.
+pub(crate) struct Message {
     /// The name; `""` if there is none.
     pub(crate) name: String,
-    pub(crate) tensor: SingleTensor<'a>,
-    /// The length with the header and all padding, in bytes.
-    pub(crate) len: usize,
+    pub(crate) info: TensorInfo,
+    pub(crate) header_bytes: usize,
+    pub(crate) payload_bytes: usize,
+    /// The length of the padding after the payload, in bytes.
+    pub(crate) padding: usize,
 }
 
-/// A format's function that returns the tensor that bytes of a stream begin with, if all of it is there.
+/// A format's function that reads the header that bytes of a stream begin with, if all of it is there.
 ///
 /// As for [`ReadSingle`], `None` is no error.
-pub(crate) type ReadMessage = for<'a> fn(&'a [u8], &Limits) -> Option<Message<'a>>;
+pub(crate) type ReadMessage = fn(&[u8], &Limits) -> Option<Message>;
+
+impl Message {
+    /// Returns whether an index would give the same tensor.
+    pub(super) fn needs_no_index(&self, limits: &Limits) -> bool {
+        self.info.takes_any(self.payload_bytes) && self.payload_bytes as u64 <= limits.payload && limits.tensors > 0
+    }
+}
 
 impl<'a> SingleTensor<'a> {
     /// A tensor whose payload has a range of the file, in bytes from its start.

@@ -71,14 +71,17 @@ impl IndexReader for Reader {
 
 /// Reads a file of one tensor.
 pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
-    let (_, tensor, len) = header::read_common(file, limits)?;
-    (len == file.len()).then_some(tensor)
+    let (_, info, len) = header::read_common(file, limits)?;
+    let (payload, padding) = file[header::COMMON_BYTES..].split_at_checked(len)?;
+    (padding.len() == header::padding_of(len)?).then_some(SingleTensor { info, payload })
 }
 
-/// Returns the tensor that bytes of a stream begin with, if all of it is there.
-pub(super) fn message<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Message<'a>> {
-    let (name, tensor, len) = header::read_common(bytes, limits)?;
-    Some(Message { name: name.text().unwrap_or_default().into_owned(), tensor, len })
+/// Reads the header that bytes of a stream begin with, if all of it is there.
+pub(super) fn message(bytes: &[u8], limits: &Limits) -> Option<Message> {
+    let (name, info, payload_bytes) = header::read_common(bytes, limits)?;
+    let padding = header::padding_of(payload_bytes)?;
+    let name = name.text().unwrap_or_default().into_owned();
+    Some(Message { name, info, header_bytes: header::COMMON_BYTES, payload_bytes, padding })
 }
 
 impl Reader {
@@ -229,22 +232,25 @@ mod tests {
             file[at] = byte;
             let (limits, mut index) = (Limits::default().rank(4), Index::default());
             let read = Reader::default().read_on(&mut Slice::new(&file), &limits, &mut index);
-            let Some(message) = message(&file, &limits).filter(|message| message.tensor.needs_no_index(&limits)) else {
-                assert!(single(&file, &limits).is_none_or(|tensor| !tensor.needs_no_index(&limits)));
-                continue;
-            };
+            let known = single(&file, &limits).filter(|tensor| tensor.needs_no_index(&limits));
+            let Some(tensor) = known else { continue };
+            let message = message(&file, &limits).unwrap();
             assert!(read.unwrap(), "byte {at} is {byte}");
             let entry = index.entry(0);
-            let range = header::COMMON_BYTES as u64..(header::COMMON_BYTES + message.tensor.payload.len()) as u64;
-            assert_eq!((&message.tensor.info, entry.range()), (entry.info(), range));
-            assert_eq!((message.len, index.has_name(0)), (file.len(), !message.name.is_empty()));
+            let range = header::COMMON_BYTES as u64..(header::COMMON_BYTES + tensor.payload.len()) as u64;
+            assert_eq!((&tensor.info, entry.range()), (entry.info(), range));
+            assert_eq!((&message.info, message.payload_bytes), (entry.info(), tensor.payload.len()));
+            let end = header::COMMON_BYTES + message.payload_bytes + message.padding;
+            assert_eq!((end, index.has_name(0)), (file.len(), !message.name.is_empty()));
             assert!(message.name.is_empty() || message.name == index.name(0));
             found += 1;
         }
         // At least all names and paddings.
         assert!(found > 256 * 8, "{found} of them");
         for len in 0..file.len() {
-            assert!(message(&file[..len], &Limits::default()).is_none(), "{len} bytes");
+            assert!(single(&file[..len], &Limits::default()).is_none(), "{len} bytes");
+            let is_there = message(&file[..len], &Limits::default()).is_some();
+            assert_eq!(is_there, len >= header::COMMON_BYTES, "{len} bytes");
         }
     }
 }

@@ -3,7 +3,7 @@ use std::borrow::Cow;
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, SingleTensor, cannot_store, dtypes, tags_of};
+use crate::record::{Cursor, cannot_store, dtypes, tags_of};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The first bytes of every chunk.
@@ -127,16 +127,16 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
     Ok(HeaderChunk { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
-/// Returns the name and the tensor that bytes begin with, and its length with all padding, if it is like most tensors.
+/// Returns the name, the tensor and the length of the payload from the header that bytes begin with, if it is like most.
 ///
 /// Everything that [`read`] refuses is `None`, and some of what it takes. That the payload has the length of the tensor is
-/// left to [`SingleTensor`].
+/// checked afterwards.
 #[inline]
-pub(super) fn read_common<'a>(bytes: &'a [u8], limits: &Limits) -> Option<(StoredName, SingleTensor<'a>, usize)> {
+pub(super) fn read_common(bytes: &[u8], limits: &Limits) -> Option<(StoredName, TensorInfo, usize)> {
     const DIMS: usize = 5;
     const { assert!(8 * (3 + DIMS) as u64 == ALIGNMENT) };
 
-    let (words, rest) = bytes.split_first_chunk::<COMMON_BYTES>()?;
+    let words = bytes.first_chunk::<COMMON_BYTES>()?;
     let [magic, length, dtype, name, rank, dims @ .., payload_magic, payload] = words.as_chunks().0 else {
         return None;
     };
@@ -151,9 +151,13 @@ pub(super) fn read_common<'a>(bytes: &'a [u8], limits: &Limits) -> Option<(Store
         shape.push(i64::from_le_bytes(*dim).try_into().ok()?);
     }
     let len = i64::from_le_bytes(*payload).try_into().ok()?;
-    let padded = usize::next_multiple_of(rest.get(..len)?.len(), 64);
-    let tensor = SingleTensor { info: TensorInfo::new(known_dtype(dtype)?, shape), payload: &rest[..len] };
-    (padded <= rest.len()).then_some((StoredName(*name), tensor, COMMON_BYTES + padded))
+    Some((StoredName(*name), TensorInfo::new(known_dtype(dtype)?, shape), len))
+}
+
+/// Returns the length of the padding after a payload.
+#[inline]
+pub(super) fn padding_of(len: usize) -> Option<usize> {
+    Some(usize::checked_next_multiple_of(len, 64)? - len)
 }
 
 fn known_dtype(stored: &[u8; 8]) -> Option<Dtype> {

@@ -10,9 +10,9 @@ use crate::model::{
     Adapt, EachEntry, EachPart, Entries, FromTensors, KeyPart, List, LoadFrom, Loaded, Node, Payload, Serializer, Sink,
     Source, Store, StructDef, TensorData, TensorSink, TensorSpec, Tensors, put,
 };
-use crate::record::{self, Plan, SingleTensor, write_slices};
+use crate::record::{self, Message, Plan, write_slices};
 use crate::storage::Stream;
-use crate::tensor::{Buffer, Layout, Tensor, TensorInfo};
+use crate::tensor::{Layout, Tensor, TensorInfo};
 
 /// Writes tensors to a stream one at a time.
 ///
@@ -381,7 +381,7 @@ impl<'r> Decoder<'r> {
 
     /// Calls `load` with the next tensor, and returns its name.
     fn decode_with(&mut self, node: Node, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
-        if let Some(name) = self.decode_at_hand(load).map_err(|error| error.in_format(FORMAT.name))? {
+        if let Some(name) = self.decode_message(load).map_err(|error| error.in_format(FORMAT.name))? {
             return Ok(Some(name));
         }
         let Some((name, _)) = self.peek()? else { return Ok(None) };
@@ -391,18 +391,19 @@ impl<'r> Decoder<'r> {
         loaded.map(|()| Some(name)).map_err(|error| error.in_format(FORMAT.name))
     }
 
-    /// Decodes a message that is at hand, without an index. `None` if it is not, or not what is wanted: decoding it with an
-    /// index then finds out why.
-    fn decode_at_hand(&mut self, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
+    /// Decodes a message whose header is at hand, without an index. `None`, with nothing read, if it is not, or not what is
+    /// wanted: decoding it with an index then finds out why.
+    fn decode_message(&mut self, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
         let reader = self.deserializer.reader();
         let Some(message) = reader.message(de::message)? else { return Ok(None) };
-        let mut source = AtHand(Some(message.tensor));
-        if load(&mut source).is_err() || source.0.is_some() {
-            return Ok(None);
+        let mut source = MessageSource { reader, message: &message, offset: None };
+        let loaded = load(&mut source);
+        let Some(offset) = source.offset else { return Ok(None) };
+        if let Err(error) = loaded {
+            let name = if message.name.is_empty() { source.reader.last_label() } else { message.name };
+            return Err(error.in_tensor(name).at(offset));
         }
-        let (name, len) = (message.name, message.len);
-        reader.pass_message(len);
-        Ok(Some(name))
+        Ok(Some(message.name))
     }
 
     /// Skips the next tensor. Returns whether there was one.
@@ -433,26 +434,31 @@ impl<'r> Decoder<'r> {
     }
 }
 
-/// A tensor that is at hand, as the whole value.
-struct AtHand<'a>(Option<SingleTensor<'a>>);
+/// The next tensor of a stream, as the whole value.
+struct MessageSource<'a, 'r> {
+    reader: &'a mut record::Reader<'r>,
+    message: &'a Message,
+    /// The offset of the payload, if it was read.
+    offset: Option<u64>,
+}
 
-impl AtHand<'_> {
-    /// The error for anything else. Nobody sees it.
+impl MessageSource<'_, '_> {
+    /// The error for anything else. Nobody sees it, unless a value asks for two tensors.
     #[cold]
     fn is_not_wanted<T>() -> Result<T> {
-        Err(not_one_tensor())
+        Err(ErrorKind::Message("a value is read from one tensor of the stream".to_owned()).into())
     }
 }
 
-impl<'de> Source<'de> for AtHand<'_> {
+impl<'de> Source<'de> for MessageSource<'_, '_> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
-        match self.0.take() {
-            Some(SingleTensor { info, payload }) if spec.check(&info).is_ok() => {
-                let payload = Buffer::from_slice(info.unit_bytes(), payload);
-                Ok(Loaded::of_checked(info, Payload::Owned(payload)))
-            }
-            _ => Self::is_not_wanted(),
+        let info = &self.message.info;
+        if self.offset.is_some() || spec.check(info).is_err() {
+            return Self::is_not_wanted();
         }
+        let (offset, payload) = self.reader.message_payload(self.message);
+        self.offset = Some(offset);
+        Ok(Loaded::of_checked(info.clone(), Payload::Owned(payload?)))
     }
 
     fn fields(&mut self, _: &'static StructDef, _: EachPart<'_, 'de>) -> Result<()> {
