@@ -33,7 +33,8 @@ impl Plan {
     /// Adds some tensors, without a layout.
     pub(crate) fn add_all(&mut self, tensors: &dyn Tensors) -> Result<()> {
         let mut candidates = Candidates::new(self.encode().sharing());
-        tensors.send(&mut Planner { plan: self, candidates: &mut candidates })?;
+        let names = self.encode().names();
+        tensors.send(&mut Planner { plan: self, candidates: &mut candidates, names })?;
         self.end(&candidates, tensors)
     }
 
@@ -63,9 +64,12 @@ impl Plan {
 pub(super) struct Planner<'a> {
     pub(super) plan: &'a mut Plan,
     pub(super) candidates: &'a mut Candidates,
+    pub(super) names: Names,
 }
 
 impl TensorSink for Planner<'_> {
+    // Part of the sink that plans what is not one tensor.
+    #[inline(always)]
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         if RowMajor::is_needed(tensor, self.plan.encode()) {
             return self.tensor(&RowMajor::new(tensor).record());
@@ -100,6 +104,7 @@ pub(crate) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
 }
 
 impl Planner<'_> {
+    #[inline(always)]
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let plan = &mut *self.plan;
         let info = match plan.find_info(tensor.info) {
@@ -111,7 +116,7 @@ impl Planner<'_> {
             }
         };
         let encode = &*plan.encode;
-        if encode.names() == Names::Stored {
+        if self.names == Names::Stored {
             encode.format().check_stored_name(tensor.name, encode)?;
         }
         encode.check_name(tensor.name, tensor.info)?;

@@ -54,6 +54,7 @@ impl WholeTensor<'_> {
         let encode = &**self.encode;
         let format = encode.format();
         let is_stored = match encode.names() {
+            _ if encode.has_writer() => false,
             Names::Omitted => true,
             Names::Stored => format.check_stored_name(Self::NAME, encode).is_ok(),
             Names::Embedded => false,
@@ -83,7 +84,8 @@ pub(super) fn write_or_plan(
     file: &mut Vec<u8>,
     longest: usize,
 ) -> Result<Option<Plan>> {
-    let mut sink = ValueSink { encode, file, longest, is_written: false, planning: None };
+    let names = encode.names();
+    let mut sink = ValueSink { encode, names, file, longest, is_written: false, planning: None };
     let mut sent = tensors.send(&mut sink);
     if sink.is_written && !sink.file.is_empty() && sent.is_ok() {
         return Ok(None);
@@ -91,7 +93,7 @@ pub(super) fn write_or_plan(
     let is_again = sink.is_written;
     let (mut plan, mut candidates) = sink.planning.unwrap_or_else(|| begin_plan(encode, file));
     if is_again {
-        sent = tensors.send(&mut Planner { plan: &mut plan, candidates: &mut candidates });
+        sent = tensors.send(&mut Planner { plan: &mut plan, candidates: &mut candidates, names });
     }
     let planned = sent.and_then(|()| plan.end(&candidates, tensors)).and_then(|()| plan.lay_out());
     if let Err(error) = planned {
@@ -113,6 +115,7 @@ fn begin_plan(encode: &Arc<dyn Encode>, file: &mut Vec<u8>) -> (Plan, Candidates
 /// Takes a value: writes the file of one tensor, and begins a plan of anything else.
 struct ValueSink<'a> {
     encode: &'a Arc<dyn Encode>,
+    names: Names,
     /// The file, or memory for payloads that are kept.
     file: &'a mut Vec<u8>,
     /// The length of the longest payload that is written.
@@ -124,14 +127,24 @@ struct ValueSink<'a> {
 }
 
 impl ValueSink<'_> {
+    #[inline(always)]
     fn planner(&mut self) -> Result<Planner<'_>> {
+        if self.planning.is_none() {
+            self.begin_plan()?;
+        }
+        let (plan, candidates) = self.planning.as_mut().expect("it was begun");
+        Ok(Planner { plan, candidates, names: self.names })
+    }
+
+    #[cold]
+    fn begin_plan(&mut self) -> Result<()> {
         if self.is_written {
             // That was not all, so the value is sent again. Nobody sees the error.
             self.file.clear();
             return Err(ErrorKind::Message("a value stored itself twice".to_owned()).into());
         }
-        let (plan, candidates) = self.planning.get_or_insert_with(|| begin_plan(self.encode, self.file));
-        Ok(Planner { plan, candidates })
+        self.planning = Some(begin_plan(self.encode, self.file));
+        Ok(())
     }
 }
 
