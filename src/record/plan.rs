@@ -72,6 +72,52 @@ pub(crate) struct Planned<'a> {
     pub(crate) payload_bytes: usize,
 }
 
+/// The tensors of a [`Plan`], in order.
+#[derive(Clone)]
+pub(crate) struct PlannedTensors<'a> {
+    names: &'a str,
+    infos: &'a [TensorInfo],
+    payload_bytes: &'a [usize],
+    tensors: std::slice::Iter<'a, PlannedTensor>,
+    /// The start of the name of the next tensor.
+    name_start: usize,
+}
+
+impl<'a> PlannedTensors<'a> {
+    #[inline]
+    fn planned(&self, name: Range<usize>, info: u32) -> Planned<'a> {
+        let info_number = info as usize;
+        let (info, payload_bytes) = (&self.infos[info_number], self.payload_bytes[info_number]);
+        Planned { name: &self.names[name], info, info_number, payload_bytes }
+    }
+}
+
+impl<'a> Iterator for PlannedTensors<'a> {
+    type Item = Planned<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Planned<'a>> {
+        let tensor = self.tensors.next()?;
+        let start = std::mem::replace(&mut self.name_start, tensor.name_end);
+        Some(self.planned(start..tensor.name_end, tensor.info))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.tensors.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for PlannedTensors<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let tensor = self.tensors.next_back()?;
+        let start = self.tensors.as_slice().last().map_or(self.name_start, |before| before.name_end);
+        Some(self.planned(start..tensor.name_end, tensor.info))
+    }
+}
+
+impl ExactSizeIterator for PlannedTensors<'_> {}
+
 impl Plan {
     /// An empty plan.
     pub(crate) fn empty(encode: Arc<dyn Encode>) -> Self {
@@ -123,7 +169,8 @@ impl Plan {
     /// Adds a tensor, which is in the order that it is stored in. Its info was added before.
     ///
     /// Returns the length of its payload in bytes.
-    #[inline]
+    // A part of what is done for each tensor.
+    #[inline(always)]
     pub(super) fn push(&mut self, name: &str, info: u32) -> usize {
         match &mut self.names {
             Cow::Owned(names) => names.push_str(name),
@@ -284,20 +331,20 @@ impl Plan {
     }
 
     /// Returns each tensor.
-    pub(crate) fn tensors(&self) -> impl ExactSizeIterator<Item = Planned<'_>> + DoubleEndedIterator + Clone {
-        let (tensors, infos, payload_bytes) =
-            (self.tensors.as_slice(), self.infos.as_slice(), self.payload_bytes.as_slice());
-        (0..tensors.len()).map(move |at| {
-            let tensor = &tensors[at];
-            let start = at.checked_sub(1).map_or(0, |before| tensors[before].name_end);
-            let name = &self.names[start..tensor.name_end];
-            Planned {
-                name,
-                info: &infos[tensor.info as usize],
-                info_number: tensor.info as usize,
-                payload_bytes: payload_bytes[tensor.info as usize],
-            }
-        })
+    pub(crate) fn tensors(&self) -> PlannedTensors<'_> {
+        PlannedTensors {
+            names: &self.names,
+            infos: self.infos.as_slice(),
+            payload_bytes: self.payload_bytes.as_slice(),
+            tensors: self.tensors.as_slice().iter(),
+            name_start: 0,
+        }
+    }
+
+    /// Returns the length of each payload in bytes.
+    pub(crate) fn payload_lens(&self) -> impl ExactSizeIterator<Item = usize> + DoubleEndedIterator {
+        let payload_bytes = self.payload_bytes.as_slice();
+        self.tensors.as_slice().iter().map(|tensor| payload_bytes[tensor.info as usize])
     }
 
     /// Returns all names, one after the other.
@@ -400,8 +447,8 @@ impl Plan {
     pub fn stack_payloads(&self, start: u64, alignment: u64) -> Result<FileLayout> {
         let mut layout = FileLayout::with_capacity(self.len());
         let mut end = start;
-        for at in 0..self.len() {
-            let next = padded_end(end, self.payload_bytes(at), alignment);
+        for (at, payload_bytes) in self.payload_lens().enumerate() {
+            let next = padded_end(end, payload_bytes, alignment);
             layout.push_payload(end);
             end = next.ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
         }
@@ -474,7 +521,7 @@ impl Plan {
             return Err(bad_layout(format!("{payloads} payloads"), format!("there are {tensors} tensors")));
         }
         let mut end = layout.begin.len() as u64;
-        for (at, payload) in layout.payloads().enumerate() {
+        for (at, ((header, payload), payload_bytes)) in layout.placed().zip(self.payload_lens()).enumerate() {
             let in_tensor = |error: Error| error.in_tensor(self.name(at));
             let place = || format!("a payload at byte {payload}");
             let owner = self.owner(at);
@@ -486,12 +533,12 @@ impl Plan {
                 }
                 continue;
             }
-            let header_end = end.saturating_add(layout.header(at).len() as u64);
+            let header_end = end.saturating_add(header.len() as u64);
             if payload < header_end {
                 let instead = format!("the bytes before it, with its header, end at byte {header_end}");
                 return Err(in_tensor(bad_layout(place(), instead)));
             }
-            let next = payload.checked_add(self.payload_bytes(at) as u64);
+            let next = payload.checked_add(payload_bytes as u64);
             end = next.ok_or_else(|| in_tensor(bad_layout(place(), "it ends past 2^64".to_owned())))?;
         }
         let end_offset = layout.end_offset;

@@ -186,15 +186,14 @@ impl Encode {
         let mut placed =
             SegmentLayout { segments: SmallVec::new(), tensors: SmallVec::with_capacity(plan.len()), bytes: 0 };
         let mut group = None;
-        for at in 0..plan.len() {
+        for (at, payload_bytes) in plan.payload_lens().enumerate() {
             let owner = plan.owner(at);
             let place = match placed.tensors.get(owner) {
                 Some(&place) => place,
                 None => {
                     let starts_segment = self.starts_segment(plan, at, &mut group) || placed.segments.is_empty();
-                    let bytes = plan.payload_bytes(at) as u64;
                     let place = placed
-                        .add(bytes, starts_segment, self.alignment)
+                        .add(payload_bytes as u64, starts_segment, self.alignment)
                         .ok_or_else(|| ends_too_far(plan.info(at)).in_tensor(plan.name(at)))?;
                     if u32::try_from(place.segment).is_err() {
                         return Err(beyond());
@@ -226,7 +225,12 @@ impl Encode {
         const TENSOR: u64 = 128;
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| TENSOR + text.len() as u64);
         let names = plan.all_names().len() as u64;
-        let dims: u64 = (0..plan.len()).map(|at| plan.info(at).shape.rank() as u64).sum();
+        let rank = |info: &TensorInfo| info.shape.rank() as u64;
+        let dims: u64 = match self.version {
+            // Tensors share their layouts.
+            Version::Ft01 => (0..plan.info_count()).map(|number| rank(plan.info_of_number(number))).sum(),
+            _ => (0..plan.len()).map(|at| rank(plan.info(at))).sum(),
+        };
         let bytes = FRONT + texts.sum::<u64>() + TENSOR * plan.len() as u64 + names + 5 * dims;
         match usize::try_from(bytes) {
             Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),

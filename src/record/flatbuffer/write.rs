@@ -119,6 +119,8 @@ impl FlatbufferWriter {
     }
 
     /// Returns the position of the table.
+    // A part of what is done for each tensor.
+    #[inline(always)]
     fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
         let position = match self.last {
             Some((last, position)) if std::ptr::eq(last, list) => position,
@@ -132,6 +134,7 @@ impl FlatbufferWriter {
     }
 
     /// Returns the position of a list, which is added if it is new.
+    #[cold]
     fn find_list(&mut self, list: &'static FieldList) -> usize {
         let is_it = |known: &Option<(&FieldList, usize)>| known.is_none_or(|(known, _)| std::ptr::eq(known, list));
         let at = self.lists.iter().position(is_it).expect("there are fewer kinds of tables");
@@ -155,10 +158,11 @@ impl FlatbufferWriter {
 
     /// Adds a string, which the offset at `from` refers to.
     pub(crate) fn string(&mut self, from: usize, text: &str) {
-        let start = self.vector_of_zeros(from, text.len(), 1);
-        self.bytes[start..self.end].copy_from_slice(text.as_bytes());
+        let start = align(self.end + OFFSET, OFFSET);
+        let end = start + text.len();
         // It ends with a NUL.
-        self.go_to(self.end + 1);
+        self.add_vector(from, start, end + 1, text.len());
+        self.bytes[start..end].copy_from_slice(text.as_bytes());
     }
 
     /// Adds a vector of little-endian numbers, which the offset at `from` refers to.
@@ -176,13 +180,13 @@ impl FlatbufferWriter {
     }
 
     /// Returns the position of the first element.
-    #[inline]
     fn vector_of_zeros(&mut self, from: usize, len: usize, element: usize) -> usize {
         let start = align(self.end + OFFSET, element.max(OFFSET));
         self.add_vector(from, start, start + element * len, len);
         start
     }
 
+    #[inline]
     fn add_vector(&mut self, from: usize, start: usize, end: usize, len: usize) {
         self.go_to(end);
         self.set(from, distance(from, start - OFFSET).to_le_bytes());
