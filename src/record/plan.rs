@@ -400,11 +400,18 @@ impl Plan {
         let stores_names = self.encode.names() == Names::Stored;
         // For each info, the place of the header of tensors without a name.
         let mut unnamed: SmallVec<[Option<Range<usize>>; 1]> = SmallVec::from_elem(None, self.info_count());
-        let (unnamed, payload_bytes) = (unnamed.as_mut_slice(), self.payload_bytes.as_slice());
-        let mut end = start;
+        let unnamed = unnamed.as_mut_slice();
+        let (padded_lens, mut end) = (self.padded_lens(alignment), start);
+        let padded_lens = padded_lens.as_slice();
+        let mut name_start = 0;
         for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
             let number = tensor.info as usize;
-            let name = if stores_names { self.stored_name(at) } else { "" };
+            let mut name = "";
+            if stores_names {
+                let given = &self.names[name_start..tensor.name_end];
+                name = if self.is_implied(given, at) { "" } else { given };
+                name_start = tensor.name_end;
+            }
             let place_of_header = match &unnamed[number] {
                 Some(place) if name.is_empty() => place.clone(),
                 _ => {
@@ -416,7 +423,7 @@ impl Plan {
                 }
             };
             let payload = end.checked_add(place_of_header.len() as u64);
-            let next = payload.and_then(|start| padded_end(start, payload_bytes[number], alignment));
+            let next = payload.and_then(|start| start.checked_add(padded_lens[number]?));
             let (Some(payload), Some(next)) = (payload, next) else {
                 return Err(ends_too_far(self.infos.get(tensor.info)).in_tensor(self.name(at)));
             };
@@ -446,14 +453,21 @@ impl Plan {
     /// As [`stack`](Self::stack).
     pub fn stack_payloads(&self, start: u64, alignment: u64) -> Result<FileLayout> {
         let mut layout = FileLayout::with_capacity(self.len());
-        let mut end = start;
-        for (at, payload_bytes) in self.payload_lens().enumerate() {
-            let next = padded_end(end, payload_bytes, alignment);
+        let (padded_lens, mut end) = (self.padded_lens(alignment), start);
+        let padded_lens = padded_lens.as_slice();
+        for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
+            let next = padded_lens[tensor.info as usize].and_then(|len| end.checked_add(len));
             layout.push_payload(end);
             end = next.ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
         }
         layout.end_offset = end;
         Ok(layout)
+    }
+
+    /// Returns the length of a payload with each info and of its padding. For each tensor, a division takes too long.
+    fn padded_lens(&self, alignment: u64) -> SmallVec<[Option<u64>; 1]> {
+        let payload_bytes = self.payload_bytes.as_slice().iter();
+        payload_bytes.map(|bytes| (*bytes as u64).checked_next_multiple_of(alignment)).collect()
     }
 
     /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them. The last one is not padded.
@@ -579,26 +593,24 @@ impl Plan {
     }
 }
 
-/// Returns the end of a payload and its padding.
-#[inline]
-fn padded_end(start: u64, payload: usize, alignment: u64) -> Option<u64> {
-    start.checked_add((payload as u64).checked_next_multiple_of(alignment)?)
-}
-
 /// Returns whether a text is a number in decimal.
 #[inline]
-fn is_decimal(text: &str, mut number: usize) -> bool {
-    let [before @ .., last] = text.as_bytes() else { return false };
-    let is_digit = |byte: u8, number: usize| usize::from(byte).checked_sub(usize::from(b'0')) == Some(number % 10);
-    let mut rest = is_digit(*last, number);
-    for digit in before.iter().rev() {
-        number /= 10;
-        rest &= number > 0 && is_digit(*digit, number);
-        if !rest {
-            return false;
-        }
-    }
-    rest && number < 10
+fn is_decimal(text: &str, number: usize) -> bool {
+    /// The most digits whose number fits into 64 bits. Positions have fewer.
+    const MOST_DIGITS: usize = 19;
+
+    let is_short = match text.as_bytes() {
+        [b'0', _, ..] | [] => false,
+        digits => digits.len() <= MOST_DIGITS,
+    };
+    let mut value = 0;
+    is_short
+        && text.bytes().all(|byte| {
+            let digit = byte.wrapping_sub(b'0');
+            value = 10 * value + u64::from(digit);
+            digit < 10
+        })
+        && value == number as u64
 }
 
 fn bad_layout(what: String, instead: String) -> Error {
@@ -617,5 +629,24 @@ impl fmt::Debug for Plan {
             .field("tensors", &self.tensors.len())
             .field("file_bytes", &self.file_bytes())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_shortest_decimal_is_a_position() {
+        for number in [0, 1, 9, 10, 99, 100, 1234, usize::MAX / 2] {
+            assert!(is_decimal(&number.to_string(), number), "{number}");
+            assert!(!is_decimal(&number.to_string(), number + 1), "{number}");
+        }
+        let others =
+            [("", 0), ("00", 0), ("01", 1), ("+1", 1), ("1 ", 1), ("1a", 1), ("/", 0), (":", 10), ("\u{663}", 3)];
+        // 1 more than a multiple of 2^64.
+        for (text, number) in others.into_iter().chain([("18446744073709551617", 1)]) {
+            assert!(!is_decimal(text, number), "{text}");
+        }
     }
 }

@@ -183,8 +183,12 @@ impl Encode {
     }
 
     fn place(&self, plan: &Plan) -> Result<SegmentLayout> {
-        let mut placed =
-            SegmentLayout { segments: SmallVec::new(), tensors: SmallVec::with_capacity(plan.len()), bytes: 0 };
+        let segments = if matches!(self.segments, Segments::PerTensor) { plan.len() } else { 1 };
+        let mut placed = SegmentLayout {
+            segments: SmallVec::with_capacity(segments),
+            tensors: SmallVec::with_capacity(plan.len()),
+            bytes: 0,
+        };
         let mut group = None;
         for (at, payload_bytes) in plan.payload_lens().enumerate() {
             let owner = plan.owner(at);
@@ -268,19 +272,22 @@ impl SegmentLayout {
     /// Adds a tensor after the others. Returns `None` if it ends past 2⁶⁴.
     fn add(&mut self, bytes: u64, starts_segment: bool, alignment: u32) -> Option<PlaceInSegment> {
         let start = align(self.bytes, alignment)?;
-        if starts_segment {
-            self.segments.push(Segment { offset: start, size: 0 });
-        }
-        let segment = self.segments.len() - 1;
-        let offset = start - self.segments[segment].offset;
-        self.segments[segment].size = offset.checked_add(bytes)?;
         self.bytes = start.checked_add(bytes)?;
-        Some(PlaceInSegment { segment, offset })
+        let segment = self.segments.len();
+        if starts_segment {
+            self.segments.push(Segment { offset: start, size: bytes });
+            return Some(PlaceInSegment { segment, offset: 0 });
+        }
+        let last = self.segments.last_mut().expect("the first tensor starts a segment");
+        last.size = self.bytes - last.offset;
+        Some(PlaceInSegment { segment: segment - 1, offset: start - last.offset })
     }
 }
 
+/// Returns the next multiple of an alignment, a power of two.
 fn align(bytes: u64, alignment: u32) -> Option<u64> {
-    bytes.checked_next_multiple_of(u64::from(alignment))
+    let below = u64::from(alignment) - 1;
+    Some(bytes.checked_add(below)? & !below)
 }
 
 fn beyond() -> Error {
@@ -309,7 +316,9 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLa
     let (places, entries) = (placed.tensors.as_slice(), out.offsets(named_data, plan.len()));
     for (at, tensor) in plan.tensors().enumerate() {
         let is_blob = matches!(tensor.info.layout, Layout::Blob);
-        let [key, segment, layout] = out.table(entries.at(at), if is_blob { &NAMED_BLOB } else { &NAMED_DATA });
+        let entry = entries.at(at);
+        let [key, segment, layout] =
+            if is_blob { out.table(entry, &NAMED_BLOB) } else { out.table(entry, &NAMED_DATA) };
         out.set(segment, places[at].segment_index().to_le_bytes());
         out.string(key, tensor.name);
         if !is_blob {
@@ -339,7 +348,7 @@ fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, tensors: &[(usize, usi
 
 fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayout) {
     let offsets = out.offsets(from, placed.segments.len());
-    for (at, segment) in placed.segments.iter().enumerate() {
+    for (at, segment) in placed.segments.as_slice().iter().enumerate() {
         let [offset, size] = out.table(offsets.at(at), &DATA_SEGMENT);
         out.set(offset, segment.offset.to_le_bytes());
         out.set(size, segment.size.to_le_bytes());

@@ -109,7 +109,8 @@ impl FlatbufferWriter {
     }
 
     /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
-    #[inline]
+    // A part of what is done for each tensor, and most of it is known when the program is compiled.
+    #[inline(always)]
     pub(crate) fn table<const N: usize>(&mut self, from: usize, fields: &'static TableFields<N>) -> [usize; N] {
         let mut positions = [self.add_table(from, &fields.list); N];
         for (at, position) in positions.iter_mut().enumerate() {
@@ -119,7 +120,6 @@ impl FlatbufferWriter {
     }
 
     /// Returns the position of the table.
-    // A part of what is done for each tensor.
     #[inline(always)]
     fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
         let position = match self.last {
@@ -134,7 +134,6 @@ impl FlatbufferWriter {
     }
 
     /// Returns the position of a list, which is added if it is new.
-    #[cold]
     fn find_list(&mut self, list: &'static FieldList) -> usize {
         let is_it = |known: &Option<(&FieldList, usize)>| known.is_none_or(|(known, _)| std::ptr::eq(known, list));
         let at = self.lists.iter().position(is_it).expect("there are fewer kinds of tables");
