@@ -72,6 +72,52 @@ pub(crate) struct Planned<'a> {
     pub(crate) payload_bytes: usize,
 }
 
+/// The tensors of a [`Plan`], in order.
+#[derive(Clone)]
+pub(crate) struct PlannedTensors<'a> {
+    names: &'a str,
+    infos: &'a [TensorInfo],
+    payload_bytes: &'a [usize],
+    tensors: std::slice::Iter<'a, PlannedTensor>,
+    /// The start of the name of the next tensor.
+    name_start: usize,
+}
+
+impl<'a> PlannedTensors<'a> {
+    #[inline]
+    fn planned(&self, name: Range<usize>, info: u32) -> Planned<'a> {
+        let info_number = info as usize;
+        let (info, payload_bytes) = (&self.infos[info_number], self.payload_bytes[info_number]);
+        Planned { name: &self.names[name], info, info_number, payload_bytes }
+    }
+}
+
+impl<'a> Iterator for PlannedTensors<'a> {
+    type Item = Planned<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Planned<'a>> {
+        let tensor = self.tensors.next()?;
+        let start = std::mem::replace(&mut self.name_start, tensor.name_end);
+        Some(self.planned(start..tensor.name_end, tensor.info))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.tensors.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for PlannedTensors<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let tensor = self.tensors.next_back()?;
+        let start = self.tensors.as_slice().last().map_or(self.name_start, |before| before.name_end);
+        Some(self.planned(start..tensor.name_end, tensor.info))
+    }
+}
+
+impl ExactSizeIterator for PlannedTensors<'_> {}
+
 impl Plan {
     /// An empty plan.
     pub(crate) fn empty(encode: Arc<dyn Encode>) -> Self {
@@ -133,7 +179,8 @@ impl Plan {
     /// Adds a tensor, which is in the order that it is stored in. Its info was added before.
     ///
     /// Returns the length of its payload in bytes.
-    #[inline]
+    // A part of what is done for each tensor.
+    #[inline(always)]
     pub(super) fn push(&mut self, name: &str, info: u32) -> usize {
         match &mut self.names {
             Cow::Owned(names) => names.push_str(name),
@@ -264,20 +311,20 @@ impl Plan {
     }
 
     /// Returns each tensor.
-    pub(crate) fn tensors(&self) -> impl ExactSizeIterator<Item = Planned<'_>> + DoubleEndedIterator + Clone {
-        let (tensors, infos, payload_bytes) =
-            (self.tensors.as_slice(), self.infos.as_slice(), self.payload_bytes.as_slice());
-        (0..tensors.len()).map(move |at| {
-            let tensor = &tensors[at];
-            let start = at.checked_sub(1).map_or(0, |before| tensors[before].name_end);
-            let name = &self.names[start..tensor.name_end];
-            Planned {
-                name,
-                info: &infos[tensor.info as usize],
-                info_number: tensor.info as usize,
-                payload_bytes: payload_bytes[tensor.info as usize],
-            }
-        })
+    pub(crate) fn tensors(&self) -> PlannedTensors<'_> {
+        PlannedTensors {
+            names: &self.names,
+            infos: self.infos.as_slice(),
+            payload_bytes: self.payload_bytes.as_slice(),
+            tensors: self.tensors.as_slice().iter(),
+            name_start: 0,
+        }
+    }
+
+    /// Returns the length of each payload in bytes.
+    pub(crate) fn payload_lens(&self) -> impl ExactSizeIterator<Item = usize> + DoubleEndedIterator {
+        let payload_bytes = self.payload_bytes.as_slice();
+        self.tensors.as_slice().iter().map(|tensor| payload_bytes[tensor.info as usize])
     }
 
     /// Returns all names, one after the other.
@@ -333,11 +380,18 @@ impl Plan {
         let stores_names = self.encode.names() == Names::Stored;
         // For each info, the place of the header of tensors without a name.
         let mut unnamed: SmallVec<[Option<Range<usize>>; 1]> = SmallVec::from_elem(None, self.info_count());
-        let (unnamed, payload_bytes) = (unnamed.as_mut_slice(), self.payload_bytes.as_slice());
-        let mut end = start;
+        let unnamed = unnamed.as_mut_slice();
+        let (padded_lens, mut end) = (self.padded_lens(alignment), start);
+        let padded_lens = padded_lens.as_slice();
+        let mut name_start = 0;
         for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
             let number = tensor.info as usize;
-            let name = if stores_names { self.stored_name(at) } else { "" };
+            let mut name = "";
+            if stores_names {
+                let given = &self.names[name_start..tensor.name_end];
+                name = if self.is_implied(given, at) { "" } else { given };
+                name_start = tensor.name_end;
+            }
             let place_of_header = match &unnamed[number] {
                 Some(place) if name.is_empty() => place.clone(),
                 _ => {
@@ -349,7 +403,7 @@ impl Plan {
                 }
             };
             let payload = end.checked_add(place_of_header.len() as u64);
-            let next = payload.and_then(|start| padded_end(start, payload_bytes[number], alignment));
+            let next = payload.and_then(|start| start.checked_add(padded_lens[number]?));
             let (Some(payload), Some(next)) = (payload, next) else {
                 return Err(ends_too_far(self.infos.get(tensor.info)).in_tensor(self.name(at)));
             };
@@ -379,14 +433,21 @@ impl Plan {
     /// As [`stack`](Self::stack).
     pub fn stack_payloads(&self, start: u64, alignment: u64) -> Result<FileLayout> {
         let mut layout = FileLayout::with_capacity(self.len());
-        let mut end = start;
-        for at in 0..self.len() {
-            let next = padded_end(end, self.payload_bytes(at), alignment);
+        let (padded_lens, mut end) = (self.padded_lens(alignment), start);
+        let padded_lens = padded_lens.as_slice();
+        for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
+            let next = padded_lens[tensor.info as usize].and_then(|len| end.checked_add(len));
             layout.push_payload(end);
             end = next.ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
         }
         layout.end_offset = end;
         Ok(layout)
+    }
+
+    /// Returns the length of a payload with each info and of its padding. For each tensor, a division takes too long.
+    fn padded_lens(&self, alignment: u64) -> SmallVec<[Option<u64>; 1]> {
+        let payload_bytes = self.payload_bytes.as_slice().iter();
+        payload_bytes.map(|bytes| (*bytes as u64).checked_next_multiple_of(alignment)).collect()
     }
 
     /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them. The last one is not padded.
@@ -454,7 +515,7 @@ impl Plan {
             return Err(bad_layout(format!("{payloads} payloads"), format!("there are {tensors} tensors")));
         }
         let mut end = layout.begin.len() as u64;
-        for (at, payload) in layout.payloads().enumerate() {
+        for (at, ((header, payload), payload_bytes)) in layout.placed().zip(self.payload_lens()).enumerate() {
             let in_tensor = |error: Error| error.in_tensor(self.name(at));
             let place = || format!("a payload at byte {payload}");
             let owner = self.owner(at);
@@ -466,12 +527,12 @@ impl Plan {
                 }
                 continue;
             }
-            let header_end = end.saturating_add(layout.header(at).len() as u64);
+            let header_end = end.saturating_add(header.len() as u64);
             if payload < header_end {
                 let instead = format!("the bytes before it, with its header, end at byte {header_end}");
                 return Err(in_tensor(bad_layout(place(), instead)));
             }
-            let next = payload.checked_add(self.payload_bytes(at) as u64);
+            let next = payload.checked_add(payload_bytes as u64);
             end = next.ok_or_else(|| in_tensor(bad_layout(place(), "it ends past 2^64".to_owned())))?;
         }
         let end_offset = layout.end_offset;
@@ -512,26 +573,24 @@ impl Plan {
     }
 }
 
-/// Returns the end of a payload and its padding.
-#[inline]
-fn padded_end(start: u64, payload: usize, alignment: u64) -> Option<u64> {
-    start.checked_add((payload as u64).checked_next_multiple_of(alignment)?)
-}
-
 /// Returns whether a text is a number in decimal.
 #[inline]
-fn is_decimal(text: &str, mut number: usize) -> bool {
-    let [before @ .., last] = text.as_bytes() else { return false };
-    let is_digit = |byte: u8, number: usize| usize::from(byte).checked_sub(usize::from(b'0')) == Some(number % 10);
-    let mut rest = is_digit(*last, number);
-    for digit in before.iter().rev() {
-        number /= 10;
-        rest &= number > 0 && is_digit(*digit, number);
-        if !rest {
-            return false;
-        }
-    }
-    rest && number < 10
+fn is_decimal(text: &str, number: usize) -> bool {
+    /// The most digits whose number fits into 64 bits. Positions have fewer.
+    const MOST_DIGITS: usize = 19;
+
+    let is_short = match text.as_bytes() {
+        [b'0', _, ..] | [] => false,
+        digits => digits.len() <= MOST_DIGITS,
+    };
+    let mut value = 0;
+    is_short
+        && text.bytes().all(|byte| {
+            let digit = byte.wrapping_sub(b'0');
+            value = 10 * value + u64::from(digit);
+            digit < 10
+        })
+        && value == number as u64
 }
 
 fn bad_layout(what: String, instead: String) -> Error {
@@ -550,5 +609,24 @@ impl fmt::Debug for Plan {
             .field("tensors", &self.tensors.len())
             .field("file_bytes", &self.file_bytes())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_shortest_decimal_is_a_position() {
+        for number in [0, 1, 9, 10, 99, 100, 1234, usize::MAX / 2] {
+            assert!(is_decimal(&number.to_string(), number), "{number}");
+            assert!(!is_decimal(&number.to_string(), number + 1), "{number}");
+        }
+        let others =
+            [("", 0), ("00", 0), ("01", 1), ("+1", 1), ("1 ", 1), ("1a", 1), ("/", 0), (":", 10), ("\u{663}", 3)];
+        // 1 more than a multiple of 2^64.
+        for (text, number) in others.into_iter().chain([("18446744073709551617", 1)]) {
+            assert!(!is_decimal(text, number), "{text}");
+        }
     }
 }

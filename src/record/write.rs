@@ -181,10 +181,10 @@ impl Plan {
         };
         // Payloads lie further back in the file than here, as the layout was checked, so the last one is moved first.
         let mut left = payloads;
-        for (at, (header, offset)) in layout.placed().enumerate().rev() {
+        for ((header, offset), payload_bytes) in layout.placed().rev().zip(self.payload_lens().rev()) {
             let offset = usize::try_from(offset).expect("it is before the end");
-            let end = offset + self.payload_bytes(at);
-            let from = left - self.payload_bytes(at)..left;
+            let end = offset + payload_bytes;
+            let from = left - payload_bytes..left;
             left = from.start;
             file.copy_within(from, offset);
             clear(file, end..start);

@@ -183,18 +183,21 @@ impl Encode {
     }
 
     fn place(&self, plan: &Plan) -> Result<SegmentLayout> {
-        let mut placed =
-            SegmentLayout { segments: SmallVec::new(), tensors: SmallVec::with_capacity(plan.len()), bytes: 0 };
+        let segments = if matches!(self.segments, Segments::PerTensor) { plan.len() } else { 1 };
+        let mut placed = SegmentLayout {
+            segments: SmallVec::with_capacity(segments),
+            tensors: SmallVec::with_capacity(plan.len()),
+            bytes: 0,
+        };
         let mut group = None;
-        for at in 0..plan.len() {
+        for (at, payload_bytes) in plan.payload_lens().enumerate() {
             let owner = plan.owner(at);
             let place = match placed.tensors.get(owner) {
                 Some(&place) => place,
                 None => {
                     let starts_segment = self.starts_segment(plan, at, &mut group) || placed.segments.is_empty();
-                    let bytes = plan.payload_bytes(at) as u64;
                     let place = placed
-                        .add(bytes, starts_segment, self.alignment)
+                        .add(payload_bytes as u64, starts_segment, self.alignment)
                         .ok_or_else(|| ends_too_far(plan.info(at)).in_tensor(plan.name(at)))?;
                     if u32::try_from(place.segment).is_err() {
                         return Err(beyond());
@@ -226,7 +229,12 @@ impl Encode {
         const TENSOR: u64 = 128;
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| TENSOR + text.len() as u64);
         let names = plan.all_names().len() as u64;
-        let dims: u64 = (0..plan.len()).map(|at| plan.info(at).shape.rank() as u64).sum();
+        let rank = |info: &TensorInfo| info.shape.rank() as u64;
+        let dims: u64 = match self.version {
+            // Tensors share their layouts.
+            Version::Ft01 => (0..plan.info_count()).map(|number| rank(plan.info_of_number(number))).sum(),
+            _ => (0..plan.len()).map(|at| rank(plan.info(at))).sum(),
+        };
         let bytes = FRONT + texts.sum::<u64>() + TENSOR * plan.len() as u64 + names + 5 * dims;
         match usize::try_from(bytes) {
             Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),
@@ -264,19 +272,22 @@ impl SegmentLayout {
     /// Adds a tensor after the others. Returns `None` if it ends past 2⁶⁴.
     fn add(&mut self, bytes: u64, starts_segment: bool, alignment: u32) -> Option<PlaceInSegment> {
         let start = align(self.bytes, alignment)?;
-        if starts_segment {
-            self.segments.push(Segment { offset: start, size: 0 });
-        }
-        let segment = self.segments.len() - 1;
-        let offset = start - self.segments[segment].offset;
-        self.segments[segment].size = offset.checked_add(bytes)?;
         self.bytes = start.checked_add(bytes)?;
-        Some(PlaceInSegment { segment, offset })
+        let segment = self.segments.len();
+        if starts_segment {
+            self.segments.push(Segment { offset: start, size: bytes });
+            return Some(PlaceInSegment { segment, offset: 0 });
+        }
+        let last = self.segments.last_mut().expect("the first tensor starts a segment");
+        last.size = self.bytes - last.offset;
+        Some(PlaceInSegment { segment: segment - 1, offset: start - last.offset })
     }
 }
 
+/// Returns the next multiple of an alignment, a power of two.
 fn align(bytes: u64, alignment: u32) -> Option<u64> {
-    bytes.checked_next_multiple_of(u64::from(alignment))
+    let below = u64::from(alignment) - 1;
+    Some(bytes.checked_add(below)? & !below)
 }
 
 fn beyond() -> Error {
@@ -305,7 +316,9 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLa
     let (places, entries) = (placed.tensors.as_slice(), out.offsets(named_data, plan.len()));
     for (at, tensor) in plan.tensors().enumerate() {
         let is_blob = matches!(tensor.info.layout, Layout::Blob);
-        let [key, segment, layout] = out.table(entries.at(at), if is_blob { &NAMED_BLOB } else { &NAMED_DATA });
+        let entry = entries.at(at);
+        let [key, segment, layout] =
+            if is_blob { out.table(entry, &NAMED_BLOB) } else { out.table(entry, &NAMED_DATA) };
         out.set(segment, places[at].segment_index().to_le_bytes());
         out.string(key, tensor.name);
         if !is_blob {
@@ -335,7 +348,7 @@ fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, tensors: &[(usize, usi
 
 fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayout) {
     let offsets = out.offsets(from, placed.segments.len());
-    for (at, segment) in placed.segments.iter().enumerate() {
+    for (at, segment) in placed.segments.as_slice().iter().enumerate() {
         let [offset, size] = out.table(offsets.at(at), &DATA_SEGMENT);
         out.set(offset, segment.offset.to_le_bytes());
         out.set(size, segment.size.to_le_bytes());

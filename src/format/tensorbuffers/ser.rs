@@ -38,6 +38,16 @@ pub(super) struct Before {
     pub(super) names: HashSet<Box<str>>,
 }
 
+impl Before {
+    #[cold]
+    fn check_name(&self, name: &str) -> Result<(), ErrorKind> {
+        match self.names.contains(name) {
+            true => Err(ErrorKind::RepeatedName { name: name.to_owned() }),
+            false => Ok(()),
+        }
+    }
+}
+
 /// A tensor that is already in the file.
 #[derive(Debug, Clone)]
 pub(super) struct OldTensor {
@@ -64,10 +74,7 @@ impl record::Encode for Encode {
     }
 
     fn check_name(&self, name: &str, _: &TensorInfo) -> Result<(), ErrorKind> {
-        if self.before.as_ref().is_some_and(|before| before.names.contains(name)) {
-            return Err(ErrorKind::RepeatedName { name: name.to_owned() });
-        }
-        Ok(())
+        self.before.as_ref().map_or(Ok(()), |before| before.check_name(name))
     }
 
     fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
@@ -154,14 +161,12 @@ impl Encode {
         buffer: Vec<u8>,
     ) -> Result<Vec<u8>> {
         let (model, operations) = (self.model.as_deref(), self.operations.as_deref().unwrap_or_default());
-        let expected = capacity(tensors.clone(), model, operations, header::MAX_METADATA)?;
+        let (expected, ids) = measure(tensors.clone(), model, operations, header::MAX_METADATA)?;
         let root = buffer.len();
         let mut out = FlatbufferWriter::new(buffer, size_of::<u32>(), expected);
         let fields = if model.is_some() { &CONTENTS_OF_MODEL } else { &CONTENTS };
         let [version, model_name, entries, steps] = out.table(root, fields);
 
-        let mut ids: SmallVec<[u64; 1]> = SmallVec::with_capacity(tensors.size_hint().0);
-        tensors.clone().for_each(|tensor| ids.push(tensor.id()));
         let sorted = sorted::by_number(&ids);
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let name = |at| tensors.clone().nth(at).map_or("", |tensor| tensor.name);
@@ -249,13 +254,14 @@ fn number(number: u64) -> u32 {
     u32::try_from(number).expect("the plan was checked")
 }
 
-/// Returns an upper bound of the length of the metadata. It may be `most`, as the builder panics beyond.
-fn capacity<'a>(
+/// Returns an upper bound of the length of the metadata, and the ids of the tensors. The bound may be `most`, as the builder
+/// panics beyond.
+fn measure<'a>(
     tensors: impl Iterator<Item = MetadataEntry<'a>>,
     model: Option<&str>,
     operations: &[Operation],
     most: u64,
-) -> Result<usize> {
+) -> Result<(usize, SmallVec<[u64; 1]>)> {
     // A table with all its fields, the offset to it, and the lengths and the padding of the vectors in it.
     const ENTRY: u64 = 80;
     let instead = "the metadata is below 2 GiB; write several files";
@@ -267,13 +273,15 @@ fn capacity<'a>(
     if bytes > most {
         return Err(cannot_store("this many operations", instead).into());
     }
+    let mut ids = SmallVec::with_capacity(tensors.size_hint().0);
     for tensor in tensors {
+        ids.push(tensor.id());
         bytes += ENTRY + tensor.name.len() as u64 + 4 * tensor.info.shape.rank() as u64;
         if bytes > most {
             return Err(Error::new(too_much()).in_tensor(tensor.name));
         }
     }
-    Ok(usize::try_from(bytes).expect("at most 2 GiB"))
+    Ok((usize::try_from(bytes).expect("at most 2 GiB"), ids))
 }
 
 #[cfg(test)]
@@ -285,10 +293,10 @@ mod tests {
     fn names_the_tensor_at_which_the_metadata_is_too_long() {
         let info = TensorInfo::new(Dtype::U8, [2, 3]);
         let tensors = ["a", "b", "c"].map(|name| MetadataEntry { id: None, name, info: &info, range: 0..6 });
-        let capacity = |most| capacity(tensors.iter().cloned(), None, &[], most);
-        assert_eq!(capacity(587).unwrap(), 4 * 80 + 3 * 89);
+        let measure = |most| measure(tensors.iter().cloned(), None, &[], most);
+        assert_eq!(measure(587).unwrap().0, 4 * 80 + 3 * 89);
         assert_eq!(
-            capacity(586).unwrap_err().to_string(),
+            measure(586).unwrap_err().to_string(),
             "tensor `c`: cannot store more names and dims; the metadata is below 2 GiB; write several files"
         );
     }

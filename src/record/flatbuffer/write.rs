@@ -109,7 +109,8 @@ impl FlatbufferWriter {
     }
 
     /// Adds a table of zeros, which the offset at `from` refers to. Returns the positions of the fields.
-    #[inline]
+    // A part of what is done for each tensor, and most of it is known when the program is compiled.
+    #[inline(always)]
     pub(crate) fn table<const N: usize>(&mut self, from: usize, fields: &'static TableFields<N>) -> [usize; N] {
         let mut positions = [self.add_table(from, &fields.list); N];
         for (at, position) in positions.iter_mut().enumerate() {
@@ -119,6 +120,7 @@ impl FlatbufferWriter {
     }
 
     /// Returns the position of the table.
+    #[inline(always)]
     fn add_table(&mut self, from: usize, list: &'static FieldList) -> usize {
         let position = match self.last {
             Some((last, position)) if std::ptr::eq(last, list) => position,
@@ -155,10 +157,11 @@ impl FlatbufferWriter {
 
     /// Adds a string, which the offset at `from` refers to.
     pub(crate) fn string(&mut self, from: usize, text: &str) {
-        let start = self.vector_of_zeros(from, text.len(), 1);
-        self.bytes[start..self.end].copy_from_slice(text.as_bytes());
+        let start = align(self.end + OFFSET, OFFSET);
+        let end = start + text.len();
         // It ends with a NUL.
-        self.go_to(self.end + 1);
+        self.add_vector(from, start, end + 1, text.len());
+        self.bytes[start..end].copy_from_slice(text.as_bytes());
     }
 
     /// Adds a vector of little-endian numbers, which the offset at `from` refers to.
@@ -176,13 +179,13 @@ impl FlatbufferWriter {
     }
 
     /// Returns the position of the first element.
-    #[inline]
     fn vector_of_zeros(&mut self, from: usize, len: usize, element: usize) -> usize {
         let start = align(self.end + OFFSET, element.max(OFFSET));
         self.add_vector(from, start, start + element * len, len);
         start
     }
 
+    #[inline]
     fn add_vector(&mut self, from: usize, start: usize, end: usize, len: usize) {
         self.go_to(end);
         self.set(from, distance(from, start - OFFSET).to_le_bytes());
