@@ -225,10 +225,8 @@ fn small(report: &mut Report) -> Result<()> {
         row.before = Box::new(|| drop(fs::remove_file(&other)));
         row.add("plain", || fs::write(&other, &file).expect("there is room"));
         for_each_format!(|name, format| {
-            row.add(name, || {
-                let file = File::create(&other).expect("there is room");
-                format::to_writer(&file, &arrays).expect("there is room");
-            });
+            let save = SaveOptions::new().format(&format::FORMAT).durable(false);
+            row.add(name, || save.save(&other, &arrays.0).expect("there is room"));
         });
         peers_to_file(&mut row, &arrays.0, &other);
     }
