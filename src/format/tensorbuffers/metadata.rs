@@ -172,8 +172,7 @@ pub(super) struct MetadataView<'a> {
     /// In the order of the file.
     pub(super) operations: Vec<Operation>,
     tensors: Tables<'a>,
-    /// The [range](data_range) and the number of each tensor, in the order of their data.
-    order: SmallVec<[(u64, usize); 1]>,
+    order: DataOrder,
     /// Each id is above the one before.
     is_sorted: bool,
     /// The offset of the metadata in the file.
@@ -335,11 +334,14 @@ impl<'a> MetadataView<'a> {
     }
 }
 
-/// Returns the [ranges](data_range) and the numbers of tensors, in the order of their data, and whether their ids are sorted.
+/// The [ranges](data_range) and the numbers of tensors, in the order of their data.
+type DataOrder = SmallVec<[(u64, usize); 1]>;
+
+/// Returns the order of the data of tensors, and whether their ids are sorted.
 ///
 /// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
 /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
-fn in_data_order(tensors: &Tables<'_>) -> Result<(SmallVec<[(u64, usize); 1]>, bool)> {
+fn in_data_order(tensors: &Tables<'_>) -> Result<(DataOrder, bool)> {
     // The entries are listed by id, but most often they lie in the order of the data. To read them as they are listed would
     // take a cache miss for each.
     let mut order = sorted::by_number(&(0..tensors.len()).map(|at| tensors.offset(at)).collect::<SmallVec<[u64; 1]>>());

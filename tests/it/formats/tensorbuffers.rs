@@ -730,8 +730,7 @@ fn entries_may_lie_in_another_order_than_their_data() {
         // Each entry gets the data of the entry as far from the other end.
         let offset = |at: u32| (4 + 4 * at).to_le_bytes();
         let id = |at: u32| tensorbuffers::id(&format!("t{at}")).to_le_bytes();
-        let ids: Vec<usize> =
-            (0..count).map(|at| file.windows(8).position(|bytes| bytes == id(at)).unwrap()).collect();
+        let ids: Vec<usize> = (0..count).map(|at| file.windows(8).position(|bytes| bytes == id(at)).unwrap()).collect();
         let is_offset = |distance: &usize| {
             ids.iter().zip(0..).all(|(id, at)| file.get(id - 32 + distance..).unwrap().starts_with(&offset(at)))
         };
