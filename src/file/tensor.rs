@@ -262,7 +262,8 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Borrows a tensor that is in memory, if any bytes are valid.
-    #[inline]
+    // A part of each view, which takes less time than a call.
+    #[inline(always)]
     pub(super) fn plain_view(&self) -> Option<TensorView<'f>> {
         let entry = self.entry();
         let bytes = self.file.storage.in_memory(&entry.range())?;

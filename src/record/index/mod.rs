@@ -578,37 +578,25 @@ impl Index {
     }
 
     /// Returns the position of the tensor of that name.
-    // A part of each view, which takes less time than a call. So is the search in the table.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.find_named(name).or_else(|| self.find_unnamed(name)).filter(|at| *at < self.known)
     }
 
-    #[inline(always)]
-    fn find_named(&self, name: &str) -> Option<usize> {
-        match self.by_name.get() {
-            Some(table) => self.find_in(table, name.as_bytes()),
-            None => self.find_first(name.as_bytes()),
-        }
-    }
-
-    #[inline(always)]
-    fn find_in(&self, table: &HashTable<u32>, name: &[u8]) -> Option<usize> {
-        let is_named = |at: &u32| self.names.is(*at as usize, name);
-        table.find(hash_of(&self.hasher, name), is_named).map(|at| *at as usize)
-    }
-
-    /// Finds a name before there is a table.
+    // One function, so that comparing names is a part of it and not called by it.
     #[inline(never)]
-    fn find_first(&self, name: &[u8]) -> Option<usize> {
-        if !self.has_names() {
-            return None;
-        }
-        // To make a table for one search would take longer than to go through all names.
-        if self.compared <= Self::FEW || self.searched.set(()).is_ok() {
-            return (0..self.compared).find(|at| self.names.is(*at, name));
-        }
-        self.find_in(self.by_name.get_or_init(|| self.table(self.compared)), name)
+    fn find_named(&self, name: &str) -> Option<usize> {
+        let name = name.as_bytes();
+        let table = match self.by_name.get() {
+            Some(table) => table,
+            None if !self.has_names() => return None,
+            // To make a table for one search would take longer than to go through all names.
+            None if self.compared <= Self::FEW || self.searched.set(()).is_ok() => {
+                return (0..self.compared).find(|at| self.names.bytes(*at) == Some(name));
+            }
+            None => self.by_name.get_or_init(|| self.table(self.compared)),
+        };
+        table.find(hash_of(&self.hasher, name), |at| self.names.is(*at as usize, name)).map(|at| *at as usize)
     }
 
     /// A tensor without a name is called by its position.
