@@ -115,7 +115,10 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(
 fn part_len(bytes: usize) -> usize {
     /// Parts begin at multiples of this, so that two threads rarely touch one page.
     const PAGE: usize = 4096;
-    bytes.div_ceil(threads_for(bytes)).next_multiple_of(PAGE)
+    match threads_for(bytes) {
+        1 => bytes,
+        threads => bytes.div_ceil(threads).next_multiple_of(PAGE),
+    }
 }
 
 /// Returns the number of threads that `bytes` bytes are worth, at least 1.

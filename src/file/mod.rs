@@ -382,10 +382,22 @@ impl File {
     /// [`ErrorKind::Missing`] if there is none, [`ErrorKind::AmbiguousName`] if there are several, as in some streams.
     #[inline]
     pub fn get(&self, name: &str) -> Result<FileTensor<'_>> {
-        self.index.check_unique_name(name).map_err(|error| self.place(error))?;
-        let numbered = || name.strip_prefix('#')?.parse().ok().filter(|at| *at < self.len());
-        let at = self.index.position(name).or_else(numbered).ok_or_else(|| self.missing(name))?;
-        Ok(FileTensor::new(self, at))
+        Ok(FileTensor::new(self, self.find(name)?))
+    }
+
+    // A result that is returned takes longer than a part of the function that looks at it.
+    #[inline(always)]
+    fn find(&self, name: &str) -> Result<usize> {
+        if self.index.has_repeated_names() {
+            self.index.check_unique_name(name).map_err(|error| self.place(error))?;
+        }
+        self.index.position(name).map_or_else(|| self.find_number(name), Ok)
+    }
+
+    #[cold]
+    fn find_number(&self, name: &str) -> Result<usize> {
+        let at = name.strip_prefix('#').and_then(|at| at.parse().ok()).filter(|at| *at < self.len());
+        at.ok_or_else(|| self.missing(name))
     }
 
     /// Reads a tensor.
@@ -425,9 +437,9 @@ impl File {
     /// # Errors
     ///
     /// As [`get`](Self::get) and [`FileTensor::view`].
-    #[inline]
     pub fn view(&self, name: &str) -> Result<TensorView<'_>> {
-        self.get(name)?.view()
+        let tensor = FileTensor::new(self, self.find(name)?);
+        tensor.plain_view().map_or_else(|| tensor.view(), Ok)
     }
 
     /// Reads a tensor into an array of its element type and rank.

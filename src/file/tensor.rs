@@ -258,19 +258,23 @@ impl<'f> FileTensor<'f> {
     /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, or if the elements are `bool`
     /// and the file is mapped: another process could change them to bytes that are not a `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
+        self.plain_view().map_or_else(|| self.check_view(), Ok)
+    }
+
+    /// Borrows a tensor that is in memory, if any bytes are valid.
+    // A part of each view, which takes less time than a call.
+    #[inline(always)]
+    pub(super) fn plain_view(&self) -> Option<TensorView<'f>> {
         let entry = self.entry();
-        match self.bytes_of(&entry) {
-            Some(Ok(bytes)) if entry.info().takes_any(bytes.len()) => {
-                Ok(TensorView::of_checked(Cow::Borrowed(entry.info()), bytes))
-            }
-            bytes => self.check_view(bytes),
-        }
+        let bytes = self.file.storage.in_memory(&entry.range())?;
+        let is_plain = self.file.index.takes_any(self.at, bytes.len()) && !entry.has_codec();
+        is_plain.then(|| TensorView::of_checked(Cow::Borrowed(entry.info()), bytes))
     }
 
     /// Borrows a tensor whose payload could be invalid, or says why it cannot be borrowed.
     #[cold]
-    fn check_view(&self, bytes: Option<Result<&'f [u8]>>) -> Result<TensorView<'f>> {
-        match bytes {
+    fn check_view(&self) -> Result<TensorView<'f>> {
+        match self.bytes() {
             Some(_) if self.may_become_invalid() => {
                 Err(self
                     .cannot_borrow("bools of a mapped file, which another process could change", "use an owned array"))
@@ -458,14 +462,8 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Returns the payload, if the file is in memory.
-    #[inline]
     pub(super) fn bytes(&self) -> Option<Result<&'f [u8]>> {
-        self.bytes_of(&self.entry())
-    }
-
-    // A part of each view, which takes less time than a call.
-    #[inline(always)]
-    fn bytes_of(&self, entry: &Entry<'f>) -> Option<Result<&'f [u8]>> {
+        let entry = self.entry();
         if entry.has_codec() {
             return None;
         }

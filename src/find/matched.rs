@@ -3,7 +3,8 @@
 use super::Deserializer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    ArraysOf, EachEntry, EachPart, KeyPart, LoadFrom, Loaded, Matched, Source, Step, StructDef, TensorSpec, needs_names,
+    ArraysOf, EachEntry, EachPart, KeyPart, LoadFrom, Loaded, Matched, Payload, Source, Step, StructDef, TensorSpec,
+    needs_names,
 };
 
 /// Takes the tensors of a file in its order, which is that of the type. Their names are made for messages only.
@@ -77,13 +78,12 @@ impl<'de> Source<'de> for MatchedSource<'_, 'de> {
         }
         let tensor = self.tensor;
         self.de.last = Some(tensor);
-        let payload = match self.de.read(tensor, spec) {
-            Ok(payload) => payload,
-            Err(error) => return Err(self.about(tensor, error)),
-        };
         (self.step, self.tensor) = (self.step + 1, tensor + 1);
         self.taken_by = self.matched.taken_by(self.tensor);
-        Ok(Loaded::of_checked(self.de.reader.info(tensor).clone(), payload))
+        if let Some((info, bytes)) = self.de.reader.read_plain(tensor, spec) {
+            return Ok(Loaded::of_checked(info.clone(), Payload::Borrowed(bytes)));
+        }
+        self.de.read(tensor, spec).map_err(|error| self.about(tensor, error))
     }
 
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {

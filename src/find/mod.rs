@@ -413,14 +413,14 @@ impl<'de> Deserializer<'de> {
         Ok(())
     }
 
-    /// Reads a payload after its header was compared with `spec`, and checks it.
-    fn read(&mut self, at: usize, spec: &TensorSpec) -> Result<Payload<'de>> {
+    /// Reads a tensor after its header was compared with `spec`, and checks it.
+    #[inline(never)]
+    fn read(&mut self, at: usize, spec: &TensorSpec) -> Result<Loaded<'de>> {
         let info = self.reader.info(at);
         spec.check(info)?;
         let will_be_copied = spec.will_be_copied(info);
         let payload = self.reader.payload(at, will_be_copied)?;
-        self.reader.info(at).check_bytes(payload.bytes())?;
-        Ok(payload)
+        Loaded::new(self.reader.info(at).clone(), payload)
     }
 
     /// Reads the tensor that is all of the file, if the value is all of it too.
@@ -481,10 +481,10 @@ impl<'de> Source<'de> for Deserializer<'de> {
         }
         let at = self.locate()?;
         self.last = Some(at);
-        match self.read(at, spec) {
-            Ok(payload) => Ok(Loaded::of_checked(self.reader.info(at).clone(), payload)),
-            Err(error) => Err(self.about(at, error)),
+        if let Some((info, bytes)) = self.reader.read_plain(at, spec) {
+            return Ok(Loaded::of_checked(info.clone(), Payload::Borrowed(bytes)));
         }
+        self.read(at, spec).map_err(|error| self.about(at, error))
     }
 
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {

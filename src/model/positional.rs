@@ -106,7 +106,7 @@ pub(crate) fn match_by_position<'a>(
     program.steps.push(Step::End);
 
     let mut matching = Matching::new(&program);
-    matching.threads.reserve(infos.size_hint().0);
+    matching.moved.reserve(infos.size_hint().0);
     for (at, info) in infos.enumerate() {
         if !matching.advance(info) {
             return Err(Error::new(matching.no_way(Some(info))).in_tensor(format!("#{at}")));
@@ -342,123 +342,161 @@ pub(crate) fn needs_names(what: &str) -> Error {
     ErrorKind::Unsupported { what: format!("read {what} by position"), instead }.into()
 }
 
-/// A way through the program: the tensor that it expects next, and the thread that it continues.
-#[derive(Debug, Clone, Copy)]
+/// A way through the program: the tensor that it expects next.
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Thread {
-    step: u32,
-    /// The thread that took the tensor before.
-    from: usize,
+    step: usize,
     /// More than one way leads here.
     is_ambiguous: bool,
 }
 
-impl Thread {
-    fn new(step: usize, from: usize, is_ambiguous: bool) -> Self {
-        Self { step: u32::try_from(step).expect("a type has fewer steps"), from, is_ambiguous }
-    }
-
-    #[inline]
-    fn step(self) -> usize {
-        self.step as usize
-    }
+/// All ways through the program up to some tensor.
+#[derive(Debug)]
+struct State<'a> {
+    threads: Vec<Thread>,
+    is_ambiguous: bool,
+    /// The last move from here, and the header of the tensor that was taken. The tensors of a list take the same ones again
+    /// and again.
+    last: Option<(&'a TensorInfo, usize)>,
 }
 
-struct Matching<'p> {
+/// The way from a state to the next one, over a tensor.
+#[derive(Debug)]
+struct Move {
+    from: usize,
+    to: usize,
+    /// For each thread of the next state, the one that it continues.
+    continued: Vec<usize>,
+}
+
+struct Matching<'p, 'a> {
     program: &'p Program,
     /// The steps that may come after each step that takes a tensor.
     next: Vec<Vec<usize>>,
-    /// The threads before each tensor, one tensor after the other.
-    threads: Vec<Thread>,
-    /// The start in `threads` of those before the next tensor.
+    states: Vec<State<'a>>,
+    moves: Vec<Move>,
+    /// The moves so far, one for each tensor.
+    moved: Vec<usize>,
+    /// The state before the next tensor.
     live: usize,
-    /// The number of tensors so far.
-    tensors: usize,
-    /// For each step, the newest thread that expects it. Entries of older threads are stale.
+    /// For each step, the newest state whose first thread expects it.
+    begun_by: Vec<Option<usize>>,
+    /// For each step, the place of the thread that expects it among those that are found. Other places are stale.
     wanted_by: Vec<usize>,
 }
 
-impl<'p> Matching<'p> {
+impl<'p, 'a> Matching<'p, 'a> {
     fn new(program: &'p Program) -> Self {
         let next = |(at, step): (usize, &Step)| match step {
             Step::Tensor(_) => program.next_tensors(at + 1),
             _ => Vec::new(),
         };
-        let first = program.next_tensors(0).into_iter().map(|step| Thread::new(step, 0, false));
-        Self {
+        let mut matching = Self {
             program,
-            next: program.steps.iter().enumerate().map(|(at, step)| next((at, step))).collect(),
-            threads: first.collect(),
+            next: program.steps.iter().enumerate().map(next).collect(),
+            states: Vec::new(),
+            moves: Vec::new(),
+            moved: Vec::new(),
             live: 0,
-            tensors: 0,
+            begun_by: vec![None; program.steps.len()],
             wanted_by: vec![0; program.steps.len()],
+        };
+        let first = program.next_tensors(0).into_iter().map(|step| Thread { step, is_ambiguous: false });
+        matching.live = matching.state(first.collect());
+        matching
+    }
+
+    /// Returns the number of the state with these threads.
+    fn state(&mut self, threads: Vec<Thread>) -> usize {
+        let new = self.states.len();
+        if let Some(first) = threads.first() {
+            let begun_by = &mut self.begun_by[first.step];
+            match *begun_by {
+                Some(state) if self.states[state].threads == threads => return state,
+                _ => *begun_by = Some(new),
+            }
         }
+        let is_ambiguous = threads.iter().all(|thread| thread.is_ambiguous);
+        self.states.push(State { threads, is_ambiguous, last: None });
+        new
     }
 
     /// Returns the threads before the next tensor.
     fn live(&self) -> &[Thread] {
-        &self.threads[self.live..]
+        &self.states[self.live].threads
     }
 
     /// Takes a tensor. Returns whether any thread expected it.
-    fn advance(&mut self, info: &TensorInfo) -> bool {
-        let end = self.threads.len();
-        for from in self.live..end {
-            let thread = self.threads[from];
-            let Step::Tensor(spec) = &self.program.steps[thread.step()] else { continue };
+    #[inline]
+    fn advance(&mut self, info: &'a TensorInfo) -> bool {
+        let known = self.states[self.live].last.filter(|(known, _)| std::ptr::eq(*known, info));
+        let Some(taken) = known.map(|(_, taken)| taken).or_else(|| self.find_move(info)) else { return false };
+        self.live = self.moves[taken].to;
+        self.moved.push(taken);
+        true
+    }
+
+    /// Returns the move over a tensor, if any thread expects it.
+    fn find_move(&mut self, info: &'a TensorInfo) -> Option<usize> {
+        let (mut threads, mut continued) = (Vec::<Thread>::new(), Vec::new());
+        for (at, thread) in self.states[self.live].threads.iter().enumerate() {
+            let Step::Tensor(spec) = &self.program.steps[thread.step] else { continue };
             if !spec.accepts(info) {
                 continue;
             }
-            for &step in &self.next[thread.step()] {
-                let wanted_by = self.wanted_by[step];
-                match self.threads.get_mut(wanted_by).filter(|thread| wanted_by >= end && thread.step() == step) {
+            for &step in &self.next[thread.step] {
+                match threads.get_mut(self.wanted_by[step]).filter(|other| other.step == step) {
                     Some(other) => other.is_ambiguous = true,
                     None => {
-                        self.wanted_by[step] = self.threads.len();
-                        self.threads.push(Thread::new(step, from, thread.is_ambiguous));
+                        self.wanted_by[step] = threads.len();
+                        threads.push(Thread { step, ..*thread });
+                        continued.push(at);
                     }
                 }
             }
         }
-        let any = self.threads.len() > end;
-        if any {
-            self.live = end;
-            self.tensors += 1;
+        if threads.is_empty() {
+            return None;
         }
-        any
+        let to = self.state(threads);
+        self.states[self.live].last = Some((info, self.moves.len()));
+        self.moves.push(Move { from: self.live, to, continued });
+        Some(self.moves.len() - 1)
     }
 
     /// Returns whether every way that is left is ambiguous.
+    #[inline]
     fn is_ambiguous(&self) -> bool {
-        self.live().iter().all(|thread| thread.is_ambiguous)
+        self.states[self.live].is_ambiguous
     }
 
     /// Returns the step that took each tensor.
     fn finish(&self) -> Result<Vec<u32>> {
-        let end = self.live().iter().find(|thread| self.program.steps[thread.step()] == Step::End);
+        let end = self.live().iter().position(|thread| self.program.steps[thread.step] == Step::End);
         match end {
-            Some(end) if end.is_ambiguous => Err(ErrorKind::Ambiguous.into()),
+            Some(end) if self.live()[end].is_ambiguous => Err(ErrorKind::Ambiguous.into()),
             Some(end) => Ok(self.taken_before(end)),
             None => Err(self.no_way(None).into()),
         }
     }
 
     /// Returns the steps that took the tensors before the one that a thread expects.
-    fn taken_before(&self, thread: &Thread) -> Vec<u32> {
-        let mut taken = vec![0; self.tensors];
-        let mut from = thread.from;
-        for step in taken.iter_mut().rev() {
-            let thread = self.threads[from];
-            (*step, from) = (thread.step, thread.from);
+    fn taken_before(&self, mut thread: usize) -> Vec<u32> {
+        let mut taken = vec![0; self.moved.len()];
+        for (step, moved) in taken.iter_mut().zip(&self.moved).rev() {
+            let moved = &self.moves[*moved];
+            thread = moved.continued[thread];
+            *step = u32::try_from(self.states[moved.from].threads[thread].step).expect("a type has fewer steps");
         }
         taken
     }
 
     /// The error if no thread expected `found`.
     fn no_way(&self, found: Option<&TensorInfo>) -> ErrorKind {
-        let expected = self.live().iter().map(|thread| match &self.program.steps[thread.step()] {
+        let expected = self.live().iter().enumerate().map(|(at, thread)| match &self.program.steps[thread.step] {
             Step::Tensor(spec) => {
-                let taken = self.taken_before(thread).into_iter().chain([thread.step]);
-                let names = self.program.names(taken.map(|step| step as usize));
+                let taken = self.taken_before(at).into_iter().map(|step| step as usize);
+                let names = self.program.names(taken.chain([thread.step]));
                 format!("`{}`: {spec}", Short(names.last()))
             }
             _ => "the end".to_owned(),
@@ -530,6 +568,22 @@ mod tests {
             (&[&[1, 1], &[1, 1], &[1], &[1, 1]], "1.0.0 1.1.0 1.1.1 2"),
         ] {
             assert_eq!(resolve::<Layers>(shapes).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_header_that_comes_again_takes_the_same_way_as_a_copy_of_it() {
+        type Layers = Vec<(Array2<f32>, Option<Array1<f32>>, Vec<Array1<f32>>)>;
+        type Pairs = Vec<(Array2<f32>, Option<Array1<f32>>)>;
+        let headers = f32s(&[&[1, 1], &[1], &[1, 1, 1]]);
+        for number in 0..3_usize.pow(6) {
+            let shared: Vec<&TensorInfo> = (0..6).map(|at| &headers[number / 3_usize.pow(at) % 3]).collect();
+            let copies: Vec<TensorInfo> = shared.iter().copied().cloned().collect();
+            for node in [Layers::NODE, Pairs::NODE, Vec::<Array2<f32>>::NODE] {
+                let one = match_by_position(node, false, shared.iter().copied()).map(|matched| matched.taken);
+                let other = match_by_position(node, false, copies.iter()).map(|matched| matched.taken);
+                assert_eq!(format!("{one:?}"), format!("{other:?}"), "{shared:?}");
+            }
         }
     }
 

@@ -198,6 +198,18 @@ impl TensorSpec {
         }
     }
 
+    /// Returns whether [`check`](Self::check) passes a dense tensor in row-major order, if it has the dtype. One that is cast
+    /// may pass too.
+    // A part of what is done for each tensor.
+    #[inline(always)]
+    pub(crate) fn takes_plain(&self, info: &TensorInfo) -> bool {
+        match self.layout {
+            LayoutSpec::Any => true,
+            LayoutSpec::Dense => self.dtype == Some(info.dtype) && self.misfit(info).is_none(),
+            LayoutSpec::Coo | LayoutSpec::Blob => false,
+        }
+    }
+
     /// Returns the dims that a tensor does not have: those of the type, or else those of the field.
     #[inline]
     fn misfit(&self, info: &TensorInfo) -> Option<&'static [Option<usize>]> {

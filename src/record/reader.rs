@@ -16,7 +16,7 @@ use super::{Entry, FileMetadata, Index, Unread};
 use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::model::{NamesByPosition, Payload, is_index};
+use crate::model::{NamesByPosition, Payload, TensorSpec, is_index};
 use crate::progress::ProgressCount;
 use crate::storage::{ReadAt, Slice, Storage};
 use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
@@ -474,8 +474,25 @@ impl<'de> Reader<'de> {
     }
 
     /// Skips a tensor.
+    #[inline]
     pub(crate) fn skip(&mut self, at: usize) {
         self.unread.mark_read(&self.index, at);
+    }
+
+    /// Reads a tensor of a file in memory in one step, if its header is as expected, its payload is stored as it is and any
+    /// bytes are valid. This takes a third of the instructions of [`payload`](Self::payload) and its checks.
+    // A part of what is done for each tensor.
+    #[inline(always)]
+    pub(crate) fn read_plain(&mut self, at: usize, spec: &TensorSpec) -> Option<(&TensorInfo, &'de [u8])> {
+        let ReaderStorage::Slice(file) = &self.storage else { return None };
+        let index = &*self.index;
+        let entry = index.entry(at);
+        let bytes = file.get(&entry.range()).filter(|bytes| index.takes_any(at, bytes.len()))?;
+        if !entry.is_plain() || self.count.is_some() || !spec.takes_plain(entry.info()) {
+            return None;
+        }
+        self.unread.mark_read(index, at);
+        Some((entry.info(), bytes))
     }
 
     /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that `will_be_copied`

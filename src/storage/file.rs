@@ -1,6 +1,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::headers::Headers;
@@ -239,6 +240,12 @@ impl FileStorage {
             _ => return None,
         };
         Some(usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default())
+    }
+
+    /// Returns a range, if it is in memory.
+    #[inline]
+    pub(crate) fn in_memory(&self, range: &Range<u64>) -> Option<&[u8]> {
+        self.rest(range.start)?.get(..usize::try_from(range.end - range.start).ok()?)
     }
 
     /// Returns `len` bytes from `offset` on, if the file is in memory.

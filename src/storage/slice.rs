@@ -16,7 +16,13 @@ impl<'de> Slice<'de> {
         self.0
     }
 
-    fn get(&self, offset: u64, len: u64) -> Result<&'de [u8]> {
+    /// Returns a range, if the file has all of it.
+    #[inline]
+    pub(crate) fn get(&self, range: &Range<u64>) -> Option<&'de [u8]> {
+        self.0.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+    }
+
+    fn read(&self, offset: u64, len: u64) -> Result<&'de [u8]> {
         let rest = usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..)).unwrap_or_default();
         let bytes = usize::try_from(len).ok().and_then(|len| rest.get(..len));
         bytes.ok_or_else(|| Error::new(ErrorKind::Truncated { needed: len, left: rest.len() as u64 }).at(offset))
@@ -29,21 +35,21 @@ impl ReadAt for Slice<'_> {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        bytes.copy_from_slice(self.get(offset, bytes.len() as u64)?);
+        bytes.copy_from_slice(self.read(offset, bytes.len() as u64)?);
         Ok(())
     }
 
     fn bytes<'a>(&'a mut self, range: Range<u64>, _: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-        self.get(range.start, range.end.saturating_sub(range.start))
+        self.read(range.start, range.end.saturating_sub(range.start))
     }
 }
 
 impl<'de> Storage<'de> for Slice<'de> {
     fn borrow(&self, range: Range<u64>) -> Option<Result<&'de [u8]>> {
-        Some(self.get(range.start, range.end - range.start))
+        Some(self.read(range.start, range.end - range.start))
     }
 
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
-        self.get(range.start, range.end - range.start)
+        self.read(range.start, range.end - range.start)
     }
 }

@@ -117,13 +117,21 @@ impl TensorInfo {
         }
     }
 
-    /// Returns whether any `bytes` bytes are a payload of this tensor: it is dense and in row-major order, of that size, and
-    /// all bits of an element have a meaning. Others may be valid too, but have to be checked.
+    /// Returns whether any `bytes` bytes are a payload of this tensor. Others may be valid too, but have to be checked.
     #[inline]
     pub(crate) fn takes_any(&self, bytes: usize) -> bool {
+        self.any_bytes() == Some(bytes)
+    }
+
+    /// Returns the length of a payload in bytes, if any bytes of that length are one: the tensor is dense and in row-major
+    /// order, and all bits of an element have a meaning.
+    #[inline]
+    pub(crate) fn any_bytes(&self) -> Option<usize> {
         let is_simple = matches!(self.layout, Layout::RowMajor) && self.dtype != Dtype::Bool;
-        let takes = || self.shape.elements()?.checked_mul(self.dtype.block_bytes());
-        is_simple && self.dtype.block_elements() == 1 && takes() == Some(bytes)
+        if !is_simple || self.dtype.block_elements() > 1 {
+            return None;
+        }
+        self.shape.elements()?.checked_mul(self.dtype.block_bytes())
     }
 
     /// Checks that a dtype with several elements in a block has whole blocks, in row-major order.

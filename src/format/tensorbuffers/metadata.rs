@@ -172,8 +172,7 @@ pub(super) struct MetadataView<'a> {
     /// In the order of the file.
     pub(super) operations: Vec<Operation>,
     tensors: Tables<'a>,
-    /// The [range](data_range) of each tensor.
-    ranges: SmallVec<[u64; 1]>,
+    order: DataOrder,
     /// Each id is above the one before.
     is_sorted: bool,
     /// The offset of the metadata in the file.
@@ -256,22 +255,15 @@ impl<'a> MetadataView<'a> {
             let limit = ErrorKind::Limit { what, found: tensors.len() as u64, limit: limits.tensors };
             return Err(Error::new(limit).at(start));
         }
-        let (mut ranges, mut is_sorted, mut last) = (SmallVec::with_capacity(tensors.len()), true, None);
-        for (at, table) in tensors.clone().enumerate() {
-            let read = table.and_then(|table| Ok((table.u64(tensor::ID)?, data_range(&table)?)));
-            let (id, range) = read.map_err(|error| error.in_tensor(format!("#{at}")))?;
-            is_sorted &= last.is_none_or(|last| last < id);
-            last = Some(id);
-            ranges.push(range);
-        }
+        let (order, is_sorted) = in_data_order(&tensors)?;
         let operations = operations(table)?;
         let model = table.string(root::MODEL)?;
-        Ok(Self { version, model, operations, tensors, ranges, is_sorted, start })
+        Ok(Self { version, model, operations, tensors, order, is_sorted, start })
     }
 
     /// Returns the number of tensors.
     pub(super) fn len(&self) -> usize {
-        self.ranges.len()
+        self.order.len()
     }
 
     /// Calls `take` with each tensor, in the order of their data, the positions of which are those in the index.
@@ -285,7 +277,7 @@ impl<'a> MetadataView<'a> {
         }
         let mut before: Option<(&str, Range<u64>)> = None;
         let mut last = LastHeaders::default();
-        for (position, (range, at)) in self.in_data_order().into_iter().enumerate() {
+        for (position, &(range, at)) in self.order.iter().enumerate() {
             let table = self.tensors.get(at)?;
             let name = name(&table).map_err(|error| error.in_tensor(format!("#{at}")))?;
             let (start, size) = (range >> 32, range & u64::from(u32::MAX));
@@ -325,18 +317,6 @@ impl<'a> MetadataView<'a> {
         }
     }
 
-    /// Returns the ranges and the positions of the tensors, in the order of their data.
-    ///
-    /// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
-    /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
-    fn in_data_order(&self) -> SmallVec<[(u64, usize); 1]> {
-        let mut order = sorted::by_number(&self.ranges);
-        for same in order.chunk_by_mut(|one, other| one.0 == other.0).filter(|same| same.len() > 1) {
-            same.sort_by_key(|(_, at)| Reverse(self.tensors.offset(*at)));
-        }
-        order
-    }
-
     /// Checks that the data of a tensor lies before the metadata, and checks it against the last tensor with elements: two
     /// may share all bytes, but not some of them.
     fn check_range(&self, range: &Range<u64>, before: Option<&(&str, Range<u64>)>) -> Result<(), ErrorKind> {
@@ -352,6 +332,31 @@ impl<'a> MetadataView<'a> {
             _ => Ok(()),
         }
     }
+}
+
+/// The [ranges](data_range) and the numbers of tensors, in the order of their data.
+type DataOrder = SmallVec<[(u64, usize); 1]>;
+
+/// Returns the order of the data of tensors, and whether their ids are sorted.
+///
+/// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
+/// which their entries were built, as far as it shows: flatbuffers grow towards their start.
+fn in_data_order(tensors: &Tables<'_>) -> Result<(DataOrder, bool)> {
+    // The entries are listed by id, but most often they lie in the order of the data. To read them as they are listed would
+    // take a cache miss for each.
+    let mut order = sorted::by_number(&(0..tensors.len()).map(|at| tensors.offset(at)).collect::<SmallVec<[u64; 1]>>());
+    order.reverse();
+    let mut ids = SmallVec::<[u64; 1]>::from_elem(0, tensors.len());
+    for (range, at) in &mut order {
+        let read = tensors.get(*at).and_then(|table| Ok((table.u64(tensor::ID)?, data_range(&table)?)));
+        (ids[*at], *range) = read.map_err(|error| error.in_tensor(format!("#{at}")))?;
+    }
+    if !order.is_sorted_by_key(|(range, _)| *range) {
+        let ranges: Vec<u64> = order.iter().map(|(range, _)| *range).collect();
+        let sorted = sorted::by_number(&ranges).into_iter();
+        order = sorted.map(|(range, place)| (range, order[place].1)).collect();
+    }
+    Ok((order, ids.is_sorted_by(|before, id| before < id)))
 }
 
 /// The header of a tensor as it is stored, and the number of its bytes.

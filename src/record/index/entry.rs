@@ -74,6 +74,15 @@ impl<'a> Entry<'a> {
         false
     }
 
+    /// Returns whether the payload is stored as it is, without a checksum.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        #[cfg(feature = "npy")]
+        return self.codec.is_none();
+        #[cfg(not(feature = "npy"))]
+        true
+    }
+
     /// Returns whether the payload is compressed in the range.
     pub(crate) fn is_compressed(&self) -> bool {
         #[cfg(feature = "npz")]

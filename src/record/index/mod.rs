@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use smallvec::SmallVec;
 
 use super::infos::Infos;
 use super::tree_order::TreeOrder;
@@ -41,6 +42,8 @@ use names::{PackedNames, Positions};
 pub struct Index {
     entries: Vec<PackedEntry>,
     infos: Infos,
+    /// For each header, the length of payloads that need no check, if there are any.
+    any_bytes: SmallVec<[Option<usize>; 1]>,
     #[cfg(feature = "npy")]
     codecs: Vec<Codec>,
     names: PackedNames,
@@ -103,8 +106,17 @@ impl Index {
     /// [`ErrorKind::Limit`] if there are 2³² already.
     #[inline]
     pub fn push(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
-        let info = self.infos.add(info);
+        let info = self.add_info(info);
         self.push_entry(name, info, payload)
+    }
+
+    #[inline]
+    fn add_info(&mut self, info: TensorInfo) -> u32 {
+        let number = self.infos.add(info);
+        if number as usize == self.any_bytes.len() {
+            self.any_bytes.push(self.infos.get(number).any_bytes());
+        }
+        number
     }
 
     /// Adds a tensor with the header of the one at a position.
@@ -359,11 +371,7 @@ impl Index {
     }
 
     /// Refuses a name that several tensors have.
-    #[inline]
     pub(crate) fn check_unique_name(&self, name: &str) -> Result<()> {
-        if self.repeated.is_empty() {
-            return Ok(());
-        }
         match self.repeated.iter().find(|at| self.name(**at) == name) {
             Some(&at) => Err(self.ambiguous(at)),
             None => Ok(()),
@@ -376,6 +384,7 @@ impl Index {
     }
 
     /// Returns whether a name belongs to several tensors.
+    #[inline]
     pub(crate) fn has_repeated_names(&self) -> bool {
         !self.repeated.is_empty()
     }
@@ -385,6 +394,7 @@ impl Index {
         self.start += self.entries.len();
         self.entries.clear();
         self.infos.clear();
+        self.any_bytes.clear();
         #[cfg(feature = "npy")]
         self.codecs.clear();
         self.known = 0;
@@ -488,7 +498,7 @@ impl Index {
     /// Sets the header of a tensor.
     #[cfg(feature = "gguf")]
     pub(crate) fn set_info(&mut self, at: usize, info: TensorInfo) {
-        self.entries[at].info = self.infos.add(info);
+        self.entries[at].info = self.add_info(info);
     }
 
     /// Returns whether the payloads are in the order of the tensors.
@@ -523,6 +533,12 @@ impl Index {
             #[cfg(feature = "npy")]
             codec: if entry.codec == 0 { None } else { self.codecs.get(entry.codec as usize - 1) },
         }
+    }
+
+    /// Returns whether any `bytes` bytes are a payload of a tensor, as [`TensorInfo::takes_any`] does.
+    #[inline]
+    pub(crate) fn takes_any(&self, at: usize, bytes: usize) -> bool {
+        self.any_bytes.as_slice()[self.entries[at].info as usize] == Some(bytes)
     }
 
     pub(crate) fn has_name(&self, at: usize) -> bool {
@@ -567,20 +583,20 @@ impl Index {
         self.find_named(name).or_else(|| self.find_unnamed(name)).filter(|at| *at < self.known)
     }
 
-    #[inline]
+    // One function, so that comparing names is a part of it and not called by it.
+    #[inline(never)]
     fn find_named(&self, name: &str) -> Option<usize> {
         let name = name.as_bytes();
-        let is_named = |at: usize| self.names.bytes(at) == Some(name);
         let table = match self.by_name.get() {
             Some(table) => table,
             None if !self.has_names() => return None,
             // To make a table for one search would take longer than to go through all names.
             None if self.compared <= Self::FEW || self.searched.set(()).is_ok() => {
-                return (0..self.compared).find(|at| is_named(*at));
+                return (0..self.compared).find(|at| self.names.bytes(*at) == Some(name));
             }
             None => self.by_name.get_or_init(|| self.table(self.compared)),
         };
-        table.find(hash_of(&self.hasher, name), |at| is_named(*at as usize)).map(|at| *at as usize)
+        table.find(hash_of(&self.hasher, name), |at| self.names.is(*at as usize, name)).map(|at| *at as usize)
     }
 
     /// A tensor without a name is called by its position.

@@ -44,6 +44,12 @@ impl PackedNames {
         Some(&self.text.as_bytes()[self.range(at)?])
     }
 
+    /// Returns whether a tensor has this name.
+    #[inline]
+    pub(super) fn is(&self, at: usize, name: &[u8]) -> bool {
+        self.bytes(at).is_some_and(|own| are_equal(own, name))
+    }
+
     /// Returns the place of a name in the text.
     #[inline]
     pub(super) fn range(&self, at: usize) -> Option<Range<usize>> {
@@ -56,6 +62,20 @@ impl PackedNames {
     pub(super) fn shrink(&mut self) {
         self.text.shrink_to_fit();
     }
+}
+
+/// Compares names. Most are too short for a call of the function that compares any bytes.
+#[inline]
+fn are_equal(one: &[u8], other: &[u8]) -> bool {
+    fn ends<const N: usize>(bytes: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
+        (bytes.first_chunk(), bytes.last_chunk())
+    }
+    one.len() == other.len()
+        && match one.len() {
+            4..8 => ends::<4>(one) == ends(other),
+            8..=16 => ends::<8>(one) == ends(other),
+            _ => one == other,
+        }
 }
 
 /// The numbers from 0 on, as text.
@@ -99,6 +119,19 @@ mod tests {
     fn positions_are_numbers_in_decimal() {
         let positions = Positions::new(1201);
         (0..1201).for_each(|number| assert_eq!(positions.get(number), number.to_string()));
+    }
+
+    #[test]
+    fn names_of_any_length_are_compared_whole() {
+        for len in 0..40 {
+            let name = vec![b'a'; len];
+            assert!(are_equal(&name, &name.clone()) && !are_equal(&name, &vec![b'a'; len + 1]));
+            for at in 0..len {
+                let mut other = name.clone();
+                other[at] = b'b';
+                assert!(!are_equal(&name, &other), "{at} of {len}");
+            }
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ impl Unread {
         self.next.clear();
     }
 
+    // A part of what is done for each tensor.
+    #[inline(always)]
     pub(crate) fn mark_read(&mut self, index: &Index, at: usize) {
         self.read.as_mut_slice()[at] = true;
         if !self.next.is_empty() {

@@ -722,6 +722,29 @@ fn tensors_without_elements_keep_their_places() {
 }
 
 #[test]
+fn entries_may_lie_in_another_order_than_their_data() {
+    let tensor = |at: u32| Tensor::from_slice(&[at], [1]).unwrap();
+    for count in [2, 200] {
+        let map: TensorMap = (0..count).map(|at| (format!("t{at}"), tensor(at))).collect();
+        let mut file = tensorbuffers::Options::new().alignment(4).to_vec(&map).unwrap();
+        // Each entry gets the data of the entry as far from the other end.
+        let offset = |at: u32| (4 + 4 * at).to_le_bytes();
+        let id = |at: u32| tensorbuffers::id(&format!("t{at}")).to_le_bytes();
+        let ids: Vec<usize> = (0..count).map(|at| file.windows(8).position(|bytes| bytes == id(at)).unwrap()).collect();
+        let is_offset = |distance: &usize| {
+            ids.iter().zip(0..).all(|(id, at)| file.get(id - 32 + distance..).unwrap().starts_with(&offset(at)))
+        };
+        let distance = (0..64).find(is_offset).unwrap();
+        for (id, at) in ids.iter().zip((0..count).rev()) {
+            file[id - 32 + distance..][..4].copy_from_slice(&offset(at));
+        }
+        let read: TensorMap = tensorbuffers::from_slice(&file).unwrap();
+        let expected: TensorMap = (0..count).rev().map(|at| (format!("t{at}"), tensor(count - 1 - at))).collect();
+        assert!(read == expected && read.names().eq(expected.names()), "{count} tensors");
+    }
+}
+
+#[test]
 fn a_hundred_thousand_tensors() {
     let name = |at: usize| format!("model.layers.{}.block.{}.weight", at / 100, at % 100);
     let tensor = |at: usize| Tensor::from_slice(&[at as u32, 7], [2, 1]).unwrap();
