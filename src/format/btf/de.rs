@@ -43,14 +43,7 @@ impl IndexReader for Reader {
         }
         // In a stream, the payload of a record comes before the next record.
         let end = if self.len.is_some() { offsets.len() } else { self.count + 1 };
-        let mut last = LastHeaders::default();
-        let read = (self.count..end).try_for_each(|at| {
-            // A file of nothing but offsets takes no memory for tensors.
-            if at == 1 {
-                index.reserve(end - at);
-            }
-            self.record(file, limits, &offsets, at, &mut last, index).map_err(|error| error.in_tensor(format!("#{at}")))
-        });
+        let read = self.records(file, limits, &offsets, self.count..end, index);
         self.offsets = Some(offsets);
         if self.count == end && self.len.is_some() {
             // Nothing more is read, so the table makes room for the names.
@@ -70,9 +63,9 @@ impl IndexReader for Reader {
     fn read_one(&mut self, at: usize, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
         let offsets = self.take_offsets(file, limits)?;
         self.last = None;
-        let read = self.record(file, limits, &offsets, at, &mut LastHeaders::default(), index);
+        let read = self.records(file, limits, &offsets, at..at + 1, index);
         self.offsets = Some(offsets);
-        read.map_err(|error| error.in_tensor(format!("#{at}")))
+        read
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {
@@ -136,6 +129,25 @@ impl Reader {
         self.end = header::table_bytes(offsets.len() as u64);
         self.unordered = (!is_sorted(&offsets)).then(Vec::new);
         Ok(offsets)
+    }
+
+    /// Adds the tensors of some records to the index.
+    fn records(
+        &mut self,
+        file: &mut dyn ReadAt,
+        limits: &Limits,
+        offsets: &[u64],
+        mut records: Range<usize>,
+        index: &mut Index,
+    ) -> Result<()> {
+        let (mut last, end) = (LastHeaders::default(), records.end);
+        records.try_for_each(|at| {
+            // A file of nothing but offsets takes no memory for tensors.
+            if at == 1 {
+                index.reserve(end - at);
+            }
+            self.record(file, limits, offsets, at, &mut last, index).map_err(|error| error.in_tensor(format!("#{at}")))
+        })
     }
 
     /// Adds the tensor of a record to the index.
