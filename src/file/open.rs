@@ -314,7 +314,8 @@ impl OpenOptions {
         let reader = Reader::new(ReaderStorage::Boxed(Box::new(reader)), format.index_reader, self.limits.clone());
         // The whole index says what is wrong with the file.
         let Ok(Some(index)) = reader.into_index_of(name) else { return self.read(storage, Some(path))?.tensor(name) };
-        let file = self.file(storage, Some(path), Contents { format, index, metadata: None });
+        // The system would read on past the tensor if more of the file were to follow.
+        let file = self.file_at_random(storage, Some(path), Contents { format, index, metadata: None });
         FileTensor::new(&file, 0).read()
     }
 
@@ -327,6 +328,11 @@ impl OpenOptions {
 
     fn file(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         storage.will_be_read(AccessPattern::InOrder);
+        self.file_at_random(storage, path, contents)
+    }
+
+    /// A file that is still read as its index is, at random.
+    fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         let Contents { format, index, metadata } = contents;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
         let progress = self.progress.clone();
