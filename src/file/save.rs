@@ -269,7 +269,9 @@ impl SaveOptions {
 
     // These are not generic, so that the crates of users do not compile them.
     fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
-        self.planned(path, tensors, Plan::keeping_small_payloads)?.save(path, tensors, self)
+        let mut planned = self.planned(path, tensors, Plan::keeping_small_payloads)?;
+        let kept = planned.take_kept();
+        planned.save(path, tensors, kept, self)
     }
 
     fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {
@@ -361,7 +363,7 @@ impl SavePlan {
     ///
     /// As [`save`](super::save()), and [`ErrorKind::Changed`](crate::ErrorKind::Changed) if it is another value.
     pub fn save<T: Tensors + ?Sized>(&self, value: &T) -> Result<()> {
-        self.planned.save(&self.path, &ByRef(value), &self.options)
+        self.planned.save(&self.path, &ByRef(value), None, &self.options)
     }
 
     /// Writes the value to a writer instead of the path. It must be the one that was planned.
@@ -407,7 +409,7 @@ impl PlannedFiles {
         match self {
             Self::File(plan) => {
                 let mut count = progress.map(|listener| listener.count(plan.file_bytes()));
-                plan.write_stream(tensors, writer, count.as_mut())?;
+                plan.write_stream(tensors, None, writer, count.as_mut())?;
                 count.into_iter().for_each(ProgressCount::finish);
                 Ok(())
             }
@@ -419,7 +421,16 @@ impl PlannedFiles {
         }
     }
 
-    fn save(&self, path: &Path, tensors: &dyn Tensors, options: &SaveOptions) -> Result<()> {
+    /// Takes the payloads of a file that is made of them.
+    fn take_kept(&mut self) -> Option<Vec<u8>> {
+        match self {
+            Self::File(plan) => plan.take_kept(),
+            #[cfg(feature = "shards")]
+            Self::Shards(_) => None,
+        }
+    }
+
+    fn save(&self, path: &Path, tensors: &dyn Tensors, kept: Option<Vec<u8>>, options: &SaveOptions) -> Result<()> {
         let plan = match self {
             Self::File(plan) => plan,
             #[cfg(feature = "shards")]
@@ -437,7 +448,7 @@ impl PlannedFiles {
         shards::remove_left(path);
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
         replace_with(path, options.durability, |file| {
-            plan.write_file(tensors, file, options.durability, count.as_mut())?;
+            plan.write_file(tensors, kept, file, options.durability, count.as_mut())?;
             count.take().into_iter().for_each(ProgressCount::finish);
             Ok(())
         })

@@ -12,9 +12,9 @@
 //!
 //! 1. `btf::to_writer` (`format/btf/mod.rs`), which has serde's bounds,
 //! 2. `record::to_writer` (`record/write.rs`), which has none: it sends the value to make a `Plan`. A value that is one tensor
-//!    needs none: `record::whole` writes its file as it comes. If all tensors are small, the plan has copies of their payloads,
-//!    and these become the file in one buffer. Otherwise,
-//! 3. `Plan::write` (`record/write.rs`) sends the value once more,
+//!    needs none: `record::whole` writes its file as it comes.
+//! 3. `Plan::write_stream` (`record/write.rs`) writes the file. If all tensors are small, the plan has copies of their payloads,
+//!    and these become the file in one buffer. Otherwise, `Plan::write` (`record/write.rs`) sends the value once more,
 //! 4. `SerdeValue::send` (`serde/mod.rs`) has the value serialize itself,
 //! 5. `serialize_store` (`serde/sink.rs`), which derived types call, goes back from serde to `dyn Store`, whose `store`
 //!    calls

@@ -48,11 +48,8 @@ pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<
     let Some(mut plan) = write_or_plan(tensors, &encode, &mut file, LARGE)? else {
         return write_all(&file, out, &*encode);
     };
-    let kept = if plan.fits_in_memory() { std::mem::take(&mut plan.kept).into_all().ok() } else { None };
-    match kept {
-        Some(file) => plan.write_assembled(file, out),
-        None => plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop),
-    }
+    let kept = plan.take_kept();
+    plan.write_stream(tensors, kept, out, None)
 }
 
 fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()> {
@@ -76,6 +73,9 @@ pub(crate) fn write_slices(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Writ
     Ok(())
 }
 
+/// The length of the longest file that is made in memory before it is written, if its payloads are there.
+const LONGEST_IN_MEMORY: u64 = 64 << 20;
+
 impl Plan {
     /// Returns a writer of the file.
     ///
@@ -95,10 +95,17 @@ impl Plan {
         PlanWriter::new(self, Output::stream(out, self.file_bytes()))
     }
 
-    /// Writes the tensors that were planned to a stream.
+    /// Takes the payloads, if all were kept and the file is made in memory.
+    pub(crate) fn take_kept(&mut self) -> Option<Vec<u8>> {
+        let fits = self.file_bytes() <= LONGEST_IN_MEMORY && !self.encode().has_writer();
+        if fits { std::mem::take(&mut self.kept).into_all().ok() } else { None }
+    }
+
+    /// Writes the tensors that were planned to a stream, from the payloads that were [kept](Self::take_kept) if there are any.
     pub(crate) fn write_stream(
         &self,
         tensors: &dyn Tensors,
+        kept: Option<Vec<u8>>,
         out: &mut dyn Write,
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
@@ -110,29 +117,28 @@ impl Plan {
             }
             None => out,
         };
-        match self.kept.all() {
-            Some(kept) if self.fits_in_memory() => {
-                let mut file = Vec::new();
-                self.reserve(&mut file)?;
-                file.extend_from_slice(kept);
-                self.write_assembled(file, out)
+        match kept {
+            Some(mut file) => {
+                self.assemble(&mut file)?;
+                write_all(&file, out, self.encode())
             }
-            _ => self.write(tensors, Output::stream(out, self.file_bytes())).map(drop),
+            None => self.write(tensors, Output::stream(out, self.file_bytes())).map(drop),
         }
     }
 
-    /// Writes the tensors that were planned to a new file.
+    /// Writes the tensors that were planned to a new file, as [`write_stream`](Self::write_stream) does.
     pub(crate) fn write_file(
         &self,
         tensors: &dyn Tensors,
+        kept: Option<Vec<u8>>,
         file: &mut File,
         durability: Durability,
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
         allocate(file, self.file_bytes())?;
         match durability {
-            Durability::Flushed => self.write_stream(tensors, &mut WriteBehind::new(file), count)?,
-            Durability::Cached => self.write_stream(tensors, file, count)?,
+            Durability::Flushed => self.write_stream(tensors, kept, &mut WriteBehind::new(file), count)?,
+            Durability::Cached => self.write_stream(tensors, kept, file, count)?,
         }
         // A compressed file is shorter than planned.
         let end = file.stream_position()?;
@@ -150,18 +156,6 @@ impl Plan {
             file.clear();
             Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(self.encode().format().name)
         })
-    }
-
-    /// Returns whether the file is made in memory if all payloads are there.
-    fn fits_in_memory(&self) -> bool {
-        const LONGEST: u64 = 64 << 20;
-        self.file_bytes() <= LONGEST && !self.encode().has_writer()
-    }
-
-    /// Writes the file of all payloads, which lie in `file` one after the other.
-    fn write_assembled(&self, mut file: Vec<u8>, out: &mut dyn Write) -> Result<()> {
-        self.assemble(&mut file)?;
-        write_all(&file, out, self.encode())
     }
 
     /// Makes the file of all payloads, which lie in `file` one after the other.
