@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::findings::Findings;
-use super::{At, Deserializer, MetadataSource};
+use super::{At, Finder, MetadataSource};
 use crate::error::{LoadReport, Result};
 use crate::model::{Adapt, MetadataOf, Node, Schema, Source};
 use crate::record::{Index, Reader, ReaderStorage};
@@ -21,7 +21,7 @@ pub(crate) struct Comparison {
 /// Compares a type with the tensors and the metadata of a file. No payload is read.
 pub(crate) fn compare(schema: &Schema, index: &Index, metadata: MetadataSource<'_>) -> Comparison {
     let reader = Reader::with_index(ReaderStorage::Slice(Slice::new(&[])), Cow::Borrowed(index));
-    let mut deserializer = Deserializer::over(reader, "", metadata);
+    let mut deserializer = Finder::over(reader, "", metadata);
     deserializer.findings = Some(Box::new(Findings::of(index.len())));
     let compared = deserializer.compare_value(schema.node());
     let mut findings = deserializer.findings.take().unwrap_or_default();
@@ -33,7 +33,7 @@ pub(crate) fn compare(schema: &Schema, index: &Index, metadata: MetadataSource<'
     Comparison { report: findings.report(index.len()), taken, payloads }
 }
 
-impl Deserializer<'_> {
+impl Finder<'_> {
     /// Asks for everything that a type asks for, and for the tensors that are left then.
     fn compare_value(&mut self, node: Node) -> Result<()> {
         // A report needs names, so no places are returned.

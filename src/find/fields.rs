@@ -1,6 +1,6 @@
 use smallvec::SmallVec;
 
-use super::{At, Deserializer};
+use super::{At, Finder};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{EachPart, FieldDef, Mark, Node, StructDef, strip};
 
@@ -182,7 +182,7 @@ pub(crate) enum FieldKey {
 }
 
 impl FieldsWalk {
-    pub(crate) fn new(de: &Deserializer<'_>, fields: Fields, at: At) -> Self {
+    pub(crate) fn new(de: &Finder<'_>, fields: Fields, at: At) -> Self {
         let mut given = FieldSet::new(fields.len());
         let (mut shares, mut has_metadata) = (false, false);
         for field in 0..fields.len() {
@@ -217,7 +217,7 @@ impl FieldsWalk {
     }
 
     /// Returns the next field, or name that is not a field's; `None` at the end.
-    pub(crate) fn advance(&mut self, de: &mut Deserializer<'_>) -> Result<Option<FieldKey>> {
+    pub(crate) fn advance(&mut self, de: &mut Finder<'_>) -> Result<Option<FieldKey>> {
         loop {
             match self.stage {
                 Stage::InOrder(_) => match self.next_in_order(de)? {
@@ -251,7 +251,7 @@ impl FieldsWalk {
     }
 
     /// Goes to the value of the key that was returned last.
-    pub(crate) fn enter(&self, de: &mut Deserializer<'_>) {
+    pub(crate) fn enter(&self, de: &mut Finder<'_>) {
         match &self.value {
             FieldValue::Named(name, at) => {
                 de.path.push(name);
@@ -272,7 +272,7 @@ impl FieldsWalk {
     }
 
     /// Returns to the struct.
-    pub(crate) fn leave(&self, de: &mut Deserializer<'_>) {
+    pub(crate) fn leave(&self, de: &mut Finder<'_>) {
         // A value that was not asked for stays behind.
         de.at = At::Here;
         de.path.back_to(self.place);
@@ -288,7 +288,7 @@ impl FieldsWalk {
     }
 
     /// Returns the field of the file's next tensor, its name there, and its place. If two fit, the longer name is meant.
-    fn next_in_order(&mut self, de: &mut Deserializer<'_>) -> Result<Option<(usize, &'static str, At)>> {
+    fn next_in_order(&mut self, de: &mut Finder<'_>) -> Result<Option<(usize, &'static str, At)>> {
         let Stage::InOrder(likely) = self.stage else { return Ok(None) };
         if self.given.is_full() {
             return Ok(None);
@@ -313,7 +313,7 @@ impl FieldsWalk {
     }
 
     /// Searches a field in the file. Returns the value to give for it.
-    fn search(&self, de: &mut Deserializer<'_>, field: usize) -> Result<Option<FieldValue>> {
+    fn search(&self, de: &mut Finder<'_>, field: usize) -> Result<Option<FieldValue>> {
         if self.given.contains(field) {
             return Ok(None);
         }
@@ -345,7 +345,7 @@ impl FieldsWalk {
     ///
     /// The struct around a flattened one reports the tensors that both leave. In a stream only the next tensor is looked
     /// at: one that comes out of order later is reported by the struct around, or at the end.
-    fn next_unknown(&mut self, de: &mut Deserializer<'_>) -> Result<Option<FieldKey>> {
+    fn next_unknown(&mut self, de: &mut Finder<'_>) -> Result<Option<FieldKey>> {
         if self.at != At::Here {
             return Ok(None);
         }
@@ -364,7 +364,7 @@ impl FieldsWalk {
     }
 }
 
-impl<'de> Deserializer<'de> {
+impl<'de> Finder<'de> {
     /// Enters a struct. One that is flattened into itself would be followed until the stack overflows, because its names
     /// do not get longer.
     pub(crate) fn enter_struct(&mut self) -> Result<()> {

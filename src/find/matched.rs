@@ -1,6 +1,6 @@
 //! Loads a value whose tensors were matched with its type by position.
 
-use super::Deserializer;
+use super::Finder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
     ArraysOf, EachEntry, EachPart, KeyPart, LoadFrom, Loaded, Matched, Payload, Source, Step, StructDef, TensorSpec,
@@ -9,7 +9,7 @@ use crate::model::{
 
 /// Takes the tensors of a file in its order, which is that of the type. Their names are made for messages only.
 struct MatchedSource<'a, 'de> {
-    de: &'a mut Deserializer<'de>,
+    de: &'a mut Finder<'de>,
     matched: &'a Matched,
     /// The next step of the type.
     step: usize,
@@ -20,7 +20,7 @@ struct MatchedSource<'a, 'de> {
     taken_by: usize,
 }
 
-impl<'de> Deserializer<'de> {
+impl<'de> Finder<'de> {
     pub(super) fn load_matched(&mut self, matched: &Matched, load: LoadFrom<'_, 'de>) -> Result<()> {
         let taken_by = matched.taken_by(0);
         let loaded = load(&mut MatchedSource { de: self, matched, step: 0, tensor: 0, taken_by });

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::{At, Deserializer};
+use super::{At, Finder};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{EachPart, MetadataKind, MetadataValue, Node, StructDef};
 use crate::record::ReadMetadata;
@@ -25,7 +25,7 @@ pub(crate) enum MetadataSource<'de> {
     Read(Box<IndexMap<String, String>>),
 }
 
-impl<'de> Deserializer<'de> {
+impl<'de> Finder<'de> {
     /// Returns the entries, after reading them the first time.
     pub(super) fn metadata_entries(&mut self) -> Result<&IndexMap<String, String>> {
         let read = match &self.metadata {

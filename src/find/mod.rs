@@ -7,11 +7,12 @@
 //! From a stream, tensors are taken as they come as long as the file's order is the type's. Tensors that are passed on the
 //! way are kept until they are asked for.
 //!
-//! [`Deserializer`] is all of it. Types drive it through [`Source`] while they load, serde's visitors through
-//! `serde::Deserializer`, and a [`LoadReport`](crate::LoadReport) is made by driving it with the type's schema: it then
+//! [`Finder`] is all of it. Types drive it through [`Source`] while they load, serde's visitors through
+//! `serde::Finder`, and a [`LoadReport`](crate::LoadReport) is made by driving it with the type's schema: it then
 //! reads no payload, and collects what does not fit instead of stopping there.
 
 mod compare;
+mod deserializer;
 mod fields;
 mod findings;
 mod matched;
@@ -21,43 +22,24 @@ mod parts;
 mod root;
 
 use std::fmt;
-use std::io::Read;
 
 pub(crate) use compare::{Comparison, compare};
+pub use deserializer::Deserializer;
 pub(crate) use fields::{FieldKey, Fields, FieldsWalk};
 pub(crate) use metadata::{HasMetadata, MetadataSource};
 pub(crate) use root::RootKind;
 
 use self::findings::Findings;
 use crate::error::{Category, Error, ErrorKind, Result};
-use crate::limits::Limits;
 use crate::model::{
-    Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
-    Path, Payload, Schema, SharedArrays, Source, StructDef, TensorSpec, put,
+    ArraysOf, EachEntry, EachPart, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node, Path, Payload, Schema,
+    SharedArrays, Source, StructDef, TensorSpec,
 };
-use crate::record::{Format, ReadMetadata, ReadSingle, Reader, ReaderStorage};
-use crate::storage::{Slice, Stream};
+use crate::record::{Format, Reader};
 
-/// Reads a value from a tensor file.
-///
-/// It is the one deserializer of all formats and storages: a [`Source`] for types that map to tensors, and a
-/// `serde::Deserializer` for any other type. Call [`end`](Self::end) after the value.
-///
-/// ```
-/// use serde::Deserialize;
-/// use tensorfile::{Deserializer, TensorMap, TensorView, ten};
-///
-/// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
-/// let mut deserializer = Deserializer::from_slice(&ten::FORMAT, &file);
-/// let map = TensorMap::deserialize(&mut deserializer)?;
-/// deserializer.end()?;
-/// assert_eq!(map.len(), 1);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-pub struct Deserializer<'de> {
+/// Finds what a value asks for in a tensor file. Call [`end`](Self::end) after the value.
+pub(crate) struct Finder<'de> {
     pub(crate) reader: Reader<'de>,
-    /// Reads a file of one tensor in one step.
-    single: Option<ReadSingle>,
     /// The format for messages; `""` if it is added by the caller.
     format: &'static str,
     pub(crate) path: Path,
@@ -107,58 +89,13 @@ pub(crate) enum At {
     Metadata,
 }
 
-impl<'de> Deserializer<'de> {
-    /// A deserializer of a file in memory.
-    #[must_use]
-    pub fn from_slice(format: &Format, file: &'de [u8]) -> Self {
-        Self::of_slice(format, file, Limits::default())
-    }
-
-    /// A deserializer of a stream.
-    pub fn from_reader(format: &Format, reader: impl Read + 'de) -> Self {
-        Self::of_reader(format, reader, Limits::default())
-    }
-
-    #[inline(always)]
-    pub(crate) fn of_slice(format: &Format, file: &'de [u8], limits: Limits) -> Self {
-        let storage = ReaderStorage::Slice(Slice::new(file));
-        Self::of_storage(format, storage, limits, Some(format.metadata), format.read_single)
-    }
-
-    pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
-        let storage = ReaderStorage::Boxed(Box::new(Stream::new(reader)));
-        Self::of_storage(format, storage, limits, None, format.read_single)
-    }
-
-    #[inline(always)]
-    fn of_storage(
-        format: &Format,
-        storage: ReaderStorage<'de>,
-        limits: Limits,
-        metadata: Option<ReadMetadata>,
-        single: Option<ReadSingle>,
-    ) -> Self {
-        let reader = Reader::new(storage, format.index_reader, limits);
-        Self::with_single(reader, format.name, MetadataSource::Unread(metadata), single)
-    }
-
+impl<'de> Finder<'de> {
+    // All at once and in its place, as it is large: each change of it, and each function that returns it, would be a copy. So
+    // is `Reader::new`.
     #[inline(always)]
     pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
-        Self::with_single(reader, format, metadata, None)
-    }
-
-    // All at once and in its place, as the deserializer is large: each change of it, and each function that returns it, would
-    // be a copy. So are the functions above and `Reader::new`.
-    #[inline(always)]
-    fn with_single(
-        reader: Reader<'de>,
-        format: &'static str,
-        metadata: MetadataSource<'de>,
-        single: Option<ReadSingle>,
-    ) -> Self {
         Self {
             reader,
-            single,
             format,
             path: Path::default(),
             at: At::Here,
@@ -177,20 +114,13 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// A deserializer of which each value is the next tensor, and nothing is searched by name.
+    /// A finder of which each value is the next tensor, and nothing is searched by name.
     pub(crate) fn one_by_one(reader: Reader<'de>, format: &Format) -> Self {
         Self { positional: true, settled: true, ..Self::over(reader, format.name, MetadataSource::Unknown) }
     }
 
     pub(crate) fn reader(&mut self) -> &mut Reader<'de> {
         &mut self.reader
-    }
-
-    /// Loads the next value.
-    pub(crate) fn load<T: FromTensors<'de>>(&mut self) -> Result<T> {
-        let mut value = None;
-        self.load_with(T::NODE, &mut |source| put(&mut value, source, &Adapt::NONE))?;
-        Ok(value.expect("the value was loaded"))
     }
 
     /// Calls `load` for the next value, which is of the type `node`.
@@ -209,19 +139,7 @@ impl<'de> Deserializer<'de> {
     }
 
     /// Checks that no tensor is left.
-    ///
-    /// # Errors
-    ///
-    /// - [`ErrorKind::Unexpected`], [`ErrorKind::WrongCount`]: the file has tensors that the type does not have.
-    /// - By [`category`](Error::category): `File` or `Io` if the rest of a stream is malformed or cannot be read.
-    pub fn end(mut self) -> Result<()> {
-        self.check_end().map_err(|error| if self.format.is_empty() { error } else { error.in_format(self.format) })
-    }
-
-    fn check_end(&mut self) -> Result<()> {
-        if self.reader.is_single_read() {
-            return Ok(());
-        }
+    fn end(&mut self) -> Result<()> {
         self.reader.drain()?;
         let Some(left) = self.reader.peek()? else { return Ok(()) };
         if self.positional {
@@ -232,11 +150,10 @@ impl<'de> Deserializer<'de> {
         Err(self.about(left, kind.into()))
     }
 
-    /// Calls `read`, which reads a value of the whole file. If the file does not fit its type, the error is that of
-    /// comparing them, with all differences.
-    pub(crate) fn read_whole(&mut self, read: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        let ended = read(self).and_then(|()| self.check_end());
-        ended.map_err(|error| self.with_report(error))
+    /// Ends after a value of the whole file was read. If the file does not fit its type, the error is that of comparing them,
+    /// with all differences.
+    fn end_whole(&mut self, read: Result<()>) -> Result<()> {
+        read.and_then(|()| self.end()).map_err(|error| self.with_report(error))
     }
 
     /// Returns the report of comparing the type at the root with the file, if that may find more than an error of reading.
@@ -388,9 +305,6 @@ impl<'de> Deserializer<'de> {
 
     /// Adds the tensor that was read last to an error of the type that reads it.
     pub(crate) fn blame(&mut self, error: Error) -> Error {
-        if self.reader.is_single_read() && self.reader.drain().is_err() {
-            return error;
-        }
         match self.last {
             Some(at) if error.kind().is_about_one_tensor() => self.about(at, error),
             _ => error,
@@ -423,22 +337,6 @@ impl<'de> Deserializer<'de> {
         Loaded::new(self.reader.info(at).clone(), payload)
     }
 
-    /// Reads the tensor that is all of the file, if the value is all of it too.
-    ///
-    /// A struct, a list or a map has looked at the index before, so that `at` is another.
-    // Not a part of the function that reads each tensor of a list.
-    #[inline(never)]
-    fn read_single(&mut self, read: ReadSingle, spec: &TensorSpec) -> Option<Loaded<'de>> {
-        if !self.path.is_root() || self.at != At::Here || self.positional {
-            return None;
-        }
-        let (info, payload) = self.reader.single(read)?;
-        spec.check(&info).ok()?;
-        self.reader.mark_single_read();
-        self.last = Some(0);
-        Some(Loaded::of_checked(info, payload))
-    }
-
     fn missing(&self) -> Error {
         let name = self.path.name().to_owned();
         ErrorKind::Missing { name, found: self.reader.labels(), complete: true }.into()
@@ -469,15 +367,10 @@ impl<'de> Deserializer<'de> {
     }
 }
 
-impl<'de> Source<'de> for Deserializer<'de> {
+impl<'de> Source<'de> for Finder<'de> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
         if self.findings.is_some() {
             return self.compare_tensor(spec);
-        }
-        if let Some(read) = self.single.take()
-            && let Some(single) = self.read_single(read, spec)
-        {
-            return Ok(single);
         }
         let at = self.locate()?;
         self.last = Some(at);
@@ -488,8 +381,7 @@ impl<'de> Source<'de> for Deserializer<'de> {
     }
 
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
-        // A tensor that is the whole file shares its bytes with no other.
-        let at = self.last.filter(|_| self.findings.is_none() && !self.reader.is_single_read())?;
+        let at = self.last.filter(|_| self.findings.is_none())?;
         Some(self.shared.of(&self.reader.index().entry(at).range()))
     }
 
@@ -525,8 +417,8 @@ impl<'de> Source<'de> for Deserializer<'de> {
     }
 }
 
-impl fmt::Debug for Deserializer<'_> {
+impl fmt::Debug for Finder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deserializer").field("format", &self.format).field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Finder").field("format", &self.format).field("path", &self.path).finish_non_exhaustive()
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 
 use super::root::RootKind;
-use super::{At, Deserializer};
+use super::{At, Finder};
 use crate::error::{ErrorKind, Result};
 use crate::model::{EachEntry, EachPart, KeyPart, first_segment, is_index, needs_names};
 use crate::sorted;
 use crate::tensor::Layout;
 
-impl<'de> Deserializer<'de> {
+impl<'de> Finder<'de> {
     /// Calls `each` with the items of a list, or of a tuple of `len` items.
     pub(super) fn items(&mut self, len: Option<usize>, mut each: EachPart<'_, 'de>) -> Result<()> {
         self.settle(RootKind::List, None)?;

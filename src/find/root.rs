@@ -1,6 +1,6 @@
 //! The type at the root decides how tensors are found: by name or by position.
 
-use super::Deserializer;
+use super::Finder;
 use crate::error::Result;
 use crate::model::{Matched, Node, first_segment, is_index, match_by_position};
 
@@ -13,7 +13,7 @@ pub(crate) enum RootKind {
     Map,
 }
 
-impl Deserializer<'_> {
+impl Finder<'_> {
     /// Prepares for a value of a type, if it is the root. Returns the places of the tensors in it, if they have no names and
     /// can be read without, or if they are all of the type's, in its order.
     pub(super) fn begin(&mut self, node: Node) -> Result<Option<Matched>> {

@@ -10,13 +10,13 @@ use super::names;
 use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, read_stream, write_chunks};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
-use super::single::{Message, ReadMessage, ReadSingle};
+use super::single::{Message, ReadMessage, ReadSingle, SingleTensor};
 use super::{Entry, FileMetadata, Index, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::model::{NamesByPosition, Payload, TensorSpec, is_index};
+use crate::model::{Loaded, NamesByPosition, Payload, TensorSpec, is_index};
 use crate::progress::ProgressCount;
 use crate::storage::{ReadAt, Slice, Storage};
 use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
@@ -100,8 +100,6 @@ pub(crate) struct Reader<'de> {
     is_stream: bool,
     /// The length of all payloads so far, in bytes.
     payload_bytes: u64,
-    /// The first tensor was read by [`single`](Self::single), without an index.
-    single_is_read: bool,
     /// The number of messages that were passed and are not left out of the index yet.
     passed: usize,
     /// The offset at which the last of them ends.
@@ -151,6 +149,26 @@ impl DerefMut for ReaderStorage<'_> {
     }
 }
 
+impl<'de> ReaderStorage<'de> {
+    /// Returns the only tensor of a file in memory, or of a short stream, if it can be read without an index and fits `spec`.
+    pub(crate) fn single(&mut self, read: ReadSingle, limits: &Limits, spec: &TensorSpec) -> Option<Loaded<'de>> {
+        let fits = |single: &SingleTensor<'_>| single.needs_no_index(limits) && spec.check(&single.info).is_ok();
+        match self {
+            Self::Slice(file) => {
+                let single = read(file.as_bytes(), limits);
+                let fits = single.as_ref().is_some_and(fits);
+                let SingleTensor { info, payload } = single.filter(|_| fits)?;
+                Some(Loaded::of_checked(info, Payload::Borrowed(payload)))
+            }
+            Self::Boxed(storage) => {
+                let SingleTensor { info, payload } = read(storage.short_file()?, limits).filter(fits)?;
+                let payload = Buffer::from_slice(info.unit_bytes(), payload);
+                Some(Loaded::of_checked(info, Payload::Owned(payload)))
+            }
+        }
+    }
+}
+
 /// A format's function that reads metadata.
 pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
 
@@ -170,7 +188,6 @@ impl<'de> Reader<'de> {
             pending: None,
             is_stream,
             payload_bytes: 0,
-            single_is_read: false,
             passed: 0,
             passed_to: 0,
             count: None,
@@ -191,7 +208,6 @@ impl<'de> Reader<'de> {
             pending: None,
             is_stream: false,
             payload_bytes: 0,
-            single_is_read: false,
             passed: 0,
             passed_to: 0,
             count: None,
@@ -298,22 +314,6 @@ impl<'de> Reader<'de> {
         self.unread = Unread::default();
     }
 
-    /// Returns the only tensor of a file in memory, or of a short stream, if it can be read without an index.
-    #[inline]
-    pub(crate) fn single(&mut self, read: ReadSingle) -> Option<(TensorInfo, Payload<'de>)> {
-        let ReaderOfIndex::Unread(_) = self.index_reader else { return None };
-        let file = match &mut self.storage {
-            ReaderStorage::Slice(file) => {
-                let single = read(file.as_bytes(), &self.limits)?;
-                return single.needs_no_index(&self.limits).then_some((single.info, Payload::Borrowed(single.payload)));
-            }
-            ReaderStorage::Boxed(storage) => storage.short_file()?,
-        };
-        let single = read(file, &self.limits).filter(|single| single.needs_no_index(&self.limits))?;
-        let payload = Buffer::from_slice(single.info.unit_bytes(), single.payload);
-        Some((single.info, Payload::Owned(payload)))
-    }
-
     /// Returns the header of the next tensor of a stream without an index, if it is at hand and no other is known. It remains
     /// the next until its [payload](Self::message_payload) is read.
     pub(crate) fn message(&mut self, read: ReadMessage) -> Result<Option<Message>> {
@@ -354,17 +354,6 @@ impl<'de> Reader<'de> {
 
     fn next_offset(&self) -> u64 {
         self.index.next_offset().max(self.passed_to)
-    }
-
-    /// Notes that the tensor was read that [`single`](Self::single) returned. There is no index yet that it could be looked
-    /// up in.
-    pub(crate) fn mark_single_read(&mut self) {
-        self.single_is_read = true;
-    }
-
-    /// Returns whether the only tensor of the file was read without an index.
-    pub(crate) fn is_single_read(&self) -> bool {
-        self.single_is_read
     }
 
     /// Returns the next tensor in file order, reading on in a stream.
@@ -573,7 +562,6 @@ impl<'de> Reader<'de> {
         self.pending = Some(at);
         self.unread.grow(at + 1);
         self.index.to_mut().make_known(at + 1);
-        self.mark_known_single();
         self.check_names().map(|()| true)
     }
 
@@ -587,15 +575,7 @@ impl<'de> Reader<'de> {
         }
         self.index.to_mut().complete()?;
         self.unread.grow(self.index.len());
-        self.mark_known_single();
         self.check_names().map(|()| self.index.len() > 0)
-    }
-
-    /// Marks the tensor that was read without an index, once it is known.
-    fn mark_known_single(&mut self) {
-        if std::mem::take(&mut self.single_is_read) {
-            self.unread.mark_read(&self.index, 0);
-        }
     }
 
     /// Leaves a tensor of a stream behind whose payload was not read. It is kept, unless it was skipped.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::ser::Encode;
 use super::{FORMAT, de, header};
 use crate::error::{Error, ErrorKind, Result};
-use crate::find::Deserializer;
+use crate::find::Finder;
 use crate::limits::Limits;
 use crate::model::{
     Adapt, EachEntry, EachPart, Entries, FromTensors, KeyPart, List, LoadFrom, Loaded, Node, Payload, Serializer, Sink,
@@ -277,7 +277,7 @@ impl Write for Unflushed<'_> {
 /// ```
 #[derive(Debug)]
 pub struct Decoder<'r> {
-    deserializer: Deserializer<'r>,
+    deserializer: Finder<'r>,
 }
 
 impl<'r> Decoder<'r> {
@@ -309,7 +309,7 @@ impl<'r> Decoder<'r> {
     pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
         let storage = record::ReaderStorage::Boxed(Box::new(Stream::new(reader)));
         let reader = record::Reader::new(storage, FORMAT.index_reader, limits.tensors(u64::MAX));
-        Self { deserializer: Deserializer::one_by_one(reader.without_embedded_names(), &FORMAT) }
+        Self { deserializer: Finder::one_by_one(reader.without_embedded_names(), &FORMAT) }
     }
 
     /// Returns the name, dtype and shape of the next tensor; `None` at the end of the stream.

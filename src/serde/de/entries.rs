@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use crate::error::Result;
-use crate::find::{At, Deserializer};
+use crate::find::{At, Finder};
 use crate::model::{KeyPart, Mark};
 
 /// The entries of a map.
@@ -10,7 +10,7 @@ use crate::model::{KeyPart, Mark};
 /// when one is deserialized. So the value is read before its key if both are asked for at once, and a key that is asked
 /// for alone is the whole name, unless the type names the part that it wants.
 pub(super) struct MapEntries<'a, 'de> {
-    de: &'a mut Deserializer<'de>,
+    de: &'a mut Finder<'de>,
     /// The place of the map.
     place: Mark,
     is_present: bool,
@@ -21,7 +21,7 @@ pub(super) struct MapEntries<'a, 'de> {
 }
 
 impl<'a, 'de> MapEntries<'a, 'de> {
-    pub(super) fn new(de: &'a mut Deserializer<'de>, is_present: bool) -> Self {
+    pub(super) fn new(de: &'a mut Finder<'de>, is_present: bool) -> Self {
         let place = de.path.mark();
         Self { de, place, is_present, part: Cell::new(KeyPart::Whole), first: None }
     }
@@ -61,7 +61,7 @@ impl<'a, 'de> MapEntries<'a, 'de> {
         Ok(())
     }
 
-    pub(super) fn deserializer(&mut self) -> &mut Deserializer<'de> {
+    pub(super) fn deserializer(&mut self) -> &mut Finder<'de> {
         self.de
     }
 

@@ -1,11 +1,11 @@
 use crate::error::{Error, ErrorKind, Result};
-use crate::find::{At, Deserializer};
+use crate::find::{At, Finder};
 use crate::model::{Loaded, Mark, first_segment, is_index, needs_names};
 use crate::tensor::TensorInfo;
 
 /// The items of a list.
 pub(super) struct ListItems<'a, 'de> {
-    de: &'a mut Deserializer<'de>,
+    de: &'a mut Finder<'de>,
     /// The place of the list.
     place: Mark,
     /// The number of the next item.
@@ -25,11 +25,11 @@ enum Order<'de> {
 }
 
 impl<'a, 'de> ListItems<'a, 'de> {
-    pub(super) fn by_name(de: &'a mut Deserializer<'de>, len: Option<usize>, is_present: bool) -> Self {
+    pub(super) fn by_name(de: &'a mut Finder<'de>, len: Option<usize>, is_present: bool) -> Self {
         Self { place: de.path.mark(), de, next: 0, len, order: Order::ByName { is_present } }
     }
 
-    pub(super) fn by_position(de: &'a mut Deserializer<'de>, len: Option<usize>) -> Self {
+    pub(super) fn by_position(de: &'a mut Finder<'de>, len: Option<usize>) -> Self {
         Self { place: de.path.mark(), de, next: 0, len, order: Order::ByPosition }
     }
 
@@ -56,7 +56,7 @@ impl<'a, 'de> ListItems<'a, 'de> {
         }
     }
 
-    pub(super) fn deserializer(&mut self) -> &mut Deserializer<'de> {
+    pub(super) fn deserializer(&mut self) -> &mut Finder<'de> {
         self.de
     }
 

@@ -156,7 +156,7 @@ macro_rules! deserializer {
 }
 
 impl<'de> serde::Deserializer<'de> for &mut Deserializer<'de> {
-    deserializer!(self => Value::Here(self));
+    deserializer!(self => Value::Here(self.finder()));
 
     fn is_human_readable(&self) -> bool {
         false

@@ -1,4 +1,4 @@
-//! The answers of the [`Deserializer`], for the value at its place.
+//! The answers of the [`Finder`], for the value at its place.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use super::items::ListItems;
 use super::value::{FieldOrder, Parts, StructFields, Value, number};
 use super::{Answer, Ask};
 use crate::error::{Error, ErrorKind, Result};
-use crate::find::{self, At, Deserializer, FieldsWalk, RootKind};
+use crate::find::{self, At, FieldsWalk, Finder, RootKind};
 use crate::model::{KeyPart, Loaded, Mark, Node, needs_names};
 use crate::serde::token;
 use crate::tensor::{Dtype, Layout, TensorInfo};
@@ -16,7 +16,7 @@ thread_local! {
     static NODE: Cell<Option<fn() -> Node>> = const { Cell::new(None) };
 }
 
-/// Tells the next call of a [`Deserializer`] the type that it is for.
+/// Tells the next call of a [`Finder`] the type that it is for.
 ///
 /// Only deserializers that wrap ours need it: [`own`](crate::serde::own) finds ours itself, but not behind them, and serde's
 /// calls have no argument for a type.
@@ -28,7 +28,7 @@ fn take_node() -> Option<Node> {
     NODE.take().map(|node| node())
 }
 
-impl<'de> Deserializer<'de> {
+impl<'de> Finder<'de> {
     pub(super) fn answer(&mut self, ask: Ask) -> Result<Answer<'_, 'de>> {
         match ask {
             Ask::Any => match self.tensor_here()? {

@@ -7,7 +7,7 @@ use super::items::{ListItems, check_all_taken};
 use super::{Answer, Ask};
 use crate::cast::Number;
 use crate::error::{Error, ErrorKind, Result};
-use crate::find::{Deserializer, FieldKey, FieldsWalk};
+use crate::find::{FieldKey, FieldsWalk, Finder};
 use crate::model::{KeyPart, Loaded, Mark, Payload};
 use crate::serde::token;
 use crate::tensor::{Dtype, Layout, TensorInfo};
@@ -15,7 +15,7 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// A value as serde asks for it: at a place in the file, or a part of a tensor there.
 pub(in crate::serde) enum Value<'a, 'de> {
     /// The value at the place of the deserializer.
-    Here(&'a mut Deserializer<'de>),
+    Here(&'a mut Finder<'de>),
     /// One element of a tensor.
     Element(&'a TensorInfo, &'a [u8]),
     /// All elements of a tensor, in row-major order.
@@ -23,7 +23,7 @@ pub(in crate::serde) enum Value<'a, 'de> {
     Layout(&'a Layout),
     Dims(&'a [usize]),
     DimOrder(&'a [u8]),
-    Payload(&'a mut Deserializer<'de>, usize),
+    Payload(&'a mut Finder<'de>, usize),
     Number(usize),
     Name(&'static str),
     Str(&'a str),
@@ -73,7 +73,7 @@ impl<'a, 'de> Value<'a, 'de> {
     }
 }
 
-impl<'de> Deserializer<'de> {
+impl<'de> Finder<'de> {
     /// Gives the payload of a tensor as bytes in one run.
     pub(super) fn payload<'a>(&mut self, at: usize) -> Result<Answer<'a, 'de>> {
         Ok(match self.reader.payload(at, false)? {
@@ -151,7 +151,7 @@ pub(super) enum Parts<'a, 'de> {
     Entries(MapEntries<'a, 'de>),
     /// The fields of a tensor with their names.
     TensorFields {
-        de: &'a mut Deserializer<'de>,
+        de: &'a mut Finder<'de>,
         at: usize,
         next: usize,
     },
@@ -177,7 +177,7 @@ pub(super) enum Parts<'a, 'de> {
 
 /// The fields of a struct.
 pub(super) struct StructFields<'a, 'de> {
-    pub(super) de: &'a mut Deserializer<'de>,
+    pub(super) de: &'a mut Finder<'de>,
     pub(super) place: Mark,
     /// The number of flattened structs around.
     pub(super) outer: usize,

@@ -1,0 +1,237 @@
+use std::fmt;
+use std::io::Read;
+
+use super::{Finder, MetadataSource};
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::model::{
+    Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
+    Source, StructDef, TensorSpec, put,
+};
+use crate::record::{Format, IndexReader, ReadMetadata, ReadSingle, Reader, ReaderStorage};
+use crate::storage::{Slice, Stream};
+
+/// Reads a value from a tensor file.
+///
+/// It is the one deserializer of all formats and storages: a [`Source`] for types that map to tensors, and a
+/// `serde::Deserializer` for any other type. Call [`end`](Self::end) after the value.
+///
+/// ```
+/// use serde::Deserialize;
+/// use tensorfile::{Deserializer, TensorMap, TensorView, ten};
+///
+/// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+/// let mut deserializer = Deserializer::from_slice(&ten::FORMAT, &file);
+/// let map = TensorMap::deserialize(&mut deserializer)?;
+/// deserializer.end()?;
+/// assert_eq!(map.len(), 1);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+pub struct Deserializer<'de>(State<'de>);
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it stays where it is made, and a file of one tensor needs no allocation"
+)]
+enum State<'de> {
+    Whole(Whole<'de>),
+    Finding(Finder<'de>),
+}
+
+/// A file of which nothing is known but the tensor that is all of it, if it was read.
+struct Whole<'de> {
+    storage: ReaderStorage<'de>,
+    limits: Limits,
+    format: &'static str,
+    index_reader: fn() -> Box<dyn IndexReader>,
+    metadata: Option<ReadMetadata>,
+    /// Reads a file of one tensor in one step.
+    single: Option<ReadSingle>,
+    single_is_read: bool,
+    /// The type at the root, once a value was asked for.
+    root: Option<Node>,
+}
+
+impl<'de> Deserializer<'de> {
+    /// A deserializer of a file in memory.
+    #[must_use]
+    pub fn from_slice(format: &Format, file: &'de [u8]) -> Self {
+        Self::of_slice(format, file, Limits::default())
+    }
+
+    /// A deserializer of a stream.
+    pub fn from_reader(format: &Format, reader: impl Read + 'de) -> Self {
+        Self::of_reader(format, reader, Limits::default())
+    }
+
+    // In its place: a copy would take longer than to make it.
+    #[inline(always)]
+    pub(crate) fn of_slice(format: &Format, file: &'de [u8], limits: Limits) -> Self {
+        Self::of_storage(format, ReaderStorage::Slice(Slice::new(file)), limits, Some(format.metadata))
+    }
+
+    pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
+        Self::of_storage(format, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None)
+    }
+
+    #[inline(always)]
+    fn of_storage(
+        format: &Format,
+        storage: ReaderStorage<'de>,
+        limits: Limits,
+        metadata: Option<ReadMetadata>,
+    ) -> Self {
+        Self(State::Whole(Whole {
+            storage,
+            limits,
+            format: format.name,
+            index_reader: format.index_reader,
+            metadata,
+            single: format.read_single,
+            single_is_read: false,
+            root: None,
+        }))
+    }
+
+    #[inline(always)]
+    pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
+        Self(State::Finding(Finder::over(reader, format, metadata)))
+    }
+
+    /// Returns what finds tensors in the file.
+    pub(crate) fn finder(&mut self) -> &mut Finder<'de> {
+        if let State::Whole(whole) = &mut self.0 {
+            self.0 = State::Finding(whole.finder());
+        }
+        match &mut self.0 {
+            State::Finding(finder) => finder,
+            State::Whole(_) => unreachable!("it was just replaced"),
+        }
+    }
+
+    /// Loads the next value.
+    pub(crate) fn load<T: FromTensors<'de>>(&mut self) -> Result<T> {
+        let mut value = None;
+        self.load_with(T::NODE, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        Ok(value.expect("the value was loaded"))
+    }
+
+    /// Calls `load` for the next value, which is of the type `node`.
+    pub(crate) fn load_with(&mut self, node: Node, load: LoadFrom<'_, 'de>) -> Result<()> {
+        match &mut self.0 {
+            State::Whole(whole) if whole.root.is_none() && matches!(node.inner(), Node::Tensor(_)) => {
+                whole.root = Some(node);
+            }
+            _ => return self.finder().load_with(node, load),
+        }
+        load(self).map_err(|error| self.finder().blame(error))
+    }
+
+    /// Checks that no tensor is left.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Unexpected`](crate::ErrorKind::Unexpected), [`ErrorKind::WrongCount`](crate::ErrorKind::WrongCount): the
+    ///   file has tensors that the type does not have.
+    /// - By [`category`](crate::Error::category): `File` or `Io` if the rest of a stream is malformed or cannot be read.
+    pub fn end(mut self) -> Result<()> {
+        if self.is_read() {
+            return Ok(());
+        }
+        let finder = self.finder();
+        finder.end().map_err(|error| error.in_format(finder.format))
+    }
+
+    /// Calls `read`, which reads a value of the whole file. If the file does not fit its type, the error is that of
+    /// comparing them, with all differences.
+    pub(crate) fn read_whole(&mut self, read: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        match read(self) {
+            Ok(()) if self.is_read() => Ok(()),
+            read => self.finder().end_whole(read),
+        }
+    }
+
+    /// Returns whether the only tensor of the file was read, and nothing else was asked for.
+    fn is_read(&self) -> bool {
+        matches!(&self.0, State::Whole(whole) if whole.single_is_read)
+    }
+}
+
+impl<'de> Whole<'de> {
+    /// Reads the tensor that is all of the file, if there is one.
+    fn read_single(&mut self, spec: &TensorSpec) -> Option<Loaded<'de>> {
+        let single = self.storage.single(self.single.take()?, &self.limits, spec);
+        self.single_is_read = single.is_some();
+        single
+    }
+
+    #[cold]
+    fn finder(&mut self) -> Finder<'de> {
+        let storage = std::mem::replace(&mut self.storage, ReaderStorage::Slice(Slice::new(&[])));
+        let reader = Reader::new(storage, self.index_reader, self.limits.clone());
+        let mut finder = Finder::over(reader, self.format, MetadataSource::Unread(self.metadata));
+        (finder.settled, finder.root) = (self.root.is_some(), self.root);
+        // The index has the same tensor.
+        if self.single_is_read
+            && let Ok(Some(at)) = finder.reader.peek()
+        {
+            finder.reader.skip(at);
+            finder.last = Some(at);
+        }
+        finder
+    }
+}
+
+impl<'de> Source<'de> for Deserializer<'de> {
+    fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
+        if let State::Whole(whole) = &mut self.0
+            && let Some(single) = whole.read_single(spec)
+        {
+            return Ok(single);
+        }
+        self.finder().tensor(spec)
+    }
+
+    fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
+        match &mut self.0 {
+            // A tensor that is the whole file shares its bytes with no other.
+            State::Whole(_) => None,
+            State::Finding(finder) => finder.same_bytes(),
+        }
+    }
+
+    fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
+        self.finder().fields(def, each)
+    }
+
+    fn list(&mut self, each: EachPart<'_, 'de>) -> Result<()> {
+        self.finder().list(each)
+    }
+
+    fn tuple(&mut self, len: usize, each: EachPart<'_, 'de>) -> Result<()> {
+        self.finder().tuple(len, each)
+    }
+
+    fn map(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()> {
+        self.finder().map(key, each)
+    }
+
+    fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()> {
+        self.finder().option(some)
+    }
+
+    fn metadata(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
+        self.finder().metadata(kind)
+    }
+}
+
+impl fmt::Debug for Deserializer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = f.debug_struct("Deserializer");
+        match &self.0 {
+            State::Whole(whole) => f.field("format", &whole.format),
+            State::Finding(finder) => f.field("format", &finder.format).field("path", &finder.path),
+        };
+        f.finish_non_exhaustive()
+    }
+}
