@@ -36,8 +36,11 @@ impl<'de, A: Element, D: Dimension + 'static> FromTensors<'de> for ArcArray<A, D
 
 impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for ArrayView<'a, A, D> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let tensor = source.tensor(&spec::<A, D>(adapt))?;
-        let array = view(tensor.info(), tensor.as_slice_of_file()?);
+        let array = match source.tensor(&spec::<A, D>(adapt)) {
+            // It stays where it is.
+            Ok(ref tensor) => view(tensor.info(), tensor.as_slice_of_file()?),
+            Err(error) => return Err(error),
+        };
         if adapt.transpose { array.map(Self::reversed_axes) } else { array }
     }
 }

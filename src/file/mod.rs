@@ -658,7 +658,7 @@ impl File {
         node: fn() -> Node,
         load: LoadFrom<'_, 'f>,
     ) -> Result<()> {
-        self.read(index, count, &mut |deserializer| deserializer.load_with(node(), load))
+        self.read(index, count, &mut |deserializer| deserializer.load_with(node, load))
     }
 
     /// Returns whether the payloads are so few bytes that they are read before they are compared with a type.

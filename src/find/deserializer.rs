@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{
     Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
-    Source, StructDef, TensorSpec, put,
+    Source, StructDef, TensorSpec, node_of, put,
 };
 use crate::record::{Format, IndexReader, ReadMetadata, ReadSingle, Reader, ReaderStorage};
 use crate::storage::{Slice, Stream};
@@ -49,7 +49,7 @@ struct Whole<'de> {
     single: Option<ReadSingle>,
     single_is_read: bool,
     /// The type at the root, once a value was asked for.
-    root: Option<Node>,
+    root: Option<fn() -> Node>,
 }
 
 impl<'de> Deserializer<'de> {
@@ -112,17 +112,17 @@ impl<'de> Deserializer<'de> {
     /// Loads the next value.
     pub(crate) fn load<T: FromTensors<'de>>(&mut self) -> Result<T> {
         let mut value = None;
-        self.load_with(T::NODE, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
         Ok(value.expect("the value was loaded"))
     }
 
     /// Calls `load` for the next value, which is of the type `node`.
-    pub(crate) fn load_with(&mut self, node: Node, load: LoadFrom<'_, 'de>) -> Result<()> {
+    pub(crate) fn load_with(&mut self, node: fn() -> Node, load: LoadFrom<'_, 'de>) -> Result<()> {
         match &mut self.0 {
-            State::Whole(whole) if whole.root.is_none() && matches!(node.inner(), Node::Tensor(_)) => {
+            State::Whole(whole) if whole.root.is_none() && matches!(node().inner(), Node::Tensor(_)) => {
                 whole.root = Some(node);
             }
-            _ => return self.finder().load_with(node, load),
+            _ => return self.finder().load_with(node(), load),
         }
         load(self).map_err(|error| self.finder().blame(error))
     }
@@ -170,7 +170,7 @@ impl<'de> Whole<'de> {
         let storage = std::mem::replace(&mut self.storage, ReaderStorage::Slice(Slice::new(&[])));
         let reader = Reader::new(storage, self.index_reader, self.limits.clone());
         let mut finder = Finder::over(reader, self.format, MetadataSource::Unread(self.metadata));
-        (finder.settled, finder.root) = (self.root.is_some(), self.root);
+        (finder.settled, finder.root) = (self.root.is_some(), self.root.map(|node| node()));
         // The index has the same tensor.
         if self.single_is_read
             && let Ok(Some(at)) = finder.reader.peek()

@@ -10,7 +10,7 @@ use super::names;
 use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, read_stream, write_chunks};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
-use super::single::{Message, ReadMessage, ReadSingle, SingleTensor};
+use super::single::{Message, ReadMessage, ReadSingle};
 use super::{Entry, FileMetadata, Index, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
@@ -151,19 +151,23 @@ impl DerefMut for ReaderStorage<'_> {
 
 impl<'de> ReaderStorage<'de> {
     /// Returns the only tensor of a file in memory, or of a short stream, if it can be read without an index and fits `spec`.
+    #[inline]
     pub(crate) fn single(&mut self, read: ReadSingle, limits: &Limits, spec: &TensorSpec) -> Option<Loaded<'de>> {
-        let fits = |single: &SingleTensor<'_>| single.needs_no_index(limits) && spec.check(&single.info).is_ok();
         match self {
             Self::Slice(file) => {
+                // Looked at where it is, as each move is a copy.
                 let single = read(file.as_bytes(), limits);
-                let fits = single.as_ref().is_some_and(fits);
-                let SingleTensor { info, payload } = single.filter(|_| fits)?;
-                Some(Loaded::of_checked(info, Payload::Borrowed(payload)))
+                if !single.as_ref().is_some_and(|single| single.fits(limits, spec)) {
+                    return None;
+                }
+                single.map(|single| Loaded::of_checked(single.info, Payload::Borrowed(single.payload)))
             }
             Self::Boxed(storage) => {
-                let SingleTensor { info, payload } = read(storage.short_file()?, limits).filter(fits)?;
-                let payload = Buffer::from_slice(info.unit_bytes(), payload);
-                Some(Loaded::of_checked(info, Payload::Owned(payload)))
+                let single = read(storage.short_file()?, limits)?;
+                single.fits(limits, spec).then(|| {
+                    let payload = Payload::Owned(Buffer::from_slice(single.info.unit_bytes(), single.payload));
+                    Loaded::of_checked(single.info, payload)
+                })
             }
         }
     }

@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use super::names;
 use crate::limits::Limits;
+use crate::model::TensorSpec;
 use crate::tensor::{Layout, TensorInfo};
 
 /// The only tensor of a file in memory, read without an index.
@@ -46,6 +47,11 @@ impl<'a> SingleTensor<'a> {
     pub(crate) fn new(file: &'a [u8], info: TensorInfo, payload: Range<u64>) -> Option<Self> {
         let payload = usize::try_from(payload.start).ok()?..usize::try_from(payload.end).ok()?;
         Some(Self { info, payload: file.get(payload)? })
+    }
+
+    /// Returns whether an index would give the same tensor, and it fits.
+    pub(super) fn fits(&self, limits: &Limits, spec: &TensorSpec) -> bool {
+        self.needs_no_index(limits) && spec.check(&self.info).ok().is_some()
     }
 
     /// Returns whether an index would give the same tensor.

@@ -46,7 +46,7 @@ fn load<'de, D: Deserializer<'de>>(
         // SAFETY: `D` is this type, as the ids of types differ otherwise. They do not tell lifetimes apart, but of all
         // lifetimes in its place only `'de` makes it a `Deserializer<'de>`, and the outer reference ends with this call.
         let ours = unsafe { &mut *std::ptr::from_mut(deserializer).cast::<&mut find::Deserializer<'de>>() };
-        return Some(ours.load_with(node(), load));
+        return Some(ours.load_with(node, load));
     }
     if id == typeid::of::<Value<'_, 'de>>() {
         // SAFETY: as above.

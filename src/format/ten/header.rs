@@ -163,7 +163,7 @@ pub(super) fn padding_of(len: usize) -> Option<usize> {
 fn known_dtype(stored: &[u8; 8]) -> Option<Dtype> {
     // Writers put the name first.
     let name = match *stored {
-        [a, b, 0, 0, 0, 0, 0, 0] => [a, b],
+        [a, b, ref rest @ ..] if *rest == [0; 6] => [a, b],
         _ => trim(stored).try_into().ok()?,
     };
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype)

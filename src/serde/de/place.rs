@@ -1,4 +1,4 @@
-//! The answers of the [`Finder`], for the value at its place.
+//! The answers of a [`Finder`], for the value at its place.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ thread_local! {
     static NODE: Cell<Option<fn() -> Node>> = const { Cell::new(None) };
 }
 
-/// Tells the next call of a [`Finder`] the type that it is for.
+/// Tells the next call of a [`Deserializer`](find::Deserializer) the type that it is for.
 ///
 /// Only deserializers that wrap ours need it: [`own`](crate::serde::own) finds ours itself, but not behind them, and serde's
 /// calls have no argument for a type.

@@ -1,9 +1,9 @@
 //! A file of one tensor is read without an index, if that is the value. The result is that of reading it with one.
 
-use ndarray::{ArcArray1, Array1, ArrayView1, array};
+use ndarray::{ArcArray1, Array1, Array2, ArrayView1, array};
 use serde::Deserialize;
 use tensorfile::{
-    Arrays, Deserializer, Dtype, ErrorKind, FORMATS, Format, Limits, OpenOptions, Result, Tensor, TensorMap,
+    Arrays, CooTensor, Deserializer, Dtype, ErrorKind, FORMATS, Format, Limits, OpenOptions, Result, Tensor, TensorMap,
     WriteOptions, ten,
 };
 
@@ -124,6 +124,40 @@ fn errors_of_the_array_say_where_the_tensor_is() {
     }
 }
 
+/// Asks for the same in a way of its own, for which nothing is read in one step.
+#[derive(Deserialize)]
+struct Searched<T>(T);
+
+/// From memory and from a stream, whose length is not known.
+#[track_caller]
+fn compare_errors<'de, T: Deserialize<'de>>(format: &Format, file: &'de [u8]) {
+    let readers = || [Deserializer::from_slice(format, file), Deserializer::from_reader(format, file)];
+    for (mut single, mut searched) in readers().into_iter().zip(readers()) {
+        let error = T::deserialize(&mut single).err().unwrap();
+        let expected = Searched::<T>::deserialize(&mut searched).err().unwrap();
+        assert_eq!(error.to_string(), expected.to_string(), "{}", format.name);
+        assert_eq!((error.tensor(), error.offset()), (expected.tensor(), expected.offset()), "{}", format.name);
+    }
+}
+
+#[test]
+fn errors_are_those_of_a_search() {
+    for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::F32)) {
+        let file = format.to_vec(&tensor(Dtype::F32, &[3]), &WriteOptions::new()).unwrap();
+        compare_errors::<Arrays<Array1<f64>>>(format, &file);
+        compare_errors::<Arrays<Array2<f32>>>(format, &file);
+        compare_errors::<CooTensor<f32>>(format, &file);
+        compare_errors::<Arrays<Array1<f32>>>(format, &file[..file.len() / 2]);
+        compare_errors::<Arrays<Array1<f32>>>(format, b"");
+    }
+    for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::Bool)) {
+        let mut file = format.to_vec(&array![true, true, false], &WriteOptions::new()).unwrap();
+        let at = file.windows(3).rposition(|bytes| bytes == [1, 1, 0]).unwrap();
+        file[at + 1] = 7;
+        compare_errors::<Arrays<Array1<bool>>>(format, &file);
+    }
+}
+
 #[test]
 fn one_tensor_is_read_once() {
     for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::F32)) {
@@ -134,6 +168,10 @@ fn one_tensor_is_read_once() {
         Tensor::deserialize(&mut deserializer).unwrap();
         let again = Tensor::deserialize(&mut deserializer).unwrap_err();
         assert!(matches!(again.kind(), ErrorKind::Missing { .. }), "{}: {again}", format.name);
+        deserializer.end().unwrap();
+        let mut deserializer = Deserializer::from_slice(format, &file);
+        Tensor::deserialize(&mut deserializer).unwrap();
+        assert_eq!(TensorMap::deserialize(&mut deserializer).unwrap().len(), 0, "{}", format.name);
         deserializer.end().unwrap();
     }
 }
