@@ -27,19 +27,19 @@ use crate::storage::{Slice, Stream};
 /// assert_eq!(map.len(), 1);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
-pub struct Deserializer<'de>(State<'de>);
+pub struct Deserializer<'de>(DeserializerState<'de>);
 
 #[expect(
     clippy::large_enum_variant,
     reason = "it stays where it is made, and a file of one tensor needs no allocation"
 )]
-enum State<'de> {
-    Whole(Whole<'de>),
+enum DeserializerState<'de> {
+    Whole(WholeFile<'de>),
     Finding(Finder<'de>),
 }
 
 /// A file of which nothing is known but the tensor that is all of it, if it was read.
-struct Whole<'de> {
+struct WholeFile<'de> {
     storage: ReaderStorage<'de>,
     limits: Limits,
     format: &'static str,
@@ -81,7 +81,7 @@ impl<'de> Deserializer<'de> {
         limits: Limits,
         metadata: Option<ReadMetadata>,
     ) -> Self {
-        Self(State::Whole(Whole {
+        Self(DeserializerState::Whole(WholeFile {
             storage,
             limits,
             format: format.name,
@@ -95,17 +95,17 @@ impl<'de> Deserializer<'de> {
 
     #[inline(always)]
     pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
-        Self(State::Finding(Finder::over(reader, format, metadata)))
+        Self(DeserializerState::Finding(Finder::over(reader, format, metadata)))
     }
 
     /// Returns what finds tensors in the file.
     pub(crate) fn finder(&mut self) -> &mut Finder<'de> {
-        if let State::Whole(whole) = &mut self.0 {
-            self.0 = State::Finding(whole.finder());
+        if let DeserializerState::Whole(whole) = &mut self.0 {
+            self.0 = DeserializerState::Finding(whole.finder());
         }
         match &mut self.0 {
-            State::Finding(finder) => finder,
-            State::Whole(_) => unreachable!("it was just replaced"),
+            DeserializerState::Finding(finder) => finder,
+            DeserializerState::Whole(_) => unreachable!("it was just replaced"),
         }
     }
 
@@ -119,7 +119,7 @@ impl<'de> Deserializer<'de> {
     /// Calls `load` for the next value, which is of the type `node`.
     pub(crate) fn load_with(&mut self, node: fn() -> Node, load: LoadFrom<'_, 'de>) -> Result<()> {
         match &mut self.0 {
-            State::Whole(whole) if whole.root.is_none() && matches!(node().inner(), Node::Tensor(_)) => {
+            DeserializerState::Whole(whole) if whole.root.is_none() && matches!(node().inner(), Node::Tensor(_)) => {
                 whole.root = Some(node);
             }
             _ => return self.finder().load_with(node(), load),
@@ -153,11 +153,11 @@ impl<'de> Deserializer<'de> {
 
     /// Returns whether the only tensor of the file was read, and nothing else was asked for.
     fn is_read(&self) -> bool {
-        matches!(&self.0, State::Whole(whole) if whole.single_is_read)
+        matches!(&self.0, DeserializerState::Whole(whole) if whole.single_is_read)
     }
 }
 
-impl<'de> Whole<'de> {
+impl<'de> WholeFile<'de> {
     /// Reads the tensor that is all of the file, if there is one.
     fn read_single(&mut self, spec: &TensorSpec) -> Option<Loaded<'de>> {
         let single = self.storage.single(self.single.take()?, &self.limits, spec);
@@ -184,7 +184,7 @@ impl<'de> Whole<'de> {
 
 impl<'de> Source<'de> for Deserializer<'de> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
-        if let State::Whole(whole) = &mut self.0
+        if let DeserializerState::Whole(whole) = &mut self.0
             && let Some(single) = whole.read_single(spec)
         {
             return Ok(single);
@@ -195,8 +195,8 @@ impl<'de> Source<'de> for Deserializer<'de> {
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
         match &mut self.0 {
             // A tensor that is the whole file shares its bytes with no other.
-            State::Whole(_) => None,
-            State::Finding(finder) => finder.same_bytes(),
+            DeserializerState::Whole(_) => None,
+            DeserializerState::Finding(finder) => finder.same_bytes(),
         }
     }
 
@@ -229,8 +229,8 @@ impl fmt::Debug for Deserializer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = f.debug_struct("Deserializer");
         match &self.0 {
-            State::Whole(whole) => f.field("format", &whole.format),
-            State::Finding(finder) => f.field("format", &finder.format).field("path", &finder.path),
+            DeserializerState::Whole(whole) => f.field("format", &whole.format),
+            DeserializerState::Finding(finder) => f.field("format", &finder.format).field("path", &finder.path),
         };
         f.finish_non_exhaustive()
     }
