@@ -77,7 +77,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 
 /// Serializes a value into an npy file in memory.
 ///
-/// The file is allocated once, at its length, and each element is copied into it once. If no tensor has more than 1 KiB,
+/// The file is allocated once, at its length, and each element is copied into it once. If no tensor has more than 2 KiB,
 /// and all have at most 16 MiB, elements are gathered first and then moved to their places, in the same memory.
 ///
 /// ```
@@ -101,7 +101,7 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 
 /// Serializes a value to a writer as an npy file.
 ///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. If no tensor has more than 1
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. If no tensor has more than 2
 /// KiB, and all have at most 16 MiB, it is serialized once, and the file is made in memory first. Otherwise,
 /// only the header is held, and the writer need not seek. Small writes are gathered, large ones are passed on
 /// as they are.
