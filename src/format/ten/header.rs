@@ -157,7 +157,8 @@ pub(super) fn read_common(bytes: &[u8], limits: &Limits) -> Option<(StoredName, 
 /// Returns the length of the padding after a payload.
 #[inline]
 pub(super) fn padding_of(len: usize) -> Option<usize> {
-    Some(usize::checked_next_multiple_of(len, 64)? - len)
+    let len = len as u64;
+    usize::try_from(len.checked_next_multiple_of(ALIGNMENT)? - len).ok()
 }
 
 fn known_dtype(stored: &[u8; 8]) -> Option<Dtype> {
