@@ -277,7 +277,7 @@ impl Write for Unflushed<'_> {
 /// ```
 #[derive(Debug)]
 pub struct Decoder<'r> {
-    deserializer: Finder<'r>,
+    finder: Finder<'r>,
 }
 
 impl<'r> Decoder<'r> {
@@ -309,7 +309,7 @@ impl<'r> Decoder<'r> {
     pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
         let storage = record::ReaderStorage::Boxed(Box::new(Stream::new(reader)));
         let reader = record::Reader::new(storage, FORMAT.index_reader, limits.tensors(u64::MAX));
-        Self { deserializer: Finder::one_by_one(reader.without_embedded_names(), &FORMAT) }
+        Self { finder: Finder::one_by_one(reader.without_embedded_names(), &FORMAT) }
     }
 
     /// Returns the name, dtype and shape of the next tensor; `None` at the end of the stream.
@@ -340,7 +340,7 @@ impl<'r> Decoder<'r> {
     ///
     /// If the stream is malformed or cannot be read.
     pub fn peek(&mut self) -> Result<Option<(&str, &TensorInfo)>> {
-        let reader = self.deserializer.reader();
+        let reader = self.finder.reader();
         let next = reader.peek().map_err(|error| error.in_format(FORMAT.name))?;
         Ok(next.map(|at| {
             let name = if reader.index().has_name(at) { reader.name(at) } else { "" };
@@ -386,15 +386,15 @@ impl<'r> Decoder<'r> {
         }
         let Some((name, _)) = self.peek()? else { return Ok(None) };
         let name = name.to_owned();
-        let loaded = self.deserializer.load_with(node, load);
-        self.deserializer.reader().clear();
+        let loaded = self.finder.load_with(node, load);
+        self.finder.reader().clear();
         loaded.map(|()| Some(name)).map_err(|error| error.in_format(FORMAT.name))
     }
 
     /// Decodes a message whose header is at hand, without an index. `None`, with nothing read, if it is not, or not what is
     /// wanted: decoding it with an index then finds out why.
     fn decode_message(&mut self, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
-        let reader = self.deserializer.reader();
+        let reader = self.finder.reader();
         let Some(message) = reader.message(de::message)? else { return Ok(None) };
         let mut source = MessageSource { reader, message: &message, offset: None };
         let loaded = load(&mut source);
@@ -429,7 +429,7 @@ impl<'r> Decoder<'r> {
     /// If the stream is malformed or cannot be read.
     pub fn skip_tensor(&mut self) -> Result<bool> {
         let found = self.peek()?.is_some();
-        self.deserializer.reader().clear();
+        self.finder.reader().clear();
         Ok(found)
     }
 }
