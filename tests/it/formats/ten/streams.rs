@@ -92,6 +92,34 @@ fn a_malformed_stream_ends_the_iteration() {
 }
 
 #[test]
+fn a_stream_that_breaks_off_in_a_payload_says_how_much_is_missing() {
+    let large = Array1::from_elem(10_000, 1.5_f32);
+    let mut encoder = ten::Encoder::new(Vec::new());
+    encoder.encode("small", &array![1.0_f32]).unwrap();
+    encoder.encode("large", &large).unwrap();
+    let stream = encoder.into_inner();
+    // Two headers of 96 bytes, and the first payload with its padding.
+    let start = 96 + 64 + 96;
+    assert_eq!(stream.len(), start + 40_000);
+    for len in [start, start + 1, start + 700, start + 20_000, stream.len() - 1] {
+        let readers: [Box<dyn std::io::Read + '_>; 2] =
+            [Box::new(&stream[..len]), Box::new(Dribble::new(&stream[..len]))];
+        for reader in readers {
+            let mut decoder = ten::Decoder::new(reader);
+            assert_eq!(decoder.decode().unwrap(), Some(("small".to_owned(), array![1.0_f32])));
+            let left = len - start;
+            let expected =
+                format!("ten: tensor `large`: needs 40000 more bytes, but the file has {left} left (at byte {start})");
+            assert_eq!(message(decoder.decode::<Array1<f32>>()), expected, "{len} bytes");
+        }
+    }
+    let mut decoder = ten::Decoder::new(Dribble::new(&stream));
+    decoder.skip_tensor().unwrap();
+    assert_eq!(decoder.decode().unwrap(), Some(("large".to_owned(), large)));
+    assert_eq!(decoder.decode::<Array1<f32>>().unwrap(), None);
+}
+
+#[test]
 fn an_encoder_refuses_values_that_are_not_one_tensor() {
     let mut encoder = ten::Encoder::new(Vec::new());
     for (result, expected) in [
