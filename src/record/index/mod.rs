@@ -592,7 +592,7 @@ impl Index {
             None if !self.has_names() => return None,
             // To make a table for one search would take longer than to go through all names.
             None if self.compared <= Self::FEW || self.searched.set(()).is_ok() => {
-                return (0..self.compared).find(|at| self.names.bytes(*at) == Some(name));
+                return (0..self.compared).find(|at| self.names.is(*at, name));
             }
             None => self.by_name.get_or_init(|| self.table(self.compared)),
         };
