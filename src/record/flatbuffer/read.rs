@@ -118,7 +118,7 @@ impl<'a> FlatbufferReader<'a> {
     /// Returns some bytes. `from` is the position of the reference to them.
     #[inline]
     fn run(&self, position: usize, len: usize, from: usize) -> Result<&'a [u8]> {
-        let run = self.bytes.get(position..).and_then(|rest| rest.get(..len));
+        let run = position.checked_add(len).and_then(|end| self.bytes.get(position..end));
         run.ok_or_else(|| self.misplaced("a part lies outside of it", position, from))
     }
 
