@@ -316,7 +316,40 @@ fn all() -> Vec<Case> {
     add!(tensorbuffers, tensorfile::tensorbuffers::Options::new());
     add!(safetensors, tensorfile::safetensors::Options::new());
     add!(npz, tensorfile::npz::Options::new());
+    cases.extend(streams());
     cases
+}
+
+/// Returns the cases of the encoder and the decoder, which only one format has.
+fn streams() -> [Case; 3] {
+    use tensorfile::ten;
+
+    let case = |tensors, what, prepare| Case { what, format: "ten", tensors, prepare };
+    [
+        case(MANY, "stream, encode each", || {
+            let tensors: Vec<(String, Array1<f32>)> = (0..MANY).map(name).zip(small()).collect();
+            repeat(move || {
+                let mut encoder = ten::Encoder::new(io::sink());
+                tensors.iter().try_for_each(|(name, tensor)| encoder.encode(name, tensor))
+            })
+        }),
+        case(MANY, "stream, decode each", || {
+            let mut encoder = ten::Encoder::new(Vec::new());
+            (0..MANY).zip(small()).try_for_each(|(at, tensor)| encoder.encode(&name(at), &tensor))?;
+            let stream = encoder.into_inner();
+            repeat(move || {
+                let mut decoder = ten::Decoder::new(&stream[..]);
+                while let Some(tensor) = decoder.decode::<Array1<f32>>()? {
+                    discard(tensor);
+                }
+                Ok(())
+            })
+        }),
+        case(1, "stream, decode one", || {
+            let message = ten::to_vec(&one())?;
+            repeat(move || ten::Decoder::new(&message[..]).decode::<Array1<f32>>().map(discard))
+        }),
+    ]
 }
 
 fn repeat(work: impl FnMut() -> Result<()> + 'static) -> Result<Work> {
