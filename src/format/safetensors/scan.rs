@@ -23,6 +23,12 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
                 index.push_alike(Some(name), alike, offsets).ok()?;
             } else {
                 let (info, offsets) = scanner.tensor(index.pushed(), limits)?;
+                if places.is_empty() {
+                    // Most tensors take about as many bytes as the first, or more.
+                    let tensors = json.len() / (name.len() + scanner.at - start);
+                    index.reserve(tensors);
+                    places.reserve_exact(tensors);
+                }
                 index.push(Some(name), info, offsets).ok()?;
             }
             places.push(LENGTH + start as u64);
@@ -214,8 +220,11 @@ impl<'a> Scanner<'a> {
     /// Skips white space and then a byte, if it is this one.
     #[inline]
     fn take(&mut self, byte: u8) -> Option<()> {
-        self.skip_space();
-        self.skip(&[byte])
+        // Most often there is no white space.
+        self.skip(&[byte]).or_else(|| {
+            self.skip_space();
+            self.skip(&[byte])
+        })
     }
 
     /// Skips these bytes, if they come next.
