@@ -37,7 +37,8 @@ impl Candidates {
     }
 
     /// Adds the next tensor of the plan.
-    #[inline]
+    // A part of what is done for each tensor.
+    #[inline(always)]
     pub(super) fn add(&mut self, at: usize, len: usize, tensor: &TensorRecord<'_>) {
         if let Some(name) = tensor.tied {
             self.tied.push((at, name.to_owned()));

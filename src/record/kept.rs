@@ -26,16 +26,23 @@ impl KeptPayloads {
     }
 
     /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.
+    // A part of what is done for each tensor.
+    #[inline(always)]
     pub(super) fn add(&mut self, data: &dyn TensorData, len: usize) {
         let fits = len <= Self::MAX_PAYLOAD && self.bytes.len() <= Self::MAX_BYTES - len;
-        if !self.are_all || !fits {
-            self.are_all = false;
-            return;
+        self.are_all &= fits;
+        if self.are_all {
+            match data.as_bytes() {
+                Some(bytes) if bytes.len() == len => self.bytes.extend_from_slice(bytes),
+                _ => self.gather(data, len),
+            }
         }
-        match data.as_bytes() {
-            Some(bytes) if bytes.len() == len => self.bytes.extend_from_slice(bytes),
-            _ => self.are_all = Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok(),
-        }
+    }
+
+    /// Copies a payload that is not in memory in one run, or not of this length.
+    #[inline(never)]
+    fn gather(&mut self, data: &dyn TensorData, len: usize) {
+        self.are_all = Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok();
     }
 
     /// Takes memory for payloads of as many bytes, `times` times, and for their headers, as the file is made in the same

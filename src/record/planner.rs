@@ -72,9 +72,9 @@ impl TensorSink for Planner<'_> {
     #[inline(always)]
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         if RowMajor::is_needed(tensor, self.plan.encode()) {
-            return self.tensor(&RowMajor::new(tensor).record());
+            return self.add_in_row_major(tensor);
         }
-        self.add(tensor).map_err(|error| error.in_tensor(tensor.name))
+        self.add(tensor)
     }
 
     fn expect_more(&mut self, tensors: usize, times: usize) {
@@ -104,8 +104,19 @@ pub(crate) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
 }
 
 impl Planner<'_> {
+    // A function of its own, as one that calls itself is not inlined.
+    #[inline(never)]
+    fn add_in_row_major(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        self.add(&RowMajor::new(tensor).record())
+    }
+
     #[inline(always)]
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        self.try_add(tensor).map_err(|error| error.in_tensor(tensor.name))
+    }
+
+    #[inline(always)]
+    fn try_add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let plan = &mut *self.plan;
         let info = match plan.find_info(tensor.info) {
             Some(known) => known,
