@@ -17,11 +17,14 @@ pub enum Names {
 /// The beginning of the list. The names follow, each with a NUL after it.
 pub(crate) const MAGIC: [u8; 20] = *b"tensorfile.names.v1\0";
 
-/// Returns the payload that holds `names`.
-pub(crate) fn payload<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<u8>> {
-    let mut bytes = MAGIC.to_vec();
+/// Returns the payload that holds names, which also follow one another in `text`.
+pub(crate) fn payload<'a>(text: &str, names: impl ExactSizeIterator<Item = &'a str>) -> Result<Vec<u8>> {
+    // Most names are short, and all of them are looked at in less time than one after the other.
+    let has_nul = text.contains('\0');
+    let mut bytes = Vec::with_capacity(MAGIC.len() + text.len() + names.len());
+    bytes.extend_from_slice(&MAGIC);
     for name in names {
-        if name.contains('\0') {
+        if has_nul && name.contains('\0') {
             let escaped = name.escape_default().to_string();
             let kind = cannot_store(format!("the name `{}`", Short(&escaped)), "embedded names end with a NUL");
             return Err(Error::new(kind).in_tensor(name));
@@ -58,7 +61,7 @@ pub(crate) fn parse(payload: &[u8], count: usize) -> Result<impl Iterator<Item =
 }
 
 /// Returns the position of the first NUL. Names are short, so that a search with a longer step takes longer to begin.
-fn find_nul(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn find_nul(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     let (words, rest) = bytes.as_chunks();
     for (at, word) in words.iter().enumerate() {

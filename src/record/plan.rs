@@ -565,7 +565,7 @@ impl Plan {
     }
 
     fn embed_names(&mut self) -> Result<()> {
-        let payload = names::payload(self.tensors().map(|tensor| tensor.name))?;
+        let payload = names::payload(&self.names, self.tensors().map(|tensor| tensor.name))?;
         let info = self.add_info(&TensorInfo::new(Dtype::U8, [payload.len()]))?;
         self.push("", info);
         self.embedded = Some(payload);

@@ -1,4 +1,5 @@
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::names::find_nul;
 use crate::record::{FlatbufferWriter, cannot_store, dtypes, tags_of};
 use crate::tensor::Dtype;
 
@@ -224,7 +225,7 @@ fn bad_magic(found: [u8; 4], expected: &'static [u8], at: u64) -> Error {
 
 /// Refuses a name that no reader finds.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
-    match name.contains('\0') {
+    match find_nul(name.as_bytes()).is_some() {
         true => Err(cannot_store("a name with NUL in it", "ExecuTorch's C++ finds no such name")),
         false => Ok(()),
     }
