@@ -270,8 +270,8 @@ impl SaveOptions {
     // These are not generic, so that the crates of users do not compile them.
     fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
         let mut planned = self.planned(path, tensors, Plan::keeping_small_payloads)?;
-        let kept = planned.take_kept();
-        planned.save(path, tensors, kept, self)
+        let file = planned.take_file()?;
+        planned.save(path, tensors, file, self)
     }
 
     fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {
@@ -421,16 +421,16 @@ impl PlannedFiles {
         }
     }
 
-    /// Takes the payloads of a file that is made of them.
-    fn take_kept(&mut self) -> Option<Vec<u8>> {
+    /// Takes the file, if it is made in memory before it is written.
+    fn take_file(&mut self) -> Result<Option<Vec<u8>>> {
         match self {
-            Self::File(plan) => plan.take_kept(),
+            Self::File(plan) => plan.take_file(),
             #[cfg(feature = "shards")]
-            Self::Shards(_) => None,
+            Self::Shards(_) => Ok(None),
         }
     }
 
-    fn save(&self, path: &Path, tensors: &dyn Tensors, kept: Option<Vec<u8>>, options: &SaveOptions) -> Result<()> {
+    fn save(&self, path: &Path, tensors: &dyn Tensors, made: Option<Vec<u8>>, options: &SaveOptions) -> Result<()> {
         let plan = match self {
             Self::File(plan) => plan,
             #[cfg(feature = "shards")]
@@ -448,7 +448,7 @@ impl PlannedFiles {
         shards::remove_left(path);
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
         replace_with(path, options.durability, |file| {
-            plan.write_file(tensors, kept, file, options.durability, count.as_mut())?;
+            plan.write_file(tensors, made, file, options.durability, count.as_mut())?;
             count.take().into_iter().for_each(ProgressCount::finish);
             Ok(())
         })

@@ -160,6 +160,13 @@ pub trait Encode: fmt::Debug + Send + Sync {
         128
     }
 
+    /// Returns whether all headers are at the start of the file. A file of small tensors is then made after them, and
+    /// otherwise in the memory of the payloads.
+    #[doc(hidden)]
+    fn headers_come_first(&self) -> bool {
+        false
+    }
+
     /// Returns whether the format has a writer of its own. Formats whose bytes are all in the layout have none.
     #[doc(hidden)]
     fn has_writer(&self) -> bool {

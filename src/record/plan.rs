@@ -48,7 +48,7 @@ pub struct Plan {
     pub(super) metadata: Vec<(String, MetadataValue)>,
     /// The payloads, if the value need not be sent again.
     pub(super) kept: KeptPayloads,
-    layout: FileLayout,
+    pub(super) layout: FileLayout,
 }
 
 /// A tensor of a [`Plan`].
@@ -119,6 +119,9 @@ impl DoubleEndedIterator for PlannedTensors<'_> {
 impl ExactSizeIterator for PlannedTensors<'_> {}
 
 impl Plan {
+    /// The length of the longest file that is made in memory before it is written, if its payloads are there.
+    pub(super) const LONGEST_IN_MEMORY: u64 = 64 << 20;
+
     /// An empty plan.
     pub(crate) fn empty(encode: Arc<dyn Encode>) -> Self {
         Self::with_kept(encode, KeptPayloads::default())
@@ -203,8 +206,22 @@ impl Plan {
         let _ = self.names.to_mut().try_reserve(text.saturating_mul(times));
         let _ = self.tensors.try_reserve(tensors.saturating_mul(times));
         let names = if self.encode.names() == Names::Embedded { text } else { 0 };
-        let headers = tensors.saturating_mul(self.encode.expected_header_bytes()).saturating_add(names);
+        // Only a file whose headers are between the payloads is made in the memory of these.
+        let header = if self.encode.headers_come_first() { 0 } else { self.encode.expected_header_bytes() };
+        let headers = tensors.saturating_mul(header).saturating_add(names);
         self.kept.expect_more(payloads, headers, times);
+    }
+
+    /// Returns memory for `bytes` bytes at the start of the file, and for `after` bytes after them if the file is made there.
+    #[cfg(any(feature = "ptd", feature = "safetensors"))]
+    pub(crate) fn begin_buffer(&self, bytes: usize, after: u64) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        let file_bytes = (bytes as u64).saturating_add(after);
+        let is_made = self.kept.all().is_some() && file_bytes <= Self::LONGEST_IN_MEMORY;
+        let expected = usize::try_from(file_bytes).ok().filter(|_| is_made).unwrap_or(bytes);
+        // Only a guess, so it is no error if there is not that much memory.
+        let _ = buffer.try_reserve_exact(expected);
+        buffer
     }
 
     /// Asks the format for the layout.

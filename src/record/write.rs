@@ -30,11 +30,12 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
     file.clear();
     let Some(mut plan) = write_or_plan(tensors, &encode, file, usize::MAX)? else { return Ok(()) };
     if !encode.has_writer() {
-        let kept = std::mem::take(&mut plan.kept).into_all();
-        let are_all = kept.is_ok();
-        *file = kept.unwrap_or_else(|buffer| buffer);
-        if are_all {
-            return plan.assemble(file);
+        match std::mem::take(&mut plan.kept).into_all() {
+            Ok(payloads) => {
+                *file = plan.assemble(payloads)?;
+                return Ok(());
+            }
+            Err(buffer) => *file = buffer,
         }
     }
     plan.reserve(file)?;
@@ -48,8 +49,8 @@ pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<
     let Some(mut plan) = write_or_plan(tensors, &encode, &mut file, LARGE)? else {
         return write_all(&file, out, &*encode);
     };
-    let kept = plan.take_kept();
-    plan.write_stream(tensors, kept, out, None)
+    let file = plan.take_file()?;
+    plan.write_stream(tensors, file, out, None)
 }
 
 fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()> {
@@ -73,9 +74,6 @@ pub(crate) fn write_slices(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Writ
     Ok(())
 }
 
-/// The length of the longest file that is made in memory before it is written, if its payloads are there.
-const LONGEST_IN_MEMORY: u64 = 64 << 20;
-
 impl Plan {
     /// Returns a writer of the file.
     ///
@@ -95,17 +93,19 @@ impl Plan {
         PlanWriter::new(self, Output::stream(out, self.file_bytes()))
     }
 
-    /// Takes the payloads, if all were kept and the file is made in memory.
-    pub(crate) fn take_kept(&mut self) -> Option<Vec<u8>> {
-        let fits = self.file_bytes() <= LONGEST_IN_MEMORY && !self.encode().has_writer();
-        if fits { std::mem::take(&mut self.kept).into_all().ok() } else { None }
+    /// Takes the file, if all payloads were kept and it is made in memory before it is written.
+    pub(crate) fn take_file(&mut self) -> Result<Option<Vec<u8>>> {
+        if self.file_bytes() > Self::LONGEST_IN_MEMORY || self.encode().has_writer() {
+            return Ok(None);
+        }
+        std::mem::take(&mut self.kept).into_all().ok().map(|payloads| self.assemble(payloads)).transpose()
     }
 
-    /// Writes the tensors that were planned to a stream, from the payloads that were [kept](Self::take_kept) if there are any.
+    /// Writes the tensors that were planned to a stream, or the file if it was [taken](Self::take_file).
     pub(crate) fn write_stream(
         &self,
         tensors: &dyn Tensors,
-        kept: Option<Vec<u8>>,
+        file: Option<Vec<u8>>,
         out: &mut dyn Write,
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
@@ -117,11 +117,8 @@ impl Plan {
             }
             None => out,
         };
-        match kept {
-            Some(mut file) => {
-                self.assemble(&mut file)?;
-                write_all(&file, out, self.encode())
-            }
+        match file {
+            Some(file) => write_all(&file, out, self.encode()),
             None => self.write(tensors, Output::stream(out, self.file_bytes())).map(drop),
         }
     }
@@ -130,15 +127,15 @@ impl Plan {
     pub(crate) fn write_file(
         &self,
         tensors: &dyn Tensors,
-        kept: Option<Vec<u8>>,
+        made: Option<Vec<u8>>,
         file: &mut File,
         durability: Durability,
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
         allocate(file, self.file_bytes())?;
         match durability {
-            Durability::Flushed => self.write_stream(tensors, kept, &mut WriteBehind::new(file), count)?,
-            Durability::Cached => self.write_stream(tensors, kept, file, count)?,
+            Durability::Flushed => self.write_stream(tensors, made, &mut WriteBehind::new(file), count)?,
+            Durability::Cached => self.write_stream(tensors, made, file, count)?,
         }
         // A compressed file is shorter than planned.
         let end = file.stream_position()?;
@@ -158,9 +155,41 @@ impl Plan {
         })
     }
 
-    /// Makes the file of all payloads, which lie in `file` one after the other.
-    fn assemble(&self, file: &mut Vec<u8>) -> Result<()> {
-        file.extend_from_slice(self.embedded().unwrap_or_default());
+    /// Makes the file of all payloads, which follow one another.
+    fn assemble(&mut self, mut payloads: Vec<u8>) -> Result<Vec<u8>> {
+        payloads.extend_from_slice(self.embedded().unwrap_or_default());
+        let has_room = payloads.capacity() as u64 >= self.file_bytes();
+        if self.encode.headers_come_first() && !has_room {
+            // Its headers may be longer than its payloads, so these are moved.
+            let mut file = std::mem::take(&mut self.layout.begin);
+            self.append(&payloads, &mut file)?;
+            return Ok(file);
+        }
+        self.spread(&mut payloads)?;
+        Ok(payloads)
+    }
+
+    /// Adds the payloads and all else after the beginning of the file.
+    fn append(&self, mut payloads: &[u8], file: &mut Vec<u8>) -> Result<()> {
+        self.reserve(file)?;
+        let layout = self.layout();
+        let zeros_up_to = |offset: u64, file: &mut Vec<u8>| {
+            file.resize(usize::try_from(offset).expect("there is memory for it"), 0);
+        };
+        for ((header, offset), payload_bytes) in layout.placed().zip(self.payload_lens()) {
+            let (payload, after) = payloads.split_at(payload_bytes);
+            zeros_up_to(offset - header.len() as u64, file);
+            file.extend_from_slice(header);
+            file.extend_from_slice(payload);
+            payloads = after;
+        }
+        zeros_up_to(layout.end_offset, file);
+        file.extend_from_slice(&layout.end);
+        Ok(())
+    }
+
+    /// Makes the file in the memory of the payloads.
+    fn spread(&self, file: &mut Vec<u8>) -> Result<()> {
         let payloads = file.len();
         self.reserve(file)?;
         let layout = self.layout();

@@ -103,6 +103,10 @@ impl record::Encode for Encode {
         false
     }
 
+    fn headers_come_first(&self) -> bool {
+        true
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let (begin, base, placed) = self.begin(plan, Vec::new())?;
         let mut layout = FileLayout::with_capacity(plan.len());
@@ -143,11 +147,15 @@ impl PlaceInSegment {
 
 impl Encode {
     /// Writes what comes before the segments to an empty buffer. Returns it, the offset of the segments, and their layout.
-    fn begin(&self, plan: &Plan, buffer: Vec<u8>) -> Result<(Vec<u8>, u64, SegmentLayout)> {
+    fn begin(&self, plan: &Plan, mut buffer: Vec<u8>) -> Result<(Vec<u8>, u64, SegmentLayout)> {
         self.check_options()?;
         let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
         let placed = self.place(plan)?;
-        let mut index = family.flatbuffer(buffer, self.index_bytes(plan)?);
+        let expected = self.index_bytes(plan)?;
+        if buffer.capacity() == 0 {
+            buffer = plan.begin_buffer(expected, placed.bytes);
+        }
+        let mut index = family.flatbuffer(buffer, expected);
         match self.version {
             Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
             Version::EarlyFt01 => unreachable!("the options were checked"),

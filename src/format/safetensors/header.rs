@@ -318,14 +318,12 @@ impl Writer {
 
     /// A header with room for `tensors` tensors.
     pub(super) fn empty(tensors: usize) -> Self {
-        Self::in_buffer(Self::buffer(tensors))
+        Self::in_buffer(Vec::with_capacity(Self::expected_bytes(tensors)))
     }
 
-    /// Returns a buffer with room for a header of `tensors` tensors.
-    pub(super) fn buffer(tensors: usize) -> Vec<u8> {
-        // Of short names.
-        const TENSOR: usize = 80;
-        Vec::with_capacity(16 + TENSOR * tensors)
+    /// Returns the length of a header of `tensors` tensors of short names.
+    pub(super) fn expected_bytes(tensors: usize) -> usize {
+        16 + 80 * tensors
     }
 
     fn in_buffer(buffer: Vec<u8>) -> Self {

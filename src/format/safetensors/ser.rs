@@ -51,9 +51,14 @@ impl record::Encode for Encode {
         })
     }
 
+    fn headers_come_first(&self) -> bool {
+        true
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        let mut header = Writer::new(Writer::buffer(plan.len()), &self.metadata);
         let mut layout = plan.stack_payloads(0, 1)?;
+        let buffer = plan.begin_buffer(Writer::expected_bytes(plan.len()), layout.end_offset);
+        let mut header = Writer::new(buffer, &self.metadata);
         header.tensors(plan, layout.payloads());
         layout.put_before(header.finish()?)?;
         Ok(layout)
