@@ -18,6 +18,7 @@ mod large;
 #[allow(dead_code, reason = "only tests measure what is held")]
 mod memory;
 mod model;
+mod one_tensor;
 mod program;
 mod read;
 mod round_trip;
@@ -39,6 +40,7 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "read", run: read::run, seeds: samples::files },
+    Target { name: "one_tensor", run: one_tensor::run, seeds: one_tensor::seeds },
     Target { name: "stream", run: stream::run, seeds: stream::seeds },
     Target { name: "large", run: large::run, seeds: large::seeds },
     Target { name: "round_trip", run: round_trip::run, seeds: round_trip::seeds },
