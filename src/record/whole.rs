@@ -49,6 +49,11 @@ impl WholeTensor<'_> {
         Plan::of_one(Arc::clone(self.encode), Self::NAME, self.info, self.payload.len())
     }
 
+    /// Returns the length of the payload in bytes.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
     /// Writes the file to an empty buffer, if it needs no plan. Otherwise the buffer is empty again.
     fn write_to(&self, file: &mut Vec<u8>) -> bool {
         let encode = &**self.encode;
@@ -77,13 +82,14 @@ impl WholeTensor<'_> {
 }
 
 /// Plans the file of a value, or writes it to an empty buffer: if the value is one tensor of up to `longest` bytes, and the
-/// format needs no plan of it. `None` if it was written.
+/// format needs no plan of it. `None` if it was written. A plan is in a box, as it is large, and room for it would be moved
+/// even if there is none.
 pub(super) fn write_or_plan(
     tensors: &dyn Tensors,
     encode: &Arc<dyn Encode>,
     file: &mut Vec<u8>,
     longest: usize,
-) -> Result<Option<Plan>> {
+) -> Result<Option<Box<Plan>>> {
     let names = encode.names();
     let mut sink = ValueSink { encode, names, file, longest, is_written: false, planning: None };
     let mut sent = tensors.send(&mut sink);
@@ -107,9 +113,9 @@ pub(super) fn write_or_plan(
     Ok(Some(plan))
 }
 
-fn begin_plan(encode: &Arc<dyn Encode>, file: &mut Vec<u8>) -> (Plan, Candidates) {
+fn begin_plan(encode: &Arc<dyn Encode>, file: &mut Vec<u8>) -> (Box<Plan>, Candidates) {
     let buffer = if encode.has_writer() { Vec::new() } else { std::mem::take(file) };
-    (Plan::keeping_payloads(Arc::clone(encode), buffer), Candidates::new(encode.sharing()))
+    (Box::new(Plan::keeping_payloads(Arc::clone(encode), buffer)), Candidates::new(encode.sharing()))
 }
 
 /// Takes a value: writes the file of one tensor, and begins a plan of anything else.
@@ -122,8 +128,8 @@ struct ValueSink<'a> {
     longest: usize,
     /// The value is one tensor, whose file was written. It is empty again if more came after it.
     is_written: bool,
-    /// The plan, which is large, once something comes that needs it.
-    planning: Option<(Plan, Candidates)>,
+    /// The plan, once something comes that needs it.
+    planning: Option<(Box<Plan>, Candidates)>,
 }
 
 impl ValueSink<'_> {

@@ -65,11 +65,9 @@ impl StoredName {
 
     fn some_text(&self) -> Option<Cow<'_, str>> {
         let name = trim(&self.0);
-        // For a known number of bytes, this takes few steps.
-        let may_have_escapes = self.0.iter().fold(false, |found, byte| found | (*byte == b'\\'));
         match str::from_utf8(name) {
             Ok("") => None,
-            Ok(name) if !may_have_escapes => Some(Cow::Borrowed(name)),
+            Ok(text) if !name.contains(&b'\\') => Some(Cow::Borrowed(text)),
             _ => Some(name_of(name)),
         }
     }
@@ -179,16 +177,16 @@ fn unknown(stored: &[u8; 8], shape: Shape) -> TensorInfo {
 
 /// Refuses a name that readers take for another one.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
-    if name.is_empty() {
-        let instead = "ten cannot tell it from no name; `Options::embed_names` keeps it";
-        return Err(cannot_store("an empty name", instead));
-    }
     // A NUL at the end is one here too, or an escape, which begins with a backslash and ends with a zero.
-    if let [first, .., last] = name.as_bytes()
-        && !matches!(first, 0 | b'\\')
-        && !matches!(last, 0 | b'0')
-    {
-        return Ok(());
+    match name.as_bytes() {
+        [] => {
+            let instead = "ten cannot tell it from no name; `Options::embed_names` keeps it";
+            return Err(cannot_store("an empty name", instead));
+        }
+        // An escape is longer.
+        [1..=u8::MAX] => return Ok(()),
+        [first, .., last] if !matches!(first, 0 | b'\\') && !matches!(last, 0 | b'0') => return Ok(()),
+        _ => {}
     }
     let stored = bytes_of(name);
     match stored.starts_with(b"\0") || stored.ends_with(b"\0") {
@@ -247,11 +245,11 @@ fn read_dim(cursor: &mut Cursor<'_>) -> Result<usize> {
 }
 
 /// Strips NULs at both ends, as the reference readers do.
-fn trim(mut text: &[u8]) -> &[u8] {
-    while let [0, rest @ ..] | [rest @ .., 0] = text {
-        text = rest;
-    }
-    text
+fn trim(text: &[u8; 8]) -> &[u8] {
+    // The first byte is in the lowest bits.
+    let bits = u64::from_le_bytes(*text);
+    let (start, end) = (bits.trailing_zeros() / u8::BITS, (u64::BITS - bits.leading_zeros()).div_ceil(u8::BITS));
+    text.get(start as usize..end as usize).unwrap_or_default()
 }
 
 fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Error {
@@ -259,29 +257,32 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
 }
 
 /// Writes the header chunk and the beginning of the data chunk.
-pub(super) fn write(name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
+pub(super) fn write(name: &str, info: &TensorInfo, payload_bytes: usize, out: &mut Vec<u8>) {
     /// Those of the longest contents, after the beginning of the chunk.
     const WORDS: usize = (3 + MAX_RANK).next_multiple_of(LINE);
     const LINE: usize = 64 / size_of::<u64>();
     const { assert!((8 * LINE) as u64 == ALIGNMENT) };
 
-    let payload = info.payload_bytes().expect("the plan was checked");
-    let known = || NAME_OF[info.dtype as usize].as_ref().expect("the plan was checked");
-    let dtype = info.unknown_stored(FORMAT.name).unwrap_or_else(|| known());
+    let known = || {
+        let [a, b] = NAME_OF[info.dtype as usize].expect("the plan was checked");
+        [a, b, 0, 0, 0, 0, 0, 0]
+    };
     let dims = info.shape.dims();
     let contents = 3 + dims.len();
     let mut words = [[0; 8]; 2 + WORDS + 2];
     words[0] = MAGIC;
     words[1] = (8 * contents as u64).to_le_bytes();
-    words[2] = text(dtype);
-    words[3] = text(&bytes_of(name));
+    words[2] = info.unknown_stored(FORMAT.name).map_or_else(known, text);
+    if !name.is_empty() {
+        words[3] = text(&bytes_of(name));
+    }
     words[4] = (dims.len() as u64).to_le_bytes();
     for (at, dim) in dims.iter().enumerate() {
         words[5 + at] = (*dim as u64).to_le_bytes();
     }
     let end = 2 + contents.next_multiple_of(LINE);
     words[end] = MAGIC;
-    words[end + 1] = (payload as u64).to_le_bytes();
+    words[end + 1] = (payload_bytes as u64).to_le_bytes();
     out.extend_from_slice(words[..end + 2].as_flattened());
 }
 
@@ -297,6 +298,29 @@ fn text(text: &[u8]) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_with_nul_at_an_end_are_refused() {
+        for name in ["", "\0", "\0a", "a\0", "\0\0", r"\x00\xff", r"\xff\x00"] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+        for name in ["a", "0", "10", "\\", "a\0b", "a\\", r"\x00", r"\xff\x00\xff"] {
+            assert_eq!(check_name(name).map_err(|error| format!("{error:?}")), Ok(()), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn nuls_are_stripped_at_both_ends() {
+        for (stored, stripped) in [
+            (*b"\0\0\0\0\0\0\0\0", &b""[..]),
+            (*b"\0\0\0\0\0\0\0a", b"a"),
+            (*b"a\0\0\0\0\0\0\0", b"a"),
+            (*b"\0\x80\0b\x01\0\0\0", b"\x80\0b\x01"),
+            (*b"\xff2345678", b"\xff2345678"),
+        ] {
+            assert_eq!(trim(&stored), stripped, "{stored:?}");
+        }
+    }
 
     #[test]
     fn every_name_survives_as_text() {

@@ -26,11 +26,14 @@ impl record::Encode for Encode {
     }
 
     fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
-        header::write("", tensor.info, file);
+        header::write("", tensor.info, tensor.payload_bytes(), file);
         tensor.append_to(file, header::ALIGNMENT)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        plan.stack(0, header::ALIGNMENT, &mut header::write)
+        plan.stack(0, header::ALIGNMENT, &mut |name, info, out| {
+            let payload_bytes = info.payload_bytes().expect("the plan was checked");
+            header::write(name, info, payload_bytes, out);
+        })
     }
 }

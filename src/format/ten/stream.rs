@@ -176,7 +176,7 @@ impl One<'_> {
 
         let padding = &ZEROS[..payload.len().next_multiple_of(ZEROS.len()) - payload.len()];
         self.buffer.clear();
-        header::write(self.name, info, self.buffer);
+        header::write(self.name, info, payload.len(), self.buffer);
         if payload.len() < SMALL {
             self.buffer.extend_from_slice(payload);
             self.buffer.extend_from_slice(padding);
