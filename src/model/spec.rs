@@ -198,6 +198,12 @@ impl TensorSpec {
         }
     }
 
+    /// Returns whether [`check`](Self::check) passes a tensor. Most are dense and in row-major order.
+    #[inline]
+    pub(crate) fn passes(&self, info: &TensorInfo) -> bool {
+        matches!(info.layout, Layout::RowMajor) && self.takes_plain(info) || self.check(info).is_ok()
+    }
+
     /// Returns whether [`check`](Self::check) passes a dense tensor in row-major order, if it has the dtype. One that is cast
     /// may pass too.
     // A part of what is done for each tensor.

@@ -325,17 +325,20 @@ impl<'de> Reader<'de> {
             return Ok(None);
         }
         let offset = self.next_offset();
-        if self.storage.at_hand(offset).is_empty() {
+        let mut at_hand = self.storage.at_hand(offset);
+        if at_hand.is_empty() {
             match self.storage.ends_at(offset) {
-                Ok(false) => {}
+                Ok(false) => at_hand = self.storage.at_hand(offset),
                 ended => {
                     self.index_reader = ReaderOfIndex::Ended(None);
                     return ended.map(|_| None).map_err(|error| error.in_tensor(self.last_label()));
                 }
             }
         }
-        let message = read(self.storage.at_hand(offset), &self.limits);
-        Ok(message.filter(|message| message.needs_no_index(&self.limits)))
+        match read(at_hand, &self.limits) {
+            Some(message) if message.needs_no_index(&self.limits) => Ok(Some(message)),
+            _ => Ok(None),
+        }
     }
 
     /// Reads the payload of the [message](Self::message) that comes next. Returns its offset too.

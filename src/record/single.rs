@@ -51,9 +51,7 @@ impl<'a> SingleTensor<'a> {
 
     /// Returns whether an index would give the same tensor, and it fits.
     pub(super) fn fits(&self, limits: &Limits, spec: &TensorSpec) -> bool {
-        let is_plain = matches!(self.info.layout, Layout::RowMajor);
-        let passes = || is_plain && spec.takes_plain(&self.info) || spec.check(&self.info).is_ok();
-        self.needs_no_index(limits) && passes()
+        self.needs_no_index(limits) && spec.passes(&self.info)
     }
 
     /// Returns whether an index would give the same tensor.

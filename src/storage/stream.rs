@@ -41,8 +41,8 @@ impl<R: Read> Stream<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self {
             reader,
-            // Zeroed memory would not come from the allocator's cache.
-            buffer: [0; FIRST].to_vec(),
+            // Not zeros: memory that is allocated as zeros does not come from the allocator's cache.
+            buffer: vec![u8::MAX; FIRST],
             ready: 0..0,
             failed: None,
             grows: false,
@@ -54,7 +54,17 @@ impl<R: Read> Stream<R> {
     }
 
     /// Returns the next bytes: at least `at_least`, or fewer at the end of the stream.
+    #[inline]
     fn fill(&mut self, at_least: usize) -> Result<&[u8]> {
+        if self.ready.len() < at_least {
+            self.read_on(at_least)?;
+        }
+        Ok(&self.buffer[self.ready.clone()])
+    }
+
+    /// Reads until at least `at_least` bytes are in the buffer, or up to the end of the stream.
+    #[cold]
+    fn read_on(&mut self, at_least: usize) -> Result<()> {
         debug_assert!(at_least <= FIRST, "more than the buffer holds");
         while self.ready.len() < at_least {
             self.buffer.copy_within(self.ready.clone(), 0);
@@ -70,7 +80,7 @@ impl<R: Read> Stream<R> {
             self.ready.end += now;
             self.grows = self.ready.end == self.buffer.len();
         }
-        Ok(&self.buffer[self.ready.clone()])
+        Ok(())
     }
 
     /// Fills `bytes` without the buffer, in which nothing is ready. Returns how many were filled: fewer at the end of the

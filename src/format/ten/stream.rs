@@ -453,7 +453,7 @@ impl MessageSource<'_, '_> {
 impl<'de> Source<'de> for MessageSource<'_, '_> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
         let info = &self.message.info;
-        if self.offset.is_some() || spec.check(info).is_err() {
+        if self.offset.is_some() || !spec.passes(info) {
             return Self::is_not_wanted();
         }
         let (offset, payload) = self.reader.message_payload(self.message);
