@@ -207,16 +207,12 @@ impl Sink for Serializer<'_> {
         for (field, value) in def.fields.iter().zip(values) {
             let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
             let outer = self.tied;
-            if field.adapt.tied.is_some() {
-                self.tied = field.adapt.tied;
-            }
+            self.tied = field.adapt.tied.or(outer);
             (**value).store(self, &field.adapt).map_err(|error| {
                 let error = self.in_part(error);
                 if field.metadata { self.in_metadata(error) } else { error }
             })?;
-            if field.adapt.tied.is_some() {
-                self.tied = outer;
-            }
+            self.tied = outer;
             self.path.back_to(mark);
         }
         Ok(())
