@@ -26,6 +26,7 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
                 if places.is_empty() {
                     // Most tensors take about as many bytes as the first, or more.
                     let tensors = json.len() / (name.len() + scanner.at - start);
+                    let tensors = usize::try_from(limits.tensors).map_or(tensors, |most| tensors.min(most));
                     index.reserve(tensors);
                     places.reserve_exact(tensors);
                 }
