@@ -1,6 +1,6 @@
 //! Names in messages. They come from files, so they can be of any length.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// The most characters of a name that are shown.
 const LONGEST: usize = 256;
@@ -8,7 +8,8 @@ const LONGEST: usize = 256;
 /// The characters that are shown of each end of a longer name. The others are for the remark between them.
 const EDGE: usize = 112;
 
-/// Shows a name in a message: of a long one, both ends and the number of characters between them.
+/// Shows a name in a message: of a long one, both ends and the number of characters between them. Control characters are
+/// escaped, as a name in a stranger's file could change the terminal that prints the message.
 pub(crate) struct Short<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Short<'_> {
@@ -23,16 +24,33 @@ impl fmt::Display for Short<'_> {
         };
         match ends() {
             Some((first, between, last)) => {
-                write!(f, "{first}[… {} characters …]{last}", between.chars().count())
+                write_escaped(f, first)?;
+                write!(f, "[… {} characters …]", between.chars().count())?;
+                write_escaped(f, last)
             }
-            None => f.write_str(name),
+            None => write_escaped(f, name),
         }
     }
+}
+
+fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.chars().try_for_each(|letter| match letter.is_control() {
+        true => write!(f, "{}", letter.escape_default()),
+        false => f.write_char(letter),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_escaped() {
+        assert_eq!(Short("a\0b\x1b[2J\nä\u{9b}\\").to_string(), r"a\u{0}b\u{1b}[2J\nä\u{9b}\");
+        let name = "\x07".repeat(LONGEST + 1);
+        let end = r"\u{7}".repeat(EDGE);
+        assert_eq!(Short(&name).to_string(), format!("{end}[… {} characters …]{end}", LONGEST + 1 - 2 * EDGE));
+    }
 
     #[test]
     fn long_names_are_cut_in_the_middle() {

@@ -7,6 +7,7 @@ mod faults;
 mod full_disk;
 mod hostile;
 mod memory;
+mod names_in_messages;
 mod one_tensor;
 mod order;
 mod properties;

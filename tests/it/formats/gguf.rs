@@ -238,7 +238,7 @@ fn refuses_what_ggml_does_not_read() {
     );
     assert_eq!(
         write("a\0b", TensorInfo::new(Dtype::F32, [1])),
-        "gguf: tensor `a\0b`: cannot store a name with NUL; in ggml a name ends there"
+        "gguf: tensor `a\\u{0}b`: cannot store a name with NUL; in ggml a name ends there"
     );
     assert_eq!(
         write("q", TensorInfo::new(Dtype::Q4_0, [32, 2])),

@@ -696,7 +696,7 @@ fn refuses_unsupported_tensors() {
     assert_eq!(ptd::from_slice::<Tensor>(&file).unwrap(), longest);
 
     let nul = map([("a\0b", Tensor::from_slice(&[1_u8], [1]).unwrap())]);
-    let expected = "ptd: tensor `a\0b`: cannot store a name with NUL in it; ExecuTorch's C++ finds no such name";
+    let expected = "ptd: tensor `a\\u{0}b`: cannot store a name with NUL in it; ExecuTorch's C++ finds no such name";
     messages.compare("NUL", ptd::to_vec(&nul), expected);
     messages.compare("NUL in DT01", Options::new().version(Version::Dt01V1).to_vec(&nul), expected);
 

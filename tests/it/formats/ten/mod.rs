@@ -580,8 +580,8 @@ fn cannot_store_names_that_would_not_come_back() {
             "ten: tensor `ääääo`: cannot store a name of 9 bytes; ten stores up to 8; `#[tensor(rename)]` shortens \
              a name, `Options::embed_names` keeps it",
         ),
-        ("\0a", "ten: tensor `\0a`: cannot store a name with NUL at its end; readers of ten strip them"),
-        ("a\0", "ten: tensor `a\0`: cannot store a name with NUL at its end; readers of ten strip them"),
+        ("\0a", "ten: tensor `\\u{0}a`: cannot store a name with NUL at its end; readers of ten strip them"),
+        ("a\0", "ten: tensor `a\\u{0}`: cannot store a name with NUL at its end; readers of ten strip them"),
         (r"\xff\x00", r"ten: tensor `\xff\x00`: cannot store a name with NUL at its end; readers of ten strip them"),
     ] {
         // The tensor before it could be written, but is not.
@@ -594,7 +594,7 @@ fn cannot_store_names_that_would_not_come_back() {
     let map: TensorMap = [("a\0b", Tensor::from_slice(&[7_u8], [1]).unwrap())].into_iter().collect();
     assert_eq!(
         message(ten::Options::new().embed_names(true).to_vec(&map)),
-        "ten: tensor `a\0b`: cannot store the name `a\\u{0}b`; embedded names end with a NUL"
+        "ten: tensor `a\\u{0}b`: cannot store the name `a\\u{0}b`; embedded names end with a NUL"
     );
 }
 
