@@ -379,7 +379,8 @@ impl fmt::Display for ErrorKind {
             Self::Malformed { what } => f.write_str(what),
             Self::Missing { name, found, .. } => {
                 write!(f, "missing tensor `{}`", Short(name))?;
-                NameList { lead: "; the file has ", names: found }.fmt(f)
+                let lead = if are_positions(found) { "; the file has no names, but " } else { "; the file has " };
+                NameList { lead, names: found }.fmt(f)
             }
             Self::Unexpected { name, expected, .. } => {
                 write!(f, "unexpected tensor `{}`", Short(name))?;
@@ -421,6 +422,11 @@ impl fmt::Display for ErrorKind {
             Self::Message(message) => f.write_str(message),
         }
     }
+}
+
+/// Returns whether tensors are called by their positions, as those of a file without names are.
+fn are_positions(names: &[String]) -> bool {
+    names.iter().enumerate().all(|(at, name)| name.strip_prefix('#').is_some_and(|found| found == at.to_string()))
 }
 
 /// Some of the names, and the number of the others. Without names, nothing.

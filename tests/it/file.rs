@@ -406,6 +406,10 @@ fn finds_tensors_by_name_and_by_position() {
     assert_eq!(error.tensor(), Some("#1"), "{error}");
     let error = file.get("#4").unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Missing { name, .. } if name == "#4"), "{error}");
+    assert_eq!(
+        file.get("bias").unwrap_err().to_string(),
+        "btf: missing tensor `bias`; the file has no names, but `#0`, `#1`, `#2`, `#3`"
+    );
     let file = OpenOptions::new().from_bytes(format("ten").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
     assert_eq!((file.get("bias").unwrap().position(), file.get("#1").unwrap().name()), (1, "bias"));
     assert_eq!((file.position("bias"), file.position("bais")), (Some(1), None));
