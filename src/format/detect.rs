@@ -110,10 +110,11 @@ pub(crate) fn misnamed_as(path: &Path, found: &Format) -> Option<&'static Format
     named.first().copied().filter(|_| !is_found)
 }
 
-/// Returns the format whose extension a path has.
+/// Returns the format whose extension a path has, to write a file of it.
 pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
     if let Some(off) = off_by_extension(path) {
-        return Err(off.error());
+        // The feature would not help.
+        return Err(if off.read_only { only_read(off.name) } else { off.error() });
     }
     all(&mut |format| has_extension(format, path)).first().copied().ok_or_else(|| {
         let written = FORMATS.iter().filter(|format| !format.read_only);
@@ -126,6 +127,12 @@ pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
         };
         ErrorKind::Unsupported { what, instead: format!("known extensions are {}", extensions.join(", ")) }.into()
     })
+}
+
+/// Returns the error for writing a file of a format that is only read.
+pub(crate) fn only_read(format: &str) -> Error {
+    let instead = "its files are only read; save as safetensors, ptd or another format".to_owned();
+    ErrorKind::Unsupported { what: format!("write {format}"), instead }.into()
 }
 
 fn all(matches: &mut dyn FnMut(&Format) -> bool) -> Vec<&'static Format> {
@@ -152,6 +159,7 @@ impl Magic {
 #[derive(Debug)]
 struct Optional {
     name: &'static str,
+    read_only: bool,
     extensions: &'static [&'static str],
     magics: &'static [Magic],
 }
@@ -160,19 +168,32 @@ struct Optional {
 const OPTIONAL: &[Optional] = &[
     Optional {
         name: "ptd",
+        read_only: false,
         extensions: &["ptd"],
         magics: &[Magic { offset: 4, bytes: b"FT01" }, Magic { offset: 4, bytes: b"DT01" }],
     },
-    Optional { name: "tensorbuffers", extensions: &["tbs"], magics: &[Magic { offset: 0, bytes: b"TBS1" }] },
-    Optional { name: "safetensors", extensions: &["safetensors"], magics: &[] },
-    Optional { name: "npy", extensions: &["npy"], magics: &[Magic { offset: 0, bytes: b"\x93NUMPY" }] },
+    Optional {
+        name: "tensorbuffers",
+        read_only: false,
+        extensions: &["tbs"],
+        magics: &[Magic { offset: 0, bytes: b"TBS1" }],
+    },
+    Optional { name: "safetensors", read_only: false, extensions: &["safetensors"], magics: &[] },
+    Optional {
+        name: "npy",
+        read_only: false,
+        extensions: &["npy"],
+        magics: &[Magic { offset: 0, bytes: b"\x93NUMPY" }],
+    },
     Optional {
         name: "npz",
+        read_only: false,
         extensions: &["npz"],
         magics: &[Magic { offset: 0, bytes: b"PK\x03\x04" }, Magic { offset: 0, bytes: b"PK\x05\x06" }],
     },
     Optional {
         name: "pytorch",
+        read_only: true,
         extensions: &["pt", "pth"],
         magics: &[
             Magic { offset: 0, bytes: b"PK\x03\x04" },
@@ -181,7 +202,7 @@ const OPTIONAL: &[Optional] = &[
             Magic { offset: 11, bytes: b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
         ],
     },
-    Optional { name: "gguf", extensions: &["gguf"], magics: &[Magic { offset: 0, bytes: b"GGUF" }] },
+    Optional { name: "gguf", read_only: false, extensions: &["gguf"], magics: &[Magic { offset: 0, bytes: b"GGUF" }] },
 ];
 
 impl Optional {
@@ -208,6 +229,7 @@ fn begins_with_json(begin: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::format::{btf, ten};
+    use crate::record::WriteOptions;
     use crate::tensor::{Tensor, TensorMap};
 
     /// Counts the bytes that are read.
@@ -252,8 +274,8 @@ mod tests {
             match optional {
                 Some(optional) => {
                     assert_eq!(
-                        (optional.extensions, optional.magics),
-                        (format.extensions, format.magics),
+                        (optional.read_only, optional.extensions, optional.magics),
+                        (format.read_only, format.extensions, format.magics),
                         "{}",
                         format.name
                     );
@@ -261,6 +283,16 @@ mod tests {
                 None => assert!(["btf", "ten"].contains(&format.name), "{}", format.name),
             }
         }
+    }
+
+    /// Runs with each set of features.
+    #[test]
+    fn a_format_that_is_only_read_is_refused_without_its_feature_too() {
+        let saved = by_extension(Path::new("model.pt")).and_then(|format| (format.encode)(&WriteOptions::new()));
+        assert_eq!(
+            saved.map(drop).unwrap_err().to_string(),
+            "cannot write pytorch; its files are only read; save as safetensors, ptd or another format"
+        );
     }
 
     /// Runs with each set of features: a format is found, or its feature is named.

@@ -31,6 +31,8 @@ pub use numpy::npy;
 #[cfg(feature = "npz")]
 pub use numpy::npz;
 
+#[cfg(feature = "pytorch")]
+pub(crate) use detect::only_read;
 pub(crate) use detect::{by_extension, detect, has_known_extension, misnamed_as, unknown};
 
 /// All formats of this crate.

@@ -73,7 +73,8 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
+use crate::format::only_read;
 use crate::limits::Limits;
 use crate::record::{Encode, FileMetadata, Format, Magic, ReadAt, WriteOptions};
 use crate::storage::Slice;
@@ -99,8 +100,7 @@ pub static FORMAT: Format = Format {
 };
 
 fn encode(_: &WriteOptions) -> Result<Arc<dyn Encode>> {
-    let instead = "its files are only read; save as safetensors, ptd or another format".to_owned();
-    Err(ErrorKind::Unsupported { what: format!("write {}", FORMAT.name), instead }.into())
+    Err(only_read(FORMAT.name))
 }
 
 /// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
