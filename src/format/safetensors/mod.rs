@@ -33,9 +33,8 @@
 //!
 //! # Limits
 //!
-//! A header has up to 100 million bytes, as in the crate. The dtypes `C64`, `F4`, `F6_E2M3`, `F6_E3M2` and `F8_E8M0`
-//! have no counterpart here; a file with one of them is refused. Tensors cannot share bytes: tied ones are stored once
-//! for each name. Sparse tensors and blobs cannot be stored.
+//! A header has up to 100 million bytes, as in the crate. Tensors cannot share bytes: tied ones are stored once for each
+//! name. Sparse tensors and blobs cannot be stored.
 
 mod de;
 mod header;
