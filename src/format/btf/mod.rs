@@ -189,11 +189,18 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the offset table or a record.
-/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): an offset is not a multiple of 8 or points into the offset
-///   table, or a dim is above 2⁶³ − 1.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, and where the record ends is not known: it is the last one of a stream, or records are not in order.
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a record, or a stream inside the
+///   offset table.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): the offset table is longer than the file, an offset is not
+///   a multiple of 8 or points into the table, or a dim is above 2⁶³ − 1.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, and where the record ends is not
+///   known: it is the last one of a stream, or records are not in order.
+/// - [`ErrorKind::UnknownLayout`](crate::ErrorKind::UnknownLayout): a layout is neither dense nor COO.
+/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor is larger than can be addressed, or the
+///   coordinates of a sparse tensor do not fit its shape or its values.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two records share some of their bytes.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the list of embedded names is broken.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two embedded names are the same.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.

@@ -36,8 +36,8 @@
 //!
 //! # Names
 //!
-//! Names have up to 63 bytes when they are written, as ggml needs a NUL after them, and any length when they are read.
-//! They cannot be embedded, as the format has no `u8`.
+//! Names have up to 63 bytes when they are written, as ggml needs a NUL after them, and up to 65,535 when they are
+//! read. A name with NUL in it is not written. Names cannot be embedded, as the format has no `u8`.
 //!
 //! # Deviations
 //!
@@ -236,10 +236,12 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or a tensor.
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin with `GGUF`.
-/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a version, a type, a dim or an offset is not one of the
-///   format, or an offset is not aligned.
-/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): a name is not UTF-8, or two entries of the metadata have the
-///   same key.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a version, a type of metadata, a dim or an offset is not
+///   one of the format, or an offset is not aligned.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, of the last tensor of a stream.
+/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor is larger than can be addressed.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): a name is not UTF-8, or two entries of the metadata have
+///   the same key.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the file is big-endian or of version 1.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.

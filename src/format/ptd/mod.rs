@@ -22,6 +22,11 @@
 //! | `EarlyFt01` | Written by 0.5 and 0.6: tensors are at offsets in segments. Read only. It has the same identifier and version number, but a root table with more fields. |
 //! | `Dt01V1`, `Dt01V2` | The RFC's two versions. A segment holds any number of tensors; see [`Segments`]. |
 //!
+//! # Names
+//!
+//! Any name without NUL is stored. In ExecuTorch's C++ a name ends at a NUL, so it finds no such name: files that have
+//! one are read, and the metadata has a warning.
+//!
 //! # Sharing
 //!
 //! Several names may have one segment, as tied weights do. A [`TensorMap`](crate::TensorMap) read from memory keeps
@@ -219,10 +224,16 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 ///
 /// # Errors
 ///
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends before the end of its index or of its
+///   segments.
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin as `FT01` or `DT01`.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a version, a size or an offset is not one of the format.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the flatbuffer is broken, or a segment lies outside of the
-///   file.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, in a file of ExecuTorch 0.5 or 0.6, which does not state sizes.
+///   range of all segments.
+/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
+///   shape take, or its dim order is not one of its rank.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, in a file of ExecuTorch 0.5 or
+///   0.6, which does not state sizes.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
@@ -317,7 +328,7 @@ pub enum Segments {
     By(fn(&str) -> String),
 }
 
-/// Options for reading and writing PTD files. The defaults: `FT01` as ExecuTorch writes it, row-major tensors in
+/// Options for reading and writing PTD files. The defaults: `FT01`, which ExecuTorch reads, and row-major tensors in
 /// segments at multiples of 128 bytes.
 ///
 /// ```

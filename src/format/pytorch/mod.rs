@@ -126,6 +126,8 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 ///
 /// # Errors
 ///
+/// - [`ErrorKind::Truncated`]: the file ends inside a pickle or a storage.
+/// - [`ErrorKind::BadNumber`]: a protocol, a count or an offset is not one of the format.
 /// - [`ErrorKind::Malformed`]: the archive or the pickle is damaged, or has something other than tensors, numbers,
 ///   strings and containers of them.
 /// - [`ErrorKind::DuplicateName`]: two tensors have the same name.

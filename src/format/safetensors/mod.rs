@@ -198,9 +198,13 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// # Errors
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or a tensor.
+/// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the header does not begin with `{`.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not JSON of the specified form, or the file
 ///   has bytes that belong to no tensor.
-/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a tensor does not begin where the one before it ends.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): the header is too short or too long, or a tensor does not
+///   begin where the one before it ends.
+/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
+///   shape take.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to

@@ -200,7 +200,11 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): a chunk does not begin with `~TenBin~`.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a length, a rank or a dim is negative, or a header's length
 ///   does not fit its rank.
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
+///   shape take.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the list of embedded names is broken.
+/// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` is a map or
+///   a struct, which asks by name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.

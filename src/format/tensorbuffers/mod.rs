@@ -33,8 +33,8 @@
 //! - The reference ignores the version and the magic at the end. The version must be 1.x, and both magics must be
 //!   there.
 //! - The reference's schema lets the shape be missing, its reader does not. It must be there; it is empty at rank 0.
-//! - Duplicate ids, tensors that overlap or reach into the metadata, the dtype 0 and a length that does not fit dtype
-//!   and shape are errors.
+//! - Duplicate ids, tensors that overlap or reach into the metadata, and a length that does not fit dtype and shape are
+//!   errors. The dtype 0, which the schema has for no dtype, is an [unknown](crate::Layout::Unknown) one.
 //! - Operations of kinds that the reference does not have are kept.
 //!
 //! # Streams
@@ -213,9 +213,14 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 ///
 /// # Errors
 ///
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file is too short for the magics and the footer.
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin and end with `TBS1`.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): the metadata is longer than the file, or an offset in it is
+///   wrong.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the metadata is not a flatbuffer of the schema, or a tensor
 ///   lies outside of the data.
+/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
+///   shape take.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
@@ -300,7 +305,7 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 /// # Errors
 ///
 /// - As [`from_slice`], if the file is malformed, and as [`to_vec`].
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): the file already has a tensor of that name.
+/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): the file already has a tensor of that name.
 /// - [`ErrorKind::Io`](crate::ErrorKind::Io): reading or writing failed.
 ///
 /// After any of these, the file is unchanged.

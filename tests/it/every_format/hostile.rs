@@ -1,10 +1,12 @@
 //! Damaged files: reading returns an error or a value, never panics, and takes memory in proportion to the file.
 
+use std::collections::BTreeSet;
+
 use tensorfile::{Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, Result, TensorMap, WriteOptions};
 
 use super::packed_samples;
-use crate::support::Dribble;
 use crate::support::memory::peak;
+use crate::support::{Dribble, root};
 
 /// Memory that reading may take besides: the buffer of a stream, and the first piece of a payload.
 const BUFFERS: usize = (256 << 10) + (1 << 20) + (64 << 10);
@@ -218,4 +220,53 @@ fn errors_do_not_depend_on_the_pieces_of_a_stream() {
             }
         }
     }
+}
+
+/// Returns the kinds of errors that the docs of a format's `from_slice` list.
+fn documented_kinds(format: &Format) -> BTreeSet<String> {
+    let folder = if format.name.starts_with("np") { "numpy/" } else { "" };
+    let path = root().join(format!("src/format/{folder}{}/mod.rs", format.name));
+    let source = std::fs::read_to_string(path).unwrap();
+    let (docs, _) = source.split_once("\npub fn from_slice<").unwrap();
+    let (_, list) = docs.rsplit_once("\n/// # Errors\n").unwrap();
+    list.split("[`ErrorKind::").skip(1).map(|rest| rest.split_once('`').unwrap().0.to_owned()).collect()
+}
+
+/// The kinds in the docs that damage to a few bytes of the samples does not lead to.
+const RARE_KINDS: &[(&str, &str)] = &[("npy", "InvalidTensor"), ("ptd", "UnknownDtype")];
+
+#[test]
+fn the_docs_list_the_errors_of_damaged_files() {
+    let mut wrong = Vec::new();
+    for format in FORMATS {
+        let mut found = BTreeSet::new();
+        let mut read = |file: &[u8]| {
+            for error in [format.from_slice(file).err(), format.from_reader(file).err()].into_iter().flatten() {
+                let kind = format!("{:?}", error.kind());
+                found.insert(kind.split([' ', '(', '{']).next().unwrap().to_owned());
+            }
+        };
+        for (_, file) in all_samples(format) {
+            (0..file.len()).for_each(|len| read(&file[..len]));
+            read(&[&file[..], b"more"].concat());
+            let mut damaged = file.clone();
+            for (at, byte) in file.iter().enumerate() {
+                for value in [0, 1, 0xff, byte ^ 1, byte ^ 0x40] {
+                    damaged[at] = value;
+                    read(&damaged);
+                }
+                damaged[at] = *byte;
+            }
+        }
+        let mut documented = documented_kinds(format);
+        for kind in found.difference(&documented) {
+            wrong.push(format!("{}: the docs lack {kind}", format.name));
+        }
+        documented.retain(|kind| !RARE_KINDS.contains(&(format.name, kind)));
+        documented.retain(|kind| !["Limit", "Load"].contains(&&**kind));
+        for kind in documented.difference(&found) {
+            wrong.push(format!("{}: no damage leads to {kind}, which is in the docs", format.name));
+        }
+    }
+    assert!(wrong.is_empty(), "the docs of `from_slice`: {wrong:#?}");
 }

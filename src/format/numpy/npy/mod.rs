@@ -25,7 +25,9 @@
 //! - Big-endian elements (`>f4`) are byte-swapped as they are read. From a stream such a file is held in memory. Files
 //!   are written little-endian.
 //! - numpy has no bfloat16 and no 8-bit floats. Those that `ml_dtypes` adds are saved as raw bytes (`<V2`), which are
-//!   refused, and so are complex numbers, text, dates, records and objects.
+//!   [unknown](crate::Layout::Unknown), and so are text, dates, records, objects and long doubles. Such an array can be
+//!   read as a [`Tensor`](crate::Tensor) and written again. Objects are pickled, and nothing in them is run; as their
+//!   header does not tell how long they are, they are an error in a stream, and so are records.
 //! - Bytes after the array are an error. numpy leaves them unread.
 //! - The dict has each of its three keys once. numpy lets Python parse it, which takes the last of duplicates, and
 //!   strings with escapes.
@@ -188,9 +190,13 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// # Errors
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or the array.
+/// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin with `\x93NUMPY`.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): the version is unknown, or the header is too long.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not a dict of `descr`, `fortran_order` and
 ///   `shape`, or the file continues after the array.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, in a stream, and does not tell the size of elements.
+/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): the array is larger than can be addressed.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown and does not tell the size of
+///   elements, in a stream.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.

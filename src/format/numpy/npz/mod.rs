@@ -13,8 +13,8 @@
 //!
 //! # Names
 //!
-//! Any name without NUL is stored. The name of the member is followed by `.npy`. Slashes and all other characters stay
-//! as they are. Names of members that are not UTF-8 are read with escapes, `\xff`.
+//! Any name without NUL, of up to 65,531 bytes, is stored. The name of the member is followed by `.npy`. Slashes and
+//! all other characters stay as they are. Names of members that are not UTF-8 are read with escapes, `\xff`.
 //!
 //! # Compression
 //!
@@ -211,8 +211,13 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the zip archive is damaged, or a member is encrypted or not
-///   an array.
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): a member ends inside its array.
+/// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): a member whose name ends in `.npy` is not an array.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a compression method or a version is unknown, or a number
+///   of the directory is wrong.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the zip archive is damaged or of another format, or a
+///   member is encrypted.
+/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a member has more or fewer bytes than its array.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two members share some of their bytes.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a compressed tensor is larger than the default
 ///   [`Limits`](crate::Limits) allow.
