@@ -27,7 +27,7 @@ pub struct WriteArgs {
     /// BTF files made of BTF files with this number always keep it.
     #[arg(long)]
     pub tfrt_coo: bool,
-    /// Drop names and metadata that the format cannot store, and print what was dropped
+    /// Drop names, metadata and tensors of unknown dtypes that the format cannot store, and print what was dropped
     #[arg(long)]
     pub lossy: bool,
     /// Check and print what would be written, but write nothing

@@ -13,9 +13,10 @@ use crate::output::Stdout;
 /// The new file replaces an existing one only when it is complete, so the input and the output can be the same file.
 /// Tensors are read and written in pieces, not held in memory.
 ///
-/// Names that the format cannot store are embedded in an additional tensor. Everything else that it cannot store is an
-/// error; --lossy drops names and metadata. The metadata `format` of safetensors files, which names the library that a
-/// file was written for, is always dropped by other formats.
+/// Names that the format cannot store are embedded in an additional tensor, but not in gguf. Everything else that it
+/// cannot store is an error; --lossy drops names, metadata and tensors of unknown dtypes. The metadata of PyTorch
+/// checkpoints, and the entry `format` of safetensors files, which names the library that a file was written for, are
+/// always dropped by formats that cannot store them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {

@@ -199,7 +199,9 @@ fn check_format(
         }));
     }
     report.problems.extend(save.problems());
-    if save.unstored_names > 0 {
+    // A format that stores shorter names, and cannot embed others, refuses them.
+    let is_problem = format.max_name != Some(0) && !save.can_embed_names();
+    if save.unstored_names > 0 && !is_problem {
         let names = counted(save.unstored_names, "name");
         let fate = if save.can_embed_names() { "embedded" } else { "lost" };
         report.warnings.push(format!("{} cannot store {names}, which would be {fate}", format.name));

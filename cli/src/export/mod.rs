@@ -296,6 +296,13 @@ impl Naming {
             Some(0) => has_names || target.max_shard.is_some(),
             Some(longest) => tensors.iter().any(|(name, _)| !(1..=longest).contains(&name.len())),
         };
+        // The list of names is a tensor of bytes. Without it, a name that is too long is the error to report.
+        if embeds && !format.dtypes.contains(&Dtype::U8) {
+            if args.lossy {
+                refuse_or_drop(args, target, "names", "them")?;
+            }
+            return Ok(Self { embeds: false, drops: args.lossy });
+        }
         if embeds {
             note(format_args!("{path}: names are embedded, because {} cannot store all of them", format.name));
         }

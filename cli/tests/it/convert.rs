@@ -42,6 +42,20 @@ fn reports_conversions() {
 }
 
 #[test]
+fn names_that_cannot_be_embedded_are_refused() {
+    let session = Session::new();
+    let name = "encoder.layers.0.".repeat(4);
+    let map = TensorMap::from_iter([(name.as_str(), Tensor::from_slice(&[1.0_f32], [1]).unwrap())]);
+    session.write("long.ptd", &map);
+    insta::assert_snapshot!(session.transcript(&[
+        "convert long.ptd long.gguf",
+        "verify --for gguf long.ptd",
+        "convert long.ptd long.gguf --lossy",
+        "ls long.gguf",
+    ]));
+}
+
+#[test]
 fn tells_what_is_not_cast() {
     let session = session();
     let dtypes = [Dtype::F32, Dtype::U8, Dtype::I8, Dtype::I16, Dtype::I32, Dtype::I64, Dtype::Bool, Dtype::U16];
