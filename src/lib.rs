@@ -22,7 +22,7 @@
 //! let model = Mlp { embed: linear(), layers: vec![linear(), linear()], head: array![[3.0]] };
 //!
 //! let mut file = Vec::new();
-//! btf::to_writer(&mut file, &model)?;              // any `io::Write`, without a copy of the weights
+//! btf::to_writer(&mut file, &model)?;              // any `io::Write`; large arrays are not copied
 //! let back: Mlp = btf::from_slice(&file)?;         // owned arrays are copied once, `ArrayView`s borrow
 //! assert_eq!(back, model);
 //! # Ok::<(), tensorfile::Error>(())

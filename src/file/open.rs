@@ -76,8 +76,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the format. By default it is detected: by the first bytes of the file, for BTF and safetensors by a look at its
-    /// index, and by the extension of its path if the content decides nothing.
+    /// Sets the format. By default it is detected: by the first bytes of the file, for BTF, safetensors and zip archives by a
+    /// look at its index, and by the extension of its path if the content decides nothing.
     ///
     /// ```
     /// use tensorfile::{Format, OpenOptions, TensorMap, npz};

@@ -26,8 +26,9 @@ use crate::storage::{Durability, refuse_existing, replace_with};
 ///
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an open
 /// [`File`](super::File), which converts it, or any other [`Tensors`]; a plain serde value is passed in a
-/// [`SerdeValue`](crate::SerdeValue). Only tensors and the names that the format stores are saved. To keep the metadata of a
-/// file, pass `WriteOptions::new().metadata(file.metadata()?.entries)`. Names can be embedded; see [`WriteOptions`].
+/// [`SerdeValue`](crate::SerdeValue). Tensors, the names that the format stores, and fields with `#[tensor(metadata)]` are
+/// saved, but not the metadata of a [`File`](super::File): [`WriteOptions::keep_metadata`] keeps it. Names can be embedded;
+/// see [`WriteOptions`].
 ///
 /// ```
 /// use tensorfile::{File, Tensor, TensorMap};

@@ -255,8 +255,8 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, or if the elements are `bool`
-    /// and the file is mapped: another process could change them to bytes that are not a `bool`.
+    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, if the payload has to be decoded,
+    /// or if the elements are `bool` and the file is mapped: another process could change them to bytes that are not a `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
         self.plain_view().map_or_else(|| self.check_view(), Ok)
     }

@@ -107,7 +107,8 @@ impl<'de> Loaded<'de> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: the file is a stream, so nothing can be borrowed.
+    /// - [`ErrorKind::Unsupported`]: nothing can be borrowed, as the file is a stream or read at positions, the payload had to
+    ///   be decoded, or the elements are `bool` and the file is mapped.
     /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment.
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
     /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
@@ -158,7 +159,7 @@ pub(crate) fn cannot_borrow(dtype: Dtype, owned: &str) -> Error {
             format!("use {owned}"),
         ),
         _ => (
-            "borrow from a stream, or from a file that is read at positions",
+            "borrow from a stream, from a file that is read at positions, or from a tensor that is packed",
             format!("use {owned}, or `File::view` of a file in memory"),
         ),
     };

@@ -380,7 +380,8 @@ impl fmt::Debug for Format {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// Write all names into one more tensor, if the format has no room for names of any length. Default: `false`.
+    /// Write all names into one more tensor, if the format has no room for names of any length but for a tensor of `u8` more:
+    /// btf and ten. npy then refuses a tensor with a name. Default: `false`.
     pub embed_names: bool,
     /// Store dense tensors in the order of their memory, such as NHWC, if the format can. Default: `false`, in row-major
     /// order.

@@ -40,8 +40,9 @@ pub struct SaveReport {
     pub file: Option<Error>,
     /// The number of names that the format cannot store.
     ///
-    /// These are not errors: [`WriteOptions::embed_names`] stores them in one more tensor, unless the format has no room for
-    /// one; see [`can_embed_names`](Self::can_embed_names).
+    /// [`WriteOptions::embed_names`] stores them in one more tensor, if the format [has room for
+    /// it](Self::can_embed_names). Otherwise a format without names drops them, and one with short names, such as gguf,
+    /// refuses them: [`file`](Self::file) is the error then.
     pub unstored_names: usize,
 }
 

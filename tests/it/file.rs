@@ -272,7 +272,8 @@ fn loading_a_view_says_what_to_load_instead() {
         SaveOptions::new().write(WriteOptions::new().embed_names(true)).save(&path, &map).unwrap();
         let file = OpenOptions::new().backend(Backend::Positioned).open(&path).unwrap();
         let expected = |owned: &str| {
-            let what = "cannot borrow from a stream, or from a file that is read at positions";
+            let what =
+                "cannot borrow from a stream, from a file that is read at positions, or from a tensor that is packed";
             format!("{}: tensor `a`: {what}; use {owned}, or `File::view` of a file in memory (at byte ", format.name)
         };
         let error = crate::support::message(file.load::<Viewed<'_>>());

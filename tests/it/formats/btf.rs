@@ -802,13 +802,13 @@ fn nothing_is_borrowed_from_a_stream() {
     let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
     assert_eq!(
         message(TensorView::deserialize(&mut deserializer)),
-        "tensor `#0`: cannot borrow from a stream, or from a file that is read at positions; use a `Tensor`, or `File::view` of a \
+        "tensor `#0`: cannot borrow from a stream, from a file that is read at positions, or from a tensor that is packed; use a `Tensor`, or `File::view` of a \
          file in memory (at byte 40)"
     );
     let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
     assert_eq!(
         message(Arrays::<ArrayView1<'_, u8>>::deserialize(&mut deserializer)),
-        "tensor `#0`: cannot borrow from a stream, or from a file that is read at positions; use an owned array, or `File::view` of \
+        "tensor `#0`: cannot borrow from a stream, from a file that is read at positions, or from a tensor that is packed; use an owned array, or `File::view` of \
          a file in memory (at byte 40)"
     );
     let mut deserializer = btf::Options::new().stream_deserializer(&file[..]);
