@@ -52,7 +52,7 @@ use model::Model;
 /// | `shape = [64, _]` | Sets the dims of the array: numbers, constants, or `_` for any size. As many as the rank of its type. |
 /// | `transpose` | The file holds the array with its dims reversed. |
 /// | `metadata` | The field is not a tensor but an entry of the file's metadata, under the name that a tensor would have: a string, number, `bool`, `char`, variant without a value, or an `Option` or newtype of one. Formats without metadata refuse it. |
-/// | `tied = "embed.weight"` | The field equals the tensor of that name, which is the full name in the file. Formats that can share bytes, such as `ptd`, store them once. Writing a field that differs is an error. |
+/// | `tied = "embed.weight"` | The field equals the tensor of that name, which is the full name in the file. A format that can share bytes, as `ptd` can, stores them once, and a field that differs is an error. Other formats store both as they are. |
 ///
 #[doc = include_str!("examples.md")]
 // `serde` is registered so that its attributes get here and can be refused with advice.

@@ -1,6 +1,6 @@
 /// Named bytes that are not a tensor.
 ///
-/// ExecuTorch data files hold them next to their tensors. They are read and written unchanged.
+/// ExecuTorch data files and npz archives hold them next to their tensors. They are read and written unchanged.
 ///
 /// ```
 /// use tensorfile::{Blob, TensorFile, ptd};

@@ -111,8 +111,8 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// Serializes a value into a PTD file in memory.
 ///
 /// The file is allocated once, at its length, and each element is copied into it once. If no tensor
-/// has more than 2 KiB, and all have at most 16 MiB, elements are gathered first and then moved
-/// to their places, in the same memory.
+/// has more than 2 KiB, and all have at most 16 MiB, elements are gathered first and then copied
+/// to their places after the headers.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -267,7 +267,8 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 
 /// Plans a PTD file: its length, and the offset of everything in it.
 ///
-/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
+/// The value is serialized once, without its elements, and once more to compare those of tensors that may share bytes. The
+/// plan's writer then takes its tensors.
 ///
 /// ```
 /// use serde::Serialize;

@@ -95,3 +95,22 @@ fn a_tie_to_a_tensor_that_is_not_there() {
         assert_eq!(error.to_string(), format!("{}: {expected}", format.name));
     }
 }
+
+#[test]
+fn tied_tensors_that_differ_where_they_would_share_bytes() {
+    #[derive(TensorFile)]
+    struct Tied {
+        embed: Array1<f32>,
+        #[tensor(tied = "embed")]
+        head: Array1<f32>,
+    }
+
+    let value = Tied { embed: array![1.0], head: array![2.0] };
+    for format in written_formats().filter(|format| format.max_tensors.is_none()) {
+        let written = format.to_vec(&value, &WriteOptions::new());
+        match format.name {
+            "ptd" => assert!(written.unwrap_err().to_string().contains("cannot tie it to `embed`"), "{}", format.name),
+            _ => assert_eq!(format.from_slice(&written.unwrap()).unwrap().len(), 2, "{}", format.name),
+        }
+    }
+}
