@@ -4,8 +4,8 @@ use super::{Tensor, TensorInfo};
 
 /// Named tensors in the order of the file.
 ///
-/// Holds any file in which no name repeats, without a struct that describes it. Tensors of a file without names are named after their position,
-/// `0`, `1`, …. Two maps are equal if they have the same names and tensors in the same order.
+/// Holds any file in which no name repeats, without a struct that describes it. Tensors of a file without names are named
+/// after their position, `0`, `1`, …. Two maps are equal if they have the same names and tensors in the same order.
 ///
 /// ```
 /// use ndarray::array;

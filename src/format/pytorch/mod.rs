@@ -126,14 +126,15 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::Truncated`]: the file ends inside a pickle or a storage.
-/// - [`ErrorKind::BadNumber`]: a protocol, a count or an offset is not one of the format.
-/// - [`ErrorKind::Malformed`]: the archive or the pickle is damaged, or has something other than tensors, numbers,
-///   strings and containers of them.
-/// - [`ErrorKind::DuplicateName`]: two tensors have the same name.
-/// - [`ErrorKind::Limit`]: tensors or containers that are shared exceed the default [`Limits`](crate::Limits).
+/// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a pickle or a storage.
+/// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a protocol, a count or an offset is not one of the format.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the archive or the pickle is damaged, or has something
+///   other than tensors, numbers, strings and containers of them.
+/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): tensors or containers that are shared exceed the default
+///   [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
-///   tensors, [`ErrorKind::Load`] lists all differences.
+///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     Options::new().from_slice(file)
 }
@@ -144,7 +145,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 ///
 /// # Errors
 ///
-/// As [`from_slice`], and [`ErrorKind::Io`] if reading fails.
+/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     Options::new().from_reader(reader)
 }
