@@ -62,7 +62,8 @@ impl NoClobber {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Names {
-    /// In an additional tensor, which this program and the library `tensorfile` read
+    /// In an additional tensor of btf and ten files, which this program and the library `tensorfile` read; other formats
+    /// store names as they always do
     Embed,
     /// Not at all: tensors are identified by position
     Index,
