@@ -270,9 +270,7 @@ impl SaveOptions {
 
     // These are not generic, so that the crates of users do not compile them.
     fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
-        let mut planned = self.planned(path, tensors, Plan::keeping_small_payloads)?;
-        let file = planned.take_file()?;
-        planned.save(path, tensors, file, self)
+        self.planned(path, tensors, Plan::keeping_small_payloads)?.save(path, tensors, self)
     }
 
     fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {
@@ -364,7 +362,7 @@ impl SavePlan {
     ///
     /// As [`save`](super::save()), and [`ErrorKind::Changed`](crate::ErrorKind::Changed) if it is another value.
     pub fn save<T: Tensors + ?Sized>(&self, value: &T) -> Result<()> {
-        self.planned.save(&self.path, &ByRef(value), None, &self.options)
+        self.planned.save(&self.path, &ByRef(value), &self.options)
     }
 
     /// Writes the value to a writer instead of the path. It must be the one that was planned.
@@ -410,7 +408,7 @@ impl PlannedFiles {
         match self {
             Self::File(plan) => {
                 let mut count = progress.map(|listener| listener.count(plan.file_bytes()));
-                plan.write_stream(tensors, None, writer, count.as_mut())?;
+                plan.write_stream(tensors, writer, count.as_mut())?;
                 count.into_iter().for_each(ProgressCount::finish);
                 Ok(())
             }
@@ -422,16 +420,7 @@ impl PlannedFiles {
         }
     }
 
-    /// Takes the file, if it is made in memory before it is written.
-    fn take_file(&mut self) -> Result<Option<Vec<u8>>> {
-        match self {
-            Self::File(plan) => plan.take_file(),
-            #[cfg(feature = "shards")]
-            Self::Shards(_) => Ok(None),
-        }
-    }
-
-    fn save(&self, path: &Path, tensors: &dyn Tensors, made: Option<Vec<u8>>, options: &SaveOptions) -> Result<()> {
+    fn save(&self, path: &Path, tensors: &dyn Tensors, options: &SaveOptions) -> Result<()> {
         let plan = match self {
             Self::File(plan) => plan,
             #[cfg(feature = "shards")]
@@ -449,7 +438,7 @@ impl PlannedFiles {
         shards::remove_left(path);
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
         replace_with(path, options.durability, |file| {
-            plan.write_file(tensors, made, file, options.durability, count.as_mut())?;
+            plan.write_file(tensors, file, options.durability, count.as_mut())?;
             count.take().into_iter().for_each(ProgressCount::finish);
             Ok(())
         })

@@ -94,9 +94,12 @@ impl Infos {
     }
 
     /// Returns whether a header is that of a number.
-    #[inline]
+    #[inline(always)]
     fn is(&self, number: u32, info: &TensorInfo) -> bool {
-        self.all.get(number as usize).is_some_and(|known| *known == *info)
+        match self.as_slice().get(number as usize) {
+            Some(known) => *known == *info,
+            None => false,
+        }
     }
 
     /// Adds a header that [`find`](Self::find) does not find, and returns its number.

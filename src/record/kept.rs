@@ -1,56 +1,197 @@
+use std::fmt;
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::Encode;
 use super::checked::Checked;
 use crate::model::TensorData;
+use crate::tensor::TensorInfo;
 
-/// The payloads of a value of small tensors, copied while its file is planned.
+/// The payloads of a value of small tensors, copied while its file is planned: each in its record, if the format has
+/// [records](Records), and one after the other otherwise.
 ///
 /// Sending a small tensor takes longer than copying it, so such a value is sent only once. By default, none are kept.
 #[derive(Default)]
-pub(super) struct KeptPayloads {
-    /// All payloads, one after the other.
+pub struct KeptPayloads {
+    /// Zeros in place of the beginning of the file, and then what is kept.
     bytes: Vec<u8>,
+    /// The number of the zeros.
+    begin: usize,
+    /// The length of all payloads in bytes.
+    payloads: usize,
     /// None was too long, and all could be read. Otherwise the others are not kept either.
     are_all: bool,
+    records: Option<Records>,
+    /// Memory for the file, if it is not made of records.
+    buffer: Vec<u8>,
+    /// The records of tensors with each info, by its number.
+    of_info: SmallVec<[RecordOfInfo; 1]>,
+}
+
+/// The way in which a format stores tensors, if a file is made while they come: each right after the one before, as a header,
+/// the payload and padding.
+#[derive(Debug, Clone, Copy)]
+pub struct Records {
+    /// The length of a payload with its padding is a multiple of this.
+    pub(crate) alignment: u64,
+    pub(crate) have_headers: bool,
+    /// The length of what comes before the first one, and how much longer it is for each tensor.
+    pub(crate) begin_bytes: (usize, usize),
+}
+
+struct RecordOfInfo {
+    /// The place of the header of a tensor without a name.
+    unnamed: Option<Range<usize>>,
+    /// The length of the padding.
+    padding: usize,
+}
+
+/// A tensor whose payload may be kept.
+#[derive(Clone, Copy)]
+pub(super) struct ToKeep<'a> {
+    /// The name to store.
+    pub(super) name: &'a str,
+    pub(super) info: &'a TensorInfo,
+    pub(super) info_number: u32,
+    pub(super) payload_bytes: usize,
+    pub(super) data: &'a dyn TensorData,
+    pub(super) encode: &'a dyn Encode,
 }
 
 impl KeptPayloads {
     /// A longer payload is not kept.
     const MAX_PAYLOAD: usize = 2 << 10;
 
-    /// The most bytes that are kept of a value.
+    /// The most bytes of payloads that are kept of a value.
     const MAX_BYTES: usize = 16 << 20;
 
-    /// Nothing yet. The memory of `buffer` is used.
-    pub(super) fn in_buffer(mut buffer: Vec<u8>) -> Self {
+    /// The length of the longest file that is made of them.
+    pub(super) const MAX_FILE: usize = 64 << 20;
+
+    /// Nothing yet. The memory of `buffer` is used for the file.
+    pub(super) fn in_buffer(mut buffer: Vec<u8>, records: Option<Records>) -> Self {
         buffer.clear();
-        Self { bytes: buffer, are_all: true }
+        let mut kept = Self { buffer, are_all: true, records, ..Self::default() };
+        if records.is_some() {
+            std::mem::swap(&mut kept.bytes, &mut kept.buffer);
+        }
+        kept.set_begin(kept.begin_bytes(0));
+        kept
     }
 
-    /// Copies the next payload, of `len` bytes, unless it is too long or cannot be read.
+    /// Copies the next payload, unless it is too long or cannot be read.
     // A part of what is done for each tensor.
     #[inline(always)]
-    pub(super) fn add(&mut self, data: &dyn TensorData, len: usize) {
-        let fits = len <= Self::MAX_PAYLOAD && self.bytes.len() <= Self::MAX_BYTES - len;
+    pub(super) fn add(&mut self, tensor: ToKeep<'_>) {
+        let len = tensor.payload_bytes;
+        let fits = len <= Self::MAX_PAYLOAD && self.payloads <= Self::MAX_BYTES - len;
         self.are_all &= fits;
         if self.are_all {
-            match data.as_bytes() {
-                Some(bytes) if bytes.len() == len => self.bytes.extend_from_slice(bytes),
-                _ => self.gather(data, len),
-            }
+            self.payloads += len;
+            self.add_record(tensor);
         }
+    }
+
+    /// Adds the list of names, which may be long.
+    #[inline(never)]
+    pub(super) fn add_embedded(&mut self, tensor: ToKeep<'_>) {
+        if self.are_all {
+            self.add_record(tensor);
+        }
+    }
+
+    #[inline(always)]
+    fn add_record(&mut self, tensor: ToKeep<'_>) {
+        let padding = match self.records {
+            Some(records) => self.begin_record(tensor, records),
+            None => 0,
+        };
+        match tensor.data.as_bytes() {
+            Some(bytes) if bytes.len() == tensor.payload_bytes => self.bytes.extend_from_slice(bytes),
+            _ => self.gather(tensor.data, tensor.payload_bytes),
+        }
+        if padding > 0 {
+            self.bytes.resize(self.bytes.len() + padding, 0);
+        }
+    }
+
+    /// Adds the header of a tensor. Returns the length of the padding after its payload.
+    #[inline(always)]
+    fn begin_record(&mut self, tensor: ToKeep<'_>, records: Records) -> usize {
+        self.are_all &= self.bytes.len() <= Self::MAX_FILE;
+        let number = tensor.info_number as usize;
+        if number >= self.of_info.len() {
+            self.add_info(tensor.info, tensor.payload_bytes, records.alignment);
+        }
+        let Some(record) = self.of_info.get_mut(number) else {
+            self.give_up();
+            return 0;
+        };
+        match &record.unnamed {
+            Some(header) if tensor.name.is_empty() => self.bytes.extend_from_within(header.clone()),
+            _ if records.have_headers => {
+                let start = self.bytes.len();
+                tensor.encode.write_header(tensor.name, tensor.info, &mut self.bytes);
+                if tensor.name.is_empty() {
+                    record.unnamed = Some(start..self.bytes.len());
+                }
+            }
+            _ => {}
+        }
+        record.padding
+    }
+
+    #[cold]
+    fn add_info(&mut self, info: &TensorInfo, len: usize, alignment: u64) {
+        let padded = (len as u64).checked_next_multiple_of(alignment).map(usize::try_from);
+        let padding = if let Some(Ok(padded)) = padded { padded - len } else { 0 };
+        // The last payload of an unknown dtype has no padding.
+        self.are_all &= padding == 0 || info.unknown_dtype().is_none();
+        self.of_info.push(RecordOfInfo { unnamed: None, padding });
     }
 
     /// Copies a payload that is not in memory in one run, or not of this length.
     #[inline(never)]
     fn gather(&mut self, data: &dyn TensorData, len: usize) {
-        self.are_all = Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok();
+        self.are_all &= Checked { data, planned: len, digest: None }.write_to(&mut self.bytes).is_ok();
     }
 
-    /// Takes memory for payloads of as many bytes, `times` times, and for their headers, as the file is made in the same
-    /// memory.
-    pub(super) fn expect_more(&mut self, payloads: usize, headers: usize, times: usize) {
-        if self.are_all && payloads.saturating_mul(times) <= Self::MAX_BYTES {
-            // Only a guess, so it is no error if there is not that much memory.
-            let _ = self.bytes.try_reserve(payloads.saturating_add(headers).saturating_mul(times));
+    /// Takes memory for a file of `tensors` tensors. Those that come have as many bytes of payloads, and `around` bytes of
+    /// all else.
+    pub(super) fn expect(&mut self, tensors: usize, payloads: usize, around: usize) {
+        if !self.are_all || payloads > Self::MAX_BYTES {
+            return;
+        }
+        let around = if self.records.is_some() { around } else { 0 };
+        // Only a guess, so it is no error if there is not that much memory.
+        let has_room = self.bytes.try_reserve(payloads.saturating_add(around)).is_ok();
+        let (begin, kept) = (self.begin_bytes(tensors), self.bytes.len() - self.begin);
+        // What is kept is moved now or in the end.
+        if has_room && begin <= Self::MAX_FILE && begin.saturating_sub(self.begin) >= kept {
+            self.set_begin(begin);
+        }
+    }
+
+    /// Returns the length of the beginning of a file.
+    fn begin_bytes(&self, tensors: usize) -> usize {
+        let (bytes, of_tensor) = self.records.map_or((0, 0), |records| records.begin_bytes);
+        of_tensor.saturating_mul(tensors).saturating_add(bytes)
+    }
+
+    /// Makes the beginning so long.
+    fn set_begin(&mut self, begin: usize) {
+        let before = std::mem::replace(&mut self.begin, begin);
+        if begin > before {
+            let end = self.bytes.len();
+            self.bytes.resize(end + (begin - before), 0);
+            self.bytes.copy_within(before..end, begin);
+            self.bytes[before..begin.min(end)].fill(0);
+        } else {
+            self.bytes.drain(begin..before);
+        }
+        for header in self.of_info.iter_mut().filter_map(|record| record.unnamed.as_mut()) {
+            *header = header.start + begin - before..header.end + begin - before;
         }
     }
 
@@ -59,18 +200,41 @@ impl KeptPayloads {
         self.are_all = false;
     }
 
-    /// Returns the payloads, if all were kept.
-    pub(super) fn all(&self) -> Option<&[u8]> {
-        self.are_all.then_some(&self.bytes[..])
+    /// Returns whether headers are among what is kept.
+    #[inline]
+    pub(super) fn has_headers(&self) -> bool {
+        self.records.is_some_and(|records| records.have_headers)
     }
 
-    /// Returns the payloads, or else the empty buffer.
-    pub(super) fn into_all(mut self) -> Result<Vec<u8>, Vec<u8>> {
-        if self.are_all {
-            return Ok(self.bytes);
+    /// Returns whether all were kept, in records.
+    pub(super) fn are_records(&self) -> bool {
+        self.are_all && self.records.is_some()
+    }
+
+    /// Takes the empty buffer.
+    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+        if self.records.is_some() {
+            self.bytes.clear();
+            std::mem::swap(&mut self.bytes, &mut self.buffer);
         }
-        self.bytes.clear();
-        Err(self.bytes)
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Returns all payloads, one after the other, if all were kept and they are not in records.
+    pub(super) fn all(&self) -> Option<&[u8]> {
+        (self.are_all && self.records.is_none()).then_some(&self.bytes[..])
+    }
+
+    /// Returns the file of so many tensors, with zeros in place of its beginning.
+    pub(crate) fn into_file(mut self, tensors: usize) -> Vec<u8> {
+        self.set_begin(self.begin_bytes(tensors));
+        self.bytes
+    }
+}
+
+impl fmt::Debug for KeptPayloads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptPayloads").field("bytes", &self.bytes.len()).field("are_all", &self.are_all).finish()
     }
 }
 
@@ -79,6 +243,9 @@ mod tests {
     use std::io::{self, Write};
 
     use super::*;
+    use crate::error::Result;
+    use crate::record::{FileLayout, Format, Names, Plan};
+    use crate::tensor::Dtype;
 
     /// Elements that are not in memory in one run.
     struct Gathered(usize);
@@ -89,12 +256,39 @@ mod tests {
         }
     }
 
+    /// Headers of so many bytes.
+    #[derive(Debug)]
+    struct Headers(usize);
+
+    impl Encode for Headers {
+        fn format(&self) -> &'static Format {
+            unreachable!("nobody asks")
+        }
+
+        fn names(&self) -> Names {
+            Names::Stored
+        }
+
+        fn lay_out(&self, _: &Plan) -> Result<FileLayout> {
+            unreachable!("nobody asks")
+        }
+
+        fn write_header(&self, name: &str, _: &TensorInfo, out: &mut Vec<u8>) {
+            out.resize(out.len() + self.0, b'h');
+            out.extend_from_slice(name.as_bytes());
+        }
+    }
+
+    fn add(kept: &mut KeptPayloads, name: &str, data: &dyn TensorData, payload_bytes: usize, encode: &dyn Encode) {
+        let info = TensorInfo::new(Dtype::U8, [payload_bytes]);
+        kept.add(ToKeep { name, info: &info, info_number: 0, payload_bytes, data, encode });
+    }
+
+    /// Adds payloads. Returns what is kept of all of them.
     fn kept(payloads: &[(&dyn TensorData, usize)]) -> Option<Vec<u8>> {
-        let mut kept = KeptPayloads::in_buffer(vec![9; 5]);
-        payloads.iter().for_each(|(data, len)| kept.add(*data, *len));
-        let all = kept.all().map(<[u8]>::to_vec);
-        assert_eq!(kept.into_all().ok(), all);
-        all
+        let mut kept = KeptPayloads::in_buffer(vec![9; 5], None);
+        payloads.iter().for_each(|(data, len)| add(&mut kept, "", *data, *len, &Headers(0)));
+        kept.all().map(<[u8]>::to_vec)
     }
 
     #[test]
@@ -120,6 +314,23 @@ mod tests {
             for len in [2, 4] {
                 assert_eq!(kept(&[(data, len), (data, 3)]), None);
             }
+        }
+    }
+
+    #[test]
+    fn records_follow_a_beginning_of_any_length() {
+        for expected in [0, 1, 3, 5, 100] {
+            let records = Records { alignment: 4, have_headers: true, begin_bytes: (1, 2) };
+            let mut kept = KeptPayloads::in_buffer(vec![9; 5], Some(records));
+            for (at, name) in ["", "a", ""].into_iter().enumerate() {
+                add(&mut kept, name, &&[7_u8; 3][..], 3, &Headers(2));
+                if at == 1 {
+                    kept.expect(expected, 3 * expected, 0);
+                }
+            }
+            assert!(kept.are_records() && kept.all().is_none());
+            let file = kept.into_file(3);
+            assert_eq!(file, b"\0\0\0\0\0\0\0hh\x07\x07\x07\0hha\x07\x07\x07\0hh\x07\x07\x07\0", "{expected}");
         }
     }
 }

@@ -46,6 +46,8 @@ pub(crate) use cursor::payload_at;
 pub use format::{Format, Magic, WriteOptions};
 pub use index::Index;
 pub use io_slices::IoSlices;
+#[doc(hidden)]
+pub use kept::{KeptPayloads, Records};
 pub use layout::FileLayout;
 pub use metadata::FileMetadata;
 pub(crate) use metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
@@ -160,11 +162,25 @@ pub trait Encode: fmt::Debug + Send + Sync {
         128
     }
 
-    /// Returns whether all headers are at the start of the file. A file of small tensors is then made after them, and
-    /// otherwise in the memory of the payloads.
+    /// Returns the way in which tensors are stored, if a file of small ones is made while they come. By default, it is made
+    /// after its layout.
     #[doc(hidden)]
-    fn headers_come_first(&self) -> bool {
-        false
+    fn records(&self) -> Option<Records> {
+        None
+    }
+
+    /// Adds the header of a record, of a tensor with a [stored name](Plan::stored_name) and an info.
+    #[doc(hidden)]
+    fn write_header(&self, _name: &str, _info: &TensorInfo, _out: &mut Vec<u8>) {}
+
+    /// Makes the file of all planned tensors, which were kept in [records](Self::records). The plan has no layout.
+    ///
+    /// # Errors
+    ///
+    /// As [`lay_out`](Self::lay_out).
+    #[doc(hidden)]
+    fn complete(&self, plan: &Plan, kept: KeptPayloads) -> Result<Vec<u8>> {
+        Ok(kept.into_file(plan.len()))
     }
 
     /// Returns whether the format has a writer of its own. Formats whose bytes are all in the layout have none.

@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashSet};
 use smallvec::SmallVec;
 
 use super::infos::Infos;
-use super::kept::KeptPayloads;
+use super::kept::{KeptPayloads, ToKeep};
 use super::repeats::may_repeat;
 use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, names};
@@ -48,6 +48,8 @@ pub struct Plan {
     pub(super) metadata: Vec<(String, MetadataValue)>,
     /// The payloads, if the value need not be sent again.
     pub(super) kept: KeptPayloads,
+    /// The file, if it is made of payloads that were kept. It has no layout then.
+    pub(super) made: Option<Vec<u8>>,
     pub(super) layout: FileLayout,
 }
 
@@ -119,9 +121,6 @@ impl DoubleEndedIterator for PlannedTensors<'_> {
 impl ExactSizeIterator for PlannedTensors<'_> {}
 
 impl Plan {
-    /// The length of the longest file that is made in memory before it is written, if its payloads are there.
-    pub(super) const LONGEST_IN_MEMORY: u64 = 64 << 20;
-
     /// An empty plan.
     pub(crate) fn empty(encode: Arc<dyn Encode>) -> Self {
         Self::with_kept(encode, KeptPayloads::default())
@@ -129,7 +128,8 @@ impl Plan {
 
     /// An empty plan that keeps small payloads in a buffer, so that a value that is written next is not sent again.
     pub(super) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>) -> Self {
-        Self::with_kept(encode, KeptPayloads::in_buffer(buffer))
+        let kept = KeptPayloads::in_buffer(buffer, encode.records());
+        Self::with_kept(encode, kept)
     }
 
     /// An empty plan that keeps small payloads.
@@ -163,6 +163,7 @@ impl Plan {
             shared: None,
             metadata: Vec::new(),
             kept,
+            made: None,
             layout: FileLayout::default(),
         }
     }
@@ -206,10 +207,9 @@ impl Plan {
         let _ = self.names.to_mut().try_reserve(text.saturating_mul(times));
         let _ = self.tensors.try_reserve(tensors.saturating_mul(times));
         let names = if self.encode.names() == Names::Embedded { text } else { 0 };
-        // Only a file whose headers are between the payloads is made in the memory of these.
-        let header = if self.encode.headers_come_first() { 0 } else { self.encode.expected_header_bytes() };
-        let headers = tensors.saturating_mul(header).saturating_add(names);
-        self.kept.expect_more(payloads, headers, times);
+        let around = tensors.saturating_mul(self.encode.expected_header_bytes()).saturating_add(names);
+        let all = tensors.saturating_mul(times).saturating_add(self.len());
+        self.kept.expect(all, payloads.saturating_mul(times), around.saturating_mul(times));
     }
 
     /// Returns memory for `bytes` bytes at the start of the file, and for `after` bytes after them if the file is made there.
@@ -217,20 +217,35 @@ impl Plan {
     pub(crate) fn begin_buffer(&self, bytes: usize, after: u64) -> Vec<u8> {
         let mut buffer = Vec::new();
         let file_bytes = (bytes as u64).saturating_add(after);
-        let is_made = self.kept.all().is_some() && file_bytes <= Self::LONGEST_IN_MEMORY;
-        let expected = usize::try_from(file_bytes).ok().filter(|_| is_made).unwrap_or(bytes);
+        let expected = usize::try_from(file_bytes).ok().filter(|_| self.is_made(file_bytes)).unwrap_or(bytes);
         // Only a guess, so it is no error if there is not that much memory.
         let _ = buffer.try_reserve_exact(expected);
         buffer
     }
 
-    /// Asks the format for the layout.
+    /// Asks the format for the layout, or for the file if all payloads were kept.
     pub(crate) fn lay_out(&mut self) -> Result<()> {
         if self.encode.names() == Names::Embedded {
             self.embed_names()?;
         }
+        if self.kept.are_records() {
+            let kept = std::mem::take(&mut self.kept);
+            self.made = Some(self.encode.complete(self, kept)?);
+            return Ok(());
+        }
         self.layout = self.encode.lay_out(self)?;
-        self.check_layout()
+        self.check_layout()?;
+        if self.is_made(self.file_bytes()) {
+            let mut kept = std::mem::take(&mut self.kept);
+            let buffer = kept.take_buffer();
+            self.made = kept.all().map(|payloads| self.make_file(payloads, buffer)).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether a file of so many bytes is made of payloads that were kept.
+    fn is_made(&self, file_bytes: u64) -> bool {
+        self.kept.all().is_some() && !self.encode.has_writer() && file_bytes <= KeptPayloads::MAX_FILE as u64
     }
 
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
@@ -265,7 +280,8 @@ impl Plan {
     /// ```
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        self.layout.end_offset + self.layout.end.len() as u64
+        let in_layout = self.layout.end_offset + self.layout.end.len() as u64;
+        self.made.as_ref().map_or(in_layout, |file| file.len() as u64)
     }
 
     /// Returns the number of tensors. A list of embedded names counts as one more.
@@ -342,6 +358,13 @@ impl Plan {
     pub(crate) fn payload_lens(&self) -> impl ExactSizeIterator<Item = usize> + DoubleEndedIterator {
         let payload_bytes = self.payload_bytes.as_slice();
         self.tensors.as_slice().iter().map(|tensor| payload_bytes[tensor.info as usize])
+    }
+
+    /// Returns a number for each tensor, which is computed once for all that have the same info.
+    pub(crate) fn by_info(&self, compute: &dyn Fn(&TensorInfo, usize) -> u64) -> impl ExactSizeIterator<Item = u64> {
+        let infos = self.infos.as_slice().iter().zip(&self.payload_bytes);
+        let numbers: SmallVec<[u64; 1]> = infos.map(|(info, payload_bytes)| compute(info, *payload_bytes)).collect();
+        self.tensors.as_slice().iter().map(move |tensor| numbers.as_slice()[tensor.info as usize])
     }
 
     /// Returns all names, one after the other.
@@ -510,7 +533,7 @@ impl Plan {
     }
 
     #[inline]
-    fn is_implied(&self, name: &str, at: usize) -> bool {
+    pub(super) fn is_implied(&self, name: &str, at: usize) -> bool {
         !self.is_named && is_decimal(name, at)
     }
 
@@ -583,8 +606,11 @@ impl Plan {
 
     fn embed_names(&mut self) -> Result<()> {
         let payload = names::payload(&self.names, self.tensors().map(|tensor| tensor.name))?;
-        let info = self.add_info(&TensorInfo::new(Dtype::U8, [payload.len()]))?;
-        self.push("", info);
+        let info = TensorInfo::new(Dtype::U8, [payload.len()]);
+        let number = self.add_info(&info)?;
+        let payload_bytes = self.push("", number);
+        let (data, encode) = (&&payload[..], &*self.encode);
+        self.kept.add_embedded(ToKeep { name: "", info: &info, info_number: number, payload_bytes, data, encode });
         self.embedded = Some(payload);
         Ok(())
     }

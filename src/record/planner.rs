@@ -3,6 +3,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::candidates::Candidates;
+use super::kept::ToKeep;
 use super::order::RowMajor;
 use super::{Encode, Format, Names, Plan};
 use crate::error::{ErrorKind, Result};
@@ -34,7 +35,8 @@ impl Plan {
     pub(crate) fn add_all(&mut self, tensors: &dyn Tensors) -> Result<()> {
         let mut candidates = Candidates::new(self.encode().sharing());
         let names = self.encode().names();
-        tensors.send(&mut Planner { plan: self, candidates: &mut candidates, names })?;
+        let encode = Arc::clone(&self.encode);
+        tensors.send(&mut Planner { plan: self, candidates: &mut candidates, encode: &*encode, names })?;
         self.end(&candidates, tensors)
     }
 
@@ -64,6 +66,7 @@ impl Plan {
 pub(super) struct Planner<'a> {
     pub(super) plan: &'a mut Plan,
     pub(super) candidates: &'a mut Candidates,
+    pub(super) encode: &'a dyn Encode,
     pub(super) names: Names,
 }
 
@@ -71,7 +74,7 @@ impl TensorSink for Planner<'_> {
     // Part of the sink that plans what is not one tensor.
     #[inline(always)]
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        if RowMajor::is_needed(tensor, self.plan.encode()) {
+        if RowMajor::is_needed(tensor, self.encode) {
             return self.add_in_row_major(tensor);
         }
         self.add(tensor)
@@ -121,19 +124,28 @@ impl Planner<'_> {
         let info = match plan.find_info(tensor.info) {
             Some(known) => known,
             None => {
-                plan.encode.format().check(tensor.info)?;
-                plan.encode.check(tensor.info)?;
+                self.encode.format().check(tensor.info)?;
+                self.encode.check(tensor.info)?;
                 plan.add_info(tensor.info)?
             }
         };
-        let encode = &*plan.encode;
+        let encode = self.encode;
         if self.names == Names::Stored {
             encode.format().check_stored_name(tensor.name, encode)?;
         }
         encode.check_name(tensor.name, tensor.info)?;
         let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info));
         self.candidates.add(at, payload_bytes, tensor);
-        plan.kept.add(tensor.data, payload_bytes);
+        let is_header_named =
+            self.names == Names::Stored && plan.kept.has_headers() && !plan.is_implied(tensor.name, at);
+        plan.kept.add(ToKeep {
+            name: if is_header_named { tensor.name } else { "" },
+            info: tensor.info,
+            info_number: info,
+            payload_bytes,
+            data: tensor.data,
+            encode,
+        });
         Ok(())
     }
 }

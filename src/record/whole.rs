@@ -91,7 +91,7 @@ pub(super) fn write_or_plan(
     longest: usize,
 ) -> Result<Option<Box<Plan>>> {
     let names = encode.names();
-    let mut sink = ValueSink { encode, names, file, longest, is_written: false, planning: None };
+    let mut sink = ValueSink { encode, as_dyn: &**encode, names, file, longest, is_written: false, planning: None };
     let mut sent = tensors.send(&mut sink);
     if sink.is_written && !sink.file.is_empty() && sent.is_ok() {
         return Ok(None);
@@ -99,14 +99,13 @@ pub(super) fn write_or_plan(
     let is_again = sink.is_written;
     let (mut plan, mut candidates) = sink.planning.unwrap_or_else(|| begin_plan(encode, file));
     if is_again {
-        sent = tensors.send(&mut Planner { plan: &mut plan, candidates: &mut candidates, names });
+        sent = tensors.send(&mut Planner { plan: &mut plan, candidates: &mut candidates, encode: &**encode, names });
     }
     let planned = sent.and_then(|()| plan.end(&candidates, tensors)).and_then(|()| plan.lay_out());
     if let Err(error) = planned {
         if file.capacity() == 0 {
             // Its memory was taken.
-            *file = plan.kept.into_all().unwrap_or_else(|buffer| buffer);
-            file.clear();
+            *file = plan.kept.take_buffer();
         }
         return Err(error.in_format(encode.format().name));
     }
@@ -114,13 +113,15 @@ pub(super) fn write_or_plan(
 }
 
 fn begin_plan(encode: &Arc<dyn Encode>, file: &mut Vec<u8>) -> (Box<Plan>, Candidates) {
-    let buffer = if encode.has_writer() { Vec::new() } else { std::mem::take(file) };
-    (Box::new(Plan::keeping_payloads(Arc::clone(encode), buffer)), Candidates::new(encode.sharing()))
+    let plan = Plan::keeping_payloads(Arc::clone(encode), std::mem::take(file));
+    (Box::new(plan), Candidates::new(encode.sharing()))
 }
 
 /// Takes a value: writes the file of one tensor, and begins a plan of anything else.
 struct ValueSink<'a> {
     encode: &'a Arc<dyn Encode>,
+    /// The same, for which no pointer is followed.
+    as_dyn: &'a dyn Encode,
     names: Names,
     /// The file, or memory for payloads that are kept.
     file: &'a mut Vec<u8>,
@@ -139,7 +140,7 @@ impl ValueSink<'_> {
             self.begin_plan()?;
         }
         let (plan, candidates) = self.planning.as_mut().expect("it was begun");
-        Ok(Planner { plan, candidates, names: self.names })
+        Ok(Planner { plan, candidates, encode: self.as_dyn, names: self.names })
     }
 
     #[cold]

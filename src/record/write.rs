@@ -1,7 +1,6 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, Write};
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::checked::{Checked, changed};
@@ -29,15 +28,11 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
     let Some(mut plan) = write_or_plan(tensors, &encode, file, usize::MAX)? else { return Ok(()) };
-    if !encode.has_writer() {
-        match std::mem::take(&mut plan.kept).into_all() {
-            Ok(payloads) => {
-                *file = plan.assemble(payloads)?;
-                return Ok(());
-            }
-            Err(buffer) => *file = buffer,
-        }
+    if let Some(made) = plan.made.take() {
+        *file = made;
+        return Ok(());
     }
+    *file = plan.kept.take_buffer();
     plan.reserve(file)?;
     *file = plan.write(tensors, Output::memory(std::mem::take(file)))?;
     Ok(())
@@ -46,11 +41,10 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     let mut file = Vec::new();
-    let Some(mut plan) = write_or_plan(tensors, &encode, &mut file, LARGE)? else {
-        return write_all(&file, out, &*encode);
-    };
-    let file = plan.take_file()?;
-    plan.write_stream(tensors, file, out, None)
+    match write_or_plan(tensors, &encode, &mut file, LARGE)? {
+        Some(plan) => plan.write_stream(tensors, out, None),
+        None => write_all(&file, out, &*encode),
+    }
 }
 
 fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()> {
@@ -93,19 +87,10 @@ impl Plan {
         PlanWriter::new(self, Output::stream(out, self.file_bytes()))
     }
 
-    /// Takes the file, if all payloads were kept and it is made in memory before it is written.
-    pub(crate) fn take_file(&mut self) -> Result<Option<Vec<u8>>> {
-        if self.file_bytes() > Self::LONGEST_IN_MEMORY || self.encode().has_writer() {
-            return Ok(None);
-        }
-        std::mem::take(&mut self.kept).into_all().ok().map(|payloads| self.assemble(payloads)).transpose()
-    }
-
-    /// Writes the tensors that were planned to a stream, or the file if it was [taken](Self::take_file).
+    /// Writes the tensors that were planned to a stream.
     pub(crate) fn write_stream(
         &self,
         tensors: &dyn Tensors,
-        file: Option<Vec<u8>>,
         out: &mut dyn Write,
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
@@ -117,8 +102,8 @@ impl Plan {
             }
             None => out,
         };
-        match file {
-            Some(file) => write_all(&file, out, self.encode()),
+        match &self.made {
+            Some(file) => write_all(file, out, self.encode()),
             None => self.write(tensors, Output::stream(out, self.file_bytes())).map(drop),
         }
     }
@@ -127,15 +112,14 @@ impl Plan {
     pub(crate) fn write_file(
         &self,
         tensors: &dyn Tensors,
-        made: Option<Vec<u8>>,
         file: &mut File,
         durability: Durability,
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
         allocate(file, self.file_bytes())?;
         match durability {
-            Durability::Flushed => self.write_stream(tensors, made, &mut WriteBehind::new(file), count)?,
-            Durability::Cached => self.write_stream(tensors, made, file, count)?,
+            Durability::Flushed => self.write_stream(tensors, &mut WriteBehind::new(file), count)?,
+            Durability::Cached => self.write_stream(tensors, file, count)?,
         }
         // A compressed file is shorter than planned.
         let end = file.stream_position()?;
@@ -155,68 +139,33 @@ impl Plan {
         })
     }
 
-    /// Makes the file of all payloads, which follow one another.
-    fn assemble(&mut self, mut payloads: Vec<u8>) -> Result<Vec<u8>> {
-        payloads.extend_from_slice(self.embedded().unwrap_or_default());
-        let has_room = payloads.capacity() as u64 >= self.file_bytes();
-        if self.encode.headers_come_first() && !has_room {
-            // Its headers may be longer than its payloads, so these are moved.
-            let mut file = std::mem::take(&mut self.layout.begin);
-            self.append(&payloads, &mut file)?;
-            return Ok(file);
+    /// Makes the file of all payloads, which follow one another. It is made in a buffer, if that is long enough.
+    pub(super) fn make_file(&mut self, mut payloads: &[u8], buffer: Vec<u8>) -> Result<Vec<u8>> {
+        let mut file = std::mem::take(&mut self.layout.begin);
+        if buffer.capacity() as u64 >= self.file_bytes() {
+            let begin = std::mem::replace(&mut file, buffer);
+            file.extend_from_slice(&begin);
         }
-        self.spread(&mut payloads)?;
-        Ok(payloads)
-    }
-
-    /// Adds the payloads and all else after the beginning of the file.
-    fn append(&self, mut payloads: &[u8], file: &mut Vec<u8>) -> Result<()> {
-        self.reserve(file)?;
+        self.reserve(&mut file)?;
         let layout = self.layout();
         let zeros_up_to = |offset: u64, file: &mut Vec<u8>| {
             file.resize(usize::try_from(offset).expect("there is memory for it"), 0);
         };
-        for ((header, offset), payload_bytes) in layout.placed().zip(self.payload_lens()) {
-            let (payload, after) = payloads.split_at(payload_bytes);
-            zeros_up_to(offset - header.len() as u64, file);
-            file.extend_from_slice(header);
-            file.extend_from_slice(payload);
-            payloads = after;
-        }
-        zeros_up_to(layout.end_offset, file);
-        file.extend_from_slice(&layout.end);
-        Ok(())
-    }
-
-    /// Makes the file in the memory of the payloads.
-    fn spread(&self, file: &mut Vec<u8>) -> Result<()> {
-        let payloads = file.len();
-        self.reserve(file)?;
-        let layout = self.layout();
-        let mut start = usize::try_from(layout.end_offset).expect("there is memory for it");
-        file.resize(start, 0);
-        file.extend_from_slice(&layout.end);
-        // All bytes after the payloads are zeros.
-        let clear = |file: &mut [u8], gap: Range<usize>| {
-            if gap.start < payloads.min(gap.end) {
-                file[gap.start..payloads.min(gap.end)].fill(0);
+        if let Some(offset) = layout.first_of_run(payloads.len()) {
+            zeros_up_to(offset, &mut file);
+            file.extend_from_slice(payloads);
+        } else {
+            for ((header, offset), payload_bytes) in layout.placed().zip(self.payload_lens()) {
+                let (payload, after) = payloads.split_at(payload_bytes);
+                zeros_up_to(offset - header.len() as u64, &mut file);
+                file.extend_from_slice(header);
+                file.extend_from_slice(payload);
+                payloads = after;
             }
-        };
-        // Payloads lie further back in the file than here, as the layout was checked, so the last one is moved first.
-        let mut left = payloads;
-        for ((header, offset), payload_bytes) in layout.placed().rev().zip(self.payload_lens().rev()) {
-            let offset = usize::try_from(offset).expect("it is before the end");
-            let end = offset + payload_bytes;
-            let from = left - payload_bytes..left;
-            left = from.start;
-            file.copy_within(from, offset);
-            clear(file, end..start);
-            start = offset - header.len();
-            file[start..offset].copy_from_slice(header);
         }
-        clear(file, layout.begin.len()..start);
-        file[..layout.begin.len()].copy_from_slice(&layout.begin);
-        Ok(())
+        zeros_up_to(layout.end_offset, &mut file);
+        file.extend_from_slice(&layout.end);
+        Ok(file)
     }
 
     /// Writes the tensors that were planned. Returns the file, if it is written to memory.
@@ -306,8 +255,8 @@ impl<'w> PlanWriter<'w> {
     /// Writes all tensors of a value that need not be sent again.
     fn add_kept(&mut self, mut payloads: &[u8]) -> Result<()> {
         let plan = self.plan;
-        for at in 0..plan.len() - usize::from(plan.embedded().is_some()) {
-            let (payload, after) = payloads.split_at(plan.payload_bytes(at));
+        for (at, len) in plan.payload_lens().enumerate().take(plan.len() - usize::from(plan.embedded().is_some())) {
+            let (payload, after) = payloads.split_at(len);
             self.file.tensor(at, &payload).map_err(|error| error.in_tensor(plan.name(at)))?;
             self.done += 1;
             payloads = after;

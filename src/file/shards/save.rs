@@ -159,7 +159,7 @@ fn save_in_steps(
     for (shard, plan) in split.shards.iter().enumerate() {
         let own = Shard { tensors, shard_of: &split.shard_of, shard };
         let like = old.names.get(shard).or(old.names.last()).map(|name| path.with_file_name(name));
-        set.write(like.as_deref(), &mut |file| plan.write_file(&own, None, file, durability, count.as_mut()))?;
+        set.write(like.as_deref(), &mut |file| plan.write_file(&own, file, durability, count.as_mut()))?;
     }
     count.into_iter().for_each(ProgressCount::finish);
 

@@ -1,6 +1,7 @@
 use super::header;
 use crate::error::Result;
-use crate::record::{self, FileLayout, Format, Names, Plan, WholeTensor};
+use crate::record::{self, FileLayout, Format, KeptPayloads, Names, Plan, Records, WholeTensor};
+use crate::tensor::TensorInfo;
 
 /// Writes records in order and adjacent, each padded.
 #[derive(Debug, Clone, Default)]
@@ -28,10 +29,36 @@ impl record::Encode for Encode {
         tensor.append_to(file, header::ALIGNMENT)
     }
 
+    fn records(&self) -> Option<Records> {
+        Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: (8, 8) })
+    }
+
+    fn write_header(&self, _: &str, info: &TensorInfo, out: &mut Vec<u8>) {
+        header::write(info, self.tfrt_coo, out);
+    }
+
+    fn complete(&self, plan: &Plan, kept: KeptPayloads) -> Result<Vec<u8>> {
+        let mut file = kept.into_file(plan.len());
+        let mut start = header::table_bytes(plan.len() as u64);
+        let (words, _) = file.as_chunks_mut();
+        let (count, table) = words[..=plan.len()].split_first_mut().expect("it is at least one");
+        *count = (plan.len() as u64).to_le_bytes();
+        let record_bytes = |info: &TensorInfo, payload_bytes| {
+            let mut header = Vec::new();
+            self.write_header("", info, &mut header);
+            (header.len() as u64 + payload_bytes as u64).next_multiple_of(header::ALIGNMENT)
+        };
+        for (place, bytes) in table.iter_mut().zip(plan.by_info(&record_bytes)) {
+            *place = start.to_le_bytes();
+            start += bytes;
+        }
+        Ok(file)
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let table = header::table_bytes(plan.len() as u64);
-        let mut layout = plan.stack(table, header::ALIGNMENT, &mut |_, info, out| {
-            header::write(info, self.tfrt_coo, out);
+        let mut layout = plan.stack(table, header::ALIGNMENT, &mut |name, info, out| {
+            self.write_header(name, info, out);
         })?;
         plan.end_with_unknown(header::ALIGNMENT, &mut layout)?;
         let mut begin = Vec::with_capacity(8 * (plan.len() + 1));

@@ -121,8 +121,8 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// Serializes a value into a GGUF file in memory.
 ///
 /// The file is allocated once, at its length, and each element is copied into it once. If no tensor
-/// has more than 2 KiB, and all have at most 16 MiB, elements are gathered first and then moved
-/// to their places, in the same memory.
+/// has more than 2 KiB, and all have at most 16 MiB, elements are gathered first and then copied
+/// once more.
 ///
 /// ```
 /// use std::collections::BTreeMap;

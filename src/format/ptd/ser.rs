@@ -103,10 +103,6 @@ impl record::Encode for Encode {
         false
     }
 
-    fn headers_come_first(&self) -> bool {
-        true
-    }
-
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let (begin, base, placed) = self.begin(plan, Vec::new())?;
         let mut layout = FileLayout::with_capacity(plan.len());

@@ -51,10 +51,6 @@ impl record::Encode for Encode {
         })
     }
 
-    fn headers_come_first(&self) -> bool {
-        true
-    }
-
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let mut layout = plan.stack_payloads(0, 1)?;
         let buffer = plan.begin_buffer(Writer::expected_bytes(plan.len()), layout.end_offset);

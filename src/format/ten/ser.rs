@@ -1,6 +1,7 @@
 use super::header;
 use crate::error::Result;
-use crate::record::{self, FileLayout, Format, Names, Plan, WholeTensor};
+use crate::record::{self, FileLayout, Format, Names, Plan, Records, WholeTensor};
+use crate::tensor::TensorInfo;
 
 /// Writes tensors one after the other, as two chunks each.
 #[derive(Debug, Clone, Default)]
@@ -30,10 +31,16 @@ impl record::Encode for Encode {
         tensor.append_to(file, header::ALIGNMENT)
     }
 
+    fn records(&self) -> Option<Records> {
+        Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: (0, 0) })
+    }
+
+    fn write_header(&self, name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
+        let payload_bytes = info.payload_bytes().expect("the plan was checked");
+        header::write(name, info, payload_bytes, out);
+    }
+
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        plan.stack(0, header::ALIGNMENT, &mut |name, info, out| {
-            let payload_bytes = info.payload_bytes().expect("the plan was checked");
-            header::write(name, info, payload_bytes, out);
-        })
+        plan.stack(0, header::ALIGNMENT, &mut |name, info, out| self.write_header(name, info, out))
     }
 }

@@ -100,8 +100,8 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// Serializes a value into a TensorBuffers file in memory.
 ///
 /// The file is allocated once, at its length, and each element is copied into it once. If no tensor
-/// has more than 2 KiB, and all have at most 16 MiB, elements are gathered first and then moved
-/// to their places, in the same memory.
+/// has more than 2 KiB, and all have at most 16 MiB, the file grows while elements are copied into
+/// it.
 ///
 /// ```
 /// use std::collections::BTreeMap;

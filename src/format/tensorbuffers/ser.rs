@@ -9,7 +9,8 @@ use super::{FORMAT, entries, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Planned, TableFields, WholeTensor, cannot_store,
+    self, FileLayout, FlatbufferWriter, Format, KeptPayloads, Names, Plan, Planned, Records, TableFields, WholeTensor,
+    cannot_store,
 };
 use crate::sorted;
 use crate::tensor::TensorInfo;
@@ -86,13 +87,7 @@ impl record::Encode for Encode {
     }
 
     fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
-        /// The metadata is aligned to 8 bytes, and the gap before the payload is made in memory.
-        const ALIGNMENTS: RangeInclusive<u64> = 8..=4 << 10;
-
-        if self.before.is_some() || !self.alignment.is_power_of_two() || !ALIGNMENTS.contains(&self.alignment) {
-            return false;
-        }
-        let Ok(payload) = usize::try_from(header::DATA.next_multiple_of(self.alignment)) else { return false };
+        let Some(payload) = self.first_of_few() else { return false };
         file.extend_from_slice(&header::MAGIC);
         file.resize(payload, 0);
         let Planned { name, info, payload_bytes, .. } = tensor.planned();
@@ -104,6 +99,19 @@ impl record::Encode for Encode {
             *file = whole;
             true
         })
+    }
+
+    fn records(&self) -> Option<Records> {
+        let first = self.first_of_few()?;
+        Some(Records { alignment: self.alignment, have_headers: false, begin_bytes: (first, 0) })
+    }
+
+    fn complete(&self, plan: &Plan, kept: KeptPayloads) -> Result<Vec<u8>> {
+        let first = header::DATA.next_multiple_of(self.alignment);
+        let layout = plan.stack_payloads(first, self.alignment)?;
+        let mut file = kept.into_file(plan.len());
+        file[..header::MAGIC.len()].copy_from_slice(&header::MAGIC);
+        self.end(plan, 0, &layout, file)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
@@ -124,6 +132,17 @@ impl record::Encode for Encode {
 }
 
 impl Encode {
+    /// Returns the offset of the first payload in a file that is made in memory without a layout, if it can be.
+    fn first_of_few(&self) -> Option<usize> {
+        /// The metadata is aligned to 8 bytes, and the gaps before payloads are made in memory.
+        const ALIGNMENTS: RangeInclusive<u64> = 8..=4 << 10;
+
+        if self.before.is_some() || !self.alignment.is_power_of_two() || !ALIGNMENTS.contains(&self.alignment) {
+            return None;
+        }
+        usize::try_from(header::DATA.next_multiple_of(self.alignment)).ok()
+    }
+
     /// Returns the end of the file before, with other metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
         self.metadata(self.before_entries(), Vec::new())

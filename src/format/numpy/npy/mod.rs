@@ -80,7 +80,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// Serializes a value into an npy file in memory.
 ///
 /// The file is allocated once, at its length, and each element is copied into it once. If no tensor has more than 2 KiB,
-/// and all have at most 16 MiB, elements are gathered first and then moved to their places, in the same memory.
+/// and all have at most 16 MiB, elements are gathered first and then copied once more.
 ///
 /// ```
 /// use tensorfile::{TensorView, npy};
