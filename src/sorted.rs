@@ -19,8 +19,8 @@ pub(crate) fn positions(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ord
 #[cfg(feature = "tensorbuffers")]
 pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
     const FEW: usize = 100;
-    let mut order: SmallVec<[(u64, usize); 1]> = numbers.iter().copied().zip(0..).collect();
-    if numbers.len() < FEW || numbers.is_sorted() {
+    if numbers.len() < FEW || u32::try_from(numbers.len()).is_err() || numbers.is_sorted() {
+        let mut order: SmallVec<[(u64, usize); 1]> = numbers.iter().copied().zip(0..).collect();
         order.sort_unstable();
         return order;
     }
@@ -33,24 +33,28 @@ pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
         let bucket = (number << same_bits) >> same_bits >> unused;
         usize::try_from(bucket).expect("there are hardly more buckets than numbers")
     };
-    // The place of the next number of each bucket.
-    let mut next = vec![0; bucket_of(!0) + 1];
+    // The place of the next number of each bucket. Half of the processor's cache stays free.
+    let mut next = vec![0_u32; bucket_of(!0) + 1];
     numbers.iter().for_each(|number| next[bucket_of(*number)] += 1);
     let mut start = 0;
     for place in &mut next {
         start += std::mem::replace(place, start);
     }
+    let mut order = SmallVec::from_elem((0, 0), numbers.len());
     let sorted = order.as_mut_slice();
     for (at, &number) in numbers.iter().enumerate() {
         let place = &mut next[bucket_of(number)];
-        sorted[*place] = (number, at);
+        sorted[*place as usize] = (number, at);
         *place += 1;
     }
     // Now each place is the end of its bucket.
     let mut start = 0;
     for end in next {
-        if end > start + 1 {
-            sorted[start..end].sort_unstable();
+        let end = end as usize;
+        match &mut sorted[start..end] {
+            [] | [_] => {}
+            [one, other] if *one < *other => {}
+            several => several.sort_unstable(),
         }
         start = end;
     }

@@ -132,7 +132,7 @@ impl KeptPayloads {
             Some(header) if tensor.name.is_empty() => self.bytes.extend_from_within(header.clone()),
             _ if records.have_headers => {
                 let start = self.bytes.len();
-                tensor.encode.write_header(tensor.name, tensor.info, &mut self.bytes);
+                tensor.encode.write_header(tensor.name, tensor.info, tensor.payload_bytes, &mut self.bytes);
                 if tensor.name.is_empty() {
                     record.unnamed = Some(start..self.bytes.len());
                 }
@@ -273,7 +273,7 @@ mod tests {
             unreachable!("nobody asks")
         }
 
-        fn write_header(&self, name: &str, _: &TensorInfo, out: &mut Vec<u8>) {
+        fn write_header(&self, name: &str, _: &TensorInfo, _: usize, out: &mut Vec<u8>) {
             out.resize(out.len() + self.0, b'h');
             out.extend_from_slice(name.as_bytes());
         }

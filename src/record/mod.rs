@@ -76,6 +76,8 @@ pub(crate) use io_slices::to_io_slices;
 pub(crate) use payload::check_sum;
 #[cfg(any(feature = "safetensors", feature = "tensorbuffers"))]
 pub(crate) use plan::Planned;
+#[cfg(feature = "tensorbuffers")]
+pub(crate) use plan::PlannedTensors;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
 pub(crate) use reader::{ReadMetadata, Reader, ReaderStorage};
@@ -169,9 +171,9 @@ pub trait Encode: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Adds the header of a record, of a tensor with a [stored name](Plan::stored_name) and an info.
+    /// Adds the header of a record.
     #[doc(hidden)]
-    fn write_header(&self, _name: &str, _info: &TensorInfo, _out: &mut Vec<u8>) {}
+    fn write_header(&self, _name: &str, _info: &TensorInfo, _payload_bytes: usize, _out: &mut Vec<u8>) {}
 
     /// Makes the file of all planned tensors, which were kept in [records](Self::records). The plan has no layout.
     ///

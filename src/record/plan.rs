@@ -534,7 +534,8 @@ impl Plan {
 
     #[inline]
     pub(super) fn is_implied(&self, name: &str, at: usize) -> bool {
-        !self.is_named && is_decimal(name, at)
+        // Few names begin with a digit.
+        !self.is_named && name.as_bytes().first().is_some_and(u8::is_ascii_digit) && is_decimal(name, at)
     }
 
     /// Returns the digest that bytes stored for several tensors must have, and a digester for them.

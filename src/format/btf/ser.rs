@@ -33,7 +33,7 @@ impl record::Encode for Encode {
         Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: (8, 8) })
     }
 
-    fn write_header(&self, _: &str, info: &TensorInfo, out: &mut Vec<u8>) {
+    fn write_header(&self, _: &str, info: &TensorInfo, _: usize, out: &mut Vec<u8>) {
         header::write(info, self.tfrt_coo, out);
     }
 
@@ -45,7 +45,7 @@ impl record::Encode for Encode {
         *count = (plan.len() as u64).to_le_bytes();
         let record_bytes = |info: &TensorInfo, payload_bytes| {
             let mut header = Vec::new();
-            self.write_header("", info, &mut header);
+            header::write(info, self.tfrt_coo, &mut header);
             (header.len() as u64 + payload_bytes as u64).next_multiple_of(header::ALIGNMENT)
         };
         for (place, bytes) in table.iter_mut().zip(plan.by_info(&record_bytes)) {
@@ -57,8 +57,8 @@ impl record::Encode for Encode {
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let table = header::table_bytes(plan.len() as u64);
-        let mut layout = plan.stack(table, header::ALIGNMENT, &mut |name, info, out| {
-            self.write_header(name, info, out);
+        let mut layout = plan.stack(table, header::ALIGNMENT, &mut |_, info, out| {
+            header::write(info, self.tfrt_coo, out);
         })?;
         plan.end_with_unknown(header::ALIGNMENT, &mut layout)?;
         let mut begin = Vec::with_capacity(8 * (plan.len() + 1));

@@ -274,7 +274,7 @@ pub(super) fn write(name: &str, info: &TensorInfo, payload_bytes: usize, out: &m
     words[1] = (8 * contents as u64).to_le_bytes();
     words[2] = info.unknown_stored(FORMAT.name).map_or_else(known, text);
     if !name.is_empty() {
-        words[3] = text(&bytes_of(name));
+        words[3] = name_bytes(name);
     }
     words[4] = (dims.len() as u64).to_le_bytes();
     for (at, dim) in dims.iter().enumerate() {
@@ -284,6 +284,23 @@ pub(super) fn write(name: &str, info: &TensorInfo, payload_bytes: usize, out: &m
     words[end] = MAGIC;
     words[end + 1] = (payload_bytes as u64).to_le_bytes();
     out.extend_from_slice(words[..end + 2].as_flattened());
+}
+
+/// Returns the eight bytes of a header for a name that may have escapes.
+#[inline]
+fn name_bytes(name: &str) -> [u8; 8] {
+    const ONES: u64 = u64::MAX / 0xff;
+
+    let mut bytes = [0; 8];
+    if let Some(place) = bytes.get_mut(..name.len()) {
+        place.copy_from_slice(name.as_bytes());
+        // The high bit of some byte is set if any is a backslash.
+        let others = u64::from_le_bytes(bytes) ^ (u64::from(b'\\') * ONES);
+        if others.wrapping_sub(ONES) & !others & (0x80 * ONES) == 0 {
+            return bytes;
+        }
+    }
+    text(&bytes_of(name))
 }
 
 /// Returns a text as the eight bytes of a header.

@@ -35,12 +35,14 @@ impl record::Encode for Encode {
         Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: (0, 0) })
     }
 
-    fn write_header(&self, name: &str, info: &TensorInfo, out: &mut Vec<u8>) {
-        let payload_bytes = info.payload_bytes().expect("the plan was checked");
+    fn write_header(&self, name: &str, info: &TensorInfo, payload_bytes: usize, out: &mut Vec<u8>) {
         header::write(name, info, payload_bytes, out);
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        plan.stack(0, header::ALIGNMENT, &mut |name, info, out| self.write_header(name, info, out))
+        plan.stack(0, header::ALIGNMENT, &mut |name, info, out| {
+            let payload_bytes = info.payload_bytes().expect("the plan was checked");
+            header::write(name, info, payload_bytes, out);
+        })
     }
 }

@@ -9,8 +9,8 @@ use super::{FORMAT, entries, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, KeptPayloads, Names, Plan, Planned, Records, TableFields, WholeTensor,
-    cannot_store,
+    self, FileLayout, FlatbufferWriter, Format, KeptPayloads, Names, Plan, Planned, PlannedTensors, Records,
+    TableFields, WholeTensor, cannot_store,
 };
 use crate::sorted;
 use crate::tensor::TensorInfo;
@@ -90,8 +90,7 @@ impl record::Encode for Encode {
         let Some(payload) = self.first_of_few() else { return false };
         file.extend_from_slice(&header::MAGIC);
         file.resize(payload, 0);
-        let Planned { name, info, payload_bytes, .. } = tensor.planned();
-        let entry = MetadataEntry { id: None, name, info, range: payload as u64..(payload + payload_bytes) as u64 };
+        let entry = MetadataEntry::new(&tensor.planned(), payload as u64);
         if u32::try_from(entry.range.end).is_err() || !tensor.append_to(file, self.alignment) {
             return false;
         }
@@ -107,11 +106,10 @@ impl record::Encode for Encode {
     }
 
     fn complete(&self, plan: &Plan, kept: KeptPayloads) -> Result<Vec<u8>> {
-        let first = header::DATA.next_multiple_of(self.alignment);
-        let layout = plan.stack_payloads(first, self.alignment)?;
         let mut file = kept.into_file(plan.len());
         file[..header::MAGIC.len()].copy_from_slice(&header::MAGIC);
-        self.end(plan, 0, &layout, file)
+        let data = header::DATA.next_multiple_of(self.alignment)..file.len() as u64;
+        self.metadata(PackedEntries { tensors: plan.tensors(), data, alignment: self.alignment }, file)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
@@ -126,7 +124,7 @@ impl record::Encode for Encode {
         let first = start.max(header::DATA).next_multiple_of(self.alignment) - start;
         let mut layout = plan.stack_payloads(first, self.alignment)?;
         layout.begin = begin;
-        layout.end = self.end(plan, start, &layout, Vec::new())?;
+        layout.end = self.end(plan, start, &layout)?;
         Ok(layout)
     }
 }
@@ -152,21 +150,17 @@ impl Encode {
         self.before.iter().flat_map(|before| &before.tensors).map(OldTensor::entry)
     }
 
-    /// Returns the end of a file of the planned tensors after those before, of which the layout counts from `start`,
-    /// in a buffer.
-    fn end(&self, plan: &Plan, start: u64, layout: &FileLayout, buffer: Vec<u8>) -> Result<Vec<u8>> {
-        let entries = plan.tensors().zip(layout.payloads()).map(|(tensor, payload)| {
-            let offset = start + payload;
-            let range = offset..offset + tensor.payload_bytes as u64;
-            MetadataEntry { id: None, name: tensor.name, info: tensor.info, range }
-        });
+    /// Returns the end of a file of the planned tensors after those before, of which the layout counts from `start`.
+    fn end(&self, plan: &Plan, start: u64, layout: &FileLayout) -> Result<Vec<u8>> {
+        let entries = plan.tensors().zip(layout.payloads());
+        let entries = entries.map(|(tensor, payload)| MetadataEntry::new(&tensor, start + payload));
         let is_long = u32::try_from(start.saturating_add(layout.end_offset)).is_err();
         if is_long && let Some(far) = entries.clone().find(|entry| u32::try_from(entry.range.end).is_err()) {
             return Err(Error::new(too_far(far.range)).in_tensor(far.name));
         }
         match &self.before {
-            Some(_) => self.metadata(self.before_entries().chain(entries), buffer),
-            None => self.metadata(entries, buffer),
+            Some(_) => self.metadata(self.before_entries().chain(entries), Vec::new()),
+            None => self.metadata(entries, Vec::new()),
         }
     }
 
@@ -244,9 +238,58 @@ struct MetadataEntry<'a> {
     range: Range<u64>,
 }
 
-impl MetadataEntry<'_> {
+impl<'a> MetadataEntry<'a> {
+    /// A tensor that is added to the file, at an offset.
+    #[inline]
+    fn new(tensor: &Planned<'a>, start: u64) -> Self {
+        let range = start..start + tensor.payload_bytes as u64;
+        Self { id: None, name: tensor.name, info: tensor.info, range }
+    }
+
     fn id(&self) -> u64 {
         self.id.unwrap_or_else(|| header::id(self.name))
+    }
+}
+
+/// The tensors of a plan that are stored one after the other, each padded.
+#[derive(Clone)]
+struct PackedEntries<'a> {
+    tensors: PlannedTensors<'a>,
+    /// From the first payload to the end of the padding after the last one.
+    data: Range<u64>,
+    alignment: u64,
+}
+
+impl PackedEntries<'_> {
+    #[inline]
+    fn padded(&self, tensor: &Planned<'_>) -> u64 {
+        // A power of two.
+        (tensor.payload_bytes as u64 + (self.alignment - 1)) & !(self.alignment - 1)
+    }
+}
+
+impl<'a> Iterator for PackedEntries<'a> {
+    type Item = MetadataEntry<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let tensor = self.tensors.next()?;
+        let start = self.data.start;
+        self.data.start += self.padded(&tensor);
+        Some(MetadataEntry::new(&tensor, start))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.tensors.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for PackedEntries<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let tensor = self.tensors.next_back()?;
+        self.data.end -= self.padded(&tensor);
+        Some(MetadataEntry::new(&tensor, self.data.end))
     }
 }
 
