@@ -110,7 +110,8 @@ impl<'a> Iterator for PlannedTensors<'a> {
 }
 
 impl DoubleEndedIterator for PlannedTensors<'_> {
-    #[inline]
+    // It is too long to be inlined otherwise.
+    #[inline(always)]
     fn next_back(&mut self) -> Option<Self::Item> {
         let tensor = self.tensors.next_back()?;
         let start = self.tensors.as_slice().last().map_or(self.name_start, |before| before.name_end);
