@@ -23,21 +23,22 @@ pub struct KeptPayloads {
     /// None was too long, and all could be read. Otherwise the others are not kept either.
     are_all: bool,
     records: Option<Records>,
-    /// Memory for the file, if it is not made of records.
+    /// Memory for the file, if it is not made in place.
     buffer: Vec<u8>,
     /// The records of tensors with each info, by its number.
     of_info: SmallVec<[RecordOfInfo; 1]>,
 }
 
-/// The way in which a format stores tensors, if a file is made while they come: each right after the one before, as a header,
-/// the payload and padding.
+/// The way in which a format stores small tensors, if no layout is made for them: each right after the one before, as a
+/// header, the payload and padding.
 #[derive(Debug, Clone, Copy)]
 pub struct Records {
     /// The length of a payload with its padding is a multiple of this.
     pub(crate) alignment: u64,
     pub(crate) have_headers: bool,
-    /// The length of what comes before the first one, and how much longer it is for each tensor.
-    pub(crate) begin_bytes: (usize, usize),
+    /// The length of what comes before the first one, and how much longer it is for each tensor. If it is not known before all
+    /// tensors came, the file is made after them.
+    pub(crate) begin_bytes: Option<(usize, usize)>,
 }
 
 struct RecordOfInfo {
@@ -67,13 +68,13 @@ impl KeptPayloads {
     const MAX_BYTES: usize = 16 << 20;
 
     /// The length of the longest file that is made of them.
-    pub(super) const MAX_FILE: usize = 64 << 20;
+    pub(super) const MAX_FILE: u64 = 64 << 20;
 
     /// Nothing yet. The memory of `buffer` is used for the file.
     pub(super) fn in_buffer(mut buffer: Vec<u8>, records: Option<Records>) -> Self {
         buffer.clear();
         let mut kept = Self { buffer, are_all: true, records, ..Self::default() };
-        if records.is_some() {
+        if kept.is_in_place() {
             std::mem::swap(&mut kept.bytes, &mut kept.buffer);
         }
         kept.set_begin(kept.begin_bytes(0));
@@ -104,8 +105,8 @@ impl KeptPayloads {
     #[inline(always)]
     fn add_record(&mut self, tensor: ToKeep<'_>) {
         let padding = match self.records {
-            Some(records) => self.begin_record(tensor, records),
-            None => 0,
+            Some(records) if records.have_headers || records.alignment > 1 => self.begin_record(tensor, records),
+            _ => 0,
         };
         match tensor.data.as_bytes() {
             Some(bytes) if bytes.len() == tensor.payload_bytes => self.bytes.extend_from_slice(bytes),
@@ -119,7 +120,7 @@ impl KeptPayloads {
     /// Adds the header of a tensor. Returns the length of the padding after its payload.
     #[inline(always)]
     fn begin_record(&mut self, tensor: ToKeep<'_>, records: Records) -> usize {
-        self.are_all &= self.bytes.len() <= Self::MAX_FILE;
+        self.are_all &= self.bytes.len() as u64 <= Self::MAX_FILE;
         let number = tensor.info_number as usize;
         if number >= self.of_info.len() {
             self.add_info(tensor.info, tensor.payload_bytes, records.alignment);
@@ -163,19 +164,19 @@ impl KeptPayloads {
         if !self.are_all || payloads > Self::MAX_BYTES {
             return;
         }
-        let around = if self.records.is_some() { around } else { 0 };
+        let around = if self.is_in_place() { around } else { 0 };
         // Only a guess, so it is no error if there is not that much memory.
         let has_room = self.bytes.try_reserve(payloads.saturating_add(around)).is_ok();
         let (begin, kept) = (self.begin_bytes(tensors), self.bytes.len() - self.begin);
         // What is kept is moved now or in the end.
-        if has_room && begin <= Self::MAX_FILE && begin.saturating_sub(self.begin) >= kept {
+        if has_room && begin as u64 <= Self::MAX_FILE && begin.saturating_sub(self.begin) >= kept {
             self.set_begin(begin);
         }
     }
 
     /// Returns the length of the beginning of a file.
     fn begin_bytes(&self, tensors: usize) -> usize {
-        let (bytes, of_tensor) = self.records.map_or((0, 0), |records| records.begin_bytes);
+        let (bytes, of_tensor) = self.records.and_then(|records| records.begin_bytes).unwrap_or_default();
         of_tensor.saturating_mul(tensors).saturating_add(bytes)
     }
 
@@ -193,6 +194,11 @@ impl KeptPayloads {
         for header in self.of_info.iter_mut().filter_map(|record| record.unnamed.as_mut()) {
             *header = header.start + begin - before..header.end + begin - before;
         }
+    }
+
+    /// Returns whether the file is made in the memory of the records.
+    fn is_in_place(&self) -> bool {
+        self.records.is_some_and(|records| records.begin_bytes.is_some())
     }
 
     /// Keeps none.
@@ -213,7 +219,7 @@ impl KeptPayloads {
 
     /// Takes the empty buffer.
     pub(super) fn take_buffer(&mut self) -> Vec<u8> {
-        if self.records.is_some() {
+        if self.is_in_place() {
             self.bytes.clear();
             std::mem::swap(&mut self.bytes, &mut self.buffer);
         }
@@ -223,6 +229,20 @@ impl KeptPayloads {
     /// Returns all payloads, one after the other, if all were kept and they are not in records.
     pub(super) fn all(&self) -> Option<&[u8]> {
         (self.are_all && self.records.is_none()).then_some(&self.bytes[..])
+    }
+
+    /// Returns all records or payloads, which are not in their places.
+    pub(crate) fn records(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Takes an empty buffer for a file of about so many bytes, which is not made in place.
+    #[cfg(any(feature = "ptd", feature = "safetensors"))]
+    pub(crate) fn take_buffer_for(&mut self, file_bytes: u64) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        // Only a guess, so it is no error if there is not that much memory.
+        let _ = usize::try_from(file_bytes).map(|bytes| buffer.try_reserve_exact(bytes));
+        buffer
     }
 
     /// Returns the file of so many tensors, with zeros in place of its beginning.
@@ -320,7 +340,7 @@ mod tests {
     #[test]
     fn records_follow_a_beginning_of_any_length() {
         for expected in [0, 1, 3, 5, 100] {
-            let records = Records { alignment: 4, have_headers: true, begin_bytes: (1, 2) };
+            let records = Records { alignment: 4, have_headers: true, begin_bytes: Some((1, 2)) };
             let mut kept = KeptPayloads::in_buffer(vec![9; 5], Some(records));
             for (at, name) in ["", "a", ""].into_iter().enumerate() {
                 add(&mut kept, name, &&[7_u8; 3][..], 3, &Headers(2));

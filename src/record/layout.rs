@@ -130,12 +130,6 @@ impl FileLayout {
         self.tensors.as_slice().iter().map(|tensor| (&self.headers[tensor.header.clone()], tensor.payload))
     }
 
-    /// Returns the offset of the first payload, if all of them, of so many bytes, follow one another without headers and gaps.
-    pub(super) fn first_of_run(&self, bytes: usize) -> Option<u64> {
-        let first = self.payloads().next()?;
-        (self.headers.is_empty() && self.end_offset - first == bytes as u64).then_some(first)
-    }
-
     /// Returns the header of the tensor at a position.
     #[inline]
     pub(crate) fn header(&self, at: usize) -> &[u8] {

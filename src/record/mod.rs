@@ -164,8 +164,7 @@ pub trait Encode: fmt::Debug + Send + Sync {
         128
     }
 
-    /// Returns the way in which tensors are stored, if a file of small ones is made while they come. By default, it is made
-    /// after its layout.
+    /// Returns the way in which small tensors are stored, if no layout is made for them. By default, one is made.
     #[doc(hidden)]
     fn records(&self) -> Option<Records> {
         None

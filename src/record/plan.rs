@@ -48,7 +48,7 @@ pub struct Plan {
     pub(super) metadata: Vec<(String, MetadataValue)>,
     /// The payloads, if the value need not be sent again.
     pub(super) kept: KeptPayloads,
-    /// The file, if it is made of payloads that were kept. It has no layout then.
+    /// The file, if it is made of payloads that were kept. It may have no layout then.
     pub(super) made: Option<Vec<u8>>,
     pub(super) layout: FileLayout,
 }
@@ -213,14 +213,19 @@ impl Plan {
         self.kept.expect(all, payloads.saturating_mul(times), around.saturating_mul(times));
     }
 
+    /// Returns whether a file of so many bytes, which has a layout, is made of payloads that were kept.
+    fn is_made(&self, file_bytes: u64) -> bool {
+        self.kept.all().is_some() && !self.encode.has_writer() && file_bytes <= KeptPayloads::MAX_FILE
+    }
+
     /// Returns memory for `bytes` bytes at the start of the file, and for `after` bytes after them if the file is made there.
-    #[cfg(any(feature = "ptd", feature = "safetensors"))]
+    #[cfg(feature = "gguf")]
     pub(crate) fn begin_buffer(&self, bytes: usize, after: u64) -> Vec<u8> {
-        let mut buffer = Vec::new();
         let file_bytes = (bytes as u64).saturating_add(after);
-        let expected = usize::try_from(file_bytes).ok().filter(|_| self.is_made(file_bytes)).unwrap_or(bytes);
+        let expected = if self.is_made(file_bytes) { file_bytes } else { bytes as u64 };
+        let mut buffer = Vec::new();
         // Only a guess, so it is no error if there is not that much memory.
-        let _ = buffer.try_reserve_exact(expected);
+        let _ = usize::try_from(expected).map(|expected| buffer.try_reserve_exact(expected));
         buffer
     }
 
@@ -239,14 +244,9 @@ impl Plan {
         if self.is_made(self.file_bytes()) {
             let mut kept = std::mem::take(&mut self.kept);
             let buffer = kept.take_buffer();
-            self.made = kept.all().map(|payloads| self.make_file(payloads, buffer)).transpose()?;
+            self.made = Some(self.make_file(kept.records(), buffer)?);
         }
         Ok(())
-    }
-
-    /// Returns whether a file of so many bytes is made of payloads that were kept.
-    fn is_made(&self, file_bytes: u64) -> bool {
-        self.kept.all().is_some() && !self.encode.has_writer() && file_bytes <= KeptPayloads::MAX_FILE as u64
     }
 
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.

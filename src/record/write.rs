@@ -139,7 +139,7 @@ impl Plan {
         })
     }
 
-    /// Makes the file of all payloads, which follow one another. It is made in a buffer, if that is long enough.
+    /// Makes the file of all payloads, which follow one another. It is made in an empty buffer, if that has room for it.
     pub(super) fn make_file(&mut self, mut payloads: &[u8], buffer: Vec<u8>) -> Result<Vec<u8>> {
         let mut file = std::mem::take(&mut self.layout.begin);
         if buffer.capacity() as u64 >= self.file_bytes() {
@@ -149,19 +149,14 @@ impl Plan {
         self.reserve(&mut file)?;
         let layout = self.layout();
         let zeros_up_to = |offset: u64, file: &mut Vec<u8>| {
-            file.resize(usize::try_from(offset).expect("there is memory for it"), 0);
+            file.resize(usize::try_from(offset).expect("so much memory is there"), 0);
         };
-        if let Some(offset) = layout.first_of_run(payloads.len()) {
-            zeros_up_to(offset, &mut file);
-            file.extend_from_slice(payloads);
-        } else {
-            for ((header, offset), payload_bytes) in layout.placed().zip(self.payload_lens()) {
-                let (payload, after) = payloads.split_at(payload_bytes);
-                zeros_up_to(offset - header.len() as u64, &mut file);
-                file.extend_from_slice(header);
-                file.extend_from_slice(payload);
-                payloads = after;
-            }
+        for ((header, offset), payload_bytes) in layout.placed().zip(self.payload_lens()) {
+            let (payload, after) = payloads.split_at(payload_bytes);
+            zeros_up_to(offset - header.len() as u64, &mut file);
+            file.extend_from_slice(header);
+            file.extend_from_slice(payload);
+            payloads = after;
         }
         zeros_up_to(layout.end_offset, &mut file);
         file.extend_from_slice(&layout.end);

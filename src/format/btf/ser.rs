@@ -30,7 +30,7 @@ impl record::Encode for Encode {
     }
 
     fn records(&self) -> Option<Records> {
-        Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: (8, 8) })
+        Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: Some((8, 8)) })
     }
 
     fn write_header(&self, _: &str, info: &TensorInfo, _: usize, out: &mut Vec<u8>) {

@@ -8,8 +8,8 @@ use super::{Compatibility, FORMAT, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Sharing, TableFields, WholeTensor, cannot_store,
-    ends_too_far,
+    self, FileLayout, FlatbufferWriter, Format, KeptPayloads, Names, Plan, Records, Sharing, TableFields, WholeTensor,
+    cannot_store, ends_too_far,
 };
 use crate::tensor::{Layout, TensorInfo};
 
@@ -93,7 +93,7 @@ impl record::Encode for Encode {
         const MAX_ALIGNMENT: u32 = 4 << 10;
 
         if self.alignment <= MAX_ALIGNMENT
-            && let Ok((begin, base, _)) = self.begin(&tensor.plan(), std::mem::take(file))
+            && let Ok((begin, base, _)) = self.begin(&tensor.plan(), &mut |_, _| std::mem::take(file))
             && let Ok(base) = usize::try_from(base)
         {
             *file = begin;
@@ -104,7 +104,7 @@ impl record::Encode for Encode {
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        let (begin, base, placed) = self.begin(plan, Vec::new())?;
+        let (begin, base, placed) = self.begin(plan, &mut |index_bytes, _| Vec::with_capacity(index_bytes))?;
         let mut layout = FileLayout::with_capacity(plan.len());
         layout.begin = begin;
         layout.end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
@@ -113,6 +113,28 @@ impl record::Encode for Encode {
             layout.push_payload(base + segments[place.segment].offset + place.offset);
         }
         Ok(layout)
+    }
+
+    fn records(&self) -> Option<Records> {
+        /// Up to this, payloads of any length take about as much memory as the index of their tensors.
+        const MAX_ALIGNMENT: u32 = 256;
+
+        (self.alignment <= MAX_ALIGNMENT).then_some(Records { alignment: 1, have_headers: false, begin_bytes: None })
+    }
+
+    fn complete(&self, plan: &Plan, mut kept: KeptPayloads) -> Result<Vec<u8>> {
+        let (mut file, base, _) = self.begin(plan, &mut |index_bytes, data_bytes| {
+            kept.take_buffer_for((index_bytes as u64).saturating_add(data_bytes))
+        })?;
+        let (mut payloads, alignment) = (kept.records(), self.alignment as usize);
+        file.resize(usize::try_from(base).expect("so much memory is there"), 0);
+        for payload_bytes in plan.payload_lens() {
+            let (payload, after) = payloads.split_at(payload_bytes);
+            file.resize(file.len().next_multiple_of(alignment), 0);
+            file.extend_from_slice(payload);
+            payloads = after;
+        }
+        Ok(file)
     }
 }
 
@@ -142,16 +164,18 @@ impl PlaceInSegment {
 }
 
 impl Encode {
-    /// Writes what comes before the segments to an empty buffer. Returns it, the offset of the segments, and their layout.
-    fn begin(&self, plan: &Plan, mut buffer: Vec<u8>) -> Result<(Vec<u8>, u64, SegmentLayout)> {
+    /// Writes what comes before the segments to an empty buffer, which is asked for with the length of the index and of the
+    /// segments in bytes. Returns it, the offset of the segments, and their layout.
+    fn begin(
+        &self,
+        plan: &Plan,
+        buffer: &mut dyn FnMut(usize, u64) -> Vec<u8>,
+    ) -> Result<(Vec<u8>, u64, SegmentLayout)> {
         self.check_options()?;
         let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
         let placed = self.place(plan)?;
         let expected = self.index_bytes(plan)?;
-        if buffer.capacity() == 0 {
-            buffer = plan.begin_buffer(expected, placed.bytes);
-        }
-        let mut index = family.flatbuffer(buffer, expected);
+        let mut index = family.flatbuffer(buffer(expected, placed.bytes), expected);
         match self.version {
             Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
             Version::EarlyFt01 => unreachable!("the options were checked"),

@@ -354,11 +354,11 @@ impl Writer {
     }
 
     /// Adds all tensors of a plan, with the offsets of their data.
-    pub(super) fn tensors(&mut self, plan: &Plan, starts: impl Iterator<Item = u64>) {
+    pub(super) fn tensors(&mut self, plan: &Plan) {
         // Most names are short, and all of them are looked at in less time than one after the other.
         self.has_plain_names = is_plain(plan.all_names());
-        for (tensor, start) in plan.tensors().zip(starts) {
-            self.tensor(&tensor, start);
+        for tensor in plan.tensors() {
+            self.tensor(&tensor, self.end.number);
         }
     }
 

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::header::Writer;
 use crate::error::{ErrorKind, Result};
 use crate::model::MetadataValue;
-use crate::record::{self, FileLayout, Format, Names, Plan, WholeTensor, cannot_store};
+use crate::record::{self, FileLayout, Format, KeptPayloads, Names, Plan, Records, WholeTensor, cannot_store};
 use crate::tensor::TensorInfo;
 
 /// Writes the header, then the tensors without gaps.
@@ -53,10 +53,28 @@ impl record::Encode for Encode {
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let mut layout = plan.stack_payloads(0, 1)?;
-        let buffer = plan.begin_buffer(Writer::expected_bytes(plan.len()), layout.end_offset);
-        let mut header = Writer::new(buffer, &self.metadata);
-        header.tensors(plan, layout.payloads());
-        layout.put_before(header.finish()?)?;
+        let buffer = Vec::with_capacity(Writer::expected_bytes(plan.len()));
+        layout.put_before(self.header(plan, buffer)?)?;
         Ok(layout)
+    }
+
+    fn records(&self) -> Option<Records> {
+        Some(Records { alignment: 1, have_headers: false, begin_bytes: None })
+    }
+
+    fn complete(&self, plan: &Plan, mut kept: KeptPayloads) -> Result<Vec<u8>> {
+        let file_bytes = Writer::expected_bytes(plan.len()) + kept.records().len();
+        let mut file = self.header(plan, kept.take_buffer_for(file_bytes as u64))?;
+        file.extend_from_slice(kept.records());
+        Ok(file)
+    }
+}
+
+impl Encode {
+    /// Returns the header of a file of the planned tensors, in an empty buffer.
+    fn header(&self, plan: &Plan, buffer: Vec<u8>) -> Result<Vec<u8>> {
+        let mut header = Writer::new(buffer, &self.metadata);
+        header.tensors(plan);
+        header.finish()
     }
 }

@@ -32,7 +32,7 @@ impl record::Encode for Encode {
     }
 
     fn records(&self) -> Option<Records> {
-        Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: (0, 0) })
+        Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: Some((0, 0)) })
     }
 
     fn write_header(&self, name: &str, info: &TensorInfo, payload_bytes: usize, out: &mut Vec<u8>) {

@@ -102,7 +102,7 @@ impl record::Encode for Encode {
 
     fn records(&self) -> Option<Records> {
         let first = self.first_of_few()?;
-        Some(Records { alignment: self.alignment, have_headers: false, begin_bytes: (first, 0) })
+        Some(Records { alignment: self.alignment, have_headers: false, begin_bytes: Some((first, 0)) })
     }
 
     fn complete(&self, plan: &Plan, kept: KeptPayloads) -> Result<Vec<u8>> {
