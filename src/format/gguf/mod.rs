@@ -122,7 +122,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 ///
 /// The file is allocated once, at its length, and each element is copied into it once. If no tensor
 /// has more than 2 KiB, and all have at most 16 MiB, elements are gathered first and then copied
-/// once more.
+/// to their places after the headers.
 ///
 /// ```
 /// use std::collections::BTreeMap;
