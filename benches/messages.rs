@@ -100,6 +100,20 @@ impl Read for Repeated<'_> {
     }
 }
 
+/// Reads a message of known lengths without a look at it: what no decoder of streams can do without. `Read` fills memory that
+/// is initialized, so that of large messages is written twice.
+fn read_exactly(stream: &mut impl Read, message: usize, elements: usize) -> Option<Vec<f32>> {
+    const HEADER: usize = 96;
+    let mut around = [0; HEADER];
+    stream.read_exact(&mut around).ok()?;
+    let mut numbers = vec![0.0_f32; elements];
+    let payload = bytemuck::cast_slice_mut(&mut numbers);
+    stream.read_exact(payload).ok()?;
+    let padding = message - HEADER - payload.len();
+    stream.read_exact(&mut around[..padding]).ok()?;
+    Some(numbers)
+}
+
 fn rows(group: &str, elements: usize) -> Result<Vec<Row>> {
     let array = Array1::from_elem(elements, 1.5_f32);
     let mut rows = Vec::new();
@@ -129,7 +143,7 @@ fn rows(group: &str, elements: usize) -> Result<Vec<Row>> {
             let mut message = ten::Encoder::new(Vec::new());
             message.encode("x", &array)?;
             let message = message.into_inner();
-            let (file, repeated) = (message.clone(), message.clone());
+            let (file, repeated, plain) = (message.clone(), message.clone(), message.clone());
             rows.push(row("from a slice", 1, move || {
                 drop(black_box(ten::from_slice::<Arrays<Array1<f32>>>(black_box(&file)).expect("it is whole")));
             }));
@@ -142,6 +156,12 @@ fn rows(group: &str, elements: usize) -> Result<Vec<Row>> {
                 let mut decoder = ten::Decoder::new(black_box(stream));
                 while let Some(tensor) = decoder.decode::<Array1<f32>>().expect("it is whole") {
                     drop(black_box(tensor));
+                }
+            }));
+            rows.push(row("many messages by Read::read_exact", MESSAGES, move || {
+                let mut stream = black_box(Repeated { message: &plain, rest: &[], left: MESSAGES });
+                while let Some(numbers) = read_exactly(&mut stream, plain.len(), elements) {
+                    drop(black_box(numbers));
                 }
             }));
         }
