@@ -56,12 +56,8 @@ pub(super) fn read_stream<'de>(
     element: usize,
     len: usize,
 ) -> Result<Buffer> {
-    if len > 0
-        && let Some(payload) = storage.at_hand(range.start).get(..len)
-    {
-        let payload = Buffer::from_slice(element, payload);
-        storage.read_at(range.end, &mut [])?;
-        return Ok(payload);
+    if let Some(payload) = storage.take_at_hand(range.clone()) {
+        return Ok(Buffer::from_slice(element, payload));
     }
     let mut buffer = Buffer::with_capacity(element, len.min(FIRST));
     let mut done = range.start;

@@ -318,31 +318,28 @@ impl<'de> Reader<'de> {
         self.unread = Unread::default();
     }
 
-    /// Returns the header of the next tensor of a stream without an index, if it is at hand and no other is known. It remains
-    /// the next until its [payload](Self::message_payload) is read.
-    pub(crate) fn message(&mut self, read: ReadMessage) -> Result<Option<Message>> {
+    /// Reads the header of the next tensor of a stream without an index. Returns `false` if it is not like most, if another
+    /// tensor is known, and at the end. It remains the next until its [payload](Self::message_payload) is read.
+    pub(crate) fn message(&mut self, read: ReadMessage, header_bytes: usize, message: &mut Message) -> Result<bool> {
         if self.index.pushed() > 0 || self.is_drained() {
-            return Ok(None);
+            return Ok(false);
         }
         let offset = self.next_offset();
-        let mut at_hand = self.storage.at_hand(offset);
-        if at_hand.is_empty() {
-            match self.storage.ends_at(offset) {
-                Ok(false) => at_hand = self.storage.at_hand(offset),
-                ended => {
-                    self.index_reader = ReaderOfIndex::Ended(None);
-                    return ended.map(|_| None).map_err(|error| error.in_tensor(self.last_label()));
-                }
+        let at_hand = match self.storage.ready(offset, header_bytes) {
+            Ok(at_hand) if !at_hand.is_empty() => at_hand,
+            ended => {
+                let error = ended.err();
+                self.index_reader = ReaderOfIndex::Ended(None);
+                return error.map_or(Ok(false), |error| Err(error.in_tensor(self.last_label())));
             }
-        }
-        match read(at_hand, &self.limits) {
-            Some(message) if message.needs_no_index(&self.limits) => Ok(Some(message)),
-            _ => Ok(None),
-        }
+        };
+        Ok(read(at_hand, &self.limits, message).is_some() && message.needs_no_index(&self.limits))
     }
 
-    /// Reads the payload of the [message](Self::message) that comes next. Returns its offset too.
-    pub(crate) fn message_payload(&mut self, message: &Message) -> (u64, Result<Buffer>) {
+    /// Reads the payload of the [message](Self::message) that comes next.
+    // Each call would copy the payload's struct once more.
+    #[inline]
+    pub(crate) fn message_payload(&mut self, message: &Message) -> Result<Buffer> {
         let start = self.next_offset() + message.header_bytes as u64;
         let end = start + message.payload_bytes as u64;
         let payload = read_stream(&mut *self.storage, start..end, message.info.unit_bytes(), message.payload_bytes);
@@ -351,7 +348,7 @@ impl<'de> Reader<'de> {
         if payload.is_err() {
             self.index_reader = ReaderOfIndex::Ended(None);
         }
-        (start, payload)
+        payload
     }
 
     /// Returns the position of the last tensor of a stream that was passed, for messages.
@@ -359,7 +356,8 @@ impl<'de> Reader<'de> {
         format!("#{}", (self.index.count() + self.passed).saturating_sub(1))
     }
 
-    fn next_offset(&self) -> u64 {
+    /// Returns the offset of the next tensor of a stream, as far as it is known.
+    pub(crate) fn next_offset(&self) -> u64 {
         self.index.next_offset().max(self.passed_to)
     }
 

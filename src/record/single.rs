@@ -31,10 +31,14 @@ pub(crate) struct Message {
 
 /// A format's function that reads the header that bytes of a stream begin with, if all of it is there.
 ///
-/// As for [`ReadSingle`], `None` is no error.
-pub(crate) type ReadMessage = fn(&[u8], &Limits) -> Option<Message>;
+/// As for [`ReadSingle`], `None` is no error. The message is [empty](Message::EMPTY).
+pub(crate) type ReadMessage = fn(&[u8], &Limits, &mut Message) -> Option<()>;
 
 impl Message {
+    /// A message to be filled in.
+    pub(crate) const EMPTY: Self =
+        Self { name: String::new(), info: TensorInfo::EMPTY, header_bytes: 0, payload_bytes: 0, padding: 0 };
+
     /// Returns whether an index would give the same tensor.
     pub(super) fn needs_no_index(&self, limits: &Limits) -> bool {
         self.info.takes_any(self.payload_bytes) && self.payload_bytes as u64 <= limits.payload && limits.tensors > 0

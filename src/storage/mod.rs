@@ -161,6 +161,21 @@ pub trait Storage<'de>: ReadAt {
         false
     }
 
+    /// Returns bytes of a stream from an offset on, and leaves them to be read again: at least `at_least`, or fewer at the
+    /// end, or before an error, which is that of reading on.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReadAt::ends_at`].
+    fn ready(&mut self, _offset: u64, _at_least: usize) -> Result<&[u8]> {
+        Ok(&[])
+    }
+
+    /// Returns a range that is not empty, if a stream has read all of it already, and goes on after it.
+    fn take_at_hand(&mut self, _range: Range<u64>) -> Option<&[u8]> {
+        None
+    }
+
     /// Returns the beginning of a range that is not empty: at least one byte.
     ///
     /// # Errors

@@ -57,7 +57,7 @@ impl<R: Read> Stream<R> {
     #[inline]
     fn fill(&mut self, at_least: usize) -> Result<&[u8]> {
         if self.ready.len() < at_least {
-            self.read_on(at_least)?;
+            self.read_on(at_least).map_err(|error| error.at(self.position))?;
         }
         Ok(&self.buffer[self.ready.clone()])
     }
@@ -72,8 +72,7 @@ impl<R: Read> Stream<R> {
             if self.grows && self.buffer.len() < BUFFER {
                 self.buffer.resize(2 * self.buffer.len(), 0);
             }
-            let now = read(&mut self.reader, &mut self.failed, &mut self.buffer[self.ready.end..]);
-            let now = now.map_err(|error| error.at(self.position))?;
+            let now = read(&mut self.reader, &mut self.failed, &mut self.buffer[self.ready.end..])?;
             if now == 0 {
                 break;
             }
@@ -334,6 +333,22 @@ impl<'de, R: Read> Storage<'de> for Stream<R> {
         }
         self.skip_to(range.start, len)?;
         self.take(len)
+    }
+
+    fn ready(&mut self, offset: u64, at_least: usize) -> Result<&[u8]> {
+        if self.at_hand(offset).len() < at_least && !self.ends_at(offset)? {
+            // Whoever reads the bytes one by one finds the error where it is.
+            self.failed = self.read_on(at_least).err();
+        }
+        Ok(self.at_hand(offset))
+    }
+
+    fn take_at_hand(&mut self, range: Range<u64>) -> Option<&[u8]> {
+        let len = usize::try_from(range.end - range.start).ok().filter(|len| *len > 0)?;
+        let passed = self.at_hand(range.start).get(len..)?.len();
+        self.position = range.end;
+        self.ready.start = self.ready.end - passed;
+        Some(&self.buffer[self.ready.start - len..self.ready.start])
     }
 
     fn append_to(&mut self, buffer: &mut Buffer, range: Range<u64>, expected: usize) -> Result<u64> {

@@ -24,6 +24,9 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
+    /// A row-major tensor without dims, to be filled in. A constant is not put together from parts that are moved.
+    pub(crate) const EMPTY: Self = Self { dtype: Dtype::U8, shape: Shape::EMPTY, layout: Layout::RowMajor };
+
     /// Describes a dense row-major tensor.
     #[must_use]
     pub fn new(dtype: Dtype, shape: impl Into<Shape>) -> Self {

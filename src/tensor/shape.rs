@@ -26,6 +26,8 @@ enum Dims {
 }
 
 impl Shape {
+    pub(super) const EMPTY: Self = Self(Dims::Few(0, [0; 4]));
+
     /// Creates a shape from its dims.
     #[must_use]
     pub fn new(dims: &[usize]) -> Self {
@@ -130,7 +132,7 @@ impl Dims {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self::new(&[])
+        Self::EMPTY
     }
 }
 

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{Cursor, Index, IndexReader, LastHeaders, Message, SingleTensor};
 use crate::storage::ReadAt;
-use crate::tensor::InvalidTensor;
+use crate::tensor::{InvalidTensor, TensorInfo};
 
 /// Reads the headers of a stream of tensors, one after the other.
 #[derive(Debug, Default)]
@@ -71,17 +71,20 @@ impl IndexReader for Reader {
 
 /// Reads a file of one tensor.
 pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
-    let (_, info, len) = header::read_common(file, limits)?;
+    let mut info = TensorInfo::EMPTY;
+    let (_, len) = header::read_common(file, limits, &mut info)?;
     let (payload, padding) = file[header::COMMON_BYTES..].split_at_checked(len)?;
     (padding.len() == header::padding_of(len)?).then_some(SingleTensor { info, payload })
 }
 
 /// Reads the header that bytes of a stream begin with, if all of it is there.
-pub(super) fn message(bytes: &[u8], limits: &Limits) -> Option<Message> {
-    let (name, info, payload_bytes) = header::read_common(bytes, limits)?;
-    let padding = header::padding_of(payload_bytes)?;
-    let name = name.text().unwrap_or_default().into_owned();
-    Some(Message { name, info, header_bytes: header::COMMON_BYTES, payload_bytes, padding })
+pub(super) fn message(bytes: &[u8], limits: &Limits, message: &mut Message) -> Option<()> {
+    let (name, payload_bytes) = header::read_common(bytes, limits, &mut message.info)?;
+    message.name = name.text().unwrap_or_default().into_owned();
+    message.header_bytes = header::COMMON_BYTES;
+    message.payload_bytes = payload_bytes;
+    message.padding = header::padding_of(payload_bytes)?;
+    Some(())
 }
 
 impl Reader {
@@ -226,6 +229,10 @@ mod tests {
     fn a_tensor_without_an_index_is_that_of_an_index() {
         let tensor = Tensor::from_slice(&[1.0_f32; 6], [2, 3]).unwrap();
         let file = super::super::FORMAT.to_vec(&[tensor], &crate::record::WriteOptions::new()).unwrap();
+        let message_of = |bytes: &[u8], limits: &Limits| {
+            let mut found = Message::EMPTY;
+            message(bytes, limits, &mut found).map(|()| found)
+        };
         let mut found = 0;
         for (at, byte) in (0..header::COMMON_BYTES).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
             let mut file = file.clone();
@@ -234,7 +241,7 @@ mod tests {
             let read = Reader::default().read_on(&mut Slice::new(&file), &limits, &mut index);
             let known = single(&file, &limits).filter(|tensor| tensor.needs_no_index(&limits));
             let Some(tensor) = known else { continue };
-            let message = message(&file, &limits).unwrap();
+            let message = message_of(&file, &limits).unwrap();
             assert!(read.unwrap(), "byte {at} is {byte}");
             let entry = index.entry(0);
             let range = header::COMMON_BYTES as u64..(header::COMMON_BYTES + tensor.payload.len()) as u64;
@@ -249,7 +256,7 @@ mod tests {
         assert!(found > 256 * 8, "{found} of them");
         for len in 0..file.len() {
             assert!(single(&file[..len], &Limits::default()).is_none(), "{len} bytes");
-            let is_there = message(&file[..len], &Limits::default()).is_some();
+            let is_there = message_of(&file[..len], &Limits::default()).is_some();
             assert_eq!(is_there, len >= header::COMMON_BYTES, "{len} bytes");
         }
     }

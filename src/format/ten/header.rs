@@ -125,12 +125,14 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
     Ok(HeaderChunk { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
-/// Returns the name, the tensor and the length of the payload from the header that bytes begin with, if it is like most.
+/// Reads the tensor from the header that bytes begin with, if it is like most, and returns its name and the length of the
+/// payload. `info` is that of a row-major tensor without dims, in its place: a struct that was just written takes long to
+/// move.
 ///
 /// Everything that [`read`] refuses is `None`, and some of what it takes. That the payload has the length of the tensor is
 /// checked afterwards.
 #[inline]
-pub(super) fn read_common(bytes: &[u8], limits: &Limits) -> Option<(StoredName, TensorInfo, usize)> {
+pub(super) fn read_common(bytes: &[u8], limits: &Limits, info: &mut TensorInfo) -> Option<(StoredName, usize)> {
     const DIMS: usize = 5;
     const { assert!(8 * (3 + DIMS) as u64 == ALIGNMENT) };
 
@@ -144,12 +146,11 @@ pub(super) fn read_common(bytes: &[u8], limits: &Limits) -> Option<(StoredName, 
     if u64::from_le_bytes(*length) != 8 * (3 + rank) {
         return None;
     }
-    let mut shape = Shape::default();
+    info.dtype = known_dtype(dtype)?;
     for dim in dims {
-        shape.push(i64::from_le_bytes(*dim).try_into().ok()?);
+        info.shape.push(i64::from_le_bytes(*dim).try_into().ok()?);
     }
-    let len = i64::from_le_bytes(*payload).try_into().ok()?;
-    Some((StoredName(*name), TensorInfo::new(known_dtype(dtype)?, shape), len))
+    Some((StoredName(*name), i64::from_le_bytes(*payload).try_into().ok()?))
 }
 
 /// Returns the length of the padding after a payload.

@@ -395,7 +395,10 @@ impl<'r> Decoder<'r> {
     /// wanted: decoding it with an index then finds out why.
     fn decode_message(&mut self, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
         let reader = self.finder.reader();
-        let Some(message) = reader.message(de::message)? else { return Ok(None) };
+        let mut message = Message::EMPTY;
+        if !reader.message(de::message, header::COMMON_BYTES, &mut message)? {
+            return Ok(None);
+        }
         let mut source = MessageSource { reader, message: &message, offset: None };
         let loaded = load(&mut source);
         let Some(offset) = source.offset else { return Ok(None) };
@@ -456,9 +459,9 @@ impl<'de> Source<'de> for MessageSource<'_, '_> {
         if self.offset.is_some() || !spec.passes(info) {
             return Self::is_not_wanted();
         }
-        let (offset, payload) = self.reader.message_payload(self.message);
-        self.offset = Some(offset);
-        Ok(Loaded::of_checked(info.clone(), Payload::Owned(payload?)))
+        self.offset = Some(self.reader.next_offset() + self.message.header_bytes as u64);
+        let payload = self.reader.message_payload(self.message)?;
+        Ok(Loaded::of_checked(info.clone(), Payload::Owned(payload)))
     }
 
     fn fields(&mut self, _: &'static StructDef, _: EachPart<'_, 'de>) -> Result<()> {
