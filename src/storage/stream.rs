@@ -30,9 +30,12 @@ pub struct Stream<R> {
 /// The size of the first read. A stream can be one small message, for which a large buffer would cost more than all else.
 const FIRST: usize = 1 << 10;
 
-/// The largest size of a read into the buffer, which is reached while tensors are small; also the largest chunk of a
-/// payload.
-const BUFFER: usize = 256 << 10;
+/// The largest size of a read into the buffer, which is reached while tensors are small. A larger one is read into in hardly
+/// fewer calls for each byte, but takes longer to make, and drives other things out of the processor's caches.
+const BUFFER: usize = 64 << 10;
+
+/// The largest size of a read into its place.
+const PIECE: usize = 256 << 10;
 
 /// The fewest bytes that are read into their place instead of into the buffer, unless the buffer is smaller.
 const DIRECT: usize = 4 << 10;
@@ -362,7 +365,7 @@ impl<'de, R: Read> Storage<'de> for Stream<R> {
             return append_chunk(self, buffer, range, expected);
         }
         // A piece is still in the processor's cache when it is read into, after it was filled with zeros.
-        let piece = usize::try_from(len).unwrap_or(BUFFER).min(BUFFER);
+        let piece = usize::try_from(len).unwrap_or(PIECE).min(PIECE);
         match self.read_directly(buffer.append_zeros(piece, expected))? {
             filled if filled == piece => Ok(piece as u64),
             filled => Err(truncated(range.start, len, filled as u64)),
