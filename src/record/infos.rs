@@ -38,15 +38,6 @@ impl Infos {
     /// The number of headers that are compared one by one.
     const NEWEST: usize = 8;
 
-    /// Those of one tensor.
-    #[cfg(feature = "ptd")]
-    #[inline]
-    pub(super) fn of_one(info: TensorInfo) -> Self {
-        let mut infos = Self::default();
-        infos.all.push(info);
-        infos
-    }
-
     pub(super) fn clear(&mut self) {
         self.all.clear();
         (self.last, self.next, self.recent, self.outside, self.has_coo) = Default::default();

@@ -74,7 +74,7 @@ pub(crate) use format::{dtypes, put_dims, tags_of, trailing_bytes};
 pub(crate) use index::{Entry, Unread};
 pub(crate) use io_slices::to_io_slices;
 pub(crate) use payload::check_sum;
-#[cfg(any(feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 pub(crate) use plan::Planned;
 #[cfg(feature = "tensorbuffers")]
 pub(crate) use plan::PlannedTensors;

@@ -138,19 +138,6 @@ impl Plan {
         Self::keeping_payloads(encode, Vec::new())
     }
 
-    /// A plan of one tensor, without a layout. The tensor was checked.
-    #[cfg(feature = "ptd")]
-    #[inline]
-    pub(super) fn of_one(encode: Arc<dyn Encode>, name: &'static str, info: &TensorInfo, payload_bytes: usize) -> Self {
-        Self {
-            names: Cow::Borrowed(name),
-            infos: Infos::of_one(info.clone()),
-            payload_bytes: SmallVec::from([payload_bytes]),
-            tensors: SmallVec::from([PlannedTensor { name_end: name.len(), info: 0 }]),
-            ..Self::empty(encode)
-        }
-    }
-
     #[inline]
     fn with_kept(encode: Arc<dyn Encode>, kept: KeptPayloads) -> Self {
         Self {

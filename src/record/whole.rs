@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::candidates::Candidates;
-#[cfg(any(feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 use super::plan::Planned;
 use super::planner::Planner;
 use super::{Encode, Names, Plan};
@@ -38,15 +38,9 @@ impl WholeTensor<'_> {
     }
 
     /// Returns the tensor as a plan has it.
-    #[cfg(any(feature = "safetensors", feature = "tensorbuffers"))]
+    #[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
     pub(crate) fn planned(&self) -> Planned<'_> {
         Planned { name: Self::NAME, info: self.info, info_number: 0, payload_bytes: self.payload.len() }
-    }
-
-    /// Returns a plan of the tensor, without a layout.
-    #[cfg(feature = "ptd")]
-    pub(crate) fn plan(&self) -> Plan {
-        Plan::of_one(Arc::clone(self.encode), Self::NAME, self.info, self.payload.len())
     }
 
     /// Returns the length of the payload in bytes.

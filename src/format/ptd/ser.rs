@@ -8,8 +8,8 @@ use super::{Compatibility, FORMAT, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, KeptPayloads, Names, Plan, Records, Sharing, TableFields, WholeTensor,
-    cannot_store, ends_too_far,
+    self, FileLayout, FlatbufferWriter, Format, KeptPayloads, Names, Plan, Planned, Records, Sharing, TableFields,
+    WholeTensor, cannot_store, ends_too_far,
 };
 use crate::tensor::{Layout, TensorInfo};
 
@@ -92,15 +92,25 @@ impl record::Encode for Encode {
         /// The gap before the payload is made in memory.
         const MAX_ALIGNMENT: u32 = 4 << 10;
 
-        if self.alignment <= MAX_ALIGNMENT
-            && let Ok((begin, base, _)) = self.begin(&tensor.plan(), &mut |_, _| std::mem::take(file))
-            && let Ok(base) = usize::try_from(base)
-        {
-            *file = begin;
-            file.resize(base, 0);
-            return tensor.append_to(file, 1);
+        if self.version != Version::Ft01 || self.alignment > MAX_ALIGNMENT || self.check_options().is_err() {
+            return false;
         }
-        false
+        let Planned { name, info, payload_bytes, .. } = tensor.planned();
+        let expected = FRONT + TENSOR + name.len() + DIM * info.shape.rank();
+        let mut index = Family::FlatTensor.flatbuffer(std::mem::take(file), expected);
+        let [_, segments, named_data] = index.table(ROOT, &FLAT_TENSOR);
+        let entry = index.offsets(named_data, 1).at(0);
+        // The number of its segment is 0.
+        let [key, _, layout] = index.table(entry, &NAMED_DATA);
+        index.string(key, name);
+        write_layout(&mut index, info, layout);
+        let segment = Segment { offset: 0, size: payload_bytes as u64 };
+        write_segments(&mut index, segments, std::slice::from_ref(&segment));
+        let Ok((begin, base)) = self.finish(Family::FlatTensor, index, segment.size) else { return false };
+        *file = begin;
+        let Ok(base) = usize::try_from(base) else { return false };
+        file.resize(base, 0);
+        tensor.append_to(file, 1)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
@@ -181,10 +191,16 @@ impl Encode {
             Version::EarlyFt01 => unreachable!("the options were checked"),
             Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
         }
+        let (begin, base) = self.finish(family, index, placed.bytes)?;
+        Ok((begin, base, placed))
+    }
+
+    /// Writes the header before a flatbuffer, which segments of `bytes` follow. Returns both, and the offset of the segments.
+    fn finish(&self, family: Family, index: FlatbufferWriter, bytes: u64) -> Result<(Vec<u8>, u64)> {
         let mut begin = index.finish();
         let base = align(begin.len() as u64, self.alignment).ok_or_else(beyond)?;
-        header::write(family, &mut begin, base, placed.bytes);
-        Ok((begin, base, placed))
+        header::write(family, &mut begin, base, bytes);
+        Ok((begin, base))
     }
 
     fn check_options(&self) -> Result<()> {
@@ -251,11 +267,7 @@ impl Encode {
 
     /// Returns an upper bound of the length of the index in bytes. Refuses one that may be too long for a flatbuffer.
     fn index_bytes(&self, plan: &Plan) -> Result<usize> {
-        // At least what the header, the root and the lists of fields take.
-        const FRONT: u64 = 256;
-        // At least what the tables, vectors, offsets and padding of a tensor take.
-        const TENSOR: u64 = 128;
-        let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| TENSOR + text.len() as u64);
+        let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| (TENSOR + text.len()) as u64);
         let names = plan.all_names().len() as u64;
         let rank = |info: &TensorInfo| info.shape.rank() as u64;
         let dims: u64 = match self.version {
@@ -263,7 +275,7 @@ impl Encode {
             Version::Ft01 => (0..plan.info_count()).map(|number| rank(plan.info_of_number(number))).sum(),
             _ => (0..plan.len()).map(|at| rank(plan.info(at))).sum(),
         };
-        let bytes = FRONT + texts.sum::<u64>() + TENSOR * plan.len() as u64 + names + 5 * dims;
+        let bytes = FRONT as u64 + texts.sum::<u64>() + TENSOR as u64 * plan.len() as u64 + names + DIM as u64 * dims;
         match usize::try_from(bytes) {
             Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),
             _ => {
@@ -292,7 +304,7 @@ impl Encode {
         out.set(version, [if is_second { 2 } else { 1 }]);
         out.set(tensor_alignment, self.alignment.to_le_bytes());
         write_tensor_segments(out, tensor_segments, plan, placed);
-        write_segments(out, segments, placed);
+        write_segments(out, segments, &placed.segments);
     }
 }
 
@@ -321,6 +333,15 @@ fn align(bytes: u64, alignment: u32) -> Option<u64> {
 fn beyond() -> Error {
     cannot_store("this much data", "a file has less than 2^64 bytes and 2^32 segments").into()
 }
+
+/// At least what the header, the root and the lists of fields take in bytes.
+const FRONT: usize = 256;
+
+/// At least what the tables, vectors, offsets and padding of a tensor take in bytes.
+const TENSOR: usize = 128;
+
+/// What a dim takes in bytes, with its place in the dim order.
+const DIM: usize = 5;
 
 /// The position of the offset of the root.
 const ROOT: usize = 0;
@@ -354,7 +375,7 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLa
         }
     }
     write_layouts(out, plan, &layouts);
-    write_segments(out, segments, placed);
+    write_segments(out, segments, &placed.segments);
 }
 
 /// Writes each layout once, for all tensors that have it, by the numbers of their infos and the offsets that refer to it. An
@@ -366,17 +387,21 @@ fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, tensors: &[(usize, usi
         match first[number] {
             Some(first) => out.share(from, first),
             None => {
-                let [scalar_type, sizes, dim_order] = out.table(from, &TENSOR_LAYOUT);
-                write_info(out, plan.info_of_number(number), scalar_type, sizes, dim_order);
+                write_layout(out, plan.info_of_number(number), from);
                 first[number] = Some(from);
             }
         }
     }
 }
 
-fn write_segments(out: &mut FlatbufferWriter, from: usize, placed: &SegmentLayout) {
-    let offsets = out.offsets(from, placed.segments.len());
-    for (at, segment) in placed.segments.as_slice().iter().enumerate() {
+fn write_layout(out: &mut FlatbufferWriter, info: &TensorInfo, from: usize) {
+    let [scalar_type, sizes, dim_order] = out.table(from, &TENSOR_LAYOUT);
+    write_info(out, info, scalar_type, sizes, dim_order);
+}
+
+fn write_segments(out: &mut FlatbufferWriter, from: usize, all: &[Segment]) {
+    let offsets = out.offsets(from, all.len());
+    for (at, segment) in all.iter().enumerate() {
         let [offset, size] = out.table(offsets.at(at), &DATA_SEGMENT);
         out.set(offset, segment.offset.to_le_bytes());
         out.set(size, segment.size.to_le_bytes());
