@@ -381,7 +381,9 @@ impl Options {
         self
     }
 
-    /// Sets the generation to write.
+    /// Sets the generation to write. Default: [`Version::Dt01V2`] if the value has metadata, otherwise [`Version::Ft01`].
+    ///
+    /// Metadata is refused by the others, and by this one if it is set.
     ///
     /// ```
     /// use tensorfile::{TensorMap, ptd};
@@ -393,7 +395,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
-        Arc::make_mut(&mut self.encode).version = version;
+        Arc::make_mut(&mut self.encode).version = Some(version);
         self
     }
 

@@ -16,7 +16,8 @@ use crate::tensor::{Layout, TensorInfo};
 /// Writes the index, then the segments in order, each aligned.
 #[derive(Debug, Clone)]
 pub(super) struct Encode {
-    pub(super) version: Version,
+    /// `None` is the one that the metadata of the value needs, or else the default.
+    pub(super) version: Option<Version>,
     pub(super) alignment: u32,
     pub(super) segments: Segments,
     pub(super) keep_dim_order: bool,
@@ -27,7 +28,7 @@ pub(super) struct Encode {
 impl Default for Encode {
     fn default() -> Self {
         Self {
-            version: Version::Ft01,
+            version: None,
             alignment: 128,
             segments: Segments::PerTensor,
             keep_dim_order: false,
@@ -59,9 +60,7 @@ impl record::Encode for Encode {
 
     fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         match info.layout {
-            Layout::Blob if self.version != Version::Ft01 => {
-                Err(cannot_store("a blob", "DT01 stores tensors; FT01 stores blobs too"))
-            }
+            Layout::Blob if self.version() != Version::Ft01 => Err(no_place_for_blobs()),
             // Of another tensor.
             Layout::Unknown(_) if stored(info).is_none_or(|(_, order)| order.len() != info.shape.rank()) => {
                 Err(cannot_store(info.to_string(), "its dim order is of another rank; leave the tensor out"))
@@ -79,8 +78,8 @@ impl record::Encode for Encode {
                 *field = value.to_string();
             }
         }
-        // The only version with such fields.
-        encode.version = Version::Dt01V2;
+        // The only version with such fields. If another one was asked for, that is refused.
+        encode.version.get_or_insert(Version::Dt01V2);
         Ok(Arc::new(encode))
     }
 
@@ -92,7 +91,7 @@ impl record::Encode for Encode {
         /// The gap before the payload is made in memory.
         const MAX_ALIGNMENT: u32 = 4 << 10;
 
-        if self.version != Version::Ft01 || self.alignment > MAX_ALIGNMENT || self.check_options().is_err() {
+        if self.version() != Version::Ft01 || self.alignment > MAX_ALIGNMENT || self.check_options().is_err() {
             return false;
         }
         let Planned { name, info, payload_bytes, .. } = tensor.planned();
@@ -182,11 +181,13 @@ impl Encode {
         buffer: &mut dyn FnMut(usize, u64) -> Vec<u8>,
     ) -> Result<(Vec<u8>, u64, SegmentLayout)> {
         self.check_options()?;
-        let family = if self.version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
+        self.check_blobs(plan)?;
+        let version = self.version();
+        let family = if version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
         let placed = self.place(plan)?;
         let expected = self.index_bytes(plan)?;
         let mut index = family.flatbuffer(buffer(expected, placed.bytes), expected);
-        match self.version {
+        match version {
             Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
             Version::EarlyFt01 => unreachable!("the options were checked"),
             Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
@@ -203,21 +204,35 @@ impl Encode {
         Ok((begin, base))
     }
 
+    fn version(&self) -> Version {
+        self.version.unwrap_or_default()
+    }
+
+    /// Refuses blobs, which were planned before metadata of the value made it a version without them.
+    fn check_blobs(&self, plan: &Plan) -> Result<()> {
+        if self.version() == Version::Ft01 {
+            return Ok(());
+        }
+        let blob = plan.tensors().find(|tensor| tensor.info.layout == Layout::Blob);
+        blob.map_or(Ok(()), |blob| Err(Error::new(no_place_for_blobs()).in_tensor(blob.name)))
+    }
+
     fn check_options(&self) -> Result<()> {
         let refuse = |what: &str, instead: &str| {
             let (what, instead) = (what.to_owned(), instead.to_owned());
             Err(ErrorKind::Unsupported { what, instead }.into())
         };
-        if self.version == Version::EarlyFt01 {
+        let version = self.version();
+        if version == Version::EarlyFt01 {
             return refuse(
                 "write the FT01 of ExecuTorch 0.5 and 0.6",
                 "`Version::Ft01` is what later versions read and write",
             );
         }
-        if self.version == Version::Ft01 && !matches!(self.segments, Segments::PerTensor) {
+        if version == Version::Ft01 && !matches!(self.segments, Segments::PerTensor) {
             return refuse("put several tensors into a segment of FT01", "`Version::Dt01V2` can");
         }
-        if self.version != Version::Dt01V2 && self.compatibility.is_some() {
+        if version != Version::Dt01V2 && self.compatibility.is_some() {
             return refuse("store compatibility metadata in this version", "`Version::Dt01V2` can");
         }
         if !self.alignment.is_power_of_two() {
@@ -270,7 +285,7 @@ impl Encode {
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| (TENSOR + text.len()) as u64);
         let names = plan.all_names().len() as u64;
         let rank = |info: &TensorInfo| info.shape.rank() as u64;
-        let dims: u64 = match self.version {
+        let dims: u64 = match self.version() {
             // Tensors share their layouts.
             Version::Ft01 => (0..plan.info_count()).map(|number| rank(plan.info_of_number(number))).sum(),
             _ => (0..plan.len()).map(|at| rank(plan.info(at))).sum(),
@@ -286,7 +301,7 @@ impl Encode {
     }
 
     fn write_data(&self, out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
-        let is_second = self.version == Version::Dt01V2;
+        let is_second = self.version() == Version::Dt01V2;
         let (version, tensor_segments, segments, tensor_alignment) = if is_second {
             let fields = if self.compatibility.is_some() { &DATA_V2_OF_MODEL } else { &DATA_V2 };
             let [version, compatibility, tensors, segments, alignment] = out.table(ROOT, fields);
@@ -328,6 +343,10 @@ impl SegmentLayout {
 fn align(bytes: u64, alignment: u32) -> Option<u64> {
     let below = u64::from(alignment) - 1;
     Some(bytes.checked_add(below)? & !below)
+}
+
+fn no_place_for_blobs() -> ErrorKind {
+    cannot_store("a blob", "DT01 stores tensors; FT01 stores blobs too")
 }
 
 fn beyond() -> Error {

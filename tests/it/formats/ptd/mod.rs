@@ -725,6 +725,44 @@ fn refuses_unsupported_tensors() {
     messages.end();
 }
 
+#[derive(TensorFile)]
+struct WithMetadata<T> {
+    tensor: T,
+    #[tensor(metadata, rename = "ptd.model_name")]
+    model: Option<String>,
+}
+
+#[test]
+fn metadata_of_a_value_changes_no_version_that_was_set() {
+    let value = |model: Option<&str>| WithMetadata { tensor: array![1.0_f32], model: model.map(str::to_owned) };
+    let version = |options: &Options, model| {
+        let file = options.to_vec(&value(model));
+        let read = file.map(|file| ptd::metadata(&file).unwrap());
+        read.map(|found| (found.version, found.compatibility.map(|model| model.model_name)))
+    };
+    let named = Some("llama".to_owned());
+    assert_eq!(version(&Options::new(), None).unwrap(), (Version::Ft01, None));
+    assert_eq!(version(&Options::new(), Some("llama")).unwrap(), (Version::Dt01V2, named.clone()));
+    let second = Options::new().version(Version::Dt01V2);
+    assert_eq!(version(&second, Some("llama")).unwrap(), (Version::Dt01V2, named));
+    for other in [Version::Ft01, Version::Dt01V1] {
+        let options = Options::new().version(other);
+        assert_eq!(version(&options, None).unwrap(), (other, None));
+        let expected = "ptd: cannot store compatibility metadata in this version; `Version::Dt01V2` can";
+        assert_eq!(message(version(&options, Some("llama"))), expected);
+    }
+}
+
+#[test]
+fn metadata_of_a_value_makes_no_tensor_of_a_blob() {
+    let value = |model: Option<&str>| WithMetadata { tensor: Blob(b"{}".to_vec()), model: model.map(str::to_owned) };
+    let file = ptd::to_vec(&value(None)).unwrap();
+    assert_eq!(*ptd::from_slice::<TensorMap>(&file).unwrap()["tensor"].layout(), Layout::Blob);
+    let expected = "ptd: tensor `tensor`: cannot store a blob; DT01 stores tensors; FT01 stores blobs too";
+    assert_eq!(message(ptd::to_vec(&value(Some("llama")))), expected);
+    assert_eq!(message(ptd::plan(&value(Some("llama")))), expected);
+}
+
 #[test]
 fn limits_hold_before_anything_is_made() {
     let file = hex(FT01);
