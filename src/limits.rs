@@ -19,7 +19,9 @@ pub struct Limits {
     pub tensors: u64,
     /// The most dims of a tensor. Default: 255, the most that a [`DimOrder`](crate::DimOrder) can have.
     pub rank: u64,
-    /// The most bytes of a tensor that is read from a stream, whose length is not known. Default: 2⁴⁰.
+    /// The most bytes of a tensor that is read from a stream, whose length is not known. If a stream cannot be read in order,
+    /// it is held in memory, and this is the most bytes of all of it: of `npz`, `pytorch` and `tensorbuffers` always, of
+    /// others if their tensors are not in order. Default: 2⁴⁰.
     pub payload: u64,
     /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes or are
     /// compressed. The memory for the dtypes and shapes of all tensors is checked in the same way. Default: 2³⁰.
@@ -92,7 +94,7 @@ impl Limits {
         self
     }
 
-    /// Sets the most bytes of a tensor that is read from a stream.
+    /// Sets the most bytes of a tensor that is read from a stream, or of a stream that has to be held in memory.
     ///
     /// ```
     /// use tensorfile::{Limits, TensorMap, ten};

@@ -49,7 +49,8 @@ impl OpenOptions {
     /// Errors of `sink`, and those of [`File::open`]. [`ErrorKind::Unsupported`] if the file cannot be read in order: those of
     /// `tensorbuffers`, `npz` and `pytorch`, and others whose tensors are not in order. [`ErrorKind::UnknownDtype`] if the
     /// end of a tensor is only known by that of the file. The sink got no tensor then. As the length of the file is not known
-    /// before its end, numbers that are too large for it are compared with the [limits](Self::limits).
+    /// before its end, numbers that are too large for it are compared with the [limits](Self::limits). A file of less than
+    /// 8 KiB is read whole, in any order.
     pub fn read_in_order(&self, mut reader: impl Read, sink: &mut dyn TensorSink) -> Result<File> {
         self.send_in_order(&mut reader, sink)
     }
@@ -90,6 +91,7 @@ impl OpenOptions {
         (&mut reader).take(BEGIN).read_to_end(&mut begin)?;
         if (begin.len() as u64) < BEGIN {
             let file = self.from_bytes(begin)?;
+            self.check_payloads(&file)?;
             return file.send(sink).map(|()| file);
         }
         let format = self.format.map_or_else(|| detect(&mut FileStart(&begin), None), Ok)?;
@@ -109,6 +111,17 @@ impl OpenOptions {
         }
         // The index is read again as that of any file, so that it has the same checks, errors and warnings.
         self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None)
+    }
+}
+
+impl OpenOptions {
+    /// Checks the limit of payloads of a stream that is so short that it was read whole.
+    fn check_payloads(&self, file: &File) -> Result<()> {
+        let limit = self.limits.payload;
+        let Some(tensor) = file.tensors().find(|tensor| tensor.payload_bytes() > limit) else { return Ok(()) };
+        let (what, found) = ("payload in bytes", tensor.payload_bytes());
+        let error = Error::new(ErrorKind::Limit { what, found, limit });
+        Err(error.in_tensor(file.index.label(tensor.position())).in_format(file.format.name))
     }
 }
 

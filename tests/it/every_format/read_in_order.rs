@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 
 use tensorfile::{
-    CooTensor, Dtype, Error, ErrorKind, File, Format, InvalidTensor, Layout, OpenOptions, Result, Tensor, TensorData,
-    TensorInfo, TensorMap, TensorRecord, TensorSink, Tensors, WriteOptions, btf,
+    CooTensor, Dtype, Error, ErrorKind, File, Format, InvalidTensor, Layout, Limits, OpenOptions, Result, Tensor,
+    TensorData, TensorInfo, TensorMap, TensorRecord, TensorSink, Tensors, WriteOptions, btf,
 };
 
 use super::stream_index::{NOT_IN_ORDER, files, is_in_order};
@@ -125,6 +125,30 @@ fn errors_are_those_of_the_file() {
         });
         let error = OpenOptions::new().read_in_order(bytes[..10_000].chain(Broken), &mut lenient).unwrap_err();
         assert!(error.to_string().ends_with("the line is dead (at byte 10000)"), "{}: {error}", format.name);
+    }
+}
+
+#[test]
+fn payloads_are_limited_in_short_streams_too() {
+    for format in formats() {
+        let mut found = [0, 0];
+        // A stream of a few bytes is read whole before its tensors are sent.
+        for (elements, found) in [200, 20_000].into_iter().zip(&mut found) {
+            let tensor = tensor(format.dtypes[0], &[elements]);
+            let (bytes, payload) =
+                (tensor.as_bytes().len() as u64, format.to_vec(&tensor, &WriteOptions::new()).unwrap());
+            let read = |limit| {
+                let limits = Limits::new().payload(limit);
+                OpenOptions::new().limits(limits).read_in_order(&payload[..], &mut Each(|_: &TensorRecord<'_>| Ok(())))
+            };
+            read(bytes).unwrap();
+            let error = read(bytes - 1).unwrap_err();
+            let name = error.tensor().unwrap().to_owned();
+            let (name, limit) = (format.name.to_owned() + ": tensor `" + &name + "`", bytes - 1);
+            assert_eq!(error.to_string(), format!("{name}: payload in bytes is {bytes}, but the limit is {limit}"));
+            *found = payload.len();
+        }
+        assert!(found[0] < 8 << 10 && found[1] > 8 << 10, "{}: {found:?}", format.name);
     }
 }
 
