@@ -110,8 +110,9 @@ impl OpenOptions {
         self
     }
 
-    /// Calls a function while a file is loaded whole, after each tensor. Bytes are those of the payloads, as they are stored;
-    /// borrowed ones count as read.
+    /// Calls a function while a file is loaded whole: after each tensor, and when all is loaded. Bytes are those of the
+    /// payloads, as they are stored; borrowed ones count as read. [`File::deserialize`] does not know before which tensors its
+    /// type skips, and counts them at the end.
     ///
     /// ```
     /// use tensorfile::{OpenOptions, TensorMap, ten};
@@ -128,7 +129,7 @@ impl OpenOptions {
     }
 
     /// Opens a file, or the directory of a checkpoint. A pipe, or anything else that cannot be read at positions, is read
-    /// into memory.
+    /// into memory, however long it is. [`read_in_order`](Self::read_in_order) reads one with a [limit](Limits::payload).
     ///
     /// ```
     /// use tensorfile::{Backend, OpenOptions, TensorMap};

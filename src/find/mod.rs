@@ -141,7 +141,10 @@ impl<'de> Finder<'de> {
     /// Checks that no tensor is left.
     fn end(&mut self) -> Result<()> {
         self.reader.drain()?;
-        let Some(left) = self.reader.peek()? else { return Ok(()) };
+        let Some(left) = self.reader.peek()? else {
+            self.reader.end_count();
+            return Ok(());
+        };
         if self.positional {
             return Err(self.wrong_count());
         }

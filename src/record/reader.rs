@@ -223,6 +223,11 @@ impl<'de> Reader<'de> {
         Self { count, ..self }
     }
 
+    /// Reports the end to the listener, also if tensors were skipped.
+    pub(crate) fn end_count(&mut self) {
+        self.count.take().into_iter().for_each(ProgressCount::finish);
+    }
+
     /// Reads the index of the whole file, and the metadata if it comes with the index.
     pub(crate) fn into_index(mut self) -> Result<(Index, Option<FileMetadata>)> {
         self.drain()?;

@@ -643,6 +643,12 @@ fn progress_is_told_while_files_are_saved_and_loaded() {
 
     type Calls = Arc<Mutex<Vec<(u64, u64)>>>;
 
+    #[derive(TensorFile)]
+    #[tensor(allow_unknown)]
+    struct Small {
+        small: Tensor,
+    }
+
     fn listener(calls: &Calls) -> impl Fn(tensorfile::Progress) + Send + Sync + 'static {
         let calls = Arc::clone(calls);
         move |progress| calls.lock().unwrap().push((progress.bytes, progress.total))
@@ -676,6 +682,11 @@ fn progress_is_told_while_files_are_saved_and_loaded() {
             assert_eq!(taken(&calls, name), [(20 << 20, (20 << 20) + 4), ((20 << 20) + 4, (20 << 20) + 4)], "{name}");
             file.deserialize::<TensorMap>().unwrap();
             assert_eq!(taken(&calls, name).len(), 2, "{name}");
+            file.load::<Small>().unwrap();
+            assert_eq!(taken(&calls, name), [(4, 4)], "{name}");
+            // The tensor that is skipped is not known before.
+            file.deserialize::<Small>().unwrap();
+            assert_eq!(taken(&calls, name).first(), Some(&(4, (20 << 20) + 4)), "{name}");
         }
 
         #[cfg(feature = "shards")]
