@@ -23,8 +23,8 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 /// Sets the most threads that large tensors are copied, read, cast, hashed and counted with, in the whole process. With 1, no
 /// thread is started.
 ///
-/// The default is the environment variable `TENSORFILE_THREADS`, or else the number of processors, up to 8. The results are
-/// the same with any number.
+/// The default is the environment variable `TENSORFILE_THREADS`, if it is a number above 0, or else the number of processors, up
+/// to 8. The results are the same with any number.
 ///
 /// ```
 /// tensorfile::set_max_threads(1);

@@ -77,6 +77,7 @@ pub fn main() -> ExitCode {
     };
     cli.color.write_global();
     signals::handle();
+    check_threads();
 
     let mut out = Stdout::new();
     let outcome = cli.command.run(&mut out);
@@ -90,6 +91,19 @@ pub fn main() -> ExitCode {
         Ok(Verdict::Pass) => ExitCode::SUCCESS,
         Ok(Verdict::Fail) => Failure::FAIL.into(),
         Err(failure) => failure.report(),
+    }
+}
+
+/// Prints that the number of threads in the environment is ignored, if it is not a number.
+fn check_threads() {
+    const NAME: &str = "TENSORFILE_THREADS";
+
+    let Some(value) = std::env::var_os(NAME).filter(|value| !value.is_empty()) else { return };
+    if value.to_str().is_none_or(|value| value.parse::<std::num::NonZeroUsize>().is_err()) {
+        let value = value.to_string_lossy();
+        let value = output::escape(&value);
+        let threads = tensorfile::max_threads();
+        output::note(format_args!("{NAME}: `{value}` is not a number of threads, at least 1; using {threads}"));
     }
 }
 

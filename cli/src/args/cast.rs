@@ -18,16 +18,16 @@ use crate::output::{escape, note};
 pub struct Cast {
     /// Cast to this dtype, such as `f16`; with `FROM=TO`, only tensors of dtype FROM
     ///
-    /// Floats are cast to floats and integers to integers; other tensors are not changed. Numbers are rounded to the
-    /// nearest, ties to even. The numbers of changed elements and of tensors that are not cast are printed to standard
-    /// error.
+    /// Floats are cast to floats and integers to integers; other tensors are not changed. One dtype of floats and one of
+    /// integers can be given. Numbers are rounded to the nearest, ties to even. The numbers of changed elements and of tensors
+    /// that are not cast are printed to standard error.
     #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',', value_parser = RuleParser)]
     #[arg(hide_possible_values = true, add = dtype_rule())]
     dtypes: Vec<CastRule>,
     /// Also cast integers to floats and floats to integers
     #[arg(long, requires = "dtypes")]
     cast_integers: bool,
-    /// Print the number of changed elements for each tensor
+    /// Print the number of changed elements for each tensor; they are not read with --dry-run
     #[arg(long, short, requires = "dtypes")]
     verbose: bool,
 }
@@ -120,8 +120,17 @@ fn is_number(dtype: Dtype) -> bool {
 impl Cast {
     /// Returns the tensors in their new dtypes.
     ///
-    /// Fails if a rule casts between integers and floats and that was not allowed.
+    /// Fails if a rule casts between integers and floats and that was not allowed, or is for the same tensors as another.
     pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors) -> Outcome<CastView<'t>> {
+        if let Some([first, second]) = self.same_tensors() {
+            let which = match first.from {
+                Some(from) => from.name(),
+                None if first.to.is_float() => "floats",
+                None => "integers",
+            };
+            let message = format_args!("--dtype: {which} cannot be cast to both {} and {}", first.to, second.to);
+            return Err(Failure::usage(message));
+        }
         let crosses = |rule: &&CastRule| rule.from.is_some_and(|from| Caster::new(from, rule.to).is_err());
         if let Some(CastRule { from: Some(from), to }) = self.dtypes.iter().find(crosses)
             && !self.cast_integers
@@ -131,12 +140,24 @@ impl Cast {
         Ok(CastView::new(tensors, |_, info| self.target(info.dtype)))
     }
 
-    /// Returns the dtype that tensors of dtype `from` are cast to. A rule for that dtype precedes rules for all.
+    /// Returns the first two rules that are for the same tensors, of which the second would never be used.
+    fn same_tensors(&self) -> Option<[&CastRule; 2]> {
+        self.dtypes.iter().enumerate().find_map(|(at, second)| {
+            let first = self.dtypes[..at].iter().find(|first| {
+                first.from == second.from && (first.from.is_some() || first.to.is_float() == second.to.is_float())
+            });
+            Some([first?, second])
+        })
+    }
+
+    /// Returns the dtype that tensors of dtype `from` are cast to. A rule for that dtype precedes rules for all, of which one
+    /// from floats to floats, or from integers to integers, precedes one between them.
     fn target(&self, from: Dtype) -> Dtype {
-        let for_all = |rule: &&CastRule| {
-            rule.from.is_none() && is_number(from) && (self.cast_integers || from.is_float() == rule.to.is_float())
-        };
-        let rule = self.dtypes.iter().find(|rule| rule.from == Some(from)).or_else(|| self.dtypes.iter().find(for_all));
+        let rule = |is_for: &dyn Fn(&CastRule) -> bool| self.dtypes.iter().find(|rule| is_for(rule));
+        let for_all = |rule: &CastRule| rule.from.is_none() && is_number(from);
+        let rule = rule(&|rule| rule.from == Some(from))
+            .or_else(|| rule(&|rule| for_all(rule) && from.is_float() == rule.to.is_float()))
+            .or_else(|| rule(&|rule| for_all(rule) && self.cast_integers));
         rule.map_or(from, |rule| rule.to)
     }
 
@@ -149,6 +170,11 @@ impl Cast {
         let infos = tensors.iter().map(|(_, info)| info);
         if casts.is_empty() {
             return self.report_none(infos.map(|info| info.dtype));
+        }
+        for CastRule { from, to } in &self.dtypes {
+            if let Some(from) = from.filter(|from| *from != *to && casts.iter().all(|cast| cast.from != *from)) {
+                note(format_args!("--dtype {from}={to} changes no tensor"));
+            }
         }
         /// The dtypes that are listed.
         const SHOWN: usize = 5;
@@ -247,9 +273,25 @@ fn changes(report: &CastReport) -> String {
 mod tests {
     use super::*;
 
-    fn target(rules: &[&str], cast_integers: bool, from: Dtype) -> Dtype {
+    fn cast(rules: &[&str], cast_integers: bool) -> Cast {
         let dtypes = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        Cast { dtypes, cast_integers, verbose: false }.target(from)
+        Cast { dtypes, cast_integers, verbose: false }
+    }
+
+    fn target(rules: &[&str], cast_integers: bool, from: Dtype) -> Dtype {
+        cast(rules, cast_integers).target(from)
+    }
+
+    #[test]
+    fn rules_for_the_same_tensors_are_found() {
+        for (rules, has_two) in [
+            (&["f16", "bf16"][..], true),
+            (&["i16", "f16", "u8"], true),
+            (&["f32=f16", "i8=i16", "f32=f16"], true),
+            (&["f16", "i16", "f32=bf16", "f64=bf16"], false),
+        ] {
+            assert_eq!(cast(rules, false).same_tensors().is_some(), has_two, "{rules:?}");
+        }
     }
 
     #[test]
@@ -264,6 +306,8 @@ mod tests {
             (&["f32=bf16"], false, Dtype::F64, Dtype::F64),
             (&["f16", "f32=bf16", "i64=i32"], false, Dtype::F32, Dtype::Bf16),
             (&["f16", "i32"], false, Dtype::I8, Dtype::I32),
+            (&["f16", "i32"], true, Dtype::I8, Dtype::I32),
+            (&["f16", "i32"], true, Dtype::F64, Dtype::F16),
             (&[], false, Dtype::F32, Dtype::F32),
         ] {
             assert_eq!(target(rules, cast_integers, from), to, "{rules:?} {from}");

@@ -24,7 +24,7 @@ pub struct WriteArgs {
     pub keep_dim_order: bool,
     /// Write sparse tensors as TFRT's code reads them, not as the BTF specification says: with layout number 1 instead of 2
     ///
-    /// BTF files made of BTF files with this number always keep it.
+    /// BTF files made of BTF files with this number always keep it. Other formats have no sparse tensors.
     #[arg(long)]
     pub tfrt_coo: bool,
     /// Drop names, metadata and tensors of unknown dtypes that the format cannot store, and print what was dropped

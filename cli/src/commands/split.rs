@@ -43,7 +43,7 @@ struct By {
     /// Write the tensors whose names match GLOB to OUT, in the format of its extension
     ///
     /// If given several times, a tensor goes to the first OUT whose GLOB matches. A tensor that matches none is an error;
-    /// end with `*=OUT` to write all others to OUT.
+    /// end with `*=OUT` to write all others to OUT. Any other GLOB to which no tensor is left is an error too.
     #[arg(long, value_name = "GLOB=OUT")]
     by: Vec<SplitRule>,
 }
@@ -51,6 +51,8 @@ struct By {
 #[derive(Debug, Clone)]
 struct SplitRule {
     glob: Glob,
+    /// The glob as it was given.
+    text: String,
     path: PathBuf,
 }
 
@@ -58,9 +60,9 @@ impl FromStr for SplitRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (glob, path) = text.split_once('=').ok_or("expected GLOB=OUT")?;
-        let glob = glob.parse().map_err(|error: InvalidGlob| error.to_string())?;
-        Ok(Self { glob, path: path.into() })
+        let (text, path) = text.split_once('=').ok_or("expected GLOB=OUT")?;
+        let glob = text.parse().map_err(|error: InvalidGlob| error.to_string())?;
+        Ok(Self { glob, text: text.to_owned(), path: path.into() })
     }
 }
 
@@ -111,7 +113,25 @@ impl Split {
         for tensor in file.tensors() {
             groups.entry(self.path_for(file, tensor.name())?).or_default().push(tensor.name());
         }
+        self.expect_used(file)?;
         Ok(groups)
+    }
+
+    /// Fails if a glob has no tensor, so that its file would be missing. There may be no others for `*`.
+    fn expect_used(&self, file: &File) -> Outcome<()> {
+        let mut is_used = vec![false; self.by.by.len()];
+        for tensor in file.tensors() {
+            let rule = self.by.by.iter().position(|rule| rule.glob.matches(tensor.name()));
+            rule.into_iter().for_each(|rule| is_used[rule] = true);
+        }
+        let mut unused = self.by.by.iter().zip(is_used).filter(|(rule, is_used)| !is_used && rule.text != "*");
+        match unused.next() {
+            Some((SplitRule { text, .. }, _)) => {
+                let message = format_args!("--by: no tensor matches `{text}`, or all of them match an earlier --by");
+                Err(Failure::not_found(message))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Returns the path of the new file that a tensor goes to.

@@ -18,6 +18,7 @@ mod hash;
 mod hostile_names;
 #[cfg(target_os = "linux")]
 mod huge;
+mod ignored;
 mod info;
 #[cfg(target_os = "linux")]
 mod limits;

@@ -18,10 +18,12 @@ use crate::output::numbers::count;
 pub struct Tolerance {
     /// Treat values as equal if they differ by at most X
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = parse, allow_negative_numbers = true)]
+    #[arg(conflicts_with_all = ["names_only", "no_values"])]
     atol: f64,
     /// Treat values as equal if they differ by at most Y times the value in B; with --atol, by at most the sum of both, as
     /// numpy's `allclose`
     #[arg(long, value_name = "Y", default_value_t = 0.0, value_parser = parse, allow_negative_numbers = true)]
+    #[arg(conflicts_with_all = ["names_only", "no_values"])]
     rtol: f64,
 }
 

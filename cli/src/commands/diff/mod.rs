@@ -46,7 +46,7 @@ pub struct Diff {
     #[arg(long)]
     by_position: bool,
     /// Treat tensors as equal if only their dtypes differ
-    #[arg(long)]
+    #[arg(long, conflicts_with = "names_only")]
     ignore_dtype: bool,
     #[command(flatten)]
     depth: Depth,
@@ -145,6 +145,7 @@ impl Diff {
     fn equal_by(&self) -> &'static str {
         match (self.depth.names_only, self.depth.no_values) {
             (true, _) => " by name",
+            (_, true) if self.ignore_dtype => " by name and shape",
             (_, true) => " by name, dtype and shape",
             _ => "",
         }

@@ -52,9 +52,9 @@ pub struct Show {
     /// Show every element as text, without a summary
     #[arg(long)]
     full: bool,
-    /// Show at most this number of digits after the point as text
-    #[arg(long, value_name = "DIGITS", default_value_t = 8, value_parser = clap::value_parser!(u8))]
-    precision: u8,
+    /// Show at most this number of digits after the point as text [default: 8]
+    #[arg(long, value_name = "DIGITS", conflicts_with = "json")]
+    precision: Option<u8>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -72,6 +72,9 @@ enum OutputFormat {
     Raw,
 }
 
+/// The default of `--precision`.
+const PRECISION: u8 = 8;
+
 const EXAMPLES: &str = "\
 Examples:
   tensorfile show model.ptd encoder.0.bias
@@ -88,6 +91,9 @@ impl Show {
         let format = if self.json { OutputFormat::Json } else { self.format };
         if !self.json && format != OutputFormat::Text && (names.len() > 1 || !self.inputs.is_single()) {
             return Err(Failure::usage("--format prints a single tensor; use --json for several"));
+        }
+        if format != OutputFormat::Text && self.precision.is_some() {
+            return Err(Failure::usage("--precision is for text; other formats have all digits"));
         }
         if matches!(format, OutputFormat::Npy | OutputFormat::Raw) && out.is_terminal() {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
@@ -223,7 +229,7 @@ impl Show {
     }
 
     fn print_options(&self, out: &Stdout) -> PrintOptions {
-        let mut options = PrintOptions::new().precision(self.precision.into());
+        let mut options = PrintOptions::new().precision(self.precision.unwrap_or(PRECISION).into());
         if self.full {
             options = options.threshold(usize::MAX);
         }

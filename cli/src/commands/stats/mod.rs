@@ -50,8 +50,8 @@ pub struct Stats {
     /// Reverse the order
     #[arg(long, short, conflicts_with = "diffable")]
     reverse: bool,
-    /// The number of bins of histograms; by default, 20, or 50 with --plot
-    #[arg(long, value_name = "COUNT", value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
+    /// The number of bins of histograms, which are printed for a single tensor and with --long; by default, 20, or 50 with --plot
+    #[arg(long, value_name = "COUNT", conflicts_with = "diffable", value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     bins: Option<usize>,
     /// Draw the histograms of the first 24 tensors with numbers to this file, .png or .svg
     #[arg(long, value_name = "PATH")]
