@@ -9,6 +9,7 @@ mod hostile;
 mod memory;
 mod names_in_messages;
 mod one_tensor;
+mod options;
 mod order;
 mod properties;
 mod read_in_order;
