@@ -171,8 +171,8 @@ impl Diff {
         let dense = || pairs.iter().filter(|pair| self.method(pair) == Method::InPieces).filter_map(|pair| pair.both());
         let compared = pairs.iter().filter(|pair| self.method(pair) != Method::None);
         let mut reading = ReadAhead {
-            a: read_ahead(scope, path_a, dense().map(|(a, _)| a)),
-            b: read_ahead(scope, path_b, dense().map(|(_, b)| b)),
+            a: read_ahead(scope, path_a, dense().map(|(a, _)| a))?,
+            b: read_ahead(scope, path_b, dense().map(|(_, b)| b))?,
             progress: Progress::bytes(compared.map(|pair| pair.bytes()).sum()),
         };
         let mut diffs = Vec::new();

@@ -1,8 +1,9 @@
 //! Reads dense tensors on a thread that stays a few pieces ahead.
 
+use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::Scope;
+use std::thread::{self, Scope};
 
 use tensorfile::{Error, ErrorKind, FileTensor};
 
@@ -48,14 +49,14 @@ impl ElementStream {
     }
 }
 
-/// Starts to read tensors of the file at `path`. The thread ends when the pieces are dropped.
+/// Starts to read tensors of the file at `path`. The thread ends when the pieces are dropped. Fails if the system has no thread.
 pub fn read_ahead<'scope>(
     scope: &'scope Scope<'scope, '_>,
     path: &'scope Path,
     tensors: impl Iterator<Item = FileTensor<'scope>> + Send + 'scope,
-) -> ElementStream {
+) -> Outcome<ElementStream> {
     let (sender, chunks) = sync_channel(AHEAD);
-    scope.spawn(move || {
+    let read = move || {
         let mut chunk = Vec::new();
         for tensor in tensors {
             if let Err(failure) = send(tensor, &mut chunk, &sender).at(path) {
@@ -65,8 +66,12 @@ pub fn read_ahead<'scope>(
             }
         }
         let _ = sender.send(Ok(chunk));
-    });
-    ElementStream { chunks, chunk: Vec::new(), done: 0, joined: Vec::new() }
+    };
+    let started = thread::Builder::new().spawn_scoped(scope, read);
+    started
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot start a thread to read it: {error}")))
+        .at(path)?;
+    Ok(ElementStream { chunks, chunk: Vec::new(), done: 0, joined: Vec::new() })
 }
 
 /// Adds a tensor to a chunk, which is sent when it is full and more comes. If the tensor cannot be read, its last bytes are
