@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ndarray::{ArcArray2, Array2, Ix1, Ix2, IxDyn, array};
-use tensorfile::{Arrays, Backend, OpenOptions, TensorFile, TensorMap, ptd, ten};
+use ndarray::{Array2, Ix1, Ix2, IxDyn, array};
+use tensorfile::{TensorFile, TensorMap, ten};
 
 use crate::support::{btf_file, message, ten_file};
 
@@ -100,9 +100,16 @@ fn containers_are_read_from_every_kind_of_file() {
     assert_eq!(serde_json::from_str::<Containers>(&json).unwrap(), value, "{json}");
     let postcard = postcard::to_stdvec(&value).unwrap();
     assert_eq!(postcard::from_bytes::<Containers>(&postcard).unwrap(), value);
+    #[cfg(feature = "ptd")]
     assert_eq!(
-        ptd::to_io_slices(&value).unwrap().as_slices().iter().map(|slice| slice.to_vec()).collect::<Vec<_>>().concat(),
-        ptd::to_vec(&value).unwrap()
+        tensorfile::ptd::to_io_slices(&value)
+            .unwrap()
+            .as_slices()
+            .iter()
+            .map(|slice| slice.to_vec())
+            .collect::<Vec<_>>()
+            .concat(),
+        tensorfile::ptd::to_vec(&value).unwrap()
     );
 }
 
@@ -147,8 +154,12 @@ fn a_map_gives_arrays_by_name() {
     assert_eq!(errors, expected);
 }
 
+#[cfg(feature = "ptd")]
 #[test]
 fn arrays_that_share_bytes_in_a_file_share_memory() {
+    use ndarray::ArcArray2;
+    use tensorfile::{Arrays, Backend, OpenOptions, ptd};
+
     #[derive(TensorFile, Debug, PartialEq)]
     struct Tied {
         embed: ArcArray2<f32>,
