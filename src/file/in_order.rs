@@ -112,9 +112,7 @@ impl OpenOptions {
         // The index is read again as that of any file, so that it has the same checks, errors and warnings.
         self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None)
     }
-}
 
-impl OpenOptions {
     /// Checks the limit of payloads of a stream that is so short that it was read whole.
     fn check_payloads(&self, file: &File) -> Result<()> {
         let limit = self.limits.payload;
