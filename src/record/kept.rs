@@ -168,7 +168,7 @@ impl KeptPayloads {
         // Only a guess, so it is no error if there is not that much memory.
         let has_room = self.bytes.try_reserve(payloads.saturating_add(around)).is_ok();
         let (begin, kept) = (self.begin_bytes(tensors), self.bytes.len() - self.begin);
-        // What is kept is moved now or in the end.
+        // The records so far are moved now or in the end.
         if has_room && begin as u64 <= Self::MAX_FILE && begin.saturating_sub(self.begin) >= kept {
             self.set_begin(begin);
         }

@@ -359,7 +359,7 @@ const FRONT: usize = 256;
 /// At least what the tables, vectors, offsets and padding of a tensor take in bytes.
 const TENSOR: usize = 128;
 
-/// What a dim takes in bytes, with its place in the dim order.
+/// The bytes of a dim and of its place in the dim order.
 const DIM: usize = 5;
 
 /// The position of the offset of the root.

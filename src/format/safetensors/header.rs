@@ -353,7 +353,7 @@ impl Writer {
         self.text(value.json);
     }
 
-    /// Adds all tensors of a plan, with the offsets of their data.
+    /// Adds all tensors of a plan, whose data follow one another.
     pub(super) fn tensors(&mut self, plan: &Plan) {
         // Most names are short, and all of them are looked at in less time than one after the other.
         self.has_plain_names = is_plain(plan.all_names());
