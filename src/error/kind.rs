@@ -426,7 +426,8 @@ impl fmt::Display for ErrorKind {
 
 /// Returns whether tensors are called by their positions, as those of a file without names are.
 fn are_positions(names: &[String]) -> bool {
-    names.iter().enumerate().all(|(at, name)| name.strip_prefix('#').is_some_and(|found| found == at.to_string()))
+    let is_position = |name: &String| name.strip_prefix('#').is_some_and(|digits| digits.parse::<usize>().is_ok());
+    names.iter().all(is_position)
 }
 
 /// Some of the names, and the number of the others. Without names, nothing.

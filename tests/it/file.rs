@@ -411,6 +411,11 @@ fn finds_tensors_by_name_and_by_position() {
         file.get("bias").unwrap_err().to_string(),
         "btf: missing tensor `bias`; the file has no names, but `#0`, `#1`, `#2`, `#3`"
     );
+    // Of many, the similar ones come first.
+    let many: TensorMap = (0..30_u8).map(|at| (at.to_string(), Tensor::from_slice(&[at], [1]).unwrap())).collect();
+    let file = File::from_bytes(format("btf").to_vec(&many, &WriteOptions::new()).unwrap()).unwrap();
+    let error = file.get("layers.7").unwrap_err().to_string();
+    assert!(error.contains("; the file has no names, but `#7`, `#"), "{error}");
     let file = OpenOptions::new().from_bytes(format("ten").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
     assert_eq!((file.get("bias").unwrap().position(), file.get("#1").unwrap().name()), (1, "bias"));
     assert_eq!((file.position("bias"), file.position("bais")), (Some(1), None));
