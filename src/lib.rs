@@ -162,7 +162,7 @@ pub use cast::{CastLoss, CastReport, CastWriter, Caster, Number};
 pub use digest::Digest;
 pub use error::{
     Category, Error, ErrorKind, Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor,
-    Result, UnexpectedTensor,
+    Result, UnexpectedTensor, UnknownWarningKind, Warning, WarningKind,
 };
 pub use file::{
     Backend, File, FileTensor, MetadataEdit, OpenOptions, SaveOptions, SavePlan, atomic, load, load_tensor, save,

@@ -4,6 +4,7 @@ mod invalid_cast;
 mod kind;
 mod report;
 mod short;
+mod warning;
 
 use std::any::Any;
 use std::fmt;
@@ -17,6 +18,7 @@ pub use report::{Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, Miss
 
 pub(crate) use report::{fill, pattern};
 pub(crate) use short::Short;
+pub use warning::{UnknownWarningKind, Warning, WarningKind};
 
 use crate::tensor::InvalidTensor;
 

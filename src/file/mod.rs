@@ -25,7 +25,7 @@ use indexmap::IndexMap;
 use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::error::{Error, ErrorKind, LoadReport, Result};
+use crate::error::{Error, ErrorKind, LoadReport, Result, Warning, WarningKind};
 use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare};
 use crate::format::misnamed_as;
 use crate::limits::Limits;
@@ -295,7 +295,8 @@ impl File {
         }
         if let Some(named) = self.misnamed_as() {
             let (format, named) = (self.format.name, named.name);
-            metadata.warnings.push(format!("the file is {format}, but its extension is that of {named}"));
+            let text = format!("the file is {format}, but its extension is that of {named}");
+            metadata.warnings.push(Warning::new(WarningKind::Extension, text));
         }
         Ok(metadata)
     }

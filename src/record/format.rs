@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use super::{
     COO_OF_TFRT, Encode, FileMetadata, IndexReader, MetadataChanges, ReadSingle, Rewritten, TypedEntry, cannot_store,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, Layout, TensorInfo, UnknownDtype};
@@ -353,10 +353,11 @@ pub(crate) fn put_dims(dims: &[usize], out: &mut Vec<u8>) {
 }
 
 /// Returns a warning about the bytes between the end of what a file uses and its own end.
-pub(crate) fn trailing_bytes(end: u64, len: Option<u64>) -> Option<String> {
+pub(crate) fn trailing_bytes(end: u64, len: Option<u64>) -> Option<Warning> {
     let bytes = len?.checked_sub(end).filter(|bytes| *bytes > 0)?;
     let noun = if bytes == 1 { "byte" } else { "bytes" };
-    Some(format!("{bytes} {noun} at the end, from byte {end} on, belong to no tensor"))
+    let text = format!("{bytes} {noun} at the end, from byte {end} on, belong to no tensor");
+    Some(Warning::new(WarningKind::TrailingBytes, text).at(end))
 }
 
 impl fmt::Debug for Format {

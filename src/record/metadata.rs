@@ -3,6 +3,8 @@ use std::sync::Arc;
 
 use indexmap::{IndexMap, IndexSet};
 
+use crate::error::Warning;
+
 /// Information in a file besides its tensors, in any format.
 ///
 /// ```
@@ -26,8 +28,8 @@ pub struct FileMetadata {
     pub entries: IndexMap<String, String>,
     /// The layout numbers of the sparse tensors of a BTF file, each once: 1 is that of TFRT's code, 2 the specification's.
     pub coo_layouts: Vec<u8>,
-    /// Oddities of a file that can be read: each a sentence.
-    pub warnings: Vec<String>,
+    /// Oddities of a file that can be read.
+    pub warnings: Vec<Warning>,
     /// The entries with their types, if the format has types.
     pub(crate) typed: Option<Arc<Vec<TypedEntry>>>,
 }

@@ -76,7 +76,7 @@ impl Info {
             "metadata",
             file.metadata.iter().map(|(key, value)| format!("{key} = {}", cut(value, MAX_VALUE))).collect(),
         );
-        section("warnings", file.warnings.to_vec());
+        section("warnings", file.warnings.clone());
         table.print(None, out)
     }
 
@@ -181,7 +181,7 @@ pub struct Description<'f> {
     /// The number of tensors whose elements are not aligned.
     misaligned: usize,
     metadata: &'f IndexMap<String, String>,
-    warnings: &'f [String],
+    warnings: Vec<String>,
 }
 
 /// The sums over tensors that are compressed.
@@ -226,7 +226,7 @@ impl<'f> Description<'f> {
             big_endian: file.tensors().filter(|tensor| tensor.is_big_endian()).count(),
             misaligned: file.tensors().filter(|tensor| !is_aligned(tensor)).count(),
             metadata: &metadata.entries,
-            warnings: &metadata.warnings,
+            warnings: metadata.warnings.iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -122,7 +122,7 @@ impl Verify {
         let file = computed.open(path, self.from.as_deref())?;
         let path = display_name(path);
         let metadata = file.metadata().at(path)?;
-        report.warnings.extend(metadata.warnings);
+        report.warnings.extend(metadata.warnings.iter().map(ToString::to_string));
         report.warnings.extend(layout_warnings(&file));
         report.warnings.extend(unknown_dtypes(&file));
         report.warnings.extend(repeated_names(&file));

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use super::index::{MAX_BYTES, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, Warning, WarningKind};
 use crate::file::checkpoint::is_index_name;
 use crate::file::{File, Shards};
 use crate::limits::Limits;
@@ -113,7 +113,8 @@ fn metadata_of(entries: IndexMap<String, Box<RawValue>>, files: &[File]) -> File
             metadata.entries.insert(key, text(&value));
         } else if value.get().parse::<u64>().is_ok_and(|stated| stated > total) {
             // Less is fine: most writers count shared bytes once.
-            metadata.warnings.push(format!("the index states {value} bytes, but the tensors have {total}"));
+            let text = format!("the index states {value} bytes, but the tensors have {total}");
+            metadata.warnings.push(Warning::new(WarningKind::Index, text));
         }
     }
     metadata
@@ -132,12 +133,18 @@ pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<Fi
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         metadata.version = metadata.version.or(own.version);
         own.coo_layouts.into_iter().for_each(|layout| metadata.add_coo_layout(layout));
-        metadata.warnings.extend(own.warnings.iter().map(|warning| format!("{name}: {warning}")));
+        metadata.warnings.extend(own.warnings.into_iter().map(|warning| {
+            let text = format!("{name}: {warning}");
+            Warning { text, ..warning }
+        }));
         for (key, value) in own.entries {
             match metadata.entries.get(&key) {
                 None => drop(metadata.entries.insert(key, value)),
                 Some(kept) if *kept == value => {}
-                Some(_) => metadata.warnings.push(format!("{name}: its `{key}` differs and is ignored")),
+                Some(_) => {
+                    let text = format!("{name}: its `{key}` differs and is ignored");
+                    metadata.warnings.push(Warning::new(WarningKind::Metadata, text));
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use super::schema::{
     tensor_metadata, tensor_segment,
 };
 use super::{Compatibility, FORMAT, Metadata, Version};
-use crate::error::{Error, ErrorKind, Result, Short};
+use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::record::{
     FileMetadata, Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables, trailing_bytes,
@@ -89,11 +89,13 @@ impl FlatbufferContents {
         });
         let mut warnings = Vec::new();
         if found.version != Version::Ft01 {
-            warnings.push("today's ExecuTorch does not read this generation of the format".to_owned());
+            let text = "today's ExecuTorch does not read this generation of the format";
+            warnings.push(Warning::new(WarningKind::Version, text));
         }
         if let Some(name) = &self.name_with_nul {
-            let name = name.escape_default().to_string();
-            warnings.push(format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", Short(&name)));
+            let escaped = name.escape_default().to_string();
+            let text = format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", Short(&escaped));
+            warnings.push(Warning::new(WarningKind::Name, text).in_tensor(name.as_str()));
         }
         warnings.extend(trailing_bytes(self.end_of_tensors, len));
         FileMetadata {

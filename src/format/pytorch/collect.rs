@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use super::header::{Tag, TensorKind};
 use super::strides::{Placed, place};
 use super::value::{Heap, PickleValue, PickledStorage, PickledTensor, UnreadTensor};
-use crate::error::{Error, ErrorKind, Result, Short};
+use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::record::{Codec, Index, Strided};
 use crate::tensor::{InvalidTensor, Shape, TensorInfo, UnknownDtype};
@@ -28,7 +28,7 @@ pub(super) struct Checkpoint {
     /// In the order of the pickle.
     pub(super) tensors: Index,
     pub(super) metadata: IndexMap<String, String>,
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<Warning>,
 }
 
 /// A tensor of a checkpoint.
@@ -251,7 +251,8 @@ impl CheckpointCollector<'_> {
             if self.contents.warnings.len() < Self::WARNINGS {
                 let name = self.name();
                 let (name, most) = (Short(&name), Self::LONGEST_TEXT);
-                self.contents.warnings.push(format!("`{name}` is left out, as its text has over {most} bytes"));
+                let text = format!("`{name}` is left out, as its text has over {most} bytes");
+                self.contents.warnings.push(Warning::new(WarningKind::LeftOut, text));
             }
             return Ok(());
         }

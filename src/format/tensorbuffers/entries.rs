@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use super::metadata::MetadataSummary;
 use super::{FORMAT, Operation, Options};
-use crate::error::{Error, ErrorKind, Result, Short};
+use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::record::{FileMetadata, WriteOptions};
 use crate::storage::ReadAt;
@@ -62,13 +62,15 @@ pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Fi
     let entries = entries(model, &operations);
     let mut warnings = Vec::new();
     if !is_sorted {
-        warnings.push("the tensors are not sorted by id, so the reference reader misses most of them".to_owned());
+        let text = "the tensors are not sorted by id, so the reference reader misses most of them";
+        warnings.push(Warning::new(WarningKind::Order, text));
     }
     if let Some(name) = first_wrong {
-        let name = Short(&name);
-        warnings.push(format!(
-            "{wrong_ids} tensors, `{name}` first, have ids that are not those of their names; the reference reader misses them"
-        ));
+        let short = Short(&name);
+        let text = format!(
+            "{wrong_ids} tensors, `{short}` first, have ids that are not those of their names; the reference reader misses them"
+        );
+        warnings.push(Warning::new(WarningKind::Name, text).in_tensor(name));
     }
     Ok(FileMetadata { version: Some(version), entries, warnings, ..FileMetadata::default() })
 }

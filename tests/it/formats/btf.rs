@@ -62,7 +62,7 @@ fn a_file_without_tensors_is_a_count_of_zero() {
 fn remarks_on_bytes_after_the_last_record() {
     let warnings = |file: &[u8]| {
         let file = OpenOptions::new().format(&btf::FORMAT).from_bytes(file.to_vec()).unwrap();
-        file.metadata().unwrap().warnings
+        crate::support::warnings(&file.metadata().unwrap())
     };
     assert_eq!(warnings(&hex(DENSE)), [""; 0]);
     assert_eq!(warnings(&[0; 8]), [""; 0]);

@@ -14,7 +14,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
-use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, btf, ten};
+use tensorfile::{Dtype, FORMATS, FileMetadata, Format, Tensor, TensorInfo, TensorMap, btf, ten};
 
 pub use skipped::skipped;
 
@@ -32,6 +32,11 @@ pub fn folder(in_memory: bool) -> tempfile::TempDir {
         true => tempfile::tempdir_in(memory).unwrap(),
         false => tempfile::tempdir().unwrap(),
     }
+}
+
+/// Returns the texts of the warnings about a file.
+pub fn warnings(metadata: &FileMetadata) -> Vec<String> {
+    metadata.warnings.iter().map(ToString::to_string).collect()
 }
 
 /// Parses a hex dump, in which everything after a `|` is a comment.

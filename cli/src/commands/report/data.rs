@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
-use tensorfile::{File, FileMetadata, FileTensor};
+use tensorfile::{File, FileMetadata, FileTensor, Warning, WarningKind};
 
 use super::coverage::{Coverage, shard_numbers};
 use super::values::{NoValues, Reader, Values, no_values};
@@ -76,9 +76,10 @@ impl SourceFile {
         metadata.entries = entries.map(|(key, value)| (cut(&key, LONGEST), cut(&value, LONGEST))).collect();
         let more = metadata.warnings.len().saturating_sub(ENTRIES);
         metadata.warnings.truncate(ENTRIES);
-        metadata.warnings.iter_mut().for_each(|warning| *warning = cut(warning, LONGEST));
+        metadata.warnings.iter_mut().for_each(|warning| warning.text = cut(&warning.text, LONGEST));
         if more > 0 {
-            metadata.warnings.push(format!("{} are left out", counted(more, "more warning")));
+            let text = format!("{} are left out", counted(more, "more warning"));
+            metadata.warnings.push(Warning::new(WarningKind::LeftOut, text));
         }
         let metadata_left_out = all - metadata.entries.len();
         Ok(Self { path, file, metadata, metadata_left_out })

@@ -240,7 +240,8 @@ fn tables_have_a_list_of_fields() {
 
 #[test]
 fn remarks_on_what_readers_may_stumble_over() {
-    let warnings = |file: Vec<u8>| OpenOptions::new().from_bytes(file).unwrap().metadata().unwrap().warnings;
+    let warnings =
+        |file: Vec<u8>| crate::support::warnings(&OpenOptions::new().from_bytes(file).unwrap().metadata().unwrap());
     assert_eq!(warnings(hex(FT01)), [""; 0]);
     assert_eq!(
         warnings(with(FT01, &[(0x110, b"\0")])),

@@ -1,0 +1,143 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// An oddity of a file that can be read. [`FileMetadata::warnings`](crate::FileMetadata::warnings) has those of a file.
+///
+/// ```
+/// use tensorfile::{File, TensorMap, WarningKind, btf};
+///
+/// let mut file = btf::to_vec(&TensorMap::new())?;
+/// file.push(0);
+/// let warnings = File::from_bytes(file)?.metadata()?.warnings;
+/// assert_eq!(warnings[0].kind, WarningKind::TrailingBytes);
+/// assert_eq!(warnings[0].to_string(), "1 byte at the end, from byte 8 on, belong to no tensor");
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Warning {
+    /// The class of the oddity.
+    pub kind: WarningKind,
+    /// The name of the tensor, or of the first of several. It is in the text too.
+    pub tensor: Option<String>,
+    /// The offset in the file, in bytes. It is in the text too.
+    pub offset: Option<u64>,
+    /// A sentence, without a full stop.
+    pub text: String,
+}
+
+impl Warning {
+    /// Creates a warning about the file as a whole.
+    #[must_use]
+    pub fn new(kind: WarningKind, text: impl Into<String>) -> Self {
+        Self { kind, tensor: None, offset: None, text: text.into() }
+    }
+
+    /// Sets the tensor. The text should name it.
+    #[must_use]
+    pub fn in_tensor(mut self, name: impl Into<String>) -> Self {
+        self.tensor = Some(name.into());
+        self
+    }
+
+    /// Sets the offset. The text should have it.
+    #[must_use]
+    pub fn at(mut self, offset: u64) -> Self {
+        self.offset = Some(offset);
+        self
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Declares the kinds, with their names.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
+        /// The classes of [`Warning`]s.
+        ///
+        /// Each has a name, which programs print and take: that of `TrailingBytes` is `trailing-bytes`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum WarningKind {
+            $($(#[$doc])* $kind),*
+        }
+
+        impl WarningKind {
+            /// All kinds.
+            pub const ALL: &[Self] = &[$(Self::$kind),*];
+
+            /// Returns the name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name),*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The elements of a tensor are not aligned, so that it cannot be borrowed.
+    Alignment = "alignment",
+    /// Several tensors have one name, or several members of an archive.
+    DuplicateName = "duplicate-name",
+    /// The extension is that of another format.
+    Extension = "extension",
+    /// Bytes between payloads belong to nothing.
+    Gap = "gap",
+    /// The index of a checkpoint in several files disagrees with the files.
+    Index = "index",
+    /// A part of the file that could not be read is left out.
+    LeftOut = "left-out",
+    /// An entry of metadata that is not what the format prescribes, or disagrees with another.
+    Metadata = "metadata",
+    /// The format's own software cannot find a tensor by its name.
+    Name = "name",
+    /// The tensors are not in the order that the format prescribes.
+    Order = "order",
+    /// The file is a part of a model in several files.
+    Part = "part",
+    /// Bytes after the last tensor belong to nothing.
+    TrailingBytes = "trailing-bytes",
+    /// A tensor cannot be read, because its dtype or its layout is unknown.
+    UnknownDtype = "unknown-dtype",
+    /// The format's own software does not read this version.
+    Version = "version",
+}
+
+impl fmt::Display for WarningKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for WarningKind {
+    type Err = UnknownWarningKind;
+
+    /// Finds a kind by its name.
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name).ok_or(UnknownWarningKind)
+    }
+}
+
+/// The error for a name that is not that of a [`WarningKind`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnknownWarningKind;
+
+impl fmt::Display for UnknownWarningKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown kind of warning; expected ")?;
+        for (index, kind) in WarningKind::ALL.iter().enumerate() {
+            f.write_str(if index > 0 { ", " } else { "" })?;
+            f.write_str(kind.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for UnknownWarningKind {}
