@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tensorfile::{File, FileTensor, Result, TensorData, TensorInfo, TensorRecord, TensorSink};
 
-use crate::args::open_in_order;
+use crate::args::{Warnings, open_in_order};
 use crate::exit::Outcome;
 use crate::output::Progress;
 use crate::pieces::Pieces;
@@ -32,8 +32,8 @@ impl<T: Clone> Computed<T> {
     }
 
     /// Opens a file, or reads a stream and computes the values of its tensors.
-    pub fn open(&mut self, path: &Path, from: Option<&str>) -> Outcome<File> {
-        open_in_order(path, from, self)
+    pub fn open(&mut self, path: &Path, from: Option<&str>, warnings: Warnings) -> Outcome<File> {
+        open_in_order(path, from, warnings, self)
     }
 
     /// Returns whether the tensors are those of a stream, so that their values are in memory.

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::io;
 
-use super::{InvalidCast, LoadReport, Short};
+use super::{InvalidCast, LoadReport, Short, Warning};
 use crate::sorted;
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
 
@@ -123,6 +123,13 @@ pub enum ErrorKind {
     RepeatedField {
         /// The field's first name.
         name: String,
+    },
+    /// The file has a warning of a kind that [`OpenOptions::deny_warnings`](crate::OpenOptions::deny_warnings) denies.
+    Warning {
+        /// The first one.
+        warning: Warning,
+        /// The number of others that are denied.
+        others: usize,
     },
     /// The file breaks another rule of its format.
     Malformed {
@@ -294,6 +301,7 @@ impl ErrorKind {
             | Self::Overlap { .. }
             | Self::InvalidTensor(_)
             | Self::DuplicateName { .. }
+            | Self::Warning { .. }
             | Self::Malformed { .. } => Category::File,
             Self::AmbiguousName { .. }
             | Self::RepeatedField { .. }
@@ -376,6 +384,14 @@ impl fmt::Display for ErrorKind {
                 Short(name)
             ),
             Self::RepeatedField { name } => write!(f, "two tensors are for the field `{}`", Short(name)),
+            Self::Warning { warning: Warning { kind, text, .. }, others } => {
+                write!(f, "{text}; warnings of the kind {kind} are denied")?;
+                match others {
+                    0 => Ok(()),
+                    1 => f.write_str(", and there is 1 more that is denied"),
+                    others => write!(f, ", and there are {others} more that are denied"),
+                }
+            }
             Self::Malformed { what } => f.write_str(what),
             Self::Missing { name, found, .. } => {
                 write!(f, "missing tensor `{}`", Short(name))?;

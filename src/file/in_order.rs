@@ -110,7 +110,8 @@ impl OpenOptions {
             Ok(sent) => sent?,
         }
         // The index is read again as that of any file, so that it has the same checks, errors and warnings.
-        self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None)
+        let file = self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None)?;
+        self.check_warnings(file)
     }
 
     /// Checks the limit of payloads of a stream that is so short that it was read whole.

@@ -1,6 +1,7 @@
 //! Files on disk: opened lazily, loaded into types, and saved whole.
 
 pub mod atomic;
+mod byte_map;
 mod checkpoint;
 #[cfg(feature = "digest")]
 mod digest;
@@ -13,6 +14,7 @@ mod save;
 mod shards;
 mod slice;
 mod tensor;
+mod warnings;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +27,7 @@ use indexmap::IndexMap;
 use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::error::{Error, ErrorKind, LoadReport, Result, Warning, WarningKind};
+use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare};
 use crate::format::misnamed_as;
 use crate::limits::Limits;
@@ -37,6 +39,7 @@ use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
 
+pub use byte_map::{ByteMap, is_aligned};
 pub use edit::MetadataEdit;
 pub use load::{load, load_tensor};
 pub use open::{Backend, OpenOptions};
@@ -264,7 +267,7 @@ impl File {
     }
 
     /// Returns the metadata. It is read now, unless opening the file has read it, as in formats in which it is a part of the
-    /// index. An extension of [another format](Self::misnamed_as) is among the warnings.
+    /// index. Its [warnings](Self::warnings) are those of the whole file.
     ///
     /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
     /// shard. The entry `total_size` of the index is left out.
@@ -285,6 +288,7 @@ impl File {
     /// As [`open`](Self::open).
     pub fn metadata(&self) -> Result<FileMetadata> {
         let mut metadata = self.untyped_metadata().map_err(|error| self.place(error))?;
+        metadata.warnings.extend(self.index_warnings());
         #[cfg(feature = "shards")]
         if matches!(self.storage, FileStorage::Joined(_)) {
             return Ok(metadata);
@@ -292,11 +296,6 @@ impl File {
         if let Some(read) = self.format.typed_metadata {
             let typed = read(&mut FileReader::new(&self.storage), &self.limits);
             metadata.typed = Some(Arc::new(typed.map_err(|error| self.place(error))?));
-        }
-        if let Some(named) = self.misnamed_as() {
-            let (format, named) = (self.format.name, named.name);
-            let text = format!("the file is {format}, but its extension is that of {named}");
-            metadata.warnings.push(Warning::new(WarningKind::Extension, text));
         }
         Ok(metadata)
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 #[cfg(feature = "shards")]
 use super::shards;
 use super::{File, FileTensor, Shards, checkpoint};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, WarningKind};
 use crate::format::{detect, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
@@ -60,6 +60,7 @@ pub struct OpenOptions {
     pub(super) format: Option<&'static Format>,
     pub(super) limits: Limits,
     progress: Option<Listener>,
+    denied: Vec<WarningKind>,
 }
 
 impl OpenOptions {
@@ -128,6 +129,24 @@ impl OpenOptions {
         self
     }
 
+    /// Turns [warnings](File::warnings) of these kinds into errors: a file that has one is not opened. By default, none is denied.
+    ///
+    /// ```
+    /// use tensorfile::{ErrorKind, File, OpenOptions, TensorMap, WarningKind, btf};
+    ///
+    /// let mut file = btf::to_vec(&TensorMap::new())?;
+    /// file.push(0);
+    /// assert!(File::from_bytes(file.clone()).is_ok());
+    /// let error = OpenOptions::new().deny_warnings(WarningKind::ALL).from_bytes(file).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::Warning { warning, .. } if warning.kind == WarningKind::TrailingBytes));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn deny_warnings(mut self, kinds: &[WarningKind]) -> Self {
+        kinds.clone_into(&mut self.denied);
+        self
+    }
+
     /// Opens a file, or the directory of a checkpoint. A pipe, or anything else that cannot be read at positions, is read
     /// into memory, however long it is. [`read_in_order`](Self::read_in_order) reads one with a [limit](Limits::payload).
     ///
@@ -147,7 +166,22 @@ impl OpenOptions {
     /// As [`File::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
-        self.open_path(path).map_err(|error| error.in_file(path))
+        self.open_path(path).and_then(|file| self.check_warnings(file)).map_err(|error| error.in_file(path))
+    }
+
+    /// Returns the file, unless it has a warning of a kind that is denied.
+    pub(super) fn check_warnings(&self, file: File) -> Result<File> {
+        if self.denied.is_empty() {
+            return Ok(file);
+        }
+        let mut denied = file.warnings()?.into_iter().filter(|warning| self.denied.contains(&warning.kind));
+        let Some(warning) = denied.next() else { return Ok(file) };
+        let tensor = warning.tensor.clone();
+        let error = Error::from(ErrorKind::Warning { warning, others: denied.count() });
+        Err(file.place(match tensor {
+            Some(tensor) => error.in_tensor(tensor),
+            None => error,
+        }))
     }
 
     fn open_path(&self, path: &Path) -> Result<File> {
@@ -188,7 +222,7 @@ impl OpenOptions {
     ///
     /// As [`File::open`].
     pub fn from_bytes(&self, file: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<File> {
-        self.read(FileStorage::Memory(Box::new(file)), None)
+        self.check_warnings(self.read(FileStorage::Memory(Box::new(file)), None)?)
     }
 
     /// Opens a file that a reader gives, as [`File::from_reader`] does.
@@ -207,7 +241,7 @@ impl OpenOptions {
     ///
     /// As [`File::open`].
     pub fn from_reader(&self, reader: impl Read + Seek + Send + 'static) -> Result<File> {
-        self.read(FileStorage::reader(Box::new(reader))?, None)
+        self.check_warnings(self.read(FileStorage::reader(Box::new(reader))?, None)?)
     }
 
     /// Opens a file. Its metadata is that of the file that was opened, which may be replaced by now.
@@ -290,6 +324,9 @@ impl OpenOptions {
 
     /// Reads a tensor, and of the index no more than leads to it, as far as the format allows that.
     pub(super) fn tensor(&self, path: &Path, name: &str) -> Result<Tensor> {
+        if !self.denied.is_empty() {
+            return self.open(path)?.tensor(name);
+        }
         self.tensor_in(path, name).map_err(|error| error.in_file(path))
     }
 

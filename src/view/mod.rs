@@ -36,7 +36,6 @@
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
 
-mod byte_map;
 mod cast;
 mod print;
 mod renamed;
@@ -47,7 +46,7 @@ mod subset;
 #[cfg(test)]
 mod support;
 
-pub use byte_map::{ByteMap, is_aligned};
+pub use crate::file::{ByteMap, is_aligned};
 pub use cast::{CastView, TensorCast};
 pub use print::{PrintOptions, Summary};
 pub use renamed::Renamed;

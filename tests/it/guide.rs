@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use tensorfile::{Dtype, ErrorKind, FORMATS, Format, InvalidTensor, TensorFile, TensorInfo};
+use tensorfile::{Dtype, ErrorKind, FORMATS, Format, InvalidTensor, TensorFile, TensorInfo, Warning, WarningKind};
 
 use crate::support::root;
 
@@ -177,6 +177,22 @@ struct Linear {
     bias: ndarray::Array1<f32>,
 }
 
+/// A warning about three bytes.
+fn trailing_bytes() -> Warning {
+    let mut file = tensorfile::btf::to_vec(&tensorfile::TensorMap::new()).unwrap();
+    file.extend([1, 2, 3]);
+    tensorfile::File::from_bytes(file).unwrap().warnings().unwrap().remove(0)
+}
+
+#[test]
+fn the_chapter_on_errors_has_every_kind_of_warning() {
+    let (_, table) = ERRORS_CHAPTER.split_once("\n## Warnings\n").unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let found: Vec<&str> = rows.map(|row| row.split_once('`').unwrap().0).collect();
+    let kinds: Vec<&str> = WarningKind::ALL.iter().map(|kind| kind.name()).collect();
+    assert_eq!(found, kinds);
+}
+
 /// An error of each kind, with the fields of the chapter's messages.
 fn examples() -> Vec<ErrorKind> {
     let f32_2_3 = || TensorInfo::new(Dtype::F32, [2, 3]);
@@ -198,6 +214,10 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::Overlap { other: "weight".to_owned(), range: 64..128 },
         ErrorKind::InvalidTensor(InvalidTensor::Length { found: 8, info: Box::new(f32_2_3()) }),
         ErrorKind::DuplicateName { name: "weight".to_owned() },
+        ErrorKind::Warning {
+            warning: trailing_bytes(),
+            others: 0,
+        },
         ErrorKind::Malformed { what: "the zip archive is damaged: it ends within a record".to_owned() },
         ErrorKind::Load(Box::new(report)),
         ErrorKind::Missing { name: "weight".to_owned(), found: names(&["weigth"]), complete: true },

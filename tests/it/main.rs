@@ -42,3 +42,4 @@ mod serde;
 #[cfg(feature = "shards")]
 mod shards;
 mod stats;
+mod warnings;

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
-use tensorfile::{Backend, ErrorKind, FORMATS, File, Format, OpenOptions, TensorRecord, TensorSink};
+use tensorfile::{Backend, ErrorKind, FORMATS, File, Format, OpenOptions, TensorRecord, TensorSink, WarningKind};
 
 use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, for_each};
-use crate::output::{HEADER, JsonList, Progress, Stdout, escape, note};
+use crate::output::{HEADER, JsonList, Progress, Stdout, escape, warnings};
 
 /// The argument of commands that read one file.
 #[derive(Debug, Clone, clap::Args)]
@@ -61,8 +61,14 @@ pub struct Inputs {
 
 impl Inputs {
     /// Runs a command on the index of each file.
-    pub fn for_each_index(&self, json: bool, out: &mut Stdout, run: &mut OnFile<'_, File>) -> Outcome {
-        let mut open = |path: &Path| open_in_order(path, self.from.as_deref(), &mut PassOver);
+    pub fn for_each_index(
+        &self,
+        warnings: Warnings,
+        json: bool,
+        out: &mut Stdout,
+        run: &mut OnFile<'_, File>,
+    ) -> Outcome {
+        let mut open = |path: &Path| open_in_order(path, self.from.as_deref(), warnings, &mut PassOver);
         for_each_file(&self.files, &mut open, json, out, run)
     }
 }
@@ -250,15 +256,24 @@ fn options() -> OpenOptions {
     OpenOptions::new().backend(Backend::Positioned)
 }
 
+/// The place where a command tells the warnings of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warnings {
+    /// They are printed when the file is opened, unless they are of a kind that does not matter to its tensors.
+    StandardError,
+    /// The command lists all of them among its results.
+    Results,
+}
+
 /// Opens a file, the checkpoint in a directory, or standard input, and reads its index. Streams are held.
 pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
-    open_for(path, from, None)
+    open_for(path, from, Warnings::StandardError, None)
 }
 
 /// Opens a file as [`open`] does. The tensors of a stream are sent to `sink` instead of being held, unless the file is one that
 /// cannot be read in order.
-pub fn open_in_order(path: &Path, from: Option<&str>, sink: &mut dyn TensorSink) -> Outcome<File> {
-    open_for(path, from, Some(sink))
+pub fn open_in_order(path: &Path, from: Option<&str>, warnings: Warnings, sink: &mut dyn TensorSink) -> Outcome<File> {
+    open_for(path, from, warnings, Some(sink))
 }
 
 /// A sink of which only the index is needed.
@@ -270,7 +285,7 @@ impl TensorSink for PassOver {
     }
 }
 
-fn open_for(path: &Path, from: Option<&str>, sink: Option<&mut dyn TensorSink>) -> Outcome<File> {
+fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&mut dyn TensorSink>) -> Outcome<File> {
     let mut options = options();
     if let Some(format) = from.and_then(Format::named) {
         options = options.format(format);
@@ -284,9 +299,12 @@ fn open_for(path: &Path, from: Option<&str>, sink: Option<&mut dyn TensorSink>) 
             Failure::from_error(at.display(), &error)
         }),
     }?;
-    if let Some(named) = file.misnamed_as().filter(|_| from.is_none()) {
-        let (path, format) = (file.path().unwrap_or(path).display(), file.format().name);
-        note(format_args!("{path}: the file is {format}, but its extension is that of {}", named.name));
+    if warnings == Warnings::StandardError {
+        let mut found = warnings::of_file(&file);
+        // The command line says what the file is.
+        found.retain(|warning| from.is_none() || warning.kind != WarningKind::Extension);
+        let path = if is_stdin(path) { display_name(path) } else { file.path().unwrap_or(path) };
+        warnings::print(path, &found);
     }
     Ok(file)
 }

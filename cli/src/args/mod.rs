@@ -14,7 +14,7 @@ pub use complete::metadata_key;
 pub use filter::Filter;
 pub use glob::{Glob, InvalidGlob};
 pub use input::{
-    Input, Inputs, NamedInputs, Printer, Unread, display_name, expand, file_at, format_names, is_stdin, open,
+    Input, Inputs, NamedInputs, Printer, Unread, Warnings, display_name, expand, file_at, format_names, is_stdin, open,
     open_in_order, read, written_format_names,
 };
 pub use rename::Rename;

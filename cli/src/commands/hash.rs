@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tensorfile::{Digest, File};
 
-use crate::args::{Unread, display_name, expand, format_names};
+use crate::args::{Unread, Warnings, display_name, expand, format_names};
 use crate::computed::Computed;
 use crate::digests::{self, Manifest, write_line};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
+use crate::output::warnings::WarningRow;
 use crate::output::{Each, Stdout, escape};
 
 /// Print digests of files, which are equal for equal tensors in any format.
@@ -68,7 +69,7 @@ impl Hash {
 
     fn open(&self, path: &Path) -> Outcome<(File, Computed<Digest>)> {
         let mut digests = Computed::new(digests::of_passing).of_file(digests::of_tensor);
-        let file = digests.open(path, self.from.as_deref())?;
+        let file = digests.open(path, self.from.as_deref(), Warnings::StandardError)?;
         digests.watch(file.tensors());
         Ok((file, digests))
     }
@@ -112,6 +113,7 @@ impl Hash {
                     file: path.display().to_string(),
                     format: file.format().name,
                     digest: digests::of_file(&file, &digests),
+                    warnings: WarningRow::of_file(&file),
                     tensors: Each(rows),
                 })?;
                 Ok(Verdict::Pass)
@@ -150,6 +152,7 @@ struct FileRow<I> {
     file: String,
     format: &'static str,
     digest: Digest,
+    warnings: Vec<WarningRow>,
     tensors: Each<I>,
 }
 

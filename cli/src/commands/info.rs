@@ -6,10 +6,11 @@ use serde::Serialize;
 use tensorfile::view::{ByteMap, is_aligned};
 use tensorfile::{File, FileMetadata};
 
-use crate::args::{Inputs, Printer};
+use crate::args::{Inputs, Printer, Warnings};
 use crate::exit::{At, Outcome, Verdict};
 use crate::output::numbers::{Sizes, count, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label};
+use crate::output::warnings::WarningRow;
 use crate::output::{Column, Stdout, Table, Wide, wrap};
 
 /// Describe files: format, size, dtypes, layout, metadata and warnings.
@@ -41,7 +42,7 @@ pub const MAX_VALUE: usize = 200;
 
 impl Info {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        self.inputs.for_each_index(self.json, out, &mut |path, file, printer| {
+        self.inputs.for_each_index(Warnings::Results, self.json, out, &mut |path, file, printer| {
             let metadata = file.metadata().at(path)?;
             let description = Description::of(path, &file, &metadata);
             match printer {
@@ -76,7 +77,7 @@ impl Info {
             "metadata",
             file.metadata.iter().map(|(key, value)| format!("{key} = {}", cut(value, MAX_VALUE))).collect(),
         );
-        section("warnings", file.warnings.clone());
+        section("warnings", file.warnings.iter().map(|warning| warning.text.clone()).collect());
         table.print(None, out)
     }
 
@@ -181,7 +182,7 @@ pub struct Description<'f> {
     /// The number of tensors whose elements are not aligned.
     misaligned: usize,
     metadata: &'f IndexMap<String, String>,
-    warnings: Vec<String>,
+    warnings: Vec<WarningRow>,
 }
 
 /// The sums over tensors that are compressed.
@@ -226,7 +227,7 @@ impl<'f> Description<'f> {
             big_endian: file.tensors().filter(|tensor| tensor.is_big_endian()).count(),
             misaligned: file.tensors().filter(|tensor| !is_aligned(tensor)).count(),
             metadata: &metadata.entries,
-            warnings: metadata.warnings.iter().map(ToString::to_string).collect(),
+            warnings: metadata.warnings.iter().cloned().map(WarningRow::from).collect(),
         }
     }
 }

@@ -2,28 +2,33 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anstyle::AnsiColor;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 use tensorfile::digest::TensorDigester;
-use tensorfile::view::{ByteMap, SaveReport, is_aligned};
-use tensorfile::{Category, Digest, Dtype, ErrorKind, File, Format, InvalidTensor, Layout, TensorData, TensorInfo};
+use tensorfile::view::SaveReport;
+use tensorfile::{
+    Category, Digest, Dtype, ErrorKind, File, Format, InvalidTensor, Layout, TensorData, TensorInfo, Warning,
+    WarningKind,
+};
 
-use crate::args::{display_name, expand, format_names, written_format_names};
+use crate::args::{Warnings, display_name, expand, format_names, written_format_names};
 use crate::computed::Computed;
 use crate::digests::Manifest;
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
-use crate::output::tensors::is_unknown;
-use crate::output::{Stdout, escape};
+use crate::output::warnings::WarningRow;
+use crate::output::{FAINT, Stdout, escape};
 use crate::pieces::Pieces;
-use crate::repeated;
 
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
 ///
 /// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that exceeds
-/// the limits of the library counts as malformed. Unusual but readable files give warnings: elements that are not aligned,
-/// gaps between payloads, repeated names, and remarks of the format. NaN is not reported; see `stats --fail-on`.
+/// the limits of the library counts as malformed. Unusual but readable files give warnings: parts that are left out, tensors
+/// of unknown dtypes, repeated names, elements that are not aligned, gaps between payloads, and others. Each has a kind, which
+/// follows it in parentheses; `--deny unknown-dtype,left-out` fails on some of them. Other commands print those that say that
+/// something is missing or different, to standard error. NaN is not reported; see `stats --fail-on`.
 ///
 /// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if an
 /// optional check failed.
@@ -46,7 +51,10 @@ pub struct Verify {
     /// Report all tensors, names and metadata that this format cannot store
     #[arg(long = "for", value_name = "FORMAT", value_parser = written_format_names())]
     target: Option<String>,
-    /// Treat warnings as problems
+    /// Treat warnings of these kinds as problems
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = warning_kinds())]
+    deny: Vec<WarningKind>,
+    /// Treat all warnings as problems
     #[arg(long)]
     strict: bool,
     /// Print JSON
@@ -58,6 +66,7 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile verify --payload *.ptd
   tensorfile verify --for btf model.safetensors
+  tensorfile verify --deny left-out,part,unknown-dtype model.pt
   tensorfile hash --tensors model.safetensors | tensorfile verify --manifest - model.ptd
   tensorfile verify --strict --json model.ptd | jq '.[].problems[]'";
 
@@ -70,10 +79,22 @@ struct VerifyReport {
     ok: bool,
     malformed: bool,
     problems: Vec<String>,
-    warnings: Vec<String>,
+    warnings: Vec<WarningRow>,
     /// The reason that the file could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// Returns a parser of the names of kinds.
+fn warning_kinds() -> impl TypedValueParser<Value = WarningKind> {
+    let names = PossibleValuesParser::new(WarningKind::ALL.iter().map(|kind| kind.name()));
+    names.map(|name| name.parse().expect("the parser takes no other names"))
+}
+
+impl VerifyReport {
+    fn warn(&mut self, kind: WarningKind, text: String) {
+        self.warnings.push(Warning::new(kind, text).into());
+    }
 }
 
 impl Verify {
@@ -109,9 +130,9 @@ impl Verify {
             report.malformed = true;
             report.problems.push(problem.to_owned());
         }
-        if self.strict {
-            report.problems.append(&mut report.warnings);
-        }
+        let is_denied =
+            |warning: &mut WarningRow| self.strict || self.deny.iter().any(|denied| denied.name() == warning.kind);
+        report.problems.extend(report.warnings.extract_if(.., is_denied).map(|warning| warning.text));
         report.ok = report.problems.is_empty();
         Ok(report)
     }
@@ -119,25 +140,22 @@ impl Verify {
     fn check(&self, path: &Path, manifest: Option<&Manifest>, report: &mut VerifyReport) -> Outcome<()> {
         let checks = Checks { payload: self.payload, digest: manifest.is_some() };
         let mut computed = Computed::new(move |info, data| checks.read(info, data));
-        let file = computed.open(path, self.from.as_deref())?;
+        let file = computed.open(path, self.from.as_deref(), Warnings::Results)?;
         let path = display_name(path);
         let metadata = file.metadata().at(path)?;
-        report.warnings.extend(metadata.warnings.iter().map(ToString::to_string));
-        report.warnings.extend(layout_warnings(&file));
-        report.warnings.extend(unknown_dtypes(&file));
-        report.warnings.extend(repeated_names(&file));
+        report.warnings.extend(metadata.warnings.iter().cloned().map(WarningRow::from));
         if let Some(format) = self.target.as_deref().and_then(Format::named) {
             check_format(&file, format, !self.json, report).at(path)?;
             if format.name == "btf" && metadata.coo_layouts.contains(&SPECIFIED_COO) {
                 let skips =
                     "TFRT's code skips sparse tensors with layout number 2, which is that of the BTF specification";
-                report.warnings.push(format!("{skips}; `convert --tfrt-coo` writes 1"));
+                report.warn(WarningKind::Version, format!("{skips}; `convert --tfrt-coo` writes 1"));
             }
             let lost = metadata.entries.keys().filter(|key| !format.keeps_metadata(key)).cloned();
             let (about_file, others): (Vec<String>, Vec<String>) = lost.partition(|key| key == FILE_METADATA);
             let message = |keys: &[String]| format!("{} cannot store the metadata {}", format.name, quoted(keys));
             // `convert` drops this entry without `--lossy`.
-            report.warnings.extend(about_file.chunks(1).map(message));
+            about_file.chunks(1).for_each(|key| report.warn(WarningKind::Metadata, message(key)));
             // Few lines are read more easily; JSON has each finding by itself.
             let together = if self.json { 1 } else { usize::MAX };
             report.problems.extend(others.chunks(together).map(message));
@@ -204,44 +222,9 @@ fn check_format(
     if save.unstored_names > 0 && !is_problem {
         let names = counted(save.unstored_names, "name");
         let fate = if save.can_embed_names() { "embedded" } else { "lost" };
-        report.warnings.push(format!("{} cannot store {names}, which would be {fate}", format.name));
+        report.warn(WarningKind::Name, format!("{} cannot store {names}, which would be {fate}", format.name));
     }
     Ok(())
-}
-
-/// Returns warnings about the positions of payloads.
-fn layout_warnings(file: &File) -> impl Iterator<Item = String> {
-    /// More than a record header takes.
-    const MAX_HEADER: u64 = 4096;
-    let mut misaligned = file.tensors().filter(|tensor| !is_aligned(tensor));
-    let misaligned = misaligned.next().map(|first| {
-        let (tensors, name) = (counted(1 + misaligned.count(), "tensor"), first.name());
-        format!("{tensors} cannot be borrowed, because the elements are not aligned; the first is `{name}`")
-    });
-    let map = ByteMap::of_file(file);
-    let largest_expected = map.alignment.unwrap_or(1).saturating_add(MAX_HEADER);
-    let gap = (map.largest_gap >= largest_expected)
-        .then(|| format!("there is a gap of {} between payloads", counted(map.largest_gap, "byte")));
-    misaligned.into_iter().chain(gap)
-}
-
-/// Returns a warning about tensors that cannot be read.
-fn unknown_dtypes(file: &File) -> Option<String> {
-    let mut unknown = file.tensors().filter(|tensor| is_unknown(tensor.info()));
-    let first = unknown.next()?;
-    let tensors = counted(1 + unknown.count(), "tensor");
-    Some(format!(
-        "{tensors} cannot be read, because of an unknown dtype; the first is `{}`, {}",
-        first.name(),
-        first.info()
-    ))
-}
-
-/// Returns a warning about names that several tensors have.
-fn repeated_names(file: &File) -> Option<String> {
-    let names: Vec<String> = repeated::names(file).into_iter().map(str::to_owned).collect();
-    let message = || format!("tensors that have the same name can only be read by position: {}", quoted(&names));
-    (!names.is_empty()).then(message)
 }
 
 /// Adds the reason that a file is malformed to the report. Other errors are returned.
@@ -313,7 +296,8 @@ fn print(report: &VerifyReport, out: &mut Stdout) -> io::Result<()> {
         writeln!(out, "{}: {}", out.styled(red, &file).into_owned(), escape(problem))?;
     }
     for warning in &report.warnings {
-        writeln!(out, "{file}: {} {}", out.styled(yellow, "warning:").into_owned(), escape(warning))?;
+        let kind = out.styled(FAINT, &format!("({})", warning.kind)).into_owned();
+        writeln!(out, "{file}: {} {} {kind}", out.styled(yellow, "warning:").into_owned(), escape(&warning.text))?;
     }
     if report.ok {
         writeln!(out, "{file}: {}", out.styled(green, "ok").into_owned())?;

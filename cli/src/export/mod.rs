@@ -90,16 +90,18 @@ pub struct Export<'t> {
     target: Target,
     drops_names: bool,
     plan: SavePlan,
+    /// Messages about what is dropped or changed. They are printed once it is.
+    notes: Vec<String>,
 }
 
 impl<'t> Export<'t> {
     /// Decides how names and metadata are stored, and checks that the file can be written.
     pub fn plan(args: &WriteArgs, tensors: &'t dyn Tensors, kept: Kept, target: Target) -> Outcome<Self> {
-        let mut list = list(tensors)?;
-        drop_unknown(args, &mut list, &target)?;
+        let (mut list, mut notes) = (list(tensors)?, Vec::new());
+        drop_unknown(args, &mut list, &target, &mut notes)?;
         let mut entries = kept.entries;
-        drop_metadata(args, &mut entries, kept.format, &target)?;
-        let Naming { embeds, drops } = Naming::of(args, &list, &target)?;
+        drop_metadata(args, &mut entries, kept.format, &target, &mut notes)?;
+        let Naming { embeds, drops } = Naming::of(args, &list, &target, &mut notes)?;
         let keeps_order = args.keep_dim_order || kept.format == Some(target.format.name);
         let options = kept.metadata.iter().fold(WriteOptions::new(), WriteOptions::keep_metadata);
         let mut options = options
@@ -123,7 +125,7 @@ impl<'t> Export<'t> {
         if target.no_replace && plan.path().symlink_metadata().is_ok() {
             return Err(Failure::exists(&plan.path()));
         }
-        Ok(Self { tensors, list, target, drops_names: drops, plan })
+        Ok(Self { tensors, list, target, drops_names: drops, plan, notes })
     }
 
     /// Returns the number of files, without the index of shards.
@@ -153,8 +155,15 @@ impl<'t> Export<'t> {
         out: &mut Stdout,
     ) -> Outcome<()> {
         if !args.json {
-            let run = |export: &Self| if args.dry_run { export.print(args, &casts(), out) } else { export.write(out) };
-            return exports.iter().try_for_each(run);
+            let mut run = |export: &Self| match args.dry_run {
+                true => export.print(args, &casts(), out),
+                false => export.write(out),
+            };
+            return exports.iter().try_for_each(|export| {
+                run(export)?;
+                export.print_notes();
+                Ok(())
+            });
         }
         if exports.iter().any(|export| export.target.is_stdout()) {
             return Err(Failure::usage("--json and the file cannot both go to standard output"));
@@ -163,6 +172,7 @@ impl<'t> Export<'t> {
         if !args.dry_run {
             exports.iter().try_for_each(|export| export.write(out))?;
         }
+        exports.iter().for_each(Self::print_notes);
         let casts = casts();
         out.json_list(|list| {
             exports.iter().try_for_each(|export| {
@@ -179,6 +189,10 @@ impl<'t> Export<'t> {
             })
         })??;
         Ok(())
+    }
+
+    fn print_notes(&self) {
+        self.notes.iter().for_each(note);
     }
 
     fn write(&self, out: &mut Stdout) -> Outcome<()> {
@@ -274,7 +288,12 @@ struct Naming {
 }
 
 impl Naming {
-    fn of(args: &WriteArgs, tensors: &[(String, TensorInfo)], target: &Target) -> Outcome<Self> {
+    fn of(
+        args: &WriteArgs,
+        tensors: &[(String, TensorInfo)],
+        target: &Target,
+        notes: &mut Vec<String>,
+    ) -> Outcome<Self> {
         let (path, format) = (target.path.display(), target.format);
         // A tensor without a name is named by its position.
         let has_names = tensors.iter().enumerate().any(|(at, (name, _))| *name != at.to_string());
@@ -286,7 +305,7 @@ impl Naming {
         if let (Some(0), Some(count)) = (format.max_name, format.max_tensors) {
             // If there are too many tensors, that is the error to report.
             if has_names && tensors.len() == count {
-                refuse_or_drop(args, target, "names", "them")?;
+                refuse_or_drop(args, target, "names", "them", notes)?;
             }
             return Ok(Self { embeds: false, drops: true });
         }
@@ -299,12 +318,12 @@ impl Naming {
         // The list of names is a tensor of bytes. Without it, a name that is too long is the error to report.
         if embeds && !format.dtypes.contains(&Dtype::U8) {
             if args.lossy {
-                refuse_or_drop(args, target, "names", "them")?;
+                refuse_or_drop(args, target, "names", "them", notes)?;
             }
             return Ok(Self { embeds: false, drops: args.lossy });
         }
         if embeds {
-            note(format_args!("{path}: names are embedded, because {} cannot store all of them", format.name));
+            notes.push(format!("{path}: names are embedded, because {} cannot store all of them", format.name));
         }
         Ok(Self { embeds, drops: false })
     }
@@ -323,14 +342,19 @@ fn cannot_write(path: &Path, error: &Error) -> Failure {
 }
 
 /// Removes the tensors of unknown dtypes that the format cannot store, if that is allowed. It stores those of its own files.
-fn drop_unknown(args: &WriteArgs, tensors: &mut Vec<(String, TensorInfo)>, target: &Target) -> Outcome<()> {
+fn drop_unknown(
+    args: &WriteArgs,
+    tensors: &mut Vec<(String, TensorInfo)>,
+    target: &Target,
+    notes: &mut Vec<String>,
+) -> Outcome<()> {
     let unknown = tensors.iter().filter(|(_, info)| !is_storable(info, target.format)).map(|(name, _)| name.clone());
     let unknown: Vec<String> = unknown.collect();
     let names = quoted(&unknown);
     match unknown.len() {
         0 => return Ok(()),
-        1 => refuse_or_drop(args, target, &format!("the tensor {names}, whose dtype is unknown"), "it")?,
-        _ => refuse_or_drop(args, target, &format!("the tensors {names}, whose dtypes are unknown"), "them")?,
+        1 => refuse_or_drop(args, target, &format!("the tensor {names}, whose dtype is unknown"), "it", notes)?,
+        _ => refuse_or_drop(args, target, &format!("the tensors {names}, whose dtypes are unknown"), "them", notes)?,
     }
     tensors.retain(|(_, info)| is_storable(info, target.format));
     Ok(())
@@ -342,33 +366,40 @@ fn drop_metadata(
     metadata: &mut IndexMap<String, String>,
     from: Option<&str>,
     target: &Target,
+    notes: &mut Vec<String>,
 ) -> Outcome<()> {
     let lost: Vec<String> = metadata.keys().filter(|key| !target.format.keeps_metadata(key)).cloned().collect();
     let (about_file, others): (Vec<String>, Vec<String>) = lost.iter().cloned().partition(|key| key == FILE_METADATA);
     // The other values of a checkpoint, such as the state of an optimizer, are not about its tensors.
     let is_checkpoint = from.and_then(Format::named).is_some_and(|format| format.read_only);
     if !others.is_empty() && is_checkpoint {
-        note(format_args!("{}: dropped the metadata {}", target.path.display(), quoted(&others)));
+        notes.push(format!("{}: dropped the metadata {}", target.path.display(), quoted(&others)));
     } else if !others.is_empty() {
         let pronoun = if others.len() == 1 { "it" } else { "them" };
-        refuse_or_drop(args, target, &format!("the metadata {}", quoted(&others)), pronoun)?;
+        refuse_or_drop(args, target, &format!("the metadata {}", quoted(&others)), pronoun, notes)?;
     }
     for key in about_file {
         let (path, value) = (target.path.display(), &metadata[&key]);
-        note(format_args!("{path}: dropped the metadata `{key}` = `{value}`, which describes the old file"));
+        notes.push(format!("{path}: dropped the metadata `{key}` = `{value}`, which describes the old file"));
     }
     metadata.retain(|key, _| !lost.contains(key));
     Ok(())
 }
 
 /// Fails if the format cannot store `what`, unless `--lossy` is given.
-fn refuse_or_drop(args: &WriteArgs, target: &Target, what: &str, pronoun: &str) -> Outcome<()> {
+fn refuse_or_drop(
+    args: &WriteArgs,
+    target: &Target,
+    what: &str,
+    pronoun: &str,
+    notes: &mut Vec<String>,
+) -> Outcome<()> {
     let (path, format) = (target.path.display(), target.format.name);
     if !args.lossy {
         let message = format_args!("{format} cannot store {what}; --lossy drops {pronoun}");
         return Err(Failure::usage_at(&target.path, message));
     }
-    note(format_args!("{path}: dropped {what}"));
+    notes.push(format!("{path}: dropped {what}"));
     Ok(())
 }
 

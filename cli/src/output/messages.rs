@@ -1,8 +1,11 @@
 //! Messages and progress on standard error.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,6 +25,21 @@ pub fn note(message: impl fmt::Display) {
     print(Style::new().bold(), &message);
 }
 
+/// Prints a warning about a file to standard error, unless it was printed before.
+pub fn warning(path: &Path, text: &str) {
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+    if IS_QUIET.load(Ordering::Relaxed) {
+        return;
+    }
+    let style = AnsiColor::Yellow.on_default();
+    let (path, text) = (path.display().to_string(), escape(text));
+    let line = format!("{}: {style}warning:{style:#} {text}", escape(&path));
+    if PRINTED.lock().is_ok_and(|mut printed| printed.insert(line.clone())) {
+        print_line(Style::new().bold(), &line);
+    }
+}
+
 /// Prints why a command fails to standard error.
 pub fn error(message: impl fmt::Display) {
     print(AnsiColor::Red.on_default().bold(), &message);
@@ -31,8 +49,13 @@ fn print(style: Style, message: &dyn fmt::Display) {
     if IS_QUIET.load(Ordering::Relaxed) {
         return;
     }
+    print_line(style, &escape(&message.to_string()));
+}
+
+/// Prints text that is escaped.
+fn print_line(style: Style, text: &str) {
     // If standard error is closed, there is no place for an error either.
-    let _ = writeln!(anstream::stderr().lock(), "{style}tensorfile:{style:#} {}", escape(&message.to_string()));
+    let _ = writeln!(anstream::stderr().lock(), "{style}tensorfile:{style:#} {text}");
 }
 
 /// Escapes the characters of a text from a file that would control a terminal, change the direction of its text or be

@@ -8,6 +8,7 @@ pub mod plot;
 mod stdout;
 mod table;
 pub mod tensors;
+pub mod warnings;
 
 pub use messages::{Progress, be_quiet, error, escape, note};
 pub use stdout::{Each, FAINT, HEADER, JsonList, Stdout, Wide};

@@ -36,6 +36,7 @@ mod threads;
 mod tour;
 mod unknown;
 mod verify;
+mod warnings;
 #[cfg(unix)]
 mod writing;
 

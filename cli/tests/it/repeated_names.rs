@@ -66,5 +66,6 @@ fn verify_lists_each_name_once() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json[0]["ok"], true);
     let expected = "tensors that have the same name can only be read by position: `a`, `b`";
+    let expected = serde_json::json!({ "kind": "duplicate-name", "tensor": "a", "offset": null, "text": expected });
     assert_eq!(json[0]["warnings"], serde_json::json!([expected]));
 }

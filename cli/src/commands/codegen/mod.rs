@@ -24,6 +24,7 @@ use crate::args::Input;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::quoted;
 use crate::output::tensors::is_unknown;
+use crate::output::warnings::WarningRow;
 use crate::output::{Stdout, escape};
 use crate::repeated;
 
@@ -102,7 +103,9 @@ impl Codegen {
             false => of_nameless(tensors.map(|tensor| tensor.info()), &style),
         };
         match self.json {
-            true => out.json_list(|list| list.push(&Generated { file: &path, code: &code }))??,
+            true => out.json_list(|list| {
+                list.push(&Generated { file: &path, warnings: WarningRow::of_file(&file), code: &code })
+            })??,
             false => out.write_all(code.as_bytes())?,
         }
         Ok(Verdict::Pass)
@@ -112,6 +115,7 @@ impl Codegen {
 #[derive(Serialize)]
 struct Generated<'a> {
     file: &'a str,
+    warnings: Vec<WarningRow>,
     code: &'a str,
 }
 

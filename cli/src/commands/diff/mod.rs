@@ -15,7 +15,7 @@ use crate::output::{Progress, Stdout, Wide, note};
 
 use compare::{Comparison, PIECE, Tolerance, are_comparable, compare_sparse};
 use read::{ElementStream, read_ahead};
-use report::Uncompared;
+use report::{FileWarning, Uncompared};
 
 pub use compare::ValueDiff;
 pub use report::{Aspect, DiffReport, MetadataDiff, TensorDiff};
@@ -138,7 +138,9 @@ impl Diff {
         let [name_a, name_b] = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
         let equal = tensors.is_empty() && metadata.is_empty();
         let equal_by = self.equal_by();
-        Ok(DiffReport { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, equal_by })
+        let warnings = || FileWarning::of_file(&name_a, a).chain(FileWarning::of_file(&name_b, b)).collect();
+        let warnings = if self.json { warnings() } else { Vec::new() };
+        Ok(DiffReport { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, warnings, equal_by })
     }
 
     /// Describes the comparison that equal tensors passed, if it was not a full one.

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
+use tensorfile::File;
 
 use super::compare::ValueDiff;
 use crate::output::numbers::{count, counted};
 use crate::output::tensors::{TensorRow, type_label};
+use crate::output::warnings::WarningRow;
 use crate::output::{Column, Columns, Stdout, escape, shorten, wrap};
 
 #[derive(Debug, Serialize)]
@@ -21,9 +23,26 @@ pub struct DiffReport<'f> {
     pub compared: usize,
     pub tensors: Vec<TensorDiff<'f>>,
     pub metadata: Vec<MetadataDiff>,
+    /// Those of both files.
+    pub warnings: Vec<FileWarning>,
     /// Describes the comparison that equal tensors passed, if it was not a full one.
     #[serde(skip)]
     pub equal_by: &'static str,
+}
+
+/// A warning about one of the files.
+#[derive(Debug, Serialize)]
+pub struct FileWarning {
+    file: String,
+    #[serde(flatten)]
+    warning: WarningRow,
+}
+
+impl FileWarning {
+    /// Returns the warnings about a file.
+    pub fn of_file(path: &str, file: &File) -> impl Iterator<Item = Self> {
+        WarningRow::of_file(file).into_iter().map(|warning| Self { file: path.to_owned(), warning })
+    }
 }
 
 /// Files that could not be compared.

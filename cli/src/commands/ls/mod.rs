@@ -10,10 +10,11 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tensorfile::{File, TensorInfo};
 
-use crate::args::{Filter, Inputs, Printer};
+use crate::args::{Filter, Inputs, Printer, Warnings};
 use crate::exit::{Outcome, Verdict};
 use crate::output::numbers::{Sizes, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label, dtype_style, shape_label, type_label};
+use crate::output::warnings::WarningRow;
 use crate::output::{Column, Columns, Each, HEADER, Stdout, Wide, escape};
 
 use patterns::{Pattern, patterns};
@@ -81,7 +82,8 @@ Examples:
 
 impl Ls {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        self.inputs.for_each_index(self.view.json, out, &mut |path, file, printer| self.list(path, &file, printer))
+        let list = &mut |path: &Path, file: File, printer: &mut Printer<'_, '_>| self.list(path, &file, printer);
+        self.inputs.for_each_index(Warnings::StandardError, self.view.json, out, list)
     }
 
     fn list(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome {
@@ -97,7 +99,8 @@ impl Ls {
             Printer::Text(out) => out,
             Printer::Json(list) => {
                 let file_name = path.display().to_string();
-                list.push(&Listing { file: file_name, format: file.format().name, tensors: Each(rows), total })?;
+                let (format, warnings) = (file.format().name, WarningRow::of_file(file));
+                list.push(&Listing { file: file_name, format, warnings, tensors: Each(rows), total })?;
                 return Ok(Verdict::Pass);
             }
         };
@@ -245,6 +248,7 @@ fn print_diffable<'f>(tensors: impl Iterator<Item = TensorRow<'f>>, out: &mut St
 struct Listing<I> {
     file: String,
     format: &'static str,
+    warnings: Vec<WarningRow>,
     tensors: Each<I>,
     total: Total,
 }

@@ -15,6 +15,7 @@ use tensorfile::{
 use crate::args::{Axis, NamedInputs, Printer, Slice, Unread, open};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::tensors::{is_unknown, type_label};
+use crate::output::warnings::WarningRow;
 use crate::output::{FAINT, JsonList, Progress, Stdout, escape, json};
 use crate::pieces::Pieces;
 
@@ -109,6 +110,7 @@ impl Show {
                 }
                 (names, _) => names,
             };
+            let warnings = if self.json { WarningRow::of_file(&file) } else { Vec::new() };
             for_each(names.iter().enumerate(), |(at, name)| {
                 let shown = file.get(name).at(path).and_then(|tensor| match printer {
                     Printer::Text(out) => {
@@ -117,7 +119,7 @@ impl Show {
                         }
                         self.show(path, tensor, out)
                     }
-                    Printer::Json(list) => self.list(path, tensor, list),
+                    Printer::Json(list) => self.list(path, tensor, &warnings, list),
                 });
                 let shown = shown.map_err(|failure| if names_file { failure.or_in(path) } else { failure });
                 if let (Err(failure), Printer::Json(list)) = (&shown, &mut *printer)
@@ -161,7 +163,13 @@ impl Show {
     }
 
     /// Writes a tensor as an item of `--json`. If its elements cannot be read to the end, the item has the error too.
-    fn list(&self, path: &Path, tensor: FileTensor<'_>, list: &mut JsonList<'_>) -> Outcome<()> {
+    fn list(
+        &self,
+        path: &Path,
+        tensor: FileTensor<'_>,
+        warnings: &[WarningRow],
+        list: &mut JsonList<'_>,
+    ) -> Outcome<()> {
         // Errors come before the item begins, except for those of reading a long tensor in pieces.
         let elements = match tensor.layout() {
             Layout::Coo { .. } => ShownElements::Sparse(self.read_sparse(path, tensor)?),
@@ -175,6 +183,10 @@ impl Show {
         list.item(|out| {
             write!(out, "{{\n    \"file\": ")?;
             json::write(out, &path.display().to_string())?;
+            if !warnings.is_empty() {
+                write!(out, ",\n    \"warnings\": ")?;
+                json::write(out, &warnings)?;
+            }
             write!(out, ",\n    \"name\": ")?;
             json::write(out, &tensor.name())?;
             write!(out, ",\n    \"dtype\": \"{}\",\n    \"shape\": {shape:?},\n    \"data\": ", tensor.dtype())?;

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use tensorfile::{File, FileTensor, Stats as Statistics};
 
-use crate::args::{Filter, NamedInputs, NoClobber, Printer, open};
+use crate::args::{Filter, NamedInputs, NoClobber, Printer, Warnings, open};
 use crate::computed::Computed;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::numbers::{NONE, count, counted, general, to_f64};
@@ -133,7 +133,11 @@ impl Stats {
         let open = |path: &Path, from: Option<&str>| {
             let mut computed = Computed::new(move |info, data| PayloadStats::read(info, data, with_quantiles));
             // Histograms take a second pass.
-            let file = if is_long || self.plot.is_some() { open(path, from)? } else { computed.open(path, from)? };
+            let file = if is_long || self.plot.is_some() {
+                open(path, from)?
+            } else {
+                computed.open(path, from, Warnings::StandardError)?
+            };
             Ok((file, computed))
         };
         self.inputs.for_each(open, self.view.json, out, &mut |path, (file, computed), printer| {
@@ -248,7 +252,7 @@ impl StatsRun<'_> {
         });
         let out = match printer {
             Printer::Text(out) => out,
-            Printer::Json(list) => return StatsListing::new(self.path, file.format().name, stats).print(list),
+            Printer::Json(list) => return StatsListing::new(self.path, file, stats).print(list),
         };
         if self.args.view.diffable {
             print_diffable(stats, out)

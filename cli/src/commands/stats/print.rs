@@ -7,18 +7,20 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde::ser::{SerializeSeq, SerializeStruct, Serializer};
-use tensorfile::{FileTensor, Histogram, Stats};
+use tensorfile::{File, FileTensor, Histogram, Stats};
 
 use super::summary::{TensorStats, is_quantized};
 use crate::exit::{Failure, Outcome};
 use crate::output::numbers::{self, DIGITS, NONE, count, counted, digits_between, general};
 use crate::output::tensors::{dtype_label, dtype_style, shape_label, type_label};
+use crate::output::warnings::WarningRow;
 use crate::output::{Column, Columns, FAINT, HEADER, JsonList, Stdout, Table, escape};
 
 /// The JSON output, which is written as the tensors are read.
 pub struct StatsListing<I> {
     file: String,
     format: &'static str,
+    warnings: Vec<WarningRow>,
     tensors: RefCell<Reading<I>>,
 }
 
@@ -30,10 +32,11 @@ struct Reading<I> {
 }
 
 impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> StatsListing<I> {
-    pub fn new(path: &Path, format: &'static str, tensors: I) -> Self {
+    pub fn new(path: &Path, file: &File, tensors: I) -> Self {
         Self {
             file: path.display().to_string(),
-            format,
+            format: file.format().name,
+            warnings: WarningRow::of_file(file),
             tensors: RefCell::new(Reading { tensors, total: StatsTotal::default(), failure: None }),
         }
     }
@@ -47,9 +50,10 @@ impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> StatsListing<I> {
 
 impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for StatsListing<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut listing = serializer.serialize_struct("StatsListing", 5)?;
+        let mut listing = serializer.serialize_struct("StatsListing", 6)?;
         listing.serialize_field("file", &self.file)?;
         listing.serialize_field("format", self.format)?;
+        listing.serialize_field("warnings", &self.warnings)?;
         listing.serialize_field("tensors", &StatsRows(&self.tensors))?;
         listing.serialize_field("total", &self.tensors.borrow().total)?;
         if let Some(failure) = &self.tensors.borrow().failure {

@@ -11,8 +11,7 @@ function summaryCard({ file, dtypes, hues }) {
   if (info.storage.alignment) fact('alignment', counted(info.storage.alignment, 'byte'), 'Payloads start at multiples of this');
 
   const card = el('section', { class: 'card' }, el('h1', { text: visible(info.file) }), facts);
-  const remarks = info.warnings.map((warning) => visible(warning, 1000));
-  if (info.misaligned) remarks.push(`${counted(info.misaligned, 'tensor')} cannot be borrowed, because the elements are not aligned`);
+  const remarks = info.warnings.map((warning) => visible(warning.text, 1000));
   if (remarks.length) {
     const list = el('ul', {}, ...remarks.slice(0, 20).map((text) => el('li', { text })));
     if (remarks.length > 20) list.append(el('li', { text: `and ${count(remarks.length - 20)} more` }));

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::file::{File, FileTensor};
+use super::{File, FileTensor};
 use crate::sorted;
 use crate::tensor::Layout;
 

@@ -1,0 +1,101 @@
+use super::{ByteMap, File, FileTensor, is_aligned};
+use crate::error::{Result, Short, Warning, WarningKind};
+
+impl File {
+    /// Returns the oddities of the file, which can be read all the same: those of its metadata, and those that its index
+    /// shows. They are the same as in the [metadata](Self::metadata), whose types are not read for them. No payload is read.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, WarningKind, btf};
+    ///
+    /// let mut file = btf::to_vec(&TensorMap::new())?;
+    /// file.push(0);
+    /// let kinds: Vec<WarningKind> = File::from_bytes(file)?.warnings()?.iter().map(|warning| warning.kind).collect();
+    /// assert_eq!(kinds, [WarningKind::TrailingBytes]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), if the metadata was not read with the index.
+    pub fn warnings(&self) -> Result<Vec<Warning>> {
+        let mut warnings = self.untyped_metadata().map_err(|error| self.place(error))?.warnings;
+        warnings.extend(self.index_warnings());
+        Ok(warnings)
+    }
+
+    /// Returns the warnings that need no more than the index.
+    pub(super) fn index_warnings(&self) -> impl Iterator<Item = Warning> {
+        [extension(self), repeated_names(self), unknown_dtypes(self), alignment(self), gap(self)].into_iter().flatten()
+    }
+}
+
+fn extension(file: &File) -> Option<Warning> {
+    // The path of shards is that of their index.
+    let named = file.misnamed_as().filter(|_| file.shards().is_empty())?;
+    let text = format!("the file is {}, but its extension is that of {}", file.format().name, named.name);
+    Some(Warning::new(WarningKind::Extension, text))
+}
+
+fn repeated_names(file: &File) -> Option<Warning> {
+    /// The names in the text.
+    const SHOWN: usize = 5;
+
+    if !file.index.has_repeated_names() {
+        return None;
+    }
+    // A name leads to the first tensor that has it. A set of all names would take more memory than the index.
+    let is_first = |tensor: &FileTensor<'_>| file.position(tensor.name()) == Some(tensor.position());
+    let mut names: Vec<&str> = file.tensors().filter(|tensor| !is_first(tensor)).map(|tensor| tensor.name()).collect();
+    let first = *names.first()?;
+    names.sort_unstable();
+    names.dedup();
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{}`", Short(name))).collect();
+    let more = match names.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!("tensors that have the same name can only be read by position: {}{more}", shown.join(", "));
+    Some(Warning::new(WarningKind::DuplicateName, text).in_tensor(first))
+}
+
+fn unknown_dtypes(file: &File) -> Option<Warning> {
+    let mut unknown = file.tensors().filter(|tensor| tensor.info().unknown_dtype().is_some());
+    let first = unknown.next()?;
+    let (tensors, name, info) = (counted(1 + unknown.count(), "tensor"), first.name(), first.info());
+    let text = format!("{tensors} cannot be read, because of an unknown dtype; the first is `{}`, {info}", Short(name));
+    Some(Warning::new(WarningKind::UnknownDtype, text).in_tensor(name))
+}
+
+fn alignment(file: &File) -> Option<Warning> {
+    let mut misaligned = file.tensors().filter(|tensor| !is_aligned(tensor));
+    let first = misaligned.next()?;
+    let (tensors, name) = (counted(1 + misaligned.count(), "tensor"), first.name());
+    let text =
+        format!("{tensors} cannot be borrowed, because the elements are not aligned; the first is `{}`", Short(name));
+    Some(Warning::new(WarningKind::Alignment, text).in_tensor(name))
+}
+
+fn gap(file: &File) -> Option<Warning> {
+    /// More than a record header takes.
+    const MAX_HEADER: u64 = 4096;
+
+    let map = ByteMap::of_file(file);
+    let largest_expected = map.alignment.unwrap_or(1).saturating_add(MAX_HEADER);
+    let bytes = Some(map.largest_gap).filter(|gap| *gap >= largest_expected)?;
+    Some(Warning::new(WarningKind::Gap, format!("there is a gap of {} between payloads", counted(bytes, "byte"))))
+}
+
+/// Formats a number of items, with a comma after every three digits: `1 tensor`, `2,000 tensors`.
+fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+    let count = count.try_into().unwrap_or(u64::MAX);
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    format!("{text} {noun}{}", if count == 1 { "" } else { "s" })
+}
