@@ -6,11 +6,11 @@ use std::str::FromStr;
 /// ```
 /// use tensorfile::{File, TensorMap, WarningKind, btf};
 ///
-/// let mut file = btf::to_vec(&TensorMap::new())?;
+/// let mut file = btf::to_vec(&TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]))?;
 /// file.push(0);
 /// let warnings = File::from_bytes(file)?.metadata()?.warnings;
 /// assert_eq!(warnings[0].kind, WarningKind::TrailingBytes);
-/// assert_eq!(warnings[0].to_string(), "1 byte at the end, from byte 8 on, belong to no tensor");
+/// assert_eq!(warnings[0].to_string(), "1 byte at the end, from byte 48 on, belong to no tensor");
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -134,7 +134,7 @@ impl OpenOptions {
     /// ```
     /// use tensorfile::{ErrorKind, File, OpenOptions, TensorMap, WarningKind, btf};
     ///
-    /// let mut file = btf::to_vec(&TensorMap::new())?;
+    /// let mut file = btf::to_vec(&TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]))?;
     /// file.push(0);
     /// assert!(File::from_bytes(file.clone()).is_ok());
     /// let error = OpenOptions::new().deny_warnings(WarningKind::ALL).from_bytes(file).unwrap_err();

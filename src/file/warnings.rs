@@ -8,7 +8,7 @@ impl File {
     /// ```
     /// use tensorfile::{File, TensorMap, WarningKind, btf};
     ///
-    /// let mut file = btf::to_vec(&TensorMap::new())?;
+    /// let mut file = btf::to_vec(&TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]))?;
     /// file.push(0);
     /// let kinds: Vec<WarningKind> = File::from_bytes(file)?.warnings()?.iter().map(|warning| warning.kind).collect();
     /// assert_eq!(kinds, [WarningKind::TrailingBytes]);

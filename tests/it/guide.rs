@@ -179,8 +179,9 @@ struct Linear {
 
 /// A warning about three bytes.
 fn trailing_bytes() -> Warning {
-    let mut file = tensorfile::btf::to_vec(&tensorfile::TensorMap::new()).unwrap();
-    file.extend([1, 2, 3]);
+    let map = tensorfile::TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]);
+    let mut file = tensorfile::btf::to_vec(&map).unwrap();
+    file.extend([0; 3]);
     tensorfile::File::from_bytes(file).unwrap().warnings().unwrap().remove(0)
 }
 
@@ -214,10 +215,7 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::Overlap { other: "weight".to_owned(), range: 64..128 },
         ErrorKind::InvalidTensor(InvalidTensor::Length { found: 8, info: Box::new(f32_2_3()) }),
         ErrorKind::DuplicateName { name: "weight".to_owned() },
-        ErrorKind::Warning {
-            warning: trailing_bytes(),
-            others: 0,
-        },
+        ErrorKind::Warning { warning: trailing_bytes(), others: 0 },
         ErrorKind::Malformed { what: "the zip archive is damaged: it ends within a record".to_owned() },
         ErrorKind::Load(Box::new(report)),
         ErrorKind::Missing { name: "weight".to_owned(), found: names(&["weigth"]), complete: true },

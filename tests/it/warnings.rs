@@ -47,7 +47,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>, Vec<(WarningKind, Option<&'static str>
         (
             "safetensors",
             safetensors(
-                r#"{"a":{"dtype":"F99","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"F98","shape":[],"data_offsets":[3,4]},"c":{"dtype":"F32","shape":[1],"data_offsets":[4,8]} }"#,
+                r#"{"a":{"dtype":"F99","shape":[3],"data_offsets":[0,3]},"b":{"dtype":"F98","shape":[],"data_offsets":[3,4]},"c":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}  }"#,
                 &[0; 8],
             ),
             vec![
