@@ -1,7 +1,7 @@
-//! Saves a model of plain structs in two formats and loads it back.
+//! Saves a model of plain structs in five formats and loads it back from each.
 
 use ndarray::{Array1, Array2};
-use tensorfile::{File, TensorFile, load, save};
+use tensorfile::{File, SaveOptions, TensorFile, WriteOptions};
 
 #[derive(TensorFile, Debug, PartialEq)]
 struct Linear {
@@ -26,17 +26,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let embed = Linear { bias: None, ..linear(16, 8) };
     let model = Mlp { embed, layers: vec![linear(8, 8), linear(8, 8)], head: Array2::ones((16, 8)) };
 
+    // BTF has no names, and those of `.ten` are up to 8 bytes long. Both keep ours in one more tensor if we ask for it.
+    let options = SaveOptions::new().write(WriteOptions::new().embed_names(true));
     let folder = tempfile::tempdir()?;
-    for name in ["model.safetensors", "model.ptd"] {
+    for name in ["model.btf", "model.ten", "model.ptd", "model.tbs", "model.safetensors"] {
         let path = folder.path().join(name);
-        save(&path, &model)?;
-        let loaded: Mlp = load(&path)?;
-        assert_eq!(loaded, model);
+        options.save(&path, &model)?;
+        let loaded: Mlp = tensorfile::load(&path)?;
+        assert_eq!(loaded, model, "{name}");
+        println!("{name:17}  {} bytes; what was read equals what was saved", path.metadata()?.len());
+    }
 
-        println!("{name}:");
-        for tensor in File::open(&path)?.tensors() {
-            println!("  {} {}", tensor.name(), tensor.info());
-        }
+    println!("\nEach file has these tensors:");
+    for tensor in File::open(folder.path().join("model.ptd"))?.tensors() {
+        println!("  {:15}  {}", tensor.name(), tensor.info());
     }
     Ok(())
 }

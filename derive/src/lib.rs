@@ -35,7 +35,7 @@ use model::Model;
 /// | --- | --- |
 /// | `rename_all = "camelCase"` | Renames all fields. The rules are those of serde: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE`. |
 /// | `prefix = "bert"` | Puts a prefix before the names of all tensors: `bert.embed`, … |
-/// | `allow_unknown` | Skips tensors that the struct has no field for. Without it they are an error. |
+/// | `allow_unknown` | Skips tensors that the struct has no field for. Without it they are an error. A list or map that finds nothing is then missing, unless it is an `Option` or has a `default`. |
 /// | `write_only` | Leaves out `FromTensors` and `Deserialize`. Needed if a field can be written but not read, such as `ArrayViewMut`. |
 /// | `crate = path` | The path of the crate `tensorfile`, if it is not `::tensorfile`. |
 ///
@@ -47,7 +47,7 @@ use model::Model;
 /// | `alias = "out.weight"` | Adds another name to read the field by. May be repeated. |
 /// | `skip` | Leaves the field out of the file. Reading sets it to `Default::default()`, or to the value of `default`. |
 /// | `default`, `default = "path"` | If the file does not have the field, reading sets it to `Default::default()`, or calls a function. |
-/// | `flatten` | Names the tensors of a struct, map, list or tuple as if they were fields of this struct. One array cannot be flattened. |
+/// | `flatten` | Names the tensors of a struct, map, list or tuple as if they were fields of this struct. An `Option` is `None` if the file has none of its names. A map takes the tensors that no other field takes. One array cannot be flattened. |
 /// | `cast` | Reads elements of other numeric dtypes and converts them. |
 /// | `shape = [64, _]` | Sets the dims of the array: numbers, constants, or `_` for any size. As many as the rank of its type. |
 /// | `transpose` | The file holds the array with its dims reversed. |

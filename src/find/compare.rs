@@ -46,7 +46,8 @@ impl Finder<'_> {
             }
             self.unexpected(left)?;
         }
-        Ok(())
+        let has_findings = self.findings.as_ref().is_some_and(|findings| findings.has_any());
+        if has_findings { Ok(()) } else { self.check_any_fits() }
     }
 }
 

@@ -9,6 +9,8 @@ use crate::model::{EachPart, FieldDef, Mark, Node, StructDef, strip};
 pub(crate) enum Fields {
     /// Fields of a type that maps to tensors.
     Def(&'static StructDef),
+    /// Fields of such a type behind another deserializer, which has no way to metadata.
+    Behind(&'static StructDef),
     /// Names as serde has them, and whether they are those of a [`StructDef`]; see `serde::token`.
     Names(&'static [&'static str], bool),
 }
@@ -50,7 +52,7 @@ impl FieldSpec {
 impl Fields {
     pub(crate) fn len(self) -> usize {
         match self {
-            Self::Def(def) => def.fields.len(),
+            Self::Def(def) | Self::Behind(def) => def.fields.len(),
             Self::Names(names, _) => names.len(),
         }
     }
@@ -59,14 +61,14 @@ impl Fields {
     #[inline]
     fn name(self, at: usize) -> &'static str {
         match self {
-            Self::Def(def) => def.fields[at].name,
+            Self::Def(def) | Self::Behind(def) => def.fields[at].name,
             Self::Names(..) => self.get(at).name,
         }
     }
 
     fn get(self, at: usize) -> FieldSpec {
         match self {
-            Self::Def(def) => {
+            Self::Def(def) | Self::Behind(def) => {
                 let field = &def.fields[at];
                 let aliases = Aliases::List(field.aliases);
                 FieldSpec { name: field.name, aliases, optional: field.optional, flatten: field.flatten }
@@ -85,6 +87,7 @@ impl Fields {
     fn kind(self, at: usize) -> (bool, bool) {
         match self {
             Self::Def(def) => (def.fields[at].flatten, def.fields[at].metadata),
+            Self::Behind(def) => (def.fields[at].flatten, false),
             Self::Names(..) => (self.get(at).flatten, false),
         }
     }
@@ -92,15 +95,28 @@ impl Fields {
     /// Returns the type of a field, if it is known.
     fn node(self, at: usize) -> Option<Node> {
         match self {
-            Self::Def(def) => Some((def.fields[at].node)()),
+            Self::Def(def) | Self::Behind(def) => Some((def.fields[at].node)()),
             Self::Names(..) => None,
+        }
+    }
+
+    /// Returns whether a field takes the tensors that all others left: a flattened map.
+    fn takes_rest(self, at: usize) -> bool {
+        self.node(at).is_some_and(|node| node.takes_any_name(&mut Vec::new()))
+    }
+
+    /// Returns whether tensors that are no field's are skipped.
+    pub(crate) fn allow_unknown(self) -> bool {
+        match self {
+            Self::Def(def) | Self::Behind(def) => def.allow_unknown,
+            Self::Names(..) => false,
         }
     }
 
     /// Returns whether absent fields are given too.
     fn are_tensors(self) -> bool {
         match self {
-            Self::Def(_) => true,
+            Self::Def(_) | Self::Behind(_) => true,
             Self::Names(_, are_tensors) => are_tensors,
         }
     }
@@ -119,8 +135,8 @@ pub(crate) struct FieldsWalk {
     shares: bool,
     /// Some fields are metadata.
     has_metadata: bool,
-    /// The file has metadata of the flattened field that is next.
-    flattened_metadata: bool,
+    /// The file has tensors or metadata of the flattened field that is next.
+    has_flattened: bool,
     stage: Stage,
     /// Some tensors were found in the file's order.
     found_in_order: bool,
@@ -163,6 +179,8 @@ enum Stage {
     Remaining(usize),
     /// Flattened fields take the tensors that the others left.
     Flattened(usize),
+    /// Flattened maps take the tensors that those left.
+    Rest(usize),
     /// The tensors that no field took.
     Unknown,
 }
@@ -204,7 +222,7 @@ impl FieldsWalk {
             place: de.path.mark(),
             shares,
             has_metadata,
-            flattened_metadata: false,
+            has_flattened: false,
             stage,
             found_in_order: false,
             value: FieldValue::Flattened,
@@ -238,13 +256,18 @@ impl FieldsWalk {
                 Stage::Remaining(_) => self.stage = Stage::Flattened(0),
                 Stage::Flattened(field) if field < self.fields.len() => {
                     self.stage = Stage::Flattened(field + 1);
-                    if self.fields.get(field).flatten {
-                        let node = self.fields.node(field);
-                        self.flattened_metadata = node.map_or(Ok(false), |node| de.has_entries_of(node, None))?;
-                        return Ok(Some(self.give(field, FieldValue::Flattened)));
+                    if self.fields.get(field).flatten && !self.fields.takes_rest(field) {
+                        return self.give_flattened(de, field).map(Some);
                     }
                 }
-                Stage::Flattened(_) => self.stage = Stage::Unknown,
+                Stage::Flattened(_) => self.stage = Stage::Rest(0),
+                Stage::Rest(field) if field < self.fields.len() => {
+                    self.stage = Stage::Rest(field + 1);
+                    if self.fields.get(field).flatten && self.fields.takes_rest(field) {
+                        return self.give_flattened(de, field).map(Some);
+                    }
+                }
+                Stage::Rest(_) => self.stage = Stage::Unknown,
                 Stage::Unknown => return self.next_unknown(de),
             }
         }
@@ -266,7 +289,7 @@ impl FieldsWalk {
             }
             FieldValue::Flattened => {
                 de.at = if self.at == At::Absent { At::Absent } else { At::Shared };
-                de.has_metadata = self.flattened_metadata;
+                de.has_flattened = self.has_flattened;
             }
         }
     }
@@ -287,6 +310,14 @@ impl FieldsWalk {
         FieldKey::Field(field)
     }
 
+    fn give_flattened(&mut self, de: &mut Finder<'_>, field: usize) -> Result<FieldKey> {
+        self.has_flattened = match self.fields.node(field).filter(|_| self.at != At::Absent) {
+            Some(node) => de.has_entries_of(node, None)? || de.has_tensors_of(node)?,
+            None => false,
+        };
+        Ok(self.give(field, FieldValue::Flattened))
+    }
+
     /// Returns the field of the file's next tensor, its name there, and its place. If two fit, the longer name is meant.
     fn next_in_order(&mut self, de: &mut Finder<'_>) -> Result<Option<(usize, &'static str, At)>> {
         let Stage::InOrder(likely) = self.stage else { return Ok(None) };
@@ -300,6 +331,11 @@ impl FieldsWalk {
             _ => self.longest_fit(rest),
         };
         let Some((field, name)) = found else { return Ok(None) };
+        // What is below the name of a tensor is another.
+        let is_tensor = |node: Node| matches!(node.inner(), Node::Tensor(_));
+        if name.len() < rest.len() && self.fields.node(field).is_some_and(is_tensor) {
+            return Ok(None);
+        }
         (self.stage, self.found_in_order) = (Stage::InOrder(field + 1), true);
         self.given.insert(field);
         let at = if name.len() == rest.len() { At::Tensor(next) } else { At::Here };
@@ -324,9 +360,9 @@ impl FieldsWalk {
         if self.at != At::Absent {
             for name in spec.names() {
                 de.path.push(name);
-                let found = de.next_here();
+                let found = self.is_found(de, field);
                 de.path.back_to(self.place);
-                if found?.is_some() {
+                if found? {
                     return Ok(Some(FieldValue::Named(name, At::Here)));
                 }
             }
@@ -339,6 +375,19 @@ impl FieldsWalk {
             }
         }
         Ok((self.fields.are_tensors() && !spec.optional).then_some(FieldValue::Named(spec.name, At::Absent)))
+    }
+
+    /// Returns whether the file has tensors of a field, whose name is that of the path.
+    fn is_found(&self, de: &mut Finder<'_>, field: usize) -> Result<bool> {
+        if de.next_here()?.is_none() {
+            return Ok(false);
+        }
+        match self.fields.node(field) {
+            Some(node) if matches!(node.inner(), Node::Tensor(_)) => de.has_exactly_here(),
+            // Those below the name may be of a flattened map.
+            Some(node) if self.shares => Ok(de.has_exactly_here()? || de.has_tensors_of(node)?),
+            _ => Ok(true),
+        }
     }
 
     /// Returns the name of a tensor below the struct that no field took.
@@ -379,6 +428,17 @@ impl<'de> Finder<'de> {
         Ok(())
     }
 
+    /// Enters a struct that skips unknown tensors, or does not. Returns whether the one around does.
+    ///
+    /// Tensors that are meant for an absent or a flattened struct are unknown to the struct around.
+    pub(crate) fn enter_skipping(&mut self, at: At, allow_unknown: bool) -> bool {
+        let outer = self.skips_unknown;
+        if !matches!(at, At::Absent | At::Shared) {
+            self.skips_unknown = allow_unknown && !self.named_by_type;
+        }
+        outer
+    }
+
     /// Calls `each` with the fields of a struct.
     pub(super) fn struct_fields(&mut self, def: &'static StructDef, mut each: EachPart<'_, 'de>) -> Result<()> {
         let outer = self.flattened;
@@ -393,6 +453,7 @@ impl<'de> Finder<'de> {
             return self.metadata_fields(def, &mut each);
         }
         self.check_has_parts(at, "a struct")?;
+        let outer_skips = self.enter_skipping(at, def.allow_unknown);
         let mut walk = FieldsWalk::new(self, Fields::Def(def), at);
         if walk.has_metadata {
             self.metadata_fields(def, &mut each)?;
@@ -414,7 +475,7 @@ impl<'de> Finder<'de> {
             walk.leave(self);
         }
         self.note_absent(def, &walk);
-        self.flattened = outer;
+        (self.flattened, self.skips_unknown) = (outer, outer_skips);
         Ok(())
     }
 
@@ -426,7 +487,11 @@ impl<'de> Finder<'de> {
         walk.enter(self);
         if def.allow_unknown && other.is_none() {
             while let Some(tensor) = self.next_here()? {
+                if let Some(findings) = &mut self.findings {
+                    findings.skipped(self.reader.index().label(tensor), self.reader.info(tensor));
+                }
                 self.reader.skip(tensor);
+                self.skipped += 1;
             }
             return Ok(());
         }

@@ -23,6 +23,8 @@ pub(super) struct Findings {
     gaps: Vec<(Vec<usize>, Gap)>,
     /// Ordered by the place in the file.
     unexpected: Vec<(usize, UnexpectedTensor)>,
+    /// Tensors that the type skips.
+    skipped: Vec<UnexpectedTensor>,
     misfits: Vec<(usize, Kind, Misfit)>,
     missing_metadata: Vec<MissingMetadata>,
     invalid_metadata: Vec<InvalidMetadata>,
@@ -62,6 +64,22 @@ impl Findings {
         self.missing.push((self.trail.clone(), missing, *spec));
     }
 
+    /// Adds a list or a map of which nothing was found.
+    pub(super) fn missing_parts(&mut self, name: &str, expected: &str) {
+        let missing = MissingTensor::new(name.to_owned(), expected.to_owned());
+        self.missing.push((self.trail.clone(), missing, TensorSpec::ANY));
+    }
+
+    /// Returns whether anything does not fit.
+    pub(super) fn has_any(&self) -> bool {
+        let tensors = self.missing.len() + self.gaps.len() + self.unexpected.len() + self.misfits.len();
+        tensors + self.missing_metadata.len() + self.invalid_metadata.len() > 0
+    }
+
+    pub(super) fn missing_count(&self) -> usize {
+        self.missing.len()
+    }
+
     pub(super) fn absent(&mut self, name: &str, spec: TensorSpec) {
         self.absent.push((name.to_owned(), spec));
     }
@@ -72,6 +90,11 @@ impl Findings {
 
     pub(super) fn unexpected(&mut self, at: usize, name: String, info: &TensorInfo) {
         self.unexpected.push((at, UnexpectedTensor::new(name, info.clone())));
+    }
+
+    /// Adds a tensor that the type skips. It may be one that is missing.
+    pub(super) fn skipped(&mut self, name: String, info: &TensorInfo) {
+        self.skipped.push(UnexpectedTensor::new(name, info.clone()));
     }
 
     /// Adds a tensor that does not have the dtype, shape or layout of its place.
@@ -131,7 +154,11 @@ impl Findings {
             invalid_metadata: self.invalid_metadata,
             refused: self.refused,
         };
+        // They are not unexpected, but missing tensors may have their names.
+        let unexpected = report.unexpected.len();
+        report.unexpected.append(&mut self.skipped);
         near::find(&mut report, &wanted);
+        report.unexpected.truncate(unexpected);
         report
     }
 }

@@ -138,9 +138,11 @@ impl<'de> Finder<'de> {
             let found = entries.keys().cloned().collect();
             return Err(ErrorKind::missing_metadata(&key, kind.to_string(), found).into());
         };
-        kind.parse(text).ok_or_else(|| {
+        let value = kind.parse(text).ok_or_else(|| {
             let what = format!("found `{}`, but expected {kind}", Short(text));
-            ErrorKind::InvalidMetadata { key, what }.into()
-        })
+            ErrorKind::InvalidMetadata { key, what }
+        })?;
+        self.has_read_metadata = true;
+        Ok(value)
     }
 }

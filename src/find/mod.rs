@@ -12,6 +12,7 @@
 //! reads no payload, and collects what does not fit instead of stopping there.
 
 mod compare;
+mod declared;
 mod deserializer;
 mod fields;
 mod findings;
@@ -66,8 +67,17 @@ pub(crate) struct Finder<'de> {
     /// Arrays that were read and can share memory with others.
     shared: SharedArrays,
     metadata: MetadataSource<'de>,
-    /// The file has metadata of the flattened field here.
-    pub(crate) has_metadata: bool,
+    /// The file has tensors or metadata of the flattened field here.
+    pub(crate) has_flattened: bool,
+    /// Tensors that the struct around has no place for are skipped. A list or map that finds nothing is then missing: its
+    /// tensors may be those that are skipped. Elsewhere they would be errors, so that it is empty.
+    pub(crate) skips_unknown: bool,
+    /// The type gave the tensors their names, and none is skipped.
+    named_by_type: bool,
+    /// The number of tensors that were skipped.
+    pub(crate) skipped: usize,
+    /// An entry of metadata was read.
+    has_read_metadata: bool,
 }
 
 /// The place in a file that is asked about next.
@@ -110,7 +120,11 @@ impl<'de> Finder<'de> {
             findings: None,
             shared: SharedArrays::default(),
             metadata,
-            has_metadata: false,
+            has_flattened: false,
+            skips_unknown: false,
+            named_by_type: false,
+            skipped: 0,
+            has_read_metadata: false,
         }
     }
 
@@ -143,7 +157,7 @@ impl<'de> Finder<'de> {
         self.reader.drain()?;
         let Some(left) = self.reader.peek()? else {
             self.reader.end_count();
-            return Ok(());
+            return self.check_any_fits();
         };
         if self.positional {
             return Err(self.wrong_count());
@@ -157,6 +171,17 @@ impl<'de> Finder<'de> {
     /// with all differences.
     fn end_whole(&mut self, read: Result<()>) -> Result<()> {
         read.and_then(|()| self.end()).map_err(|error| self.with_report(error))
+    }
+
+    /// Refuses a file of which a type takes nothing: everything that it asks for is optional, and everything in the file is
+    /// skipped. The file is another than the one that was meant.
+    fn check_any_fits(&self) -> Result<()> {
+        if self.skipped == 0 || self.skipped < self.reader.index().len() || self.has_read_metadata {
+            return Ok(());
+        }
+        let schema = self.root.map(Schema::new);
+        let expected = schema.iter().flat_map(|schema| schema.entries()).map(|entry| entry.name).collect();
+        Err(ErrorKind::Unexpected { name: self.reader.index().label(0), expected, complete: true }.into())
     }
 
     /// Returns the report of comparing the type at the root with the file, if that may find more than an error of reading.
@@ -249,6 +274,16 @@ impl<'de> Finder<'de> {
         Ok(self.reader.find(self.path.name()))
     }
 
+    /// Returns whether a tensor has the name of the path.
+    pub(crate) fn has_exactly_here(&mut self) -> Result<bool> {
+        let next = self.reader.peek()?;
+        if next.is_some_and(|next| self.path.is(self.reader.name(next))) {
+            return Ok(true);
+        }
+        self.reader.drain()?;
+        Ok(self.reader.find(self.path.name()).is_some())
+    }
+
     /// Goes down to the value of a map's entry, whose first tensor is `at`. Returns the key.
     pub(crate) fn enter_entry(&mut self, at: usize, key: KeyPart) -> String {
         let name = self.reader.name(at);
@@ -284,20 +319,17 @@ impl<'de> Finder<'de> {
 
     /// Returns whether an optional value is here.
     pub(crate) fn is_some(&mut self) -> Result<bool> {
-        if std::mem::take(&mut self.has_metadata) && self.at == At::Shared {
-            return Ok(true);
-        }
         match self.at {
             At::Absent => Ok(false),
+            At::Shared if !self.positional => Ok(self.has_flattened),
             At::Entry(_) => Ok(true),
             At::Metadata => self.has_entry_here(),
-            // A file without tensors is no value. A flattened field has no name of its own to look for.
+            // A file without tensors is no value.
             At::Here | At::Shared if self.path.is_root() => Ok(self.reader.peek()?.is_some()),
             // An item of a list is there, or the list would be shorter.
             At::Here | At::Shared if self.positional && self.takes_item => Ok(true),
             At::Here | At::Shared if self.positional => Err(crate::model::needs_names("an `Option`")),
-            At::Here | At::Tensor(_) => Ok(true),
-            At::Shared => Ok(self.next_here()?.is_some()),
+            At::Here | At::Tensor(_) | At::Shared => Ok(true),
         }
     }
 
@@ -340,7 +372,7 @@ impl<'de> Finder<'de> {
         Loaded::new(self.reader.info(at).clone(), payload)
     }
 
-    fn missing(&self) -> Error {
+    pub(crate) fn missing(&self) -> Error {
         let name = self.path.name().to_owned();
         ErrorKind::Missing { name, found: self.reader.labels(), complete: true }.into()
     }

@@ -36,7 +36,39 @@ impl<'de> Finder<'de> {
             index += 1;
         }
         self.path.back_to(list);
-        if len.is_none() && at != At::Absent { self.later_items(index, &mut each) } else { Ok(()) }
+        if len.is_some() {
+            return Ok(());
+        }
+        let has_later = at != At::Absent && self.later_items(index, &mut each)?;
+        if index == 0 && !has_later && self.skips_unknown { self.missing_list(&mut each) } else { Ok(()) }
+    }
+
+    /// Reports that a list is missing: the tensors of its first item.
+    fn missing_list(&mut self, each: &mut EachPart<'_, 'de>) -> Result<()> {
+        let found = self.findings.as_ref().map_or(0, |findings| findings.missing_count());
+        let outer = std::mem::take(&mut self.skips_unknown);
+        let list = self.path.mark();
+        self.path.push_index(0);
+        self.at = At::Absent;
+        self.part(0, each)?;
+        self.path.back_to(list);
+        self.skips_unknown = outer;
+        match &self.findings {
+            Some(findings) if findings.missing_count() > found => Ok(()),
+            // All tensors of an item are optional.
+            _ => self.missing_parts("a list of tensors"),
+        }
+    }
+
+    /// Reports that all of a list or a map is missing.
+    fn missing_parts(&mut self, expected: &str) -> Result<()> {
+        match &mut self.findings {
+            Some(findings) => {
+                findings.missing_parts(self.path.name(), expected);
+                Ok(())
+            }
+            None => Err(self.missing()),
+        }
     }
 
     fn items_by_position(&mut self, len: Option<usize>, each: &mut EachPart<'_, 'de>) -> Result<()> {
@@ -77,7 +109,9 @@ impl<'de> Finder<'de> {
     }
 
     /// Looks for items after the end of a list: one means that an item before it is missing.
-    fn later_items(&mut self, len: usize, each: &mut EachPart<'_, 'de>) -> Result<()> {
+    ///
+    /// Returns whether there is one, in a report.
+    fn later_items(&mut self, len: usize, each: &mut EachPart<'_, 'de>) -> Result<bool> {
         let mut later = HashSet::new();
         while let Some(left) = self.reader.first_under(self.path.prefix()) {
             let name = self.reader.name(left);
@@ -103,6 +137,7 @@ impl<'de> Finder<'de> {
                 }
             }
         }
+        let has_later = !later.is_empty();
         let mut next = len;
         for index in sorted::values(later.into_iter().collect(), &mut |one: &usize, other| one.cmp(other)) {
             if let Some(findings) = &mut self.findings
@@ -112,7 +147,7 @@ impl<'de> Finder<'de> {
             }
             next = index + 1;
         }
-        Ok(())
+        Ok(has_later)
     }
 
     /// Calls `each` with the entries of a map.
@@ -123,8 +158,10 @@ impl<'de> Finder<'de> {
         if self.positional {
             return Err(needs_names("a map"));
         }
+        // A flattened map takes what is left, which may be nothing.
+        let must_find = self.skips_unknown && at != At::Shared;
         if at == At::Absent {
-            return Ok(());
+            return if must_find { self.missing_parts("a map of tensors") } else { Ok(()) };
         }
         self.check_has_parts(at, "a map")?;
         let place = self.path.mark();
@@ -152,7 +189,7 @@ impl<'de> Finder<'de> {
             self.path.back_to(place);
             number += 1;
         }
-        Ok(())
+        if number == 0 && must_find { self.missing_parts("a map of tensors") } else { Ok(()) }
     }
 
     /// Reports a tensor that the type has no place for.

@@ -49,7 +49,9 @@ impl Finder<'_> {
             return None;
         }
         let matched = match_by_position(node, false, (0..index.len()).map(|at| index.entry(at).info())).ok()?;
-        let is_in_order = !matched.needs_names() && matched.has_names(&mut (0..index.len()).map(|at| index.name(at)));
+        // A list that is empty may be missing.
+        let finds_all = !matched.needs_names() && !matched.has_lists_to_find();
+        let is_in_order = finds_all && matched.has_names(&mut (0..index.len()).map(|at| index.name(at)));
         is_in_order.then_some(matched)
     }
 
@@ -125,6 +127,7 @@ impl Finder<'_> {
         let matched = match_by_position(node, is_item, infos)?;
         // The list around the item goes by names then.
         if is_item || matched.needs_names() || self.findings.is_some() {
+            self.named_by_type = true;
             return self.name_by(&matched).map(|()| None);
         }
         Ok(Some(matched))

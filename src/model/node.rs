@@ -132,6 +132,13 @@ impl KeyPart {
     }
 }
 
+impl FieldDef {
+    /// Returns the names that the part may have in a file. The name that it is written by comes first.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+}
+
 impl Node {
     /// Returns how much of a name is the key of a map with values of this type.
     #[must_use]

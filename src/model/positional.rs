@@ -66,6 +66,11 @@ impl Matched {
         self.program.needs_names
     }
 
+    /// Returns whether the type has lists that are missing, and not empty, if nothing is found for them.
+    pub(crate) fn has_lists_to_find(&self) -> bool {
+        self.program.has_lists_to_find
+    }
+
     /// Returns the name of each tensor, in file order.
     pub(crate) fn names(&self) -> NamesByPosition {
         self.program.names(self.taken.iter().map(|step| *step as usize))
@@ -148,6 +153,10 @@ struct Program {
     structs: Vec<TypeId>,
     /// Two tensors could have one name, or metadata is stored under the names.
     needs_names: bool,
+    /// The struct around skips unknown tensors.
+    skips_unknown: bool,
+    /// There are lists in structs that skip unknown tensors.
+    has_lists_to_find: bool,
 }
 
 impl Program {
@@ -180,6 +189,8 @@ impl Program {
                 self.structs.push((def.id)());
                 let has_dots = def.fields.len() > 1 && def.fields.iter().any(|field| field.name.contains('.'));
                 self.needs_names |= has_dots || def.fields.iter().any(|field| field.flatten || field.metadata);
+                let outer = self.skips_unknown;
+                self.skips_unknown |= def.allow_unknown;
                 for field in def.fields {
                     if !field.flatten {
                         self.steps.push(Step::Push(field.name));
@@ -193,6 +204,7 @@ impl Program {
                     }
                 }
                 self.structs.pop();
+                self.skips_unknown = outer;
             }
             Node::Map(_) => return Err(needs_names("a map")),
             Node::Metadata(_) => self.needs_names = true,
@@ -201,6 +213,7 @@ impl Program {
     }
 
     fn list(&mut self, item: Node, adapt: &Adapt) -> Result<()> {
+        self.has_lists_to_find |= self.skips_unknown;
         self.steps.push(Step::EnterList);
         let skip = self.open_split();
         let body = self.steps.len();

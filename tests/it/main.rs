@@ -17,6 +17,7 @@ mod compile_once;
 mod containers;
 mod derive;
 mod derive_by_position;
+mod derive_combinations;
 pub mod derive_pass;
 #[cfg(feature = "digest")]
 mod digest;

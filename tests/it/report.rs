@@ -350,7 +350,7 @@ fn a_report_is_good_where_a_file_can_be_read() {
     ]);
     check::<Lenient>(&[
         &format!("{LAYERS}; pair.0: f32[2]; pair.1.weight: f32[2,2]; two.0.weight: f32[2,2]; two.1.weight: f32[2,2]"),
-        "two.1.weight: f32[2,2]; two.0.weight: f32[2,2]; pair.0: f32[1]; out.weight: f32[1,1]",
+        "two.1.weight: f32[2,2]; two.0.weight: f32[2,2]; pair.0: f32[1]; out.weight: f32[1,1]; layers.0.weight: f32[1,1]",
     ]);
     check::<Adapted>(&[
         "weight: f32[3,2]; bias: i8[2]; pair.0: u8[2]; pair.1: i8[2]; layers.0: f32[2]; out: f32[3]",
@@ -402,10 +402,11 @@ fn a_report_reads_well() {
         (report::<Linear>("weight: f32[2,2]"), "1 of 1 tensor fits"),
         (
             report::<Lenient>("x: f32[]"),
-            "3 missing; 0 of 1 tensor fits
+            "4 missing; 0 of 1 tensor fits
 missing:
-  `pair.0`        f32[_]
-  `two.*.weight`  f32[_, _] (2 times)",
+  `layers.0.weight`  f32[_, _]
+  `pair.0`           f32[_]
+  `two.*.weight`     f32[_, _] (2 times)",
         ),
         (
             report::<Mlp>(

@@ -219,7 +219,7 @@ fn bash_completes_whole_words() {
         ),
     ] {
         let Some(offered) = completions_of_bash(&session, line, &[&["tensorfile"], words].concat()) else {
-            skipped("there is no bash");
+            skipped("there is no bash; the package `bash` of most systems installs it");
             return;
         };
         assert_eq!(offered.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{line}");

@@ -18,7 +18,7 @@ fn readme_tour_is_up_to_date() {
     let interop = std::env::var_os("TENSORFILE_INTEROP").map_or_else(|| root.join("../target/interop"), PathBuf::from);
     let folder = tempfile::tempdir().unwrap();
     if std::fs::copy(interop.join("models").join(MODEL), folder.path().join(MODEL)).is_err() {
-        skipped(format_args!("{MODEL} is missing; tests/interop/setup.sh fetches it"));
+        skipped(format_args!("{MODEL} is missing; tests/interop/setup.sh installs it"));
         return;
     }
 

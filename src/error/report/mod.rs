@@ -63,7 +63,7 @@ pub struct LoadReport {
     /// Entries of metadata whose values the type cannot hold, in the order of the type.
     pub invalid_metadata: Vec<InvalidMetadata>,
     /// The reason why the file could not be compared: it has no names and its tensors do not match by position, or a name
-    /// has too many parts.
+    /// has too many parts. Or none of its tensors fits, although all of the type's may be missing.
     pub refused: Option<String>,
 }
 
@@ -228,7 +228,8 @@ pub struct Gap {
 }
 
 impl LoadReport {
-    /// Returns `true` if the type can be read from the file.
+    /// Returns `true` if the type can be read from the file. It is `false` if the file has tensors and metadata of which the
+    /// type takes nothing.
     ///
     /// ```
     /// use ndarray::{Array1, array};

@@ -14,6 +14,8 @@ pub(super) struct MapEntries<'a, 'de> {
     /// The place of the map.
     place: Mark,
     is_present: bool,
+    /// If there are no entries, all of the map is missing.
+    must_find: bool,
     /// The part of the name that is the key.
     part: Cell<KeyPart>,
     /// The first tensor of the entry.
@@ -21,9 +23,10 @@ pub(super) struct MapEntries<'a, 'de> {
 }
 
 impl<'a, 'de> MapEntries<'a, 'de> {
-    pub(super) fn new(de: &'a mut Finder<'de>, is_present: bool) -> Self {
-        let place = de.path.mark();
-        Self { de, place, is_present, part: Cell::new(KeyPart::Whole), first: None }
+    pub(super) fn new(de: &'a mut Finder<'de>, at: At) -> Self {
+        let (place, is_present) = (de.path.mark(), at != At::Absent);
+        let must_find = de.skips_unknown && at != At::Shared;
+        Self { de, place, is_present, must_find, part: Cell::new(KeyPart::Whole), first: None }
     }
 
     /// Goes to the value of the next entry. Returns whether there is one.
@@ -77,10 +80,11 @@ impl<'a, 'de> MapEntries<'a, 'de> {
     /// Finds the next entry. A tensor with the name of the map is not an entry of it.
     fn find_next(&mut self) -> Result<()> {
         self.first = None;
+        let must_find = std::mem::take(&mut self.must_find);
         if self.is_present {
             let next = self.de.next_here()?;
             self.first = next.filter(|at| self.de.path.is_root() || !self.de.path.is(self.de.reader.name(*at)));
         }
-        Ok(())
+        if must_find && self.first.is_none() { Err(self.de.missing()) } else { Ok(()) }
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct ListItems<'a, 'de> {
 enum Order<'de> {
     /// Items are found by their numbers in the names.
     ByName { is_present: bool },
+    /// The list is missing, and its first item is asked for, whose tensors are in the message.
+    Missing,
     /// Each item begins with the next tensor.
     ByPosition,
     /// The list is one tensor, as its first item has shown.
@@ -44,6 +46,7 @@ impl<'a, 'de> ListItems<'a, 'de> {
                 Ok(self.len != Some(self.next) && tensor.info().shape.dims().first() > Some(&self.next))
             }
             Order::ByName { is_present } => self.next_by_name(is_present),
+            Order::Missing => Err(self.de.missing()),
             Order::ByPosition => self.next_by_position(),
         }
     }
@@ -61,16 +64,24 @@ impl<'a, 'de> ListItems<'a, 'de> {
     }
 
     fn next_by_name(&mut self, is_present: bool) -> Result<bool> {
-        if self.len.map_or(!is_present, |len| self.next == len) {
+        if self.len == Some(self.next) {
             return Ok(false);
         }
         self.de.path.push_index(self.next);
-        let is_present = is_present && self.de.next_here()?.is_some();
-        if !is_present && self.len.is_none() {
+        let is_item = is_present && self.de.next_here()?.is_some();
+        if !is_item && self.len.is_none() {
             self.de.path.back_to(self.place);
-            self.check_end()?;
-            return Ok(false);
+            if is_present {
+                self.check_end()?;
+            }
+            if self.next > 0 || !self.de.skips_unknown {
+                return Ok(false);
+            }
+            self.order = Order::Missing;
+            self.de.skips_unknown = false;
+            self.de.path.push_index(0);
         }
+        let is_present = is_item;
         self.de.at = if is_present { At::Here } else { At::Absent };
         Ok(true)
     }

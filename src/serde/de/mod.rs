@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 use serde::de::Visitor;
 
-pub(super) use self::place::set_node;
+pub(super) use self::place::{set_node, set_struct};
 use self::value::Parts;
 pub(super) use self::value::Value;
 use crate::error::{Error, Result};

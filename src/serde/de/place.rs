@@ -8,12 +8,13 @@ use super::value::{FieldOrder, Parts, StructFields, Value, number};
 use super::{Answer, Ask};
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{self, At, FieldsWalk, Finder, RootKind};
-use crate::model::{KeyPart, Loaded, Mark, Node, needs_names};
+use crate::model::{KeyPart, Loaded, Mark, Node, StructDef, needs_names};
 use crate::serde::token;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 thread_local! {
     static NODE: Cell<Option<fn() -> Node>> = const { Cell::new(None) };
+    static DEF: Cell<Option<&'static StructDef>> = const { Cell::new(None) };
 }
 
 /// Tells the next call of a [`Deserializer`](find::Deserializer) the type that it is for.
@@ -22,6 +23,23 @@ thread_local! {
 /// calls have no argument for a type.
 pub(in crate::serde) fn set_node(node: Option<fn() -> Node>) {
     NODE.set(node);
+}
+
+/// Tells the next call of a [`Deserializer`](find::Deserializer) the struct that it is for, for the same reason. Names alone do
+/// not show which tensors are those of a flattened field.
+pub(in crate::serde) fn set_struct(def: &'static StructDef) {
+    DEF.set(Some(def));
+}
+
+/// Returns the struct whose fields serde asks for.
+fn fields_of(name: &str, fields: &'static [&'static str]) -> find::Fields {
+    if name != token::DERIVED {
+        return find::Fields::Names(fields, false);
+    }
+    match DEF.take().filter(|def| std::ptr::eq(def.specs, fields)) {
+        Some(def) => find::Fields::Behind(def),
+        None => find::Fields::Names(fields, true),
+    }
 }
 
 fn take_node() -> Option<Node> {
@@ -63,7 +81,7 @@ impl<'de> Finder<'de> {
                 let tensor = self.row_major()?;
                 Ok(Answer::Map(Parts::Ndarray { tensor: Some(Box::new(tensor)), next: 0 }))
             }
-            Ask::Struct(name, fields) => self.fields(find::Fields::Names(fields, name == token::DERIVED)),
+            Ask::Struct(name, fields) => self.fields(fields_of(name, fields)),
             Ask::Ignored => {
                 self.skip()?;
                 Ok(Answer::Unit)
@@ -143,12 +161,12 @@ impl<'de> Finder<'de> {
             return Err(needs_names("a map"));
         }
         self.enter_parts(at, "a map")?;
-        Ok(Answer::Map(Parts::Entries(MapEntries::new(self, at != At::Absent))))
+        Ok(Answer::Map(Parts::Entries(MapEntries::new(self, at))))
     }
 
     /// Goes into a struct.
     fn fields(&mut self, fields: find::Fields) -> Result<Answer<'_, 'de>> {
-        let outer = self.flattened;
+        let outer = (self.flattened, self.skips_unknown);
         self.settle(RootKind::Struct, take_node())?;
         self.enter_struct()?;
         let at = self.take_place();
@@ -157,6 +175,7 @@ impl<'de> Finder<'de> {
             return Ok(Answer::Seq(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })));
         }
         let at = self.enter_parts(at, "a struct")?;
+        self.enter_skipping(at, fields.allow_unknown());
         let order = FieldOrder::ByName { walk: Box::new(FieldsWalk::new(self, fields, at)), unknown: String::new() };
         Ok(Answer::Map(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })))
     }
@@ -195,6 +214,7 @@ impl<'de> Finder<'de> {
             At::Here | At::Tensor(_) | At::Shared => {
                 while let Some(at) = self.next_here()? {
                     self.reader.skip(at);
+                    self.skipped += usize::from(self.skips_unknown);
                 }
             }
         }

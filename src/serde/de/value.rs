@@ -179,8 +179,8 @@ pub(super) enum Parts<'a, 'de> {
 pub(super) struct StructFields<'a, 'de> {
     pub(super) de: &'a mut Finder<'de>,
     pub(super) place: Mark,
-    /// The number of flattened structs around.
-    pub(super) outer: usize,
+    /// The number of flattened structs around, and whether the last of them skips unknown tensors.
+    pub(super) outer: (usize, bool),
     pub(super) order: FieldOrder,
 }
 
@@ -303,7 +303,7 @@ impl<'de> Parts<'_, 'de> {
     pub(super) fn finish<T>(self, visited: Result<T>) -> Result<T> {
         match (visited, self) {
             (visited, Self::Fields(StructFields { de, place, outer, .. })) => {
-                de.flattened = outer;
+                (de.flattened, de.skips_unknown) = outer;
                 visited.map_err(|error| de.complete(error, place))
             }
             (Ok(value), Self::Elements { tensor, taken }) => check_all_taken(tensor.info(), taken).map(|()| value),

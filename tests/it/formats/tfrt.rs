@@ -1,20 +1,12 @@
-//! Files that TensorFlow Runtime made: `tests/fixtures` of it, from the folder shared by the helpers of this project.
-
-use std::path::PathBuf;
+//! Files that TensorFlow Runtime made: its test data, in `tests/fixtures/tfrt`.
 
 use ndarray::{Array1, Array2, Array4, ArrayView2, array};
 use tensorfile::{Arrays, TensorMap, btf};
 
-use crate::support::{Dribble, root, skipped};
+use crate::support::{Dribble, root};
 
-/// The contents of a file, or `None` and a note where the folder is not there.
-fn read(name: &str) -> Option<Vec<u8>> {
-    let folder: PathBuf = root().join("../shared/fixtures/tfrt");
-    if !folder.is_dir() {
-        skipped(format_args!("{} is missing", folder.display()));
-        return None;
-    }
-    Some(std::fs::read(folder.join(name)).unwrap())
+fn read(name: &str) -> Vec<u8> {
+    std::fs::read(root().join("tests/fixtures/tfrt").join(name)).unwrap()
 }
 
 const FILES: [&str; 4] = ["matmul_test_f32.btf", "matmul_test_i32.btf", "max_pool.btf", "test_tensor.btf"];
@@ -22,7 +14,7 @@ const FILES: [&str; 4] = ["matmul_test_f32.btf", "matmul_test_i32.btf", "max_poo
 #[test]
 fn reproduces_files_of_tfrt_byte_for_byte() {
     for name in FILES {
-        let Some(file) = read(name) else { return };
+        let file = read(name);
         let map: TensorMap = btf::from_slice(&file).unwrap();
         assert_eq!(btf::to_vec(&map).unwrap(), file, "{name}");
         assert_eq!(btf::from_reader::<TensorMap>(&file[..]).unwrap(), map, "{name}");
@@ -38,7 +30,7 @@ fn every_tensor_has_its_dtype_and_shape() {
         ("max_pool.btf", &["f32[2, 3, 3, 6]", "f32[2, 1, 1, 6]", "f32[2, 5, 5, 6]", "f32[2, 3, 3, 6]"]),
         ("test_tensor.btf", &["i32[2, 2]", "i32[5]", "i32[0]"]),
     ] {
-        let Some(file) = read(name) else { return };
+        let file = read(name);
         let map: TensorMap = btf::from_slice(&file).unwrap();
         let found: Vec<String> = map.infos().map(|(_, info)| info.to_string()).collect();
         assert_eq!(found, expected, "{name}");
@@ -48,7 +40,7 @@ fn every_tensor_has_its_dtype_and_shape() {
 
 #[test]
 fn the_test_tensors_count_up() {
-    let Some(file) = read("test_tensor.btf") else { return };
+    let file = read("test_tensor.btf");
     let Arrays((matrix, vector, empty)): Arrays<(Array2<i32>, Array1<i32>, Array1<i32>)> =
         btf::from_slice(&file).unwrap();
     assert_eq!(matrix, array![[1, 2], [3, 4]]);
@@ -58,11 +50,11 @@ fn the_test_tensors_count_up() {
 
 #[test]
 fn the_products_are_products() {
-    let Some(file) = read("matmul_test_i32.btf") else { return };
+    let file = read("matmul_test_i32.btf");
     let Arrays((a, b, product)): Arrays<(Array2<i32>, Array2<i32>, Array2<i32>)> = btf::from_slice(&file).unwrap();
     assert_eq!(a.dot(&b), product);
 
-    let Some(file) = read("matmul_test_f32.btf") else { return };
+    let file = read("matmul_test_f32.btf");
     let Arrays((a, b, product)): Arrays<(ArrayView2<'_, f32>, ArrayView2<'_, f32>, Array2<f32>)> =
         btf::from_slice(&file).unwrap();
     assert!((a.dot(&b) - product).iter().all(|error| error.abs() < 1e-5));
@@ -70,7 +62,7 @@ fn the_products_are_products() {
 
 #[test]
 fn the_pools_hold_the_largest_of_their_windows() {
-    let Some(file) = read("max_pool.btf") else { return };
+    let file = read("max_pool.btf");
     let Arrays(pools): Arrays<Vec<Array4<f32>>> = btf::from_slice(&file).unwrap();
     let largest = pools[0].fold_axis(ndarray::Axis(1), f32::MIN, |a, b| a.max(*b));
     let largest = largest.fold_axis(ndarray::Axis(1), f32::MIN, |a, b| a.max(*b));

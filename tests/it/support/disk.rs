@@ -31,7 +31,7 @@ pub fn run_with_disk(test: &str, options: &str) {
             return;
         }
     }
-    skipped("a file system in memory cannot be mounted here");
+    skipped("a file system in memory cannot be mounted here; it can as root, or where users may make namespaces");
 }
 
 /// Returns the folder of the disk, in a test that [`run_with_disk`] runs.

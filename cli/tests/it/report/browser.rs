@@ -39,14 +39,17 @@ fn browser() -> Option<OsString> {
         found.find(|path| path.is_file()).map(PathBuf::into_os_string)
     });
     let Some(browser) = found else {
-        skipped("there is no Chromium; $CHROMIUM can name it");
+        skipped(
+            "there is no Chromium; tests/interop/setup.sh --chromium installs it on Debian, and $CHROMIUM can name it",
+        );
         return None;
     };
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("page.html"), "<p>it works").unwrap();
     let opened = open(&browser, &folder.path().join("page.html"));
     if !opened.dom.contains("<p>it works") {
-        skipped(format_args!("{} does not open pages: {}", browser.display(), opened.messages));
+        let what = opened.messages;
+        skipped(format_args!("{} does not open pages; $CHROMIUM can name another: {what}", browser.display()));
         return None;
     }
     Some(browser)
@@ -330,7 +333,7 @@ fn large_files_have_few_elements() {
     let session = Session::new();
     let many: Vec<_> = (0..100_000).map(|at| (format!("block.{}.{at}", at / 100), "F32", [1, 1])).collect();
     if !write_hole(&session, "large.safetensors", &large_model()) || !write_hole(&session, "many.safetensors", &many) {
-        skipped("this file system has no holes, so no large model is tried");
+        skipped("this file system has no holes, so no large model is tried; $TMPDIR can name a folder on one that has");
         return;
     }
     let script = "const found = { elements: document.querySelectorAll('*').length };

@@ -1,0 +1,131 @@
+//! Whether the file has any tensor of a type. A flattened `Option` has no name of its own: it is there if one of the names
+//! of its value is.
+
+use std::any::TypeId;
+
+use super::Finder;
+use crate::error::Result;
+use crate::model::{Node, first_segment, is_index, strip};
+
+/// Values nested deeper than this are said to be there. Reading them gives the error.
+const DEPTH: usize = 128;
+
+impl Node {
+    /// Returns whether a value of this type may have tensors of any name at its own place: a map, or a struct that a map is
+    /// flattened into.
+    pub(super) fn takes_any_name(self, structs: &mut Vec<TypeId>) -> bool {
+        match self {
+            Self::Map(_) => true,
+            Self::Option(node) | Self::Newtype(node, _) => node().takes_any_name(structs),
+            Self::Struct(def) if !structs.contains(&(def.id)()) => {
+                structs.push((def.id)());
+                let mut flattened = def.fields.iter().filter(|field| field.flatten);
+                let takes_any = flattened.any(|field| (field.node)().takes_any_name(structs));
+                structs.pop();
+                takes_any
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether a value of this type may have a tensor whose name is `rest` below its place.
+    fn declares(self, rest: &str, structs: &mut Vec<TypeId>) -> bool {
+        let is_below = |index: usize, node: fn() -> Self| {
+            let below = strip(rest, itoa::Buffer::new().format(index));
+            below.is_some_and(|below| node().declares(below, &mut Vec::new()))
+        };
+        match self {
+            Self::Tensor(_) => rest.is_empty(),
+            Self::Metadata(_) => false,
+            Self::Option(node) | Self::Newtype(node, _) => node().declares(rest, structs),
+            Self::List(node) => first_segment(rest).parse().is_ok_and(|index| is_below(index, node)),
+            Self::Array(node, len) => {
+                first_segment(rest).parse().is_ok_and(|index| index < len && is_below(index, node))
+            }
+            Self::Tuple(parts) => parts.iter().enumerate().any(|(index, part)| is_below(index, *part)),
+            Self::Map(_) => !rest.is_empty(),
+            Self::Struct(def) if structs.contains(&(def.id)()) => false,
+            Self::Struct(def) => {
+                structs.push((def.id)());
+                let declares = def.fields.iter().filter(|field| !field.metadata).any(|field| {
+                    if field.flatten {
+                        return (field.node)().declares(rest, structs);
+                    }
+                    let mut below = field.names().filter_map(|name| strip(rest, name));
+                    below.any(|below| (field.node)().declares(below, &mut Vec::new()))
+                });
+                structs.pop();
+                declares
+            }
+        }
+    }
+}
+
+impl Finder<'_> {
+    /// Returns whether the file has any of the tensors that a type declares, whose place is this one. Tensors of fields
+    /// that were read before do not count.
+    pub(super) fn has_tensors_of(&mut self, node: Node) -> Result<bool> {
+        let Some(next) = self.reader.peek()? else { return Ok(false) };
+        // A stream in the order of the type is not read ahead.
+        let rest = self.path.strip(self.reader.name(next));
+        if rest.is_some_and(|rest| node.declares(rest, &mut Vec::new())) {
+            return Ok(true);
+        }
+        self.reader.drain()?;
+        Ok(self.has_any_of(node, &mut Vec::new()))
+    }
+
+    /// `structs` are those around that have the same place.
+    fn has_any_of(&mut self, node: Node, structs: &mut Vec<TypeId>) -> bool {
+        if self.path.depth() > DEPTH {
+            return true;
+        }
+        match node {
+            Node::Tensor(_) => self.reader.find(self.path.name()).is_some(),
+            Node::Metadata(_) => false,
+            Node::Option(node) | Node::Newtype(node, _) => self.has_any_of(node(), structs),
+            // The first item may be missing.
+            Node::List(node) => self.has_any_below("0", node()) || self.has_later_item(node()),
+            Node::Array(node, len) => {
+                self.has_any() && (0..len).any(|index| self.has_any_below(itoa::Buffer::new().format(index), node()))
+            }
+            Node::Tuple(parts) => {
+                let mut parts = parts.iter().enumerate();
+                parts.any(|(index, part)| self.has_any_below(itoa::Buffer::new().format(index), part()))
+            }
+            Node::Map(_) => {
+                self.reader.first_under(self.path.prefix()).is_some_and(|at| !self.path.is(self.reader.name(at)))
+            }
+            Node::Struct(def) if structs.contains(&(def.id)()) => false,
+            Node::Struct(def) => {
+                structs.push((def.id)());
+                let any = def.fields.iter().filter(|field| !field.metadata).any(|field| match field.flatten {
+                    true => self.has_any_of((field.node)(), structs),
+                    false => field.names().any(|name| self.has_any_below(name, (field.node)())),
+                });
+                structs.pop();
+                any
+            }
+        }
+    }
+
+    fn has_any(&mut self) -> bool {
+        self.reader.first_under(self.path.prefix()).is_some()
+    }
+
+    fn has_any_below(&mut self, name: &str, node: Node) -> bool {
+        let place = self.path.mark();
+        self.path.push(name);
+        // Types that contain themselves end where the names do.
+        let any = self.has_any() && self.has_any_of(node, &mut Vec::new());
+        self.path.back_to(place);
+        any
+    }
+
+    fn has_later_item(&mut self, node: Node) -> bool {
+        let Some(first) = self.reader.first_under(self.path.prefix()) else { return false };
+        let name = self.reader.name(first);
+        let index = first_segment(self.path.strip(name).unwrap_or_default()).to_owned();
+        is_index(&index) && self.has_any_below(&index, node)
+    }
+}
