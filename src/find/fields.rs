@@ -430,13 +430,15 @@ impl<'de> Finder<'de> {
 
     /// Enters a struct that skips unknown tensors, or does not. Returns whether the one around does.
     ///
-    /// Tensors that are meant for an absent or a flattened struct are unknown to the struct around.
-    pub(crate) fn enter_skipping(&mut self, at: At, allow_unknown: bool) -> bool {
+    /// Tensors that are meant for an absent or a flattened struct are unknown to the struct around. In a file without tensors,
+    /// there are none to skip.
+    pub(crate) fn enter_skipping(&mut self, at: At, allow_unknown: bool) -> Result<bool> {
         let outer = self.skips_unknown;
         if !matches!(at, At::Absent | At::Shared) {
-            self.skips_unknown = allow_unknown && !self.named_by_type;
+            let skips = allow_unknown && !self.named_by_type;
+            self.skips_unknown = skips && (self.reader.index().len() > 0 || self.reader.peek()?.is_some());
         }
-        outer
+        Ok(outer)
     }
 
     /// Calls `each` with the fields of a struct.
@@ -453,7 +455,7 @@ impl<'de> Finder<'de> {
             return self.metadata_fields(def, &mut each);
         }
         self.check_has_parts(at, "a struct")?;
-        let outer_skips = self.enter_skipping(at, def.allow_unknown);
+        let outer_skips = self.enter_skipping(at, def.allow_unknown)?;
         let mut walk = FieldsWalk::new(self, Fields::Def(def), at);
         if walk.has_metadata {
             self.metadata_fields(def, &mut each)?;

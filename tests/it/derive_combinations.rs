@@ -477,8 +477,13 @@ fn lists_and_maps_that_find_nothing_are_missing_where_unknown_tensors_are_skippe
         assert_eq!(read::<Encoder>(format, &write(format, &empty).unwrap()), Ok(Encoder { layers: Vec::new() }));
     }
     assert!(error::<Encoder>(&wrong).contains("unexpected"));
-    // By position, no tensor is skipped.
-    assert_eq!(btf::from_slice::<Lists>(&btf::to_vec(&empty).unwrap()).unwrap(), Lists { layers: Vec::new() });
+    // By position, no tensor is skipped, nor in a file without tensors.
+    let head = Array1::from_elem(1, 0.5);
+    let strict = Strict { head, encoder: Encoder { layers: Vec::new() } };
+    assert_eq!(btf::from_slice::<Strict>(&btf::to_vec(&strict).unwrap()).unwrap(), strict);
+    for format in multi_tensor_formats() {
+        assert_eq!(read::<Lists>(format, &write(format, &empty).unwrap()), Ok(Lists { layers: Vec::new() }));
+    }
 
     // In other serde formats too.
     assert!(serde_json::from_str::<Lists>(r#"{"model": []}"#).is_err());

@@ -175,7 +175,7 @@ impl<'de> Finder<'de> {
             return Ok(Answer::Seq(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })));
         }
         let at = self.enter_parts(at, "a struct")?;
-        self.enter_skipping(at, fields.allow_unknown());
+        self.enter_skipping(at, fields.allow_unknown())?;
         let order = FieldOrder::ByName { walk: Box::new(FieldsWalk::new(self, fields, at)), unknown: String::new() };
         Ok(Answer::Map(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })))
     }
