@@ -146,7 +146,7 @@ pub enum ErrorKind {
         #[doc(hidden)]
         complete: bool,
     },
-    /// The file has a tensor that the type does not have.
+    /// The file has a tensor that the type does not have; or the type skips such tensors, and has none of the file's.
     Unexpected {
         /// The tensor's name.
         name: String,

@@ -28,6 +28,15 @@ impl Node {
         }
     }
 
+    /// Returns whether a value of this type may be absent.
+    pub(super) fn is_option(self) -> bool {
+        match self {
+            Self::Option(_) => true,
+            Self::Newtype(node, _) => node().is_option(),
+            _ => false,
+        }
+    }
+
     /// Returns whether a value of this type may have a tensor whose name is `rest` below its place.
     fn declares(self, rest: &str, structs: &mut Vec<TypeId>) -> bool {
         let is_below = |index: usize, node: fn() -> Self| {
@@ -68,7 +77,8 @@ impl Finder<'_> {
         let Some(next) = self.reader.peek()? else { return Ok(false) };
         // A stream in the order of the type is not read ahead.
         let rest = self.path.strip(self.reader.name(next));
-        if rest.is_some_and(|rest| node.declares(rest, &mut Vec::new())) {
+        let is_deep = |rest: &str| rest.bytes().filter(|byte| *byte == b'.').nth(DEPTH).is_some();
+        if rest.is_some_and(|rest| is_deep(rest) || node.declares(rest, &mut Vec::new())) {
             return Ok(true);
         }
         self.reader.drain()?;

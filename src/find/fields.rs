@@ -310,8 +310,10 @@ impl FieldsWalk {
         FieldKey::Field(field)
     }
 
+    /// Gives a flattened field, which is absent if it is an `Option` and the file has none of its names.
     fn give_flattened(&mut self, de: &mut Finder<'_>, field: usize) -> Result<FieldKey> {
-        self.has_flattened = match self.fields.node(field).filter(|_| self.at != At::Absent) {
+        let node = self.fields.node(field).filter(|_| self.at != At::Absent);
+        self.has_flattened = match node.filter(|node| node.is_option()) {
             Some(node) => de.has_entries_of(node, None)? || de.has_tensors_of(node)?,
             None => false,
         };

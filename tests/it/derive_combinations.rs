@@ -516,6 +516,31 @@ fn files_of_many_tensors_have_the_same_rules() {
 }
 
 #[test]
+fn names_of_any_depth_are_compared_with_types_that_contain_themselves() {
+    #[derive(TensorFile, Debug)]
+    struct Tree {
+        #[expect(dead_code, reason = "only names are compared")]
+        weight: Option<Array1<f32>>,
+        #[expect(dead_code, reason = "as above")]
+        next: Option<Box<Tree>>,
+    }
+
+    #[derive(TensorFile, Debug)]
+    struct Flattened {
+        #[tensor(flatten)]
+        #[expect(dead_code, reason = "as above")]
+        tree: Option<Tree>,
+    }
+
+    let info = tensorfile::TensorInfo::new(tensorfile::Dtype::F32, [1]);
+    for (depth, is_ok) in [(0, true), (3, true), (100_000, false)] {
+        let name = "next.".repeat(depth) + "weight";
+        let report = LoadReport::of(&Flattened::schema(), [(Some(name.as_str()), &info)]);
+        assert_eq!(report.is_ok(), is_ok, "{report}");
+    }
+}
+
+#[test]
 fn metadata_alone_is_enough_of_a_file() {
     #[derive(TensorFile, Debug, PartialEq)]
     #[tensor(allow_unknown)]
