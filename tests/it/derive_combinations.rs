@@ -519,16 +519,13 @@ fn files_of_many_tensors_have_the_same_rules() {
 fn names_of_any_depth_are_compared_with_types_that_contain_themselves() {
     #[derive(TensorFile, Debug)]
     struct Tree {
-        #[expect(dead_code, reason = "only names are compared")]
         weight: Option<Array1<f32>>,
-        #[expect(dead_code, reason = "as above")]
         next: Option<Box<Tree>>,
     }
 
     #[derive(TensorFile, Debug)]
     struct Flattened {
         #[tensor(flatten)]
-        #[expect(dead_code, reason = "as above")]
         tree: Option<Tree>,
     }
 
