@@ -48,6 +48,15 @@ fn in_directory(folder: &Path) -> Result<PathBuf> {
         return Ok(found);
     }
     let [file, _, pickle, _] = NAMES;
+    if folder.join("data.pkl").is_file() && folder.join("data").is_dir() {
+        let name = folder.file_name().unwrap_or_default().display().to_string();
+        let name = if name.is_empty() { "checkpoint" } else { &name };
+        let message = format!(
+            "is a checkpoint of PyTorch that was unzipped, with `data.pkl` and `data/`; zip it again, without compression: \
+             `zip -0 -r {name}.pt {name}` next to it"
+        );
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, message).into());
+    }
     let mut message = format!("is a directory without `{file}` or `{pickle}`, or an index of its shards");
     let others = tensor_files(folder)?;
     if let [first, rest @ ..] = &others[..] {

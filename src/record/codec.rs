@@ -17,9 +17,12 @@ pub(crate) enum Codec {
     /// The payload is the end of a member of an archive.
     #[cfg(feature = "npz")]
     Zipped(Zipped),
-    /// The elements are not next to each other in the range.
+    /// The elements are not next to each other in the range, or have another sign there.
     #[cfg(feature = "pytorch")]
     Strided(Box<Strided>),
+    /// Each byte of the payload is the character of its number, in UTF-8. Big-endian elements have that many bytes.
+    #[cfg(feature = "pytorch")]
+    Latin1(Option<NonZeroU8>),
 }
 
 impl Codec {
@@ -31,6 +34,8 @@ impl Codec {
             Self::Zipped(zipped) => zipped.big_endian,
             #[cfg(feature = "pytorch")]
             Self::Strided(strided) => strided.big_endian,
+            #[cfg(feature = "pytorch")]
+            Self::Latin1(big_endian) => *big_endian,
         }
     }
 
@@ -50,7 +55,7 @@ impl Codec {
             #[cfg(feature = "npz")]
             Self::Zipped(zipped) => zipped.is_deflated,
             #[cfg(feature = "pytorch")]
-            Self::Strided(_) => true,
+            Self::Strided(_) | Self::Latin1(_) => true,
         }
     }
 
@@ -74,17 +79,51 @@ pub(crate) struct Zipped {
     pub(crate) crc32: u32,
 }
 
-/// Elements with gaps between them, or repeated ones, in the order in which the range has them.
+/// Elements with gaps between them, repeated ones, or ones with another sign.
 #[cfg(feature = "pytorch")]
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Strided {
     /// The size of big-endian elements, in bytes.
     pub(crate) big_endian: Option<NonZeroU8>,
+    /// A change of all elements.
+    pub(crate) negation: Option<Negation>,
     /// The number of bytes that are next to each other.
     pub(crate) run: usize,
-    /// The number of runs along each dim, and the bytes from one to the next, outermost first. No run begins before the one
-    /// before it. It begins there only if the step is 0, and a run is then one element.
+    /// The number of runs along each dim, and the bytes from one to the next, outermost first. A run may begin before the
+    /// one before it.
     pub(crate) dims: Box<[(u64, u64)]>,
+}
+
+/// The numbers of a tensor that are negated when they are read. A complex number is two of them.
+#[cfg(feature = "pytorch")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Negation {
+    /// The size of a number, in bytes.
+    pub(crate) bytes: u8,
+    /// The numbers are integers. Otherwise the highest bit is the sign.
+    pub(crate) are_integers: bool,
+    /// Whether numbers at even and at odd positions are negated.
+    pub(crate) even_and_odd: [bool; 2],
+}
+
+#[cfg(feature = "pytorch")]
+impl Negation {
+    /// Negates little-endian numbers, of which the first is at an even position.
+    fn apply(self, bytes: &mut [u8]) {
+        for (number, is_negated) in bytes.chunks_exact_mut(self.bytes.into()).zip(self.even_and_odd.iter().cycle()) {
+            if !is_negated {
+                continue;
+            }
+            if !self.are_integers {
+                number.iter_mut().last().into_iter().for_each(|last| *last ^= 0x80);
+                continue;
+            }
+            let mut carry = true;
+            for byte in number {
+                (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
+            }
+        }
+    }
 }
 
 fn swap(big_endian: Option<NonZeroU8>, bytes: &mut [u8]) {
@@ -105,6 +144,8 @@ const PIECE: usize = 32 * 1024;
 pub(crate) struct PayloadDecoder<R> {
     bytes: Bytes<R>,
     big_endian: Option<NonZeroU8>,
+    #[cfg(feature = "pytorch")]
+    negation: Option<Negation>,
     /// The number of payload bytes that are not decoded yet.
     left: u64,
     /// The range was checked to its end.
@@ -125,6 +166,8 @@ enum Bytes<R> {
     },
     #[cfg(feature = "pytorch")]
     Strided(StridedReader<R>),
+    #[cfg(feature = "pytorch")]
+    Latin1(io::BufReader<R>),
 }
 
 impl<R: ReadSeek> PayloadDecoder<R> {
@@ -141,9 +184,22 @@ impl<R: ReadSeek> PayloadDecoder<R> {
             },
             #[cfg(feature = "pytorch")]
             Codec::Strided(strided) => Bytes::Strided(StridedReader::new(reader, strided.clone())),
+            #[cfg(feature = "pytorch")]
+            Codec::Latin1(_) => Bytes::Latin1(io::BufReader::with_capacity(PIECE, reader)),
             _ => Bytes::Plain(reader),
         };
-        Self { bytes, big_endian: codec.big_endian(), left: payload, is_checked: false, piece: Vec::new() }
+        Self {
+            bytes,
+            big_endian: codec.big_endian(),
+            #[cfg(feature = "pytorch")]
+            negation: match codec {
+                Codec::Strided(strided) => strided.negation,
+                _ => None,
+            },
+            left: payload,
+            is_checked: false,
+            piece: Vec::new(),
+        }
     }
 
     /// Returns the next piece, or `None` after the last one. The whole range is checked before the last piece is returned.
@@ -164,6 +220,11 @@ impl<R: ReadSeek> PayloadDecoder<R> {
             self.bytes.end()?;
         }
         swap(self.big_endian, &mut self.piece);
+        // A piece has whole complex numbers.
+        #[cfg(feature = "pytorch")]
+        if let Some(negation) = self.negation {
+            negation.apply(&mut self.piece);
+        }
         Ok(Some(&self.piece))
     }
 }
@@ -189,6 +250,8 @@ impl<R: ReadSeek> Bytes<R> {
             }
             #[cfg(feature = "pytorch")]
             Self::Strided(gather) => gather.read(bytes).map_err(Error::from),
+            #[cfg(feature = "pytorch")]
+            Self::Latin1(text) => read_latin_1(text, bytes),
         }
     }
 
@@ -197,7 +260,7 @@ impl<R: ReadSeek> Bytes<R> {
         match self {
             Self::Plain(_) => Ok(()),
             #[cfg(feature = "pytorch")]
-            Self::Strided(_) => Ok(()),
+            Self::Strided(_) | Self::Latin1(_) => Ok(()),
             #[cfg(feature = "npz")]
             Self::Deflated { stream, expected, crc, len, .. } => {
                 if stream.read(&mut [0]).map_err(not_deflated)? > 0 {
@@ -213,6 +276,28 @@ impl<R: ReadSeek> Bytes<R> {
     }
 }
 
+/// Reads bytes that are stored as characters of UTF-8.
+#[cfg(feature = "pytorch")]
+fn read_latin_1(text: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
+    for byte in bytes {
+        let mut first = [0];
+        text.read_exact(&mut first)?;
+        *byte = match first {
+            [ascii @ 0..0x80] => ascii,
+            [lead @ (0xc2 | 0xc3)] => {
+                let mut second = [0];
+                text.read_exact(&mut second)?;
+                lead << 6 | second[0] & 0x3f
+            }
+            [_] => {
+                let what = "bytes that are stored as a text have a character that is not one of them".to_owned();
+                return Err(ErrorKind::Malformed { what }.into());
+            }
+        };
+    }
+    Ok(())
+}
+
 /// Reads the runs of strided elements one after the other.
 #[cfg(feature = "pytorch")]
 struct StridedReader<R> {
@@ -224,8 +309,9 @@ struct StridedReader<R> {
     at: u64,
     /// The bytes of the run that were returned.
     done: usize,
-    /// The run, if it is one element.
+    /// A run that is one element, and its offset.
     element: Vec<u8>,
+    element_offset: Option<u64>,
 }
 
 #[cfg(feature = "pytorch")]
@@ -236,7 +322,7 @@ impl<R: ReadSeek> StridedReader<R> {
     fn new(reader: R, strided: Box<Strided>) -> Self {
         let indices = vec![0; strided.dims.len()];
         let reader = io::BufReader::with_capacity(PIECE, reader);
-        Self { reader, strided, indices, run: 0, at: 0, done: 0, element: Vec::new() }
+        Self { reader, strided, indices, run: 0, at: 0, done: 0, element: Vec::new(), element_offset: None }
     }
 
     fn read(&mut self, mut bytes: &mut [u8]) -> io::Result<()> {
@@ -246,15 +332,17 @@ impl<R: ReadSeek> StridedReader<R> {
             }
             let now = bytes.len().min(self.strided.run - self.done);
             let (piece, rest) = bytes.split_at_mut(now);
-            self.skip_to_run()?;
             if self.strided.run <= Self::ELEMENT {
-                if self.at == self.run {
+                if self.element_offset != Some(self.run) {
+                    self.go_to(self.run)?;
                     self.element.resize(self.strided.run, 0);
                     self.reader.read_exact(&mut self.element)?;
                     self.at += self.strided.run as u64;
+                    self.element_offset = Some(self.run);
                 }
                 piece.copy_from_slice(&self.element[self.done..self.done + now]);
             } else {
+                self.go_to(self.run + self.done as u64)?;
                 self.reader.read_exact(piece)?;
                 self.at += now as u64;
             }
@@ -278,14 +366,13 @@ impl<R: ReadSeek> StridedReader<R> {
         }
     }
 
-    /// Moves the reader to a run that begins after it.
-    fn skip_to_run(&mut self) -> io::Result<()> {
-        if self.run <= self.at {
-            return Ok(());
+    /// Moves the reader to an offset.
+    fn go_to(&mut self, offset: u64) -> io::Result<()> {
+        if offset != self.at {
+            let by = offset.cast_signed().checked_sub(self.at.cast_signed());
+            self.reader.seek_relative(by.ok_or(io::ErrorKind::InvalidInput)?)?;
+            self.at = offset;
         }
-        let gap = i64::try_from(self.run - self.at).map_err(io::Error::other)?;
-        self.reader.seek_relative(gap)?;
-        self.at = self.run;
         Ok(())
     }
 }

@@ -62,10 +62,10 @@ pub use write::{FileWriter, Output, PlanWriter};
 pub use crate::storage::ReadAt;
 
 pub(crate) use alike::{LastHeaders, ReadHeader};
-#[cfg(feature = "pytorch")]
-pub(crate) use codec::Strided;
 #[cfg(feature = "npy")]
 pub(crate) use codec::{Codec, PayloadDecoder, RangeReader};
+#[cfg(feature = "pytorch")]
+pub(crate) use codec::{Negation, Strided};
 #[cfg(feature = "npz")]
 pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]

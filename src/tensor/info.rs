@@ -270,7 +270,7 @@ impl UnknownDtype {
     /// Returns a tag as it is kept.
     fn shown(tag: &str) -> Box<str> {
         /// The most characters of a tag that are kept: every tensor of a file may have one.
-        const LONGEST: usize = 64;
+        const LONGEST: usize = 96;
         let mut shown = String::new();
         for letter in tag.chars().take(LONGEST) {
             if letter.is_control() { shown.extend(letter.escape_default()) } else { shown.push(letter) }

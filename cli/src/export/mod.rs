@@ -101,6 +101,10 @@ impl<'t> Export<'t> {
         drop_unknown(args, &mut list, &target, &mut notes)?;
         let mut entries = kept.entries;
         drop_metadata(args, &mut entries, kept.format, &target, &mut notes)?;
+        // Hugging Face's `transformers` refuses a safetensors file that does not name the library that it is for.
+        if kept.format == Some("pytorch") && target.format.name == "safetensors" {
+            entries.entry(FILE_METADATA.to_owned()).or_insert_with(|| "pt".to_owned());
+        }
         let Naming { embeds, drops } = Naming::of(args, &list, &target, &mut notes)?;
         let keeps_order = args.keep_dim_order || kept.format == Some(target.format.name);
         let options = kept.metadata.iter().fold(WriteOptions::new(), WriteOptions::keep_metadata);

@@ -1,19 +1,24 @@
 //! Finds the tensors of a checkpoint in the containers of its pickle, and makes metadata of what else is there.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::num::NonZeroU8;
 use std::ops::Range;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use indexmap::IndexMap;
 
-use super::header::{Tag, TensorKind};
-use super::strides::{Placed, place};
-use super::value::{Heap, PickleValue, PickledStorage, PickledTensor, UnreadTensor};
+use super::header::{Function, Tag, TensorKind, numpy_dtype};
+use super::python;
+use super::strides::{Placed, place, run_bytes};
+use super::value::{
+    ByteString, Extra, Heap, NumpyArray, PickleValue, PickledObject, PickledStorage, PickledTensor, Span, TensorBits,
+    UnreadTensor,
+};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::record::{Codec, Index, Strided};
-use crate::tensor::{InvalidTensor, Shape, TensorInfo, UnknownDtype};
+use crate::record::{Codec, Index, Negation, Strided};
+use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo, UnknownDtype};
 
 /// The bytes of storages.
 pub(super) struct Storages {
@@ -38,6 +43,12 @@ struct FoundTensor {
     codec: Option<Codec>,
 }
 
+/// Stands for a class in warnings.
+const ATTRIBUTES: &str = "attributes";
+
+/// The dicts of a module's state whose keys are names in its `state_dict()`.
+const MODULE: [&str; 3] = ["_parameters", "_buffers", "_modules"];
+
 /// The memory in bytes, and the values, that any file may take if the limits allow it.
 const LEAST: u64 = 1 << 20;
 
@@ -60,11 +71,28 @@ pub(super) fn collect(
         left: memory,
         steps_left: steps,
         path: String::new(),
+        named: 0,
         above: Vec::new(),
+        objects: 0,
+        visits: HashMap::new(),
+        dict_attributes: heap.dict_attributes.iter().copied().collect(),
+        left_out: IndexMap::new(),
+        more_left_out: 0,
         contents: Checkpoint::default(),
     };
     collector.value(value)?;
+    collector.finish()?;
     Ok(collector.contents)
+}
+
+/// What is left of a value of an unknown class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Left {
+    Nothing,
+    /// The tensors in it.
+    Tensors,
+    /// The tensor that it is.
+    Tensor,
 }
 
 struct CheckpointCollector<'a> {
@@ -78,8 +106,19 @@ struct CheckpointCollector<'a> {
     steps_left: u64,
     /// The name of the value.
     path: String,
+    /// The number of names that it is made of.
+    named: usize,
     /// The containers that the value is in.
     above: Vec<u32>,
+    /// The number of objects that the value is in, of which only the tensors are read, and how often the containers in them were
+    /// visited.
+    objects: usize,
+    visits: HashMap<u32, u8>,
+    /// The last attributes of dicts.
+    dict_attributes: HashMap<u32, u32>,
+    /// What is left out: the class and whether it has tensors, with the first name and the number of values.
+    left_out: IndexMap<(String, Left), (String, u64)>,
+    more_left_out: u64,
     contents: Checkpoint,
 }
 
@@ -93,44 +132,98 @@ impl CheckpointCollector<'_> {
     /// The longest text of an entry of metadata in bytes. Longer ones are left out.
     const LONGEST_TEXT: usize = 64 << 10;
 
+    /// The most containers in one another that are printed as one text.
+    const TEXT_DEPTH: usize = 8;
+
     /// The most warnings.
     const WARNINGS: usize = 16;
 
     fn value(&mut self, value: PickleValue) -> Result<()> {
+        let heap = self.heap;
         match value {
             PickleValue::Tensor(at) => {
-                let tensor = self.heap.tensors[at as usize];
-                let found = self.tensor(&tensor).map_err(|error| self.blame(error).at(tensor.place))?;
-                self.push(found)
+                let tensor = &heap.tensors[at as usize];
+                let found = self.tensor(tensor).map_err(|error| self.blame(error).at(tensor.place))?;
+                self.push(found)?;
+                self.extra(tensor.extra)
             }
             PickleValue::Storage(at) => {
-                let storage = self.heap.storages[at as usize];
-                let found = self.storage(&storage).map_err(|error| self.blame(error).at(storage.place))?;
+                let storage = &heap.storages[at as usize];
+                let found = self.storage(storage).map_err(|error| self.blame(error).at(storage.place))?;
                 self.push(found)
             }
-            PickleValue::Other(at) => {
-                let other = self.heap.others[at as usize];
-                let found = self.other(&other).map_err(|error| self.blame(error).at(other.place))?;
-                self.push(found)
-            }
-            PickleValue::Dict(at) => self.enter(at, &mut |collector, at| collector.dict(at)),
-            PickleValue::Tuple(at) | PickleValue::List(at) | PickleValue::Set(at) => {
-                match self.is_list_of_scalars(at)? {
-                    true => self.entry(value),
-                    false => self.enter(at, &mut |collector, at| collector.list(at)),
+            PickleValue::Other(at) => self.other(&heap.others[at as usize]),
+            PickleValue::NumpyArray(at) => {
+                let array = &heap.arrays[at as usize];
+                if let PickleValue::List(elements) = array.elements {
+                    return self.enter(elements, &mut |collector, at| collector.list(at));
                 }
+                if let PickleValue::Bytes(bytes) = array.elements {
+                    // They are counted if they are characters.
+                    self.steps(bytes.span.len as usize / 64)?;
+                }
+                let found = self.array(array).map_err(|error| self.blame(error).at(array.place))?;
+                match found {
+                    Some(found) => self.push(found),
+                    None => self.leave_out("numpy.ndarray", Left::Nothing),
+                }
+            }
+            PickleValue::Object(at) => self.object(heap.objects[at as usize]),
+            PickleValue::Dict(at) => {
+                self.enter(at, &mut |collector, at| collector.dict(at))?;
+                let parts = self.dict_attributes.get(&at).copied();
+                parts.map_or(Ok(()), |parts| self.attributes(parts))
+            }
+            PickleValue::Tuple(at)
+            | PickleValue::Size(at)
+            | PickleValue::List(at)
+            | PickleValue::Set(at)
+            | PickleValue::FrozenSet(at) => {
+                if !self.is_in_object() && self.is_list_of_scalars(at)? {
+                    self.entry(value)
+                } else {
+                    self.enter(at, &mut |collector, at| collector.list(at))
+                }
+            }
+            _ if self.is_in_object() => Ok(()),
+            PickleValue::Global(at) if heap.function(value) != Some(Function::Constant) => {
+                self.leave_out(heap.global_name(at), Left::Nothing)
+            }
+            PickleValue::StorageType(tag) => self.leave_out(&format!("torch.{}", tag.storage), Left::Nothing),
+            PickleValue::NumpyScalar(at) if self.numpy_scalar(at, false).is_none() => {
+                self.leave_out("numpy.generic", Left::Nothing)
             }
             _ => self.entry(value),
         }
     }
 
+    fn is_in_object(&self) -> bool {
+        self.objects > 0
+    }
+
     /// Visits a container, unless it contains itself.
     fn enter(&mut self, at: u32, visit: &mut dyn FnMut(&mut Self, u32) -> Result<()>) -> Result<()> {
         if self.above.contains(&at) {
-            let what = format!("`{}` contains itself", Short(&self.path));
-            return Err(ErrorKind::Malformed { what }.into());
+            // Objects often have one that has them.
+            return if self.is_in_object() {
+                Ok(())
+            } else {
+                self.leave_out("a container that contains itself", Left::Nothing)
+            };
+        }
+        if self.is_in_object() {
+            // Objects can be reached in many ways.
+            const MOST: u8 = 16;
+            let visits = self.visits.entry(at).or_default();
+            if *visits == MOST {
+                return Ok(());
+            }
+            *visits += 1;
         }
         if self.above.len() == Self::DEPTH {
+            if self.is_in_object() {
+                return self.leave_out("an object that is in too many others", Left::Nothing);
+            }
             let (found, limit) = (Self::DEPTH as u64 + 1, Self::DEPTH as u64);
             return Err(ErrorKind::Limit { what: "number of containers in one another", found, limit }.into());
         }
@@ -142,17 +235,17 @@ impl CheckpointCollector<'_> {
 
     fn dict(&mut self, at: u32) -> Result<()> {
         let heap = self.heap;
-        for pair in heap.values(at).chunks_exact(2) {
-            let mut name = String::new();
+        let pairs = heap.values(at);
+        let replaced = self.replaced(pairs);
+        for (number, pair) in pairs.chunks_exact(2).enumerate() {
+            if replaced.contains(&number) {
+                self.steps(1)?;
+                continue;
+            }
             match pair[0] {
                 PickleValue::Text(span) => self.within(heap.text(span), pair[1])?,
                 key => {
-                    match key {
-                        PickleValue::Tuple(at) if self.is_list_of_scalars(at)? => {
-                            self.write_container(key, at, &mut name)?
-                        }
-                        _ => self.write(key, &mut name)?,
-                    }
+                    let name = self.key_text(key)?;
                     self.within(&name, pair[1])?;
                 }
             }
@@ -160,10 +253,189 @@ impl CheckpointCollector<'_> {
         Ok(())
     }
 
+    /// Returns the text of a key that is not a string of UTF-8. Surrogates without their other half are written as escapes.
+    fn key_text(&mut self, key: PickleValue) -> Result<String> {
+        let mut text = String::new();
+        match key {
+            PickleValue::Surrogates(span) => {
+                self.steps(span.len as usize / 16)?;
+                let shown = RefCell::new(text);
+                let surrogate = &mut |unit| shown.borrow_mut().push_str(&format!("\\u{unit:04x}"));
+                self.heap.each_part(span, &mut |part| shown.borrow_mut().push_str(part), surrogate);
+                text = shown.into_inner();
+            }
+            _ => self.write(key, &mut text, 0)?,
+        }
+        Ok(text)
+    }
+
+    /// Returns the positions of the pairs of a dict that a later one with the same key replaces.
+    fn replaced(&self, pairs: &[PickleValue]) -> HashSet<usize> {
+        let mut last: HashMap<&str, usize> = HashMap::with_capacity(pairs.len() / 2);
+        let mut replaced = HashSet::new();
+        for (number, pair) in pairs.chunks_exact(2).enumerate() {
+            if let PickleValue::Text(span) = pair[0]
+                && let Some(before) = last.insert(self.heap.text(span), number)
+            {
+                replaced.insert(before);
+            }
+        }
+        replaced
+    }
+
     fn list(&mut self, at: u32) -> Result<()> {
         let heap = self.heap;
         for (number, value) in heap.values(at).iter().enumerate() {
             self.within(itoa::Buffer::new().format(number), *value)?;
+        }
+        Ok(())
+    }
+
+    /// Visits the tensors in what an unknown function or class makes. All else of it is left out.
+    fn object(&mut self, object: PickledObject) -> Result<()> {
+        let before = self.contents.tensors.pushed();
+        self.objects += 1;
+        self.enter(object.parts, &mut |collector, at| collector.parts(at))?;
+        self.objects -= 1;
+        let left = if self.contents.tensors.pushed() > before { Left::Tensors } else { Left::Nothing };
+        if self.is_in_object() { Ok(()) } else { self.leave_out(self.heap.global_name(object.class), left) }
+    }
+
+    /// Visits the parts of an object. Those without a name, such as its state, have the name of the object.
+    fn parts(&mut self, at: u32) -> Result<()> {
+        let heap = self.heap;
+        for pair in heap.values(at).chunks_exact(2) {
+            match pair[0] {
+                PickleValue::Unnamed => {
+                    self.steps(1)?;
+                    match pair[1] {
+                        PickleValue::Dict(state) if self.is_module(state) => {
+                            self.enter(state, &mut |collector, at| collector.module(at))?;
+                        }
+                        value => self.value(value)?,
+                    }
+                }
+                PickleValue::Text(span) => self.within(heap.text(span), pair[1])?,
+                key => {
+                    let name = self.key_text(key)?;
+                    self.within(&name, pair[1])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a dict is the state of a `torch.nn.Module`.
+    fn is_module(&self, at: u32) -> bool {
+        let has = |name: &str| {
+            let mut keys = self.heap.values(at).iter().step_by(2);
+            keys.any(|key| matches!(key, PickleValue::Text(span) if self.heap.text(*span) == name))
+        };
+        MODULE.iter().all(|name| has(name))
+    }
+
+    /// Visits the state of a module. Its tensors have the names that `state_dict()` gives them.
+    fn module(&mut self, at: u32) -> Result<()> {
+        let heap = self.heap;
+        for pair in heap.values(at).chunks_exact(2) {
+            let PickleValue::Text(span) = pair[0] else { continue };
+            let name = heap.text(span);
+            if MODULE.contains(&name) {
+                self.steps(1)?;
+                self.value(pair[1])?;
+            } else {
+                self.within(name, pair[1])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Visits the tensors in the attributes of a tensor or a dict, and notes that there are attributes.
+    fn attributes(&mut self, parts: u32) -> Result<()> {
+        let heap = self.heap;
+        // `None`, `{}` and `({}, None)`, or the flags of a parameter of PyTorch before 0.4.
+        let is_nothing = |value: &PickleValue| match value {
+            PickleValue::None => true,
+            value => value.container().is_some_and(|at| heap.values(at).is_empty()),
+        };
+        let is_empty = |value: &PickleValue| match value {
+            PickleValue::Tuple(at) => {
+                heap.values(*at).iter().all(|value| matches!(value, PickleValue::Bool(_)) || is_nothing(value))
+            }
+            value => is_nothing(value),
+        };
+        if heap.values(parts).iter().skip(1).step_by(2).all(is_empty) {
+            return Ok(());
+        }
+        let before = self.contents.tensors.pushed();
+        self.objects += 1;
+        self.enter(parts, &mut |collector, at| collector.parts(at))?;
+        self.objects -= 1;
+        let left = if self.contents.tensors.pushed() > before { Left::Tensors } else { Left::Nothing };
+        if self.is_in_object() { Ok(()) } else { self.leave_out(ATTRIBUTES, left) }
+    }
+
+    /// Visits the attributes of a tensor, and notes its class.
+    fn extra(&mut self, extra: Extra) -> Result<()> {
+        if let Some(class) = extra.class
+            && !self.is_in_object()
+        {
+            self.leave_out(self.heap.global_name(class), Left::Tensor)?;
+        }
+        extra.attributes.map_or(Ok(()), |parts| self.attributes(parts))
+    }
+
+    /// Notes that the value is left out, or that only the tensors in it are read.
+    fn leave_out(&mut self, class: &str, left: Left) -> Result<()> {
+        let key = (class.to_owned(), left);
+        if !self.left_out.contains_key(&key) && self.left_out.len() == Self::WARNINGS {
+            self.more_left_out += 1;
+            return Ok(());
+        }
+        let name = self.name();
+        self.left_out.entry(key).or_insert((name, 0)).1 += 1;
+        Ok(())
+    }
+
+    /// Adds the warnings about what is left out.
+    fn finish(&mut self) -> Result<()> {
+        let (warnings, tensors) = (&mut self.contents.warnings, &mut self.contents.tensors);
+        // Keys of dicts in one another can make a name that a single key is.
+        tensors.let_names_repeat();
+        tensors.compare_names().map_err(|at| tensors.duplicate(at))?;
+        let repeated = tensors.repeated();
+        for &at in repeated.iter().take(Self::WARNINGS) {
+            let name = tensors.name(at).to_owned();
+            let text = format!("several tensors are named `{}`; tensor #{at} is found by its position", Short(&name));
+            warnings.push(Warning::new(WarningKind::DuplicateName, text).in_tensor(name).at(tensors.offset(at)));
+        }
+        if let Some(more) = repeated.len().checked_sub(Self::WARNINGS).filter(|more| *more > 0) {
+            let text = format!("{more} more tensors have the name of another");
+            warnings.push(Warning::new(WarningKind::DuplicateName, text));
+        }
+        for ((class, left), (name, count)) in std::mem::take(&mut self.left_out) {
+            let others = match count {
+                0 | 1 => String::new(),
+                2 => " and 1 other value".to_owned(),
+                _ => format!(" and {} other values", count - 1),
+            };
+            let is_one = count == 1;
+            let (are, class, short) = (if is_one { "is" } else { "are" }, Short(&class).to_string(), Short(&name));
+            let text = match left {
+                Left::Nothing if class == ATTRIBUTES => format!("attributes of `{short}`{others} are left out"),
+                Left::Nothing => format!("`{short}`{others} {are} left out: `{class}`"),
+                Left::Tensors if class == ATTRIBUTES => {
+                    format!("of the attributes of `{short}`{others}, only the tensors are read")
+                }
+                Left::Tensors => format!("of `{short}`{others}, only the tensors are read: `{class}`"),
+                Left::Tensor if is_one => format!("`{short}` is taken for a plain tensor: `{class}`"),
+                Left::Tensor => format!("`{short}`{others} are taken for plain tensors: `{class}`"),
+            };
+            warnings.push(Warning::new(WarningKind::LeftOut, text).in_tensor(name));
+        }
+        if self.more_left_out > 0 {
+            let text = format!("{} more values are left out, or only their tensors are read", self.more_left_out);
+            warnings.push(Warning::new(WarningKind::LeftOut, text));
         }
         Ok(())
     }
@@ -177,11 +449,13 @@ impl CheckpointCollector<'_> {
             let (found, limit) = (found as u64, Self::LONGEST as u64);
             return Err(ErrorKind::Limit { what: "length of a name in bytes", found, limit }.into());
         }
-        if self.above.len() > 1 {
+        if self.named > 0 {
             self.path.push('.');
         }
         self.path.push_str(name);
+        self.named += 1;
         self.value(value)?;
+        self.named -= 1;
         self.path.truncate(before);
         Ok(())
     }
@@ -200,8 +474,18 @@ impl CheckpointCollector<'_> {
         let values = self.heap.values(at);
         self.steps(values.len())?;
         let is_scalar = |value: &PickleValue| {
-            value.container().is_none()
-                && !matches!(value, PickleValue::Tensor(_) | PickleValue::Storage(_) | PickleValue::Other(_))
+            let is_left_out = match *value {
+                PickleValue::Tensor(_)
+                | PickleValue::Storage(_)
+                | PickleValue::Other(_)
+                | PickleValue::NumpyArray(_)
+                | PickleValue::StorageType(_)
+                | PickleValue::Object(_) => true,
+                PickleValue::Global(_) => self.heap.function(*value) != Some(Function::Constant),
+                PickleValue::NumpyScalar(at) => self.numpy_scalar(at, true).is_none(),
+                _ => false,
+            };
+            !is_left_out && value.container().is_none()
         };
         Ok(values.iter().all(is_scalar))
     }
@@ -217,7 +501,7 @@ impl CheckpointCollector<'_> {
         let unknown = info.unknown_dtype().map_or(0, |tag| size_of::<UnknownDtype>() + tag.len());
         // A tensor with gaps also has the numbers and steps of them.
         self.spend(size_of::<FoundTensor>() + self.path.len() + rank * 3 * size_of::<u64>() + unknown)?;
-        let name = (!self.above.is_empty()).then_some(&*self.path);
+        let name = (self.named > 0).then_some(&*self.path);
         self.contents.tensors.push_coded(name, info, range, codec)
     }
 
@@ -233,103 +517,217 @@ impl CheckpointCollector<'_> {
 
     fn name(&self) -> String {
         // A file of one tensor has no name for it.
-        if self.above.is_empty() { "0".to_owned() } else { self.path.clone() }
+        if self.named == 0 { "0".to_owned() } else { self.path.clone() }
     }
 
     fn blame(&self, error: impl Into<Error>) -> Error {
         error.into().in_tensor(self.name())
     }
 
-    /// Adds an entry of metadata.
+    /// Adds an entry of metadata, as `print` of Python shows the value.
     fn entry(&mut self, value: PickleValue) -> Result<()> {
         let mut text = String::new();
-        match value.container() {
-            Some(at) => self.write_container(value, at, &mut text)?,
-            None => self.write(value, &mut text)?,
+        match value {
+            PickleValue::Text(span) => {
+                let whole = self.heap.text(span);
+                text.push_str(&whole[..cut(whole, Self::LONGEST_TEXT + 4)]);
+                self.steps(text.len() / 64)?;
+            }
+            PickleValue::Surrogates(_) => text = self.key_text(value)?,
+            PickleValue::Device(at) => {
+                let heap = self.heap;
+                for (number, value) in heap.values(at).iter().enumerate() {
+                    text.push_str(if number > 0 { ":" } else { "" });
+                    match *value {
+                        PickleValue::Text(span) => text.push_str(heap.text(span)),
+                        value => self.write(value, &mut text, 0)?,
+                    }
+                }
+            }
+            PickleValue::NumpyScalar(at) => text = self.numpy_scalar(at, false).unwrap_or_default(),
+            _ => self.write(value, &mut text, 0)?,
         }
         if text.len() > Self::LONGEST_TEXT {
             if self.contents.warnings.len() < Self::WARNINGS {
                 let name = self.name();
-                let (name, most) = (Short(&name), Self::LONGEST_TEXT);
-                let text = format!("`{name}` is left out, as its text has over {most} bytes");
-                self.contents.warnings.push(Warning::new(WarningKind::LeftOut, text));
+                let (short, most) = (Short(&name), Self::LONGEST_TEXT);
+                let text = format!("`{short}` is left out, as its text has over {most} bytes");
+                self.contents.warnings.push(Warning::new(WarningKind::LeftOut, text).in_tensor(name));
             }
             return Ok(());
         }
         // An entry of the map takes about so much memory besides its texts.
         const ENTRY: usize = 128;
         self.spend(ENTRY + self.path.len() + text.len())?;
-        self.contents.metadata.insert(self.name(), text);
+        let name = self.name();
+        if self.contents.metadata.insert(name.clone(), text).is_some() && self.contents.warnings.len() < Self::WARNINGS
+        {
+            let text = format!("two values are named `{}`; the last one is kept", Short(&name));
+            self.contents.warnings.push(Warning::new(WarningKind::Metadata, text).in_tensor(name));
+        }
         Ok(())
     }
 
-    /// Appends a container of scalars as Python prints it, or the beginning of one that is too long.
-    fn write_container(&mut self, container: PickleValue, at: u32, text: &mut String) -> Result<()> {
-        let heap = self.heap;
-        let values = heap.values(at);
+    /// Appends a value as `repr` of Python shows it, or the beginning of one that is too long.
+    fn write(&mut self, value: PickleValue, text: &mut String, depth: usize) -> Result<()> {
+        let (heap, before) = (self.heap, text.len());
+        let written = match value {
+            PickleValue::None | PickleValue::Unnamed => write!(text, "None"),
+            PickleValue::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
+            PickleValue::Int(value) => write!(text, "{value}"),
+            PickleValue::Float(value) => write!(text, "{}", python::float(value)),
+            PickleValue::Long(span) => {
+                let bytes = heap.bytes(span);
+                // The time for the digits.
+                self.steps(bytes.len())?;
+                write!(text, "{}", python::long(bytes))
+            }
+            PickleValue::Digits(span) => {
+                let digits = heap.text(span);
+                write!(text, "{}", &digits[..digits.len().min(Self::LONGEST_TEXT + 1)])
+            }
+            PickleValue::Complex(at) => match *heap.values(at) {
+                [PickleValue::Float(re), PickleValue::Float(im)] => write!(text, "{}", python::complex(re, im)),
+                _ => Ok(()),
+            },
+            PickleValue::Text(span) => {
+                let whole = heap.text(span);
+                python::write_string(&whole[..cut(whole, Self::LONGEST_TEXT + 4)], text);
+                Ok(())
+            }
+            PickleValue::Surrogates(span) => {
+                let bytes = heap.bytes(span);
+                let quote = python::quote(bytes.contains(&b'\''), bytes.contains(&b'"'));
+                let shown = RefCell::new(quote.to_string());
+                heap.each_part(
+                    span,
+                    &mut |part| python::write_characters(part, quote, &mut shown.borrow_mut()),
+                    &mut |unit| shown.borrow_mut().push_str(&format!("\\u{unit:04x}")),
+                );
+                text.push_str(&shown.into_inner());
+                text.push(quote);
+                Ok(())
+            }
+            PickleValue::Bytes(bytes) => {
+                text.push_str(if bytes.is_bytearray { "bytearray(" } else { "" });
+                let len = (bytes.span.len as usize).min(2 * Self::LONGEST_TEXT + 8);
+                let part = if bytes.is_latin_1 { cut(heap.text(bytes.span), len) } else { len };
+                let span = Span { len: u32::try_from(part).unwrap_or(u32::MAX), ..bytes.span };
+                python::write_bytes(&heap.decoded(ByteString { span, ..bytes }), text);
+                text.push_str(if bytes.is_bytearray { ")" } else { "" });
+                Ok(())
+            }
+            PickleValue::Dtype(tag) => write!(text, "torch.{}", tag.name),
+            PickleValue::StorageType(tag) => write!(text, "<class 'torch.{}'>", tag.storage),
+            PickleValue::Layout(layout) => write!(text, "torch.{layout}"),
+            PickleValue::Global(at) => write!(text, "{}", heap.global_name(at)),
+            PickleValue::Object(at) => write!(text, "<{}>", heap.global_name(heap.objects[at as usize].class)),
+            PickleValue::NumpyDtype(at) => {
+                let dtype = heap.dtypes[at as usize];
+                let order = if dtype.is_big_endian { ">" } else { "" };
+                write!(text, "dtype('{order}{}')", heap.text(dtype.name))
+            }
+            PickleValue::NumpyScalar(at) => {
+                text.push_str(&self.numpy_scalar(at, true).unwrap_or_else(|| "<numpy.generic>".to_owned()));
+                Ok(())
+            }
+            PickleValue::Device(at) => {
+                text.push_str("device(type=");
+                for (number, value) in heap.values(at).iter().enumerate() {
+                    text.push_str(if number > 0 { ", index=" } else { "" });
+                    self.write(*value, text, depth + 1)?;
+                }
+                text.push(')');
+                Ok(())
+            }
+            PickleValue::Tuple(at)
+            | PickleValue::Size(at)
+            | PickleValue::List(at)
+            | PickleValue::Set(at)
+            | PickleValue::FrozenSet(at)
+                if depth < Self::TEXT_DEPTH =>
+            {
+                self.write_container(value, at, text, depth)?;
+                Ok(())
+            }
+            _ => write!(text, "<{}>", value.kind()),
+        };
+        written.expect("a String can be written to");
+        // Values that are shared are printed once for each name.
+        self.steps(text.len().saturating_sub(before) / 64)
+    }
+
+    /// Appends a container as Python prints it, or the beginning of one that is too long.
+    fn write_container(&mut self, container: PickleValue, at: u32, text: &mut String, depth: usize) -> Result<()> {
+        let values = self.heap.values(at);
         let [open, close] = match container {
+            PickleValue::Tuple(_) if values.len() == 1 => ["(", ",)"],
             PickleValue::Tuple(_) => ["(", ")"],
+            PickleValue::Size(_) => ["torch.Size([", "])"],
             PickleValue::List(_) => ["[", "]"],
+            PickleValue::FrozenSet(_) if values.is_empty() => ["frozenset(", ")"],
+            PickleValue::FrozenSet(_) => ["frozenset({", "})"],
+            _ if values.is_empty() => ["set(", ")"],
             _ => ["{", "}"],
         };
         text.push_str(open);
         for (at, value) in values.iter().enumerate() {
             text.push_str(if at > 0 { ", " } else { "" });
-            self.write_quoted(*value, text)?;
+            self.steps(1)?;
+            self.write(*value, text, depth + 1)?;
             if text.len() > Self::LONGEST_TEXT {
                 break;
             }
         }
-        text.push_str(if values.len() == 1 && open == "(" { "," } else { "" });
         text.push_str(close);
         Ok(())
     }
 
-    /// Appends a scalar as Python prints it in a container.
-    fn write_quoted(&mut self, value: PickleValue, text: &mut String) -> Result<()> {
-        match value {
-            PickleValue::Text(_) => {
-                text.push('\'');
-                self.write(value, text)?;
-                text.push('\'');
-                Ok(())
-            }
-            _ => self.write(value, text),
+    /// Returns a scalar of numpy as Python prints it, alone or in a container. `None` if it is not a number or a bool.
+    fn numpy_scalar(&self, at: u32, is_in_container: bool) -> Option<String> {
+        const LONGEST: u32 = 32;
+        let scalar = self.heap.scalars[at as usize];
+        let dtype = self.heap.dtypes[scalar.dtype as usize];
+        let known = numpy_dtype(self.heap.text(dtype.name)).filter(|_| !dtype.is_structured)?;
+        if scalar.bytes.span.len > LONGEST {
+            return None;
         }
-    }
-
-    /// Appends a scalar as Python prints it, or the beginning of one that is too long.
-    fn write(&mut self, value: PickleValue, text: &mut String) -> Result<()> {
-        let before = text.len();
-        let written = match value {
-            PickleValue::None => write!(text, "None"),
-            PickleValue::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
-            PickleValue::Int(value) => write!(text, "{value}"),
-            PickleValue::Float(value) => write!(text, "{value:?}"),
-            PickleValue::Long(span) => write!(text, "{}", long(self.heap.bytes(span))),
-            PickleValue::Text(span) => {
-                let whole = self.heap.text(span);
-                let end = cut(whole, Self::LONGEST_TEXT + 4);
-                text.push_str(&whole[..end]);
-                Ok(())
+        let mut bytes = self.heap.decoded(scalar.bytes);
+        if bytes.len() != known.block_bytes() {
+            return None;
+        }
+        if dtype.is_big_endian {
+            let size = known.unit_bytes().max(1);
+            bytes.chunks_mut(size).for_each(<[u8]>::reverse);
+        }
+        let mut padded = [0; 16];
+        padded[..bytes.len()].copy_from_slice(&bytes);
+        let unsigned = u128::from_le_bytes(padded);
+        let bits = 128 - 8 * bytes.len();
+        let signed = (unsigned << bits).cast_signed() >> bits;
+        let f32_at = |at: usize| f32::from_le_bytes(bytes[at..at + 4].try_into().expect("it has so many bytes"));
+        let f64_at = |at: usize| f64::from_le_bytes(bytes[at..at + 8].try_into().expect("it has so many bytes"));
+        let (class, text) = match known {
+            Dtype::Bool => {
+                let text = if unsigned == 0 { "False" } else { "True" };
+                return Some(if is_in_container { format!("np.{text}_") } else { text.to_owned() });
             }
-            PickleValue::Bytes(span) => {
-                let bytes = self.heap.bytes(span);
-                write!(text, "b'{}'", bytes[..bytes.len().min(Self::LONGEST_TEXT)].escape_ascii())
-            }
-            PickleValue::Dtype(tag) => write!(text, "torch.{}", tag.name),
-            PickleValue::StorageType(tag) => write!(text, "torch.{}", tag.storage),
-            PickleValue::Layout(layout) => write!(text, "torch.{layout}"),
-            PickleValue::Tuple(_) | PickleValue::List(_) | PickleValue::Set(_) | PickleValue::Dict(_) => {
-                let what =
-                    format!("a key of a dict is {}, but expected a string, a number or a tuple of them", value.kind());
-                return Err(ErrorKind::Malformed { what }.into());
-            }
-            _ => write!(text, "{}", value.kind()),
+            Dtype::F16 => ("float16", python::float32(half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f32())),
+            Dtype::F32 => ("float32", python::float32(f32_at(0))),
+            Dtype::F64 => ("float64", python::float(f64_at(0))),
+            Dtype::C64 => ("complex64", python::complex32(f32_at(0), f32_at(4))),
+            Dtype::C128 => ("complex128", python::complex(f64_at(0), f64_at(8))),
+            Dtype::U8 => ("uint8", unsigned.to_string()),
+            Dtype::U16 => ("uint16", unsigned.to_string()),
+            Dtype::U32 => ("uint32", unsigned.to_string()),
+            Dtype::U64 => ("uint64", unsigned.to_string()),
+            Dtype::I8 => ("int8", signed.to_string()),
+            Dtype::I16 => ("int16", signed.to_string()),
+            Dtype::I32 => ("int32", signed.to_string()),
+            _ => ("int64", signed.to_string()),
         };
-        written.expect("a String can be written to");
-        // Values that are shared are printed once for each name.
-        self.steps((text.len() - before) / 64)
+        let number = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(&text);
+        Some(if is_in_container { format!("np.{class}({number})") } else { text })
     }
 
     /// Returns the range of a storage, which has to be as long as the pickle says.
@@ -346,18 +744,25 @@ impl CheckpointCollector<'_> {
                 format!("storage `{key}` is {found} bytes, but the pickle says {count} elements of {bytes} bytes");
             return Err(Error::new(ErrorKind::Malformed { what }).at(range.start));
         }
-        Ok(range.clone())
+        let Some((start, len)) = storage.view else { return Ok(range.clone()) };
+        if start.checked_add(len).is_none_or(|end| end > storage.len) {
+            let (key, of) = (Short(key), storage.len);
+            let what = format!("{len} elements from {start} on are not in storage `{key}`, which has {of}");
+            return Err(Error::new(ErrorKind::Malformed { what }).at(range.start));
+        }
+        let start = range.start + start * storage.tag.bytes;
+        Ok(start..start + len * storage.tag.bytes)
     }
 
     /// Returns a storage as a tensor of rank 1.
     fn storage(&self, storage: &PickledStorage) -> Result<FoundTensor> {
         if storage.is_meta {
-            let dims = dims(Some(storage.tag), None, &[storage.len])?;
+            let dims = dims(Some(storage.tag), None, &[storage.count()])?;
             return Ok(self.without_elements(TensorKind::Meta, Some(storage.tag), dims, storage.place));
         }
         let range = self.range(storage)?;
-        let shape = dims(Some(storage.tag), None, &[storage.len])?;
-        self.located(shape, Placed::whole(range), storage.tag)
+        let shape = dims(Some(storage.tag), None, &[storage.count()])?;
+        self.located(shape, Placed::whole(range), storage.tag, TensorBits::default())
     }
 
     fn tensor(&self, tensor: &PickledTensor) -> Result<FoundTensor> {
@@ -372,29 +777,116 @@ impl CheckpointCollector<'_> {
             let dims = dims(Some(tensor.tag), None, &shape)?;
             return Ok(self.without_elements(TensorKind::Meta, Some(tensor.tag), dims, tensor.place));
         }
-        let (bytes, start) = (tensor.tag.bytes, tensor.start);
-        let placed = place(self.range(storage)?, start, &shape, &strides, bytes)?;
-        self.located(dims(Some(tensor.tag), None, &shape)?, placed, tensor.tag)
+        let (bytes, start, packed) = (tensor.tag.bytes, tensor.start, tensor.tag.packed());
+        let range = self.range(storage)?;
+        let (placed, dims) = (range.clone(), dims(Some(tensor.tag), None, &shape)?);
+        if packed > 1 {
+            // Several elements are in a byte, which are not given out one by one.
+            let elements = range.start..range.start.saturating_add((range.end - range.start).saturating_mul(packed));
+            let placed = place(elements, start, &shape, &strides, 1)?.range;
+            let first = (placed.start - range.start) / packed;
+            let end = (placed.end - range.start).div_ceil(packed);
+            return Ok(self.located_as_bytes(
+                dims,
+                range.start + first..range.start + end,
+                &tag_text(Some(tensor.tag), None),
+            ));
+        }
+        let placed = place(placed, start, &shape, &strides, bytes)?;
+        self.located(dims, placed, tensor.tag, tensor.bits)
+    }
+
+    /// Visits a tensor whose elements cannot be read, and the tensors that it is made of.
+    fn other(&mut self, other: &UnreadTensor) -> Result<()> {
+        let found = self.unread(other).map_err(|error| self.blame(error).at(other.place))?;
+        self.push(found)?;
+        if matches!(other.kind, TensorKind::Converted | TensorKind::Changed)
+            && self.contents.warnings.len() < Self::WARNINGS
+        {
+            let (name, kind) = (self.name(), other.kind.name());
+            let text = format!("`{}` is not read, as it is {kind}", Short(&name));
+            self.contents.warnings.push(Warning::new(WarningKind::UnknownDtype, text).in_tensor(name));
+        }
+        if let Some(parts) = other.parts {
+            self.enter(parts, &mut |collector, at| collector.dict(at))?;
+        }
+        self.extra(other.extra)
     }
 
     /// Returns a tensor whose elements cannot be read, with their bytes if they are in one place.
-    fn other(&self, other: &UnreadTensor) -> Result<FoundTensor> {
+    fn unread(&self, other: &UnreadTensor) -> Result<FoundTensor> {
         let shape = other.shape.map(|shape| self.numbers("dim", shape)).transpose()?.unwrap_or_default();
         let dims = dims(other.tag, Some(other.kind), &shape)?;
         let Some(elements) = other.elements.map(|at| self.heap.tensors[at as usize]) else {
             return Ok(self.without_elements(other.kind, other.tag, dims, other.place));
         };
         let bytes = self.tensor(&elements)?.range;
-        Ok(self.located_as_bytes(dims, bytes, &tag_text(Some(elements.tag), Some(other.kind))))
+        let mut tag = tag_text(Some(elements.tag), Some(other.kind));
+        let quantizer = other.quantizer.map_or(&[][..], |at| self.heap.values(at));
+        // Tensors with other numbers are others, also where only the tags and the bytes are compared.
+        let numbers = match *quantizer {
+            [_, PickleValue::Float(scale), PickleValue::Int(zero_point)] => {
+                format!(", scale {}, zero point {zero_point})", python::float(scale))
+            }
+            [_, _, _, PickleValue::Int(axis)] => format!(" along dim {axis})"),
+            _ => ")".to_owned(),
+        };
+        tag.truncate(tag.len() - 1);
+        tag.push_str(&numbers);
+        Ok(self.located_as_bytes(dims, bytes, &tag))
+    }
+
+    /// Returns an array of numpy. `None` if its bytes are not in one place of the file.
+    fn array(&self, array: &NumpyArray) -> Result<Option<FoundTensor>> {
+        let (Some(dtype), PickleValue::Bytes(bytes)) = (array.dtype, array.elements) else { return Ok(None) };
+        let dtype = self.heap.dtypes[dtype as usize];
+        let Some(start) = self.heap.place(bytes.span) else { return Ok(None) };
+        let shape = self.numbers("dim", array.shape)?;
+        let dims = dims(None, None, &shape)?;
+        let (range, name) = (start..start + u64::from(bytes.span.len), self.heap.text(dtype.name));
+        let len = if bytes.is_latin_1 { self.heap.text(bytes.span).chars().count() } else { bytes.span.len as usize };
+        let known = numpy_dtype(name).filter(|_| !dtype.is_structured);
+        let size = known.and_then(|known| u8::try_from(known.unit_bytes()).ok()).and_then(NonZeroU8::new);
+        let big_endian = size.filter(|size| dtype.is_big_endian && size.get() > 1);
+        let codec = match (bytes.is_latin_1, big_endian) {
+            (true, _) => Some(Codec::Latin1(big_endian)),
+            (false, big_endian) => big_endian.map(Codec::BigEndian),
+        };
+        let Some(dtype) = known else {
+            let order = if dtype.is_big_endian { ">" } else { "" };
+            let info = TensorInfo::unknown(&format!("numpy.{order}{name}"), dims, len);
+            return Ok(Some(FoundTensor { info, range, codec }));
+        };
+        let order: Vec<u8> = (0..dims.rank()).rev().filter_map(|dim| u8::try_from(dim).ok()).collect();
+        let layout = match array.is_column_major && dims.rank() > 1 {
+            true => Layout::from_dim_order(&order)?,
+            false => Layout::RowMajor,
+        };
+        let info = TensorInfo { dtype, shape: dims, layout };
+        if info.payload_bytes() != Some(len) {
+            let expected = TensorInfo::new(dtype, info.shape.clone());
+            let what = format!("an array has {len} bytes, but it is {expected}");
+            return Err(ErrorKind::Malformed { what }.into());
+        }
+        Ok(Some(FoundTensor { info, range, codec }))
     }
 
     fn without_elements(&self, kind: TensorKind, tag: Option<&Tag>, shape: Shape, place: u64) -> FoundTensor {
         self.located_as_bytes(shape, place..place, &tag_text(tag, Some(kind)))
     }
 
-    fn located(&self, shape: Shape, placed: Placed, tag: &'static Tag) -> Result<FoundTensor> {
-        let Some(dtype) = tag.dtype else {
-            return Ok(self.located_as_bytes(shape, placed.range, &tag_text(Some(tag), None)));
+    fn located(&self, shape: Shape, placed: Placed, tag: &'static Tag, bits: TensorBits) -> Result<FoundTensor> {
+        let changed = match (bits.conj, bits.neg) {
+            (false, false) => "",
+            (true, false) => " (conj)",
+            (false, true) => " (neg)",
+            (true, true) => " (conj, neg)",
+        };
+        let has_bits = bits != TensorBits::default();
+        let negation = tag.dtype.filter(|_| has_bits).and_then(|dtype| negation(dtype, bits));
+        let Some(dtype) = tag.dtype.filter(|_| negation.is_some() || !has_bits) else {
+            let tag = format!("{}{changed}", tag_text(Some(tag), None));
+            return Ok(self.located_as_bytes(shape, placed.range, &tag));
         };
         let info = TensorInfo { dtype, shape, layout: placed.layout };
         if info.payload_bytes().is_none() {
@@ -402,8 +894,13 @@ impl CheckpointCollector<'_> {
         }
         let size = u8::try_from(dtype.unit_bytes()).ok().and_then(NonZeroU8::new);
         let big_endian = size.filter(|size| self.storages.is_big_endian && size.get() > 1);
+        let bytes = placed.range.end - placed.range.start;
         let codec = match placed.strided {
-            Some(strided) => Some(Codec::Strided(Box::new(Strided { big_endian, ..*strided }))),
+            Some(strided) => Some(Codec::Strided(Box::new(Strided { big_endian, negation, ..*strided }))),
+            None if negation.is_some() && bytes > 0 => {
+                let strided = Strided { big_endian, negation, run: run_bytes(bytes)?, ..Strided::default() };
+                Some(Codec::Strided(Box::new(strided)))
+            }
             None => big_endian.map(Codec::BigEndian),
         };
         Ok(FoundTensor { info, range: placed.range, codec })
@@ -455,21 +952,18 @@ fn dims(tag: Option<&Tag>, kind: Option<TensorKind>, shape: &[u64]) -> Result<Sh
     })
 }
 
-/// Returns the beginning of an integer of any length in decimal, or in hexadecimal if it is longer than 128 bits.
-fn long(bytes: &[u8]) -> String {
-    let is_negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
-    if bytes.len() <= size_of::<i128>() {
-        let mut number = [if is_negative { 0xff } else { 0 }; size_of::<i128>()];
-        number[..bytes.len()].copy_from_slice(bytes);
-        return i128::from_le_bytes(number).to_string();
+/// Returns the numbers that are negated in tensors with these bits. `None` if the dtype cannot have them.
+fn negation(dtype: Dtype, bits: TensorBits) -> Option<Negation> {
+    let are_integers = match dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => true,
+        Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64 | Dtype::C64 | Dtype::C128 => false,
+        _ => return None,
+    };
+    if bits.conj && !dtype.is_complex() {
+        return None;
     }
-    const SHOWN: usize = 64 << 10;
-    let digits: String = bytes.iter().rev().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
-    match is_negative {
-        // The bytes are those of the two's complement.
-        true => format!("-(2**{} - 0x{digits})", bytes.len() * 8),
-        false => format!("0x{}", digits.trim_start_matches('0')),
-    }
+    let bytes = u8::try_from(dtype.block_bytes() / if dtype.is_complex() { 2 } else { 1 }).ok()?;
+    Some(Negation { bytes, are_integers, even_and_odd: [bits.neg, bits.neg != bits.conj] })
 }
 
 /// Returns the last place of a text, up to `most`, at which it can be cut.

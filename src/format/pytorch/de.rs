@@ -3,7 +3,7 @@ use hashbrown::HashMap;
 use super::collect::{Checkpoint, Storages, collect};
 use super::pickle::{Input, read};
 use super::value::{Heap, PickleValue};
-use crate::error::{Error, ErrorKind, Result, Short};
+use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::record::{
     Cursor, FileMetadata, Index, IndexReader, OtherArchive, ReadAt, ZipContents, open_zip, place_of, zip_error,
@@ -17,6 +17,11 @@ pub(super) struct Reader {
 }
 
 impl IndexReader for Reader {
+    /// PyTorch does not know the names that the keys of dicts in one another make.
+    fn names_may_repeat(&self) -> bool {
+        true
+    }
+
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
         if std::mem::replace(&mut self.is_read, true) {
             return Ok(false);
@@ -84,7 +89,7 @@ fn read_file(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Opti
     }
     file.keep_rest(limits.payload)?;
     let len = file.file_len().expect(KEPT);
-    if begin[0] == PICKLE {
+    if begin[0] == PICKLE || begin == OLD_MAGIC_NUMBER[..begin.len()] {
         return read_legacy(file, len, limits);
     }
     if is_tar(file) {
@@ -136,7 +141,7 @@ impl Member {
 }
 
 fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
-    let members = read_members(file, limits)?;
+    let (members, begin) = read_members(file, limits)?;
     let len = file.file_len().expect(KEPT);
     let mut pickles = members.iter().filter(|member| folder_of_pickle(member.name.as_bytes()).is_some());
     let Some(pickle) = pickles.next() else {
@@ -175,7 +180,14 @@ fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, O
             return Err(Error::new(malformed(what)).at(member.range.start));
         }
     }
-    let contents = collect(value, &heap, &Storages { ranges, is_big_endian }, len, limits)?;
+    let mut contents = collect(value, &heap, &Storages { ranges, is_big_endian }, len, limits)?;
+    if begin > 0 {
+        let text = format!(
+            "the file holds something before the archive, up to byte {begin}, which is left out; it may be what an earlier \
+             `torch.save` wrote"
+        );
+        contents.warnings.push(Warning::new(WarningKind::LeftOut, text).at(0));
+    }
     Ok((contents, version))
 }
 
@@ -190,12 +202,15 @@ fn is_big_endian(order: &Member, file: &mut dyn ReadAt) -> Result<bool> {
     }
 }
 
-fn read_members(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Member>> {
+/// Returns the members of an archive, and the offset of the first one.
+fn read_members(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Vec<Member>, u64)> {
     let (archive, mut buffer) = open_zip(file, limits)?;
     let mut records = archive.entries(&mut buffer);
     let (mut members, mut last) = (Vec::new(), archive.directory_offset());
+    let mut begin = last;
     while let Some(record) = records.next_entry().map_err(|error| zip_error(error, last))? {
         last = record.central_directory_offset();
+        begin = begin.min(record.local_header_offset());
         let name = record.file_path();
         let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
         let member = place_of(&archive, &record).and_then(|range| {
@@ -205,7 +220,7 @@ fn read_members(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<Member>> {
         let member = member.map_err(|error: Error| error.in_tensor(&*name).at(last))?;
         members.push(Member { name, ..member });
     }
-    Ok(members)
+    Ok((members, begin))
 }
 
 /// Returns the most bytes that the functions of a pickle may copy.
@@ -215,6 +230,9 @@ fn copies(len: u64, limits: &Limits) -> u64 {
 
 /// The first pickle of the older form: the bytes of 0x1950a86a20f9469cfc6c.
 pub(super) const MAGIC_NUMBER: [u8; 10] = *b"\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+
+/// The first pickle in the protocols 0 and 1.
+pub(super) const OLD_MAGIC_NUMBER: &[u8] = b"L119547037146038801333356L\n.";
 
 /// The second pickle.
 const PROTOCOL: i64 = 1001;
@@ -227,7 +245,12 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
         Ok((value, heap, place))
     };
     let (value, heap, place) = pickle(&mut input)?;
-    if !matches!(value, PickleValue::Long(span) if *heap.bytes(span) == MAGIC_NUMBER) {
+    let is_magic = match value {
+        PickleValue::Long(span) => *heap.bytes(span) == MAGIC_NUMBER,
+        PickleValue::Digits(span) => OLD_MAGIC_NUMBER[1..].starts_with(heap.bytes(span)) && span.len == 24,
+        _ => false,
+    };
+    if !is_magic {
         let what = "the pickle is not of `torch.save`, whose older form begins with the number 0x1950a86a20f9469cfc6c";
         return Err(Error::new(malformed(what)).at(place));
     }
@@ -274,8 +297,23 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
         }
     }
     let mut contents = collect(value, &heap, &Storages { ranges, is_big_endian: false }, len, limits)?;
-    contents.warnings.extend(crate::record::trailing_bytes(offset, Some(len)));
+    if begins_another(file, offset) {
+        let text =
+            format!("the file holds another value after the first one, from byte {offset} on, which is left out");
+        contents.warnings.push(Warning::new(WarningKind::LeftOut, text).at(offset));
+    } else {
+        contents.warnings.extend(crate::record::trailing_bytes(offset, Some(len)));
+    }
     Ok((contents, Some(PROTOCOL.to_string())))
+}
+
+/// Returns whether what `torch.save` writes begins at an offset.
+fn begins_another(file: &mut dyn ReadAt, offset: u64) -> bool {
+    let mut begin = [0; 15];
+    file.read_at(offset, &mut begin).is_ok()
+        && (begin.starts_with(ZIP)
+            || begin == OLD_MAGIC_NUMBER[..begin.len()]
+            || begin.windows(MAGIC_NUMBER.len()).any(|bytes| bytes == MAGIC_NUMBER))
 }
 
 /// Reads the length of a storage, and returns the range of its bytes.

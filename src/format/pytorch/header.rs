@@ -1,4 +1,4 @@
-//! The globals of a checkpoint: dtypes, types of storages, and the functions that its pickle calls.
+//! The globals of a checkpoint that are known: dtypes, types of storages, and the functions that its pickle calls.
 
 use crate::tensor::Dtype;
 
@@ -12,6 +12,17 @@ pub(super) struct Tag {
     /// The size of an element in bytes.
     pub(super) bytes: u64,
     pub(super) dtype: Option<Dtype>,
+}
+
+impl Tag {
+    /// Returns the number of elements in a unit of [`bytes`](Self::bytes), which is more than one if PyTorch packs them.
+    pub(super) fn packed(&self) -> u64 {
+        match self.name {
+            "quint4x2" => 2,
+            "quint2x4" => 4,
+            _ => 1,
+        }
+    }
 }
 
 const fn tag(name: &'static str, storage: &'static str, bytes: u64, dtype: Option<Dtype>) -> Tag {
@@ -104,28 +115,61 @@ pub(super) const DTYPES: [Dtype; READ] = {
     dtypes
 };
 
-/// A function or a class that a pickle can call.
+/// A function, a class or a constant that is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Function {
-    /// Makes a tensor of a storage, an offset, a size and strides, and of a dtype that is the seventh argument.
-    Tensor,
+    /// Makes a tensor of a storage, an offset, a size and strides. The positions are those of the arguments with a dtype and
+    /// with the bits `conj` and `neg`.
+    Tensor {
+        dtype: Option<u8>,
+        bits: Option<u8>,
+    },
     /// Makes a parameter of a tensor.
     Parameter,
+    /// Makes a parameter of a tensor, with attributes that are the fourth argument.
+    ParameterWithState,
+    /// Converts a tensor or an array to a dtype.
+    Converted,
     /// Calls another function, and sets type and attributes of the result.
     FromType,
     /// Makes a tensor whose elements cannot be read.
     Other(TensorKind),
     /// Makes a dict of nothing, of a dict, or of pairs.
     Dict,
+    /// Makes a dict of a function for missing keys and what [`Dict`](Self::Dict) takes.
+    DefaultDict,
     Tuple,
+    Size,
     List,
     Set,
-    /// Makes bytes of a string in Latin-1, or of bytes.
+    FrozenSet,
+    /// Makes bytes of nothing, of bytes, or of a string and the name of an encoding.
     Bytes,
-    /// Returns the value that it is called with.
-    Scalar,
-    /// A class that is not called.
+    Bytearray,
+    /// Makes bytes of a string and the name of an encoding.
+    Encode,
+    Complex,
+    Device,
+    /// Makes a layout of its name.
+    Layout,
+    /// Returns the first argument.
+    First,
+    /// Returns an attribute of a class.
+    Attribute,
+    /// Calls a class that is the first argument.
+    New,
+    /// As `New`, with a base class and its value.
+    Reconstruct,
+    NumpyDtype,
+    NumpyScalar,
+    /// Makes an array, whose state is set later.
+    NumpyArray,
+    /// Makes an array of bytes, a dtype, a shape and the order of its dims.
+    NumpyFromBuffer,
+    /// A class of PyTorch or numpy that is not called.
     Class,
+    /// A method of quantization or an order of dims.
+    Constant,
 }
 
 /// A kind of tensor whose elements cannot be read.
@@ -145,6 +189,10 @@ pub(super) enum TensorKind {
     Wrapper,
     /// Without elements and size.
     Uninitialized,
+    /// A tensor that is converted to another dtype when it is loaded.
+    Converted,
+    /// A tensor with bits that are not known, or not those of its dtype.
+    Changed,
 }
 
 impl TensorKind {
@@ -158,32 +206,40 @@ impl TensorKind {
             Self::Meta => "meta",
             Self::Wrapper => "wrapper subclass",
             Self::Uninitialized => "uninitialized",
+            Self::Converted => "stored as another dtype",
+            Self::Changed => "changed by unknown metadata",
         }
     }
 }
 
-/// A global that a checkpoint may ask for.
+/// A global that a checkpoint can have.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Global {
     Dtype(&'static Tag),
     Storage(&'static Tag),
     Function(Function),
     Layout(&'static &'static str),
-    /// A constant that only quantized tensors have.
-    Constant,
 }
 
-/// Returns the global of that name. `None` if it is not part of a checkpoint.
+/// Returns the global of that name. `None` if it is not known: what it makes is not read, and nothing of it is run.
 ///
 /// These are the globals of `torch.load(weights_only=True)` that tensors and containers need, the classes and functions of
-/// PyTorch's own tensors, and builtin types of values.
+/// PyTorch's own tensors, those of numpy's arrays, and builtin types of values.
 pub(super) fn global(module: &str, name: &str) -> Option<Global> {
     let storage = || TAGS.iter().find(|tag| !tag.storage.is_empty() && tag.storage == name).map(Global::Storage);
     let function = match (module, name) {
-        ("torch._utils", "_rebuild_tensor" | "_rebuild_tensor_v2" | "_rebuild_tensor_v3") => Function::Tensor,
-        ("torch._utils", "_rebuild_parameter" | "_rebuild_parameter_with_state") => Function::Parameter,
-        // The tensor of another device, and its dtype.
-        ("torch._utils", "_rebuild_device_tensor_from_cpu_tensor") => Function::Parameter,
+        ("torch._utils", "_rebuild_tensor") => Function::Tensor { dtype: None, bits: None },
+        ("torch._utils", "_rebuild_tensor_v2") => Function::Tensor { dtype: None, bits: Some(6) },
+        ("torch._utils", "_rebuild_tensor_v3") => Function::Tensor { dtype: Some(6), bits: Some(7) },
+        ("torch._utils", "_rebuild_parameter") => Function::Parameter,
+        ("torch._utils", "_rebuild_parameter_with_state") => Function::ParameterWithState,
+        ("torch.nn.parameter", "Parameter" | "Buffer") | ("torch.autograd.variable" | "torch.autograd", "Variable") => {
+            Function::Parameter
+        }
+        (
+            "torch._utils",
+            "_rebuild_device_tensor_from_cpu_tensor" | "_rebuild_device_tensor_from_numpy" | "_rebuild_xla_tensor",
+        ) => Function::Converted,
         ("torch._utils", "_rebuild_qtensor") => Function::Other(TensorKind::Quantized),
         ("torch._utils", "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor") => {
             Function::Other(TensorKind::Sparse(&"sparse"))
@@ -193,31 +249,81 @@ pub(super) fn global(module: &str, name: &str) -> Option<Global> {
         ("torch.nested._internal.nested_tensor", "NestedTensor") => Function::Class,
         ("torch._utils", "_rebuild_meta_tensor_no_storage") => Function::Other(TensorKind::Meta),
         ("torch._utils", "_rebuild_wrapper_subclass") => Function::Other(TensorKind::Wrapper),
-        ("torch._subclasses.fake_tensor", "FakeTensor") => Function::Class,
         ("torch.nn.parameter", "UninitializedParameter" | "UninitializedBuffer") => {
             Function::Other(TensorKind::Uninitialized)
         }
-        ("torch._tensor", "_rebuild_from_type_v2") => Function::FromType,
-        ("torch", "Size") | ("builtins" | "__builtin__", "tuple") => Function::Tuple,
-        ("torch", "device") | ("torch.serialization", "_get_layout") => Function::Scalar,
-        ("torch", "Tensor") | ("torch.nn.parameter", "Parameter") | ("torch.storage", "TypedStorage") => {
-            Function::Class
+        ("torch._tensor", "_rebuild_from_type_v2" | "_rebuild_from_type") | ("torch.tensor", "_rebuild_from_type") => {
+            Function::FromType
         }
+        // What libtorch writes around lists and dicts.
+        (
+            "torch.jit._pickle",
+            "build_intlist" | "build_tensorlist" | "build_doublelist" | "build_boollist" | "restore_type_tag",
+        ) => Function::First,
+        ("torch", "Size") => Function::Size,
+        ("torch", "device") => Function::Device,
+        ("torch.serialization", "_get_layout") => Function::Layout,
+        ("torch", "Tensor") | ("torch.storage", "TypedStorage") => Function::Class,
         ("collections", "OrderedDict" | "Counter") | ("builtins" | "__builtin__", "dict") => Function::Dict,
+        ("collections", "defaultdict") => Function::DefaultDict,
+        ("builtins" | "__builtin__", "tuple") => Function::Tuple,
         ("builtins" | "__builtin__", "list") => Function::List,
-        ("builtins" | "__builtin__", "set" | "frozenset") => Function::Set,
-        ("builtins" | "__builtin__", "bytes" | "bytearray") | ("_codecs", "encode") => Function::Bytes,
-        ("builtins" | "__builtin__", "int" | "float" | "bool" | "str" | "complex") => Function::Scalar,
+        ("builtins" | "__builtin__", "set") => Function::Set,
+        ("builtins" | "__builtin__", "frozenset") => Function::FrozenSet,
+        ("builtins" | "__builtin__", "bytes") => Function::Bytes,
+        ("builtins" | "__builtin__", "bytearray") => Function::Bytearray,
+        ("_codecs", "encode") => Function::Encode,
+        ("builtins" | "__builtin__", "complex") => Function::Complex,
+        ("builtins" | "__builtin__", "getattr") => Function::Attribute,
+        ("copyreg" | "copy_reg", "__newobj__") => Function::New,
+        ("copyreg" | "copy_reg", "_reconstructor") => Function::Reconstruct,
+        ("numpy", "dtype") => Function::NumpyDtype,
+        ("numpy", "ndarray") => Function::Class,
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Function::NumpyScalar,
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "_reconstruct") => Function::NumpyArray,
+        ("numpy.core.numeric" | "numpy._core.numeric", "_frombuffer") => Function::NumpyFromBuffer,
         ("torch.storage", "UntypedStorage") | ("torch", "UntypedStorage") => return Some(Global::Storage(&UNTYPED)),
         ("torch.cuda", _) => return storage(),
         ("torch", _) if layout(name).is_some() => return layout(name).map(Global::Layout),
-        ("torch", _) if name.starts_with("per_tensor_") || name.starts_with("per_channel_") => {
-            return Some(Global::Constant);
-        }
+        ("torch", _) if CONSTANTS.contains(&name) => Function::Constant,
         ("torch", _) => return TAGS.iter().find(|tag| tag.name == name).map(Global::Dtype).or_else(storage),
         _ => return None,
     };
     Some(Global::Function(function))
+}
+
+/// The methods of quantization, and the orders of dims, which are constants in the module `torch`.
+static CONSTANTS: &[&str] = &[
+    "per_tensor_affine",
+    "per_tensor_symmetric",
+    "per_channel_affine",
+    "per_channel_symmetric",
+    "per_channel_affine_float_qparams",
+    "contiguous_format",
+    "preserve_format",
+    "channels_last",
+    "channels_last_3d",
+];
+
+/// Returns the dtype of a name of numpy, without byte order.
+pub(super) fn numpy_dtype(name: &str) -> Option<Dtype> {
+    Some(match name {
+        "b1" => Dtype::Bool,
+        "i1" => Dtype::I8,
+        "i2" => Dtype::I16,
+        "i4" => Dtype::I32,
+        "i8" => Dtype::I64,
+        "u1" => Dtype::U8,
+        "u2" => Dtype::U16,
+        "u4" => Dtype::U32,
+        "u8" => Dtype::U64,
+        "f2" => Dtype::F16,
+        "f4" => Dtype::F32,
+        "f8" => Dtype::F64,
+        "c8" => Dtype::C64,
+        "c16" => Dtype::C128,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

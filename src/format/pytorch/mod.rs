@@ -17,38 +17,52 @@
 //!
 //! # Safety
 //!
-//! Nothing in a pickle is run. Values are made of the globals that tensors and containers need; a pickle that asks for
-//! any other one, such as `os.system`, is refused, with its name. These are the globals of
-//! `torch.load(weights_only=True)`, classes of PyTorch's own tensors, and builtin types of values. So checkpoints that hold an
-//! `argparse.Namespace`, a scalar of numpy or a whole `torch.nn.Module` are refused too: save what `state_dict()` returns.
+//! Nothing in a pickle is run. Values are made of the globals that tensors and containers need: those of
+//! `torch.load(weights_only=True)`, PyTorch's own tensors, arrays and scalars of numpy, and builtin types. What any other
+//! global makes, such as `argparse.Namespace`, an enum, a path, a class of Lightning or DeepSpeed, or `os.system`, is left out with
+//! a [warning](crate::WarningKind::LeftOut) that names it. The tensors that it is made of are read all the same.
 //!
 //! # Names
 //!
 //! Keys of dicts and positions in lists and tuples are joined by dots: `model.layers.0.weight`. Keys that have dots stay as
-//! they are. A tensor that is the whole value has no name.
+//! they are, and other keys are as Python prints them. A tensor that is the whole value has no name. If keys make a name
+//! twice, as in `{"a.b": …, "a": {"b": …}}`, the tensors are read by position, and there is a warning.
+//!
+//! Attributes of an object are under its name, and so are positions of its arguments. The tensors of a `torch.nn.Module` that
+//! was pickled whole have the names of its `state_dict()`.
 //!
 //! # Metadata
 //!
-//! Numbers, strings, `None`, dtypes and lists of these are entries of metadata under such names, as text as Python prints
-//! it. Texts of over 64 KiB are left out with a warning. Attributes of dicts and of parameters are ignored.
+//! Numbers, strings, `None`, dtypes, devices and lists of these are entries of metadata under such names, as `print` of
+//! Python shows them: `1e-08`, `nan`, `torch.Size([2, 3])`, `cuda:0`, and `[device(type='cpu'), 'a\n']` in a list. Surrogates
+//! without their other half are escapes such as `\ud800`. Integers of over 4,300 digits, which Python does not print, are in
+//! hexadecimal. Texts of over 64 KiB are left out with a warning.
 //!
 //! # Memory order
 //!
 //! Tensors can share storages, and their bytes. A tensor whose strides are those of its dims in another order, as with
-//! `channels_last` or after `transpose`, has that order. One with gaps, such as `x[:, ::2]`, or with repeated elements, as
-//! from `expand`, is gathered piece by piece as it is read, in the order of its strides. Elements that overlap in other
-//! ways, as from `unfold`, are an error.
+//! `channels_last` or after `transpose`, has that order. One with gaps, such as `x[:, ::2]`, with repeated elements, as
+//! from `expand`, or with elements that overlap, as from `unfold`, is gathered piece by piece as it is read.
+//!
+//! Lazy conjugates and negatives (`x.conj()`, `x.conj().imag`) are computed as they are read, and cannot be borrowed.
 //!
 //! # Deviations
 //!
 //! - Dtypes that this crate does not have, such as `torch.complex32`, are [unknown](crate::Layout::Unknown). So are
 //!   quantized, sparse and nested tensors, those of the device `meta` and subclasses of PyTorch's own, with tags such as
-//!   `torch.qint8 (quantized)` and `torch.float32 (sparse_coo)`. Their bytes are those from the first element to the last
-//!   one, in the order of the file, if one storage has all of them, and none otherwise. A nested tensor has the shape of all
-//!   its elements. The scales of quantized tensors are not kept.
+//!   `torch.qint8 (quantized, scale 0.5, zero point 10)` and `torch.float32 (sparse_coo)`. Their bytes are those from the first
+//!   element to the last one, in the order of the file, if one storage has all of them, and none otherwise. A nested tensor
+//!   has the shape of all its elements. The tensors that they are made of are listed too, under their names, as `w.indices` and
+//!   `w.values`, `w.crow_indices` or `w.scales` and `w.zero_points`.
+//! - A tensor with an argument that changes its values and is not known, or that is stored in another dtype than it is loaded
+//!   as, is unknown, and there is a warning.
+//! - Other subclasses of `torch.Tensor` are read as plain tensors, with a warning, and the tensors in their attributes as well.
+//!   Other attributes are left out, with a warning; the versions of modules, which every `state_dict()` has, without one.
+//! - Arrays of numpy are tensors, and their scalars are metadata.
 //! - Archives that are compressed, which PyTorch reads but does not write, are errors. So are TorchScript archives, and
 //!   the tar archives of PyTorch before 0.1.10.
-//! - Checksums of the archive are not compared: PyTorch can leave them out.
+//! - Of two values in a file, as two calls of `torch.save` write them, one is read: the last archive, or the first pickle in the
+//!   older form. There is a warning.
 //! - Big-endian archives are read. Without `byteorder`, files are little-endian.
 //! - A storage alone is a tensor of rank 1.
 //!
@@ -61,10 +75,12 @@
 //! Tensors that share storages can be larger together than the file; [`Limits::shared`] bounds by how much. It also
 //! bounds the memory for names and metadata of containers that a pickle uses several times.
 
+mod call;
 mod collect;
 mod de;
 mod header;
 mod pickle;
+mod python;
 mod strides;
 mod value;
 
@@ -92,6 +108,7 @@ pub static FORMAT: Format = Format {
         // The number of the older form, in the protocols of pickles that write it in these ways.
         Magic { offset: 0, bytes: b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
         Magic { offset: 0, bytes: b"\x80\x03\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
+        Magic { offset: 0, bytes: de::OLD_MAGIC_NUMBER },
         Magic { offset: 11, bytes: b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
     ],
     ..Format::new("pytorch", DTYPES, || Box::new(de::Reader::default()), encode)
@@ -128,9 +145,8 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a pickle or a storage.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a protocol, a count or an offset is not one of the format.
-/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the archive or the pickle is damaged, or has something
-///   other than tensors, numbers, strings and containers of them.
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the archive or the pickle is damaged.
+/// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` asks by name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): tensors or containers that are shared exceed the default
 ///   [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to

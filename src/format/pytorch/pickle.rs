@@ -1,13 +1,13 @@
 //! Reads pickles, without running anything.
 //!
-//! Values are made of data and of the globals of checkpoints alone. All others are refused by name. The memory is
-//! proportional to the length of the pickle: nothing is copied that a pickle can name in a few bytes, except against a
-//! limit.
+//! Values are made of data and of the globals of checkpoints. What any other global makes is an [object](PickleValue::Object), which
+//! holds the values that it is made of. The memory is proportional to the length of the pickle: nothing is copied that a
+//! pickle can name in a few bytes, except against a limit.
 
 use hashbrown::HashMap;
 
-use super::header::{Function, Global, Tag, TensorKind, global, layout};
-use super::value::{Heap, PickleValue, PickledStorage, PickledTensor, Span, UnreadTensor};
+use super::header::{Function, Global, global};
+use super::value::{ByteString, Heap, PickleValue, PickledGlobal, Span, split_surrogate};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::storage::ReadAt;
 
@@ -136,6 +136,7 @@ mod op {
     pub(super) const ADDITEMS: u8 = 0x90;       pub(super) const FROZENSET: u8 = 0x91;
     pub(super) const STACK_GLOBAL: u8 = 0x93;   pub(super) const MEMOIZE: u8 = 0x94;
     pub(super) const FRAME: u8 = 0x95;          pub(super) const BYTEARRAY8: u8 = 0x96;
+    pub(super) const NEWOBJ_EX: u8 = 0x92;
 }
 
 /// Reads one pickle. `limit` bounds the bytes that are copied on request of its functions.
@@ -155,8 +156,8 @@ pub(super) fn read(input: &mut Input<'_>, limit: u64) -> Result<(PickleValue, He
 
 /// The state of reading a pickle.
 #[derive(Default)]
-struct Machine {
-    heap: Heap,
+pub(super) struct Machine {
+    pub(super) heap: Heap,
     stack: Vec<PickleValue>,
     /// The lengths of the stack at marks.
     marks: Vec<usize>,
@@ -164,7 +165,7 @@ struct Machine {
     memo: Vec<PickleValue>,
     sparse_memo: HashMap<usize, PickleValue>,
     /// The offset of the opcode in the file.
-    place: u64,
+    pub(super) place: u64,
     /// The bytes that functions copied, and the most.
     copied: u64,
     limit: u64,
@@ -196,7 +197,16 @@ impl Machine {
             op::BININT2 => self.push(PickleValue::Int(u16::from_le_bytes(input.array()?).into())),
             op::BINFLOAT => self.push(PickleValue::Float(f64::from_be_bytes(input.array()?))),
             op::INT | op::LONG | op::FLOAT => {
-                let number = number(opcode, &input.line()?)?;
+                let line = input.line()?;
+                let number = match number(opcode, &line) {
+                    None if opcode != op::FLOAT && is_decimal(&line) => {
+                        let digits = line.strip_suffix(b"L").unwrap_or(&line);
+                        PickleValue::Digits(self.store(digits)?)
+                    }
+                    number => number.ok_or_else(|| {
+                        malformed(format!("a number in the pickle is `{}`", Short(&line.escape_ascii().to_string())))
+                    })?,
+                };
                 self.push(number);
             }
             op::LONG1 | op::LONG4 => {
@@ -208,16 +218,15 @@ impl Machine {
             op::SHORT_BINUNICODE | op::BINUNICODE | op::BINUNICODE8 => {
                 let len = length(opcode == op::SHORT_BINUNICODE, opcode == op::BINUNICODE8, input)?;
                 let span = self.append(len, input)?;
-                match str::from_utf8(self.heap.bytes(span)) {
-                    Ok(_) => self.push(PickleValue::Text(span)),
-                    Err(_) => return Err(malformed("a string in the pickle is not UTF-8")),
-                }
+                let value = self.text(span)?;
+                self.push(value);
             }
             op::SHORT_BINBYTES | op::BINBYTES | op::BINBYTES8 | op::BYTEARRAY8 => {
                 let len =
                     length(opcode == op::SHORT_BINBYTES, matches!(opcode, op::BINBYTES8 | op::BYTEARRAY8), input)?;
                 let span = self.append(len, input)?;
-                self.push(PickleValue::Bytes(span));
+                let is_bytearray = opcode == op::BYTEARRAY8;
+                self.push(PickleValue::Bytes(ByteString { span, is_latin_1: false, is_bytearray }));
             }
             op::SHORT_BINSTRING | op::BINSTRING => {
                 let len = length(opcode == op::SHORT_BINSTRING, false, input)?;
@@ -252,7 +261,7 @@ impl Machine {
                 let kind = match opcode {
                     op::TUPLE => PickleValue::Tuple,
                     op::LIST => PickleValue::List,
-                    op::FROZENSET => PickleValue::Set,
+                    op::FROZENSET => PickleValue::FrozenSet,
                     _ => {
                         check_pairs(&values)?;
                         PickleValue::Dict
@@ -297,7 +306,7 @@ impl Machine {
             }
             op::GLOBAL => {
                 let (module, name) = (input.line()?, input.line()?);
-                let value = find(&String::from_utf8_lossy(&module), &String::from_utf8_lossy(&name))?;
+                let value = self.find(&String::from_utf8_lossy(&module), &String::from_utf8_lossy(&name))?;
                 self.push(value);
             }
             op::STACK_GLOBAL => {
@@ -305,22 +314,28 @@ impl Machine {
                 let [PickleValue::Text(module), PickleValue::Text(name)] = names[..] else {
                     return Err(malformed("the name of a global is not a string"));
                 };
-                let value = find(self.heap.text(module), self.heap.text(name))?;
+                let (module, name) = (self.heap.text(module).to_owned(), self.heap.text(name).to_owned());
+                let value = self.find(&module, &name)?;
                 self.push(value);
             }
             op::REDUCE | op::NEWOBJ => {
                 let values = self.take(2)?;
-                let [function, PickleValue::Tuple(args)] = values[..] else {
+                let Some(args) = values[1].tuple() else {
                     return Err(malformed("the arguments of a call are not a tuple"));
                 };
-                let result = self.call(function, args)?;
+                let result = self.call(values[0], args)?;
+                self.push(result);
+            }
+            op::NEWOBJ_EX => {
+                let values = self.take(3)?;
+                let result = self.object_of(values[0], &values[1..])?;
                 self.push(result);
             }
             op::INST | op::OBJ => {
                 let function = match opcode {
                     op::INST => {
                         let (module, name) = (input.line()?, input.line()?);
-                        Some(find(&String::from_utf8_lossy(&module), &String::from_utf8_lossy(&name))?)
+                        Some(self.find(&String::from_utf8_lossy(&module), &String::from_utf8_lossy(&name))?)
                     }
                     _ => None,
                 };
@@ -335,17 +350,14 @@ impl Machine {
                 self.push(result);
             }
             op::BUILD => {
-                self.pop()?;
-                // Attributes of dicts and tensors are not data.
-                match self.top()? {
-                    PickleValue::Dict(_) | PickleValue::Tensor(_) | PickleValue::Other(_) => {}
-                    other => return Err(malformed(format!("the pickle sets attributes of {}", other.kind()))),
-                }
+                let state = self.pop()?;
+                let target = self.top()?;
+                self.set_state(target, state)?;
             }
             op::BINPERSID => {
                 let id = self.pop()?;
-                let storage = self.storage(id)?;
-                self.push(storage);
+                let value = self.persistent(id)?;
+                self.push(value);
             }
             op::PERSID => {
                 return Err(malformed("the pickle names a storage by a text, but expected a tuple"));
@@ -391,8 +403,8 @@ impl Machine {
         Ok(values)
     }
 
-    fn container(&mut self, values: Vec<PickleValue>) -> Result<u32> {
-        let at = u32::try_from(self.heap.containers.len()).map_err(|_| too_long(self.heap.containers.len()))?;
+    pub(super) fn container(&mut self, values: Vec<PickleValue>) -> Result<u32> {
+        let at = index(self.heap.containers.len())?;
         self.heap.containers.push(values);
         Ok(at)
     }
@@ -406,6 +418,18 @@ impl Machine {
     /// Adds values to the container at the top, which is `expected`.
     fn extend(&mut self, expected: &str, values: Vec<PickleValue>) -> Result<()> {
         let target = self.top()?;
+        if let PickleValue::Object(at) = target {
+            let parts = self.heap.objects[at as usize].parts as usize;
+            if expected == "a dict" {
+                self.heap.containers[parts].extend(values);
+            } else {
+                for value in values {
+                    let number = PickleValue::Int((self.heap.containers[parts].len() / 2) as i64);
+                    self.heap.containers[parts].extend([number, value]);
+                }
+            }
+            return Ok(());
+        }
         match target.container().filter(|_| target.kind() == expected) {
             Some(at) => self.heap.containers[at as usize].extend(values),
             None => {
@@ -428,12 +452,13 @@ impl Machine {
     /// Appends bytes of the file to the heap.
     fn append(&mut self, len: u64, input: &mut Input<'_>) -> Result<Span> {
         let start = self.heap.bytes.len();
-        let span = span(start, len)?;
+        let (span, place) = (span(start, len)?, input.offset());
         input.append(len, &mut self.heap.bytes)?;
+        self.heap.places.push((span.start, place));
         Ok(span)
     }
 
-    fn store(&mut self, bytes: &[u8]) -> Result<Span> {
+    pub(super) fn store(&mut self, bytes: &[u8]) -> Result<Span> {
         let span = span(self.heap.bytes.len(), bytes.len() as u64)?;
         self.heap.bytes.extend_from_slice(bytes);
         Ok(span)
@@ -443,7 +468,58 @@ impl Machine {
     fn text_or_bytes(&self, span: Span) -> PickleValue {
         match str::from_utf8(self.heap.bytes(span)) {
             Ok(_) => PickleValue::Text(span),
-            Err(_) => PickleValue::Bytes(span),
+            Err(_) => PickleValue::Bytes(ByteString { span, is_latin_1: false, is_bytearray: false }),
+        }
+    }
+
+    /// Returns a string, which can have surrogates without their other half.
+    fn text(&self, span: Span) -> Result<PickleValue> {
+        let mut rest = self.heap.bytes(span);
+        if str::from_utf8(rest).is_ok() {
+            return Ok(PickleValue::Text(span));
+        }
+        while let Err(error) = str::from_utf8(rest) {
+            let Some((_, after)) = split_surrogate(&rest[error.valid_up_to()..]) else {
+                return Err(malformed("a string in the pickle is not UTF-8"));
+            };
+            rest = after;
+        }
+        Ok(PickleValue::Surrogates(span))
+    }
+
+    /// Returns a global.
+    fn find(&mut self, module: &str, name: &str) -> Result<PickleValue> {
+        match global(module, name) {
+            Some(Global::Dtype(tag)) => Ok(PickleValue::Dtype(tag)),
+            Some(Global::Storage(tag)) => Ok(PickleValue::StorageType(tag)),
+            Some(Global::Layout(layout)) => Ok(PickleValue::Layout(layout)),
+            Some(Global::Function(function)) => self.add_global(module, name, Some(function)),
+            None => self.add_global(module, name, None),
+        }
+    }
+
+    /// Adds a global. It has the module of Python 3.
+    pub(super) fn add_global(&mut self, module: &str, name: &str, function: Option<Function>) -> Result<PickleValue> {
+        let module = match module {
+            "__builtin__" => "builtins",
+            "copy_reg" => "copyreg",
+            _ => module,
+        };
+        let name = self.store(format!("{module}.{name}").as_bytes())?;
+        let at = index(self.heap.globals.len())?;
+        self.heap.globals.push(PickledGlobal { name, function });
+        Ok(PickleValue::Global(at))
+    }
+
+    /// Counts bytes that a function copies, of which a pickle can make any number with a few bytes.
+    pub(super) fn copy(&mut self, bytes: usize) -> Result<()> {
+        self.copied = self.copied.saturating_add(bytes as u64);
+        match self.copied > self.limit {
+            true => {
+                let (what, found) = ("memory for values of the pickle in bytes", self.copied);
+                Err(ErrorKind::Limit { what, found, limit: self.limit }.into())
+            }
+            false => Ok(()),
         }
     }
 
@@ -456,246 +532,6 @@ impl Machine {
         let mut number = [if is_negative { 0xff } else { 0 }; size_of::<i64>()];
         number[..bytes.len()].copy_from_slice(bytes);
         PickleValue::Int(i64::from_le_bytes(number))
-    }
-
-    /// Counts bytes that a function copies, of which a pickle can make any number with a few bytes.
-    fn copy(&mut self, bytes: usize) -> Result<()> {
-        self.copied = self.copied.saturating_add(bytes as u64);
-        match self.copied > self.limit {
-            true => {
-                let (what, found) = ("memory for values of the pickle in bytes", self.copied);
-                Err(ErrorKind::Limit { what, found, limit: self.limit }.into())
-            }
-            false => Ok(()),
-        }
-    }
-
-    /// Returns what a function makes.
-    fn call(&mut self, function: PickleValue, args: u32) -> Result<PickleValue> {
-        let values = self.heap.values(args);
-        let first = values.first().copied();
-        match function {
-            PickleValue::Function(Function::FromType) => match *values {
-                [
-                    inner @ PickleValue::Function(Function::Tensor | Function::Parameter | Function::Other(_)),
-                    _,
-                    args,
-                    ..,
-                ] => match args {
-                    PickleValue::Tuple(args) => self.call(inner, args),
-                    _ => Err(malformed("the arguments of a call are not a tuple")),
-                },
-                _ => Err(malformed("the pickle makes a tensor without a function for it")),
-            },
-            PickleValue::Function(Function::Tensor) => self.tensor(args),
-            PickleValue::Function(Function::Parameter) => match first {
-                Some(tensor @ (PickleValue::Tensor(_) | PickleValue::Other(_))) => Ok(tensor),
-                other => Err(malformed(format!("the pickle makes a parameter of {}", kind_of(other)))),
-            },
-            PickleValue::Function(Function::Other(kind)) => self.other(kind, args),
-            PickleValue::Function(Function::Dict) => self.dict(first),
-            PickleValue::Function(kind @ (Function::Tuple | Function::List | Function::Set)) => {
-                let at = match first {
-                    None => args,
-                    Some(PickleValue::Tuple(at) | PickleValue::List(at) | PickleValue::Set(at)) => at,
-                    other => return Err(malformed(format!("the pickle makes a container of {}", kind_of(other)))),
-                };
-                Ok(match kind {
-                    Function::Tuple => PickleValue::Tuple(at),
-                    Function::List => PickleValue::List(at),
-                    _ => PickleValue::Set(at),
-                })
-            }
-            PickleValue::Function(Function::Bytes) => match first {
-                None => self.store(&[]).map(PickleValue::Bytes),
-                Some(PickleValue::Bytes(span)) => Ok(PickleValue::Bytes(span)),
-                Some(PickleValue::Text(span)) => self.latin_1(span),
-                other => Err(malformed(format!("the pickle makes bytes of {}", kind_of(other)))),
-            },
-            // A device can have a number besides its name, and a complex number has two parts.
-            PickleValue::Function(Function::Scalar)
-                if values.len() == 1 && first.and_then(PickleValue::container).is_none() =>
-            {
-                Ok(first.unwrap_or(PickleValue::None))
-            }
-            PickleValue::Function(Function::Scalar) => Ok(PickleValue::Tuple(args)),
-            other => Err(malformed(format!("the pickle calls {}, which cannot be called", other.kind()))),
-        }
-    }
-
-    fn dict(&mut self, from: Option<PickleValue>) -> Result<PickleValue> {
-        let pairs = match from {
-            None => Vec::new(),
-            Some(dict @ PickleValue::Dict(_)) => return Ok(dict),
-            Some(PickleValue::List(at) | PickleValue::Tuple(at)) => {
-                let len = self.heap.values(at).len();
-                self.copy(len.saturating_mul(2 * size_of::<PickleValue>()))?;
-                let mut pairs = Vec::with_capacity(2 * len);
-                for item in self.heap.values(at) {
-                    match item.container().map(|at| self.heap.values(at)) {
-                        Some(&[key, value]) => pairs.extend([key, value]),
-                        _ => return Err(malformed("the pickle makes a dict of items that are not pairs")),
-                    }
-                }
-                pairs
-            }
-            other => return Err(malformed(format!("the pickle makes a dict of {}", kind_of(other)))),
-        };
-        self.container(pairs).map(PickleValue::Dict)
-    }
-
-    fn latin_1(&mut self, span: Span) -> Result<PickleValue> {
-        self.copy(span.len as usize)?;
-        let bytes = self.heap.text(span).chars().map(|c| u8::try_from(u32::from(c))).collect::<Result<Vec<u8>, _>>();
-        let bytes = bytes.map_err(|_| malformed("the pickle makes bytes of a string that is not Latin-1"))?;
-        self.store(&bytes).map(PickleValue::Bytes)
-    }
-
-    /// Returns a storage: `("storage", type, key, location, length)`, and in the old form a view of it, which is `None`.
-    fn storage(&mut self, id: PickleValue) -> Result<PickleValue> {
-        let values = id.container().map(|at| self.heap.values(at));
-        let storage = match values {
-            Some(
-                &[
-                    PickleValue::Text(what),
-                    PickleValue::StorageType(tag),
-                    PickleValue::Text(key),
-                    location,
-                    PickleValue::Int(len),
-                    ref rest @ ..,
-                ],
-            ) if self.heap.text(what) == "storage" => {
-                if !matches!(rest, [] | [PickleValue::None]) {
-                    let what = "the pickle has a view of a storage, as PyTorch before 0.4 wrote them; \
-                                load and save the file with a newer one";
-                    return Err(malformed(what));
-                }
-                let len = u64::try_from(len).map_err(|_| {
-                    let (what, expected) = ("length of a storage", "0 or more".to_owned());
-                    ErrorKind::BadNumber { what, found: len.into(), expected }
-                })?;
-                let is_meta = matches!(location, PickleValue::Text(text) if self.heap.text(text) == "meta");
-                PickledStorage { key, tag, len, is_meta, place: self.place }
-            }
-            _ => return Err(malformed("the pickle refers to something that is not a storage")),
-        };
-        let at = u32::try_from(self.heap.storages.len()).map_err(|_| too_long(self.heap.storages.len()))?;
-        self.heap.storages.push(storage);
-        Ok(PickleValue::Storage(at))
-    }
-
-    /// Returns a tensor: `(storage, offset, size, strides)`, and a dtype if the storage has none.
-    fn tensor(&mut self, args: u32) -> Result<PickleValue> {
-        let values = self.heap.values(args);
-        let (storage, start, shape, strides) = match *values {
-            [
-                PickleValue::Storage(storage),
-                PickleValue::Int(start),
-                PickleValue::Tuple(shape),
-                PickleValue::Tuple(strides),
-                ..,
-            ] => (storage, start, shape, strides),
-            _ => {
-                let kinds: Vec<&str> = values.iter().take(4).map(|value| value.kind()).collect();
-                let found = kinds.join(", ");
-                let expected = "a storage, an integer, a tuple, a tuple";
-                return Err(malformed(format!("the pickle makes a tensor of {found}, but expected {expected}")));
-            }
-        };
-        let start = u64::try_from(start).map_err(|_| {
-            let (what, expected) = ("offset in the storage", "0 or more".to_owned());
-            ErrorKind::BadNumber { what, found: start.into(), expected }
-        })?;
-        let tag = match values.get(6) {
-            Some(PickleValue::Dtype(tag)) => tag,
-            _ => self.heap.storages[storage as usize].tag,
-        };
-        let at = u32::try_from(self.heap.tensors.len()).map_err(|_| too_long(self.heap.tensors.len()))?;
-        self.heap.tensors.push(PickledTensor { storage, tag, start, shape, strides, place: self.place });
-        Ok(PickleValue::Tensor(at))
-    }
-}
-
-impl Machine {
-    /// Returns a tensor whose elements cannot be read. What its arguments do not tell is unknown.
-    fn other(&mut self, kind: TensorKind, args: u32) -> Result<PickleValue> {
-        let mut other = UnreadTensor { kind, tag: None, shape: None, elements: None, place: self.place };
-        match (kind, self.heap.values(args)) {
-            (TensorKind::Quantized, _) => {
-                if let PickleValue::Tensor(at) = self.tensor(args)? {
-                    other.set_elements(&self.heap, at);
-                }
-            }
-            (TensorKind::Sparse(_), &[of, PickleValue::Tuple(data), ..]) => {
-                if let Some(layout) = self.layout(of) {
-                    other.kind = TensorKind::Sparse(layout);
-                }
-                // The size comes after the values.
-                for pair in self.heap.values(data).windows(2) {
-                    if let [PickleValue::Tensor(values), PickleValue::Tuple(size)] = *pair {
-                        other.tag = Some(self.tag_of(values));
-                        other.shape = Some(size);
-                    }
-                }
-            }
-            (TensorKind::Nested, &[PickleValue::Tensor(at), ..]) => other.set_elements(&self.heap, at),
-            (TensorKind::Jagged, &[PickleValue::Dict(at), ..]) => {
-                let is_values =
-                    |key: &PickleValue| matches!(key, PickleValue::Text(span) if self.heap.text(*span) == "values");
-                let mut pairs = self.heap.values(at).chunks_exact(2);
-                if let Some(&[_, PickleValue::Tensor(at)]) = pairs.find(|pair| is_values(&pair[0])) {
-                    other.set_elements(&self.heap, at);
-                }
-            }
-            (TensorKind::Meta, &[PickleValue::Dtype(tag), PickleValue::Tuple(size), ..])
-            | (TensorKind::Wrapper, &[_, PickleValue::Dtype(tag), PickleValue::Tuple(size), ..]) => {
-                (other.tag, other.shape) = (Some(tag), Some(size));
-            }
-            _ => {}
-        }
-        let at = u32::try_from(self.heap.others.len()).map_err(|_| too_long(self.heap.others.len()))?;
-        self.heap.others.push(other);
-        Ok(PickleValue::Other(at))
-    }
-
-    fn tag_of(&self, tensor: u32) -> &'static Tag {
-        self.heap.tensors[tensor as usize].tag
-    }
-
-    /// Returns a layout, which newer files have as text.
-    fn layout(&self, value: PickleValue) -> Option<&'static &'static str> {
-        match value {
-            PickleValue::Layout(layout) => Some(layout),
-            PickleValue::Text(span) => layout(self.heap.text(span).strip_prefix("torch.")?),
-            _ => None,
-        }
-    }
-}
-
-impl UnreadTensor {
-    /// Sets the tensor that has the elements.
-    fn set_elements(&mut self, heap: &Heap, at: u32) {
-        let tensor = &heap.tensors[at as usize];
-        (self.tag, self.shape, self.elements) = (Some(tensor.tag), Some(tensor.shape), Some(at));
-    }
-}
-
-/// Returns a global, or refuses it by name.
-fn find(module: &str, name: &str) -> Result<PickleValue> {
-    match global(module, name) {
-        Some(Global::Dtype(tag)) => Ok(PickleValue::Dtype(tag)),
-        Some(Global::Storage(tag)) => Ok(PickleValue::StorageType(tag)),
-        Some(Global::Function(function)) => Ok(PickleValue::Function(function)),
-        Some(Global::Layout(layout)) => Ok(PickleValue::Layout(layout)),
-        Some(Global::Constant) => Ok(PickleValue::Constant),
-        None => {
-            let full = format!("{module}.{name}");
-            Err(malformed(format!(
-                "the pickle asks for `{}`, which is not part of a checkpoint; nothing but tensors, numbers, strings and \
-                 containers of them is read, as in `model.state_dict()`",
-                Short(&full)
-            )))
-        }
     }
 }
 
@@ -711,8 +547,8 @@ fn length(is_short: bool, is_long: bool, input: &mut Input<'_>) -> Result<u64> {
 /// Reads the number of a memoized value: as text, or in 1 or 4 bytes.
 fn memo_number(is_text: bool, is_short: bool, input: &mut Input<'_>) -> Result<usize> {
     let number = match (is_text, is_short) {
-        (true, _) => match number(op::INT, &input.line()?)? {
-            PickleValue::Int(number) => u32::try_from(number).ok(),
+        (true, _) => match number(op::INT, &input.line()?) {
+            Some(PickleValue::Int(number)) => u32::try_from(number).ok(),
             _ => None,
         },
         (_, true) => Some(input.byte()?.into()),
@@ -722,16 +558,22 @@ fn memo_number(is_text: bool, is_short: bool, input: &mut Input<'_>) -> Result<u
     number.ok_or_else(|| malformed("the number of a memoized value is not one"))
 }
 
-/// Parses a number of protocol 0.
-fn number(opcode: u8, line: &[u8]) -> Result<PickleValue> {
-    let text = str::from_utf8(line).unwrap_or_default();
-    let number = match opcode {
+/// Parses a number of protocol 0, of at most 64 bits.
+fn number(opcode: u8, line: &[u8]) -> Option<PickleValue> {
+    let text = str::from_utf8(line).ok()?;
+    match opcode {
         op::INT if text == "00" => Some(PickleValue::Bool(false)),
         op::INT if text == "01" => Some(PickleValue::Bool(true)),
         op::FLOAT => text.parse().ok().map(PickleValue::Float),
-        _ => text.trim_end_matches('L').parse().ok().map(PickleValue::Int),
-    };
-    number.ok_or_else(|| malformed(format!("a number in the pickle is `{}`", Short(&line.escape_ascii().to_string()))))
+        _ => text.strip_suffix('L').unwrap_or(text).parse().ok().map(PickleValue::Int),
+    }
+}
+
+/// Returns whether a line is an integer of any length.
+fn is_decimal(line: &[u8]) -> bool {
+    let line = line.strip_suffix(b"L").unwrap_or(line);
+    let digits = line.strip_prefix(b"-").unwrap_or(line);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
 /// Returns a string of protocol 0: UTF-8 of `raw-unicode-escape`, or the bytes of a string of Python 2.
@@ -799,20 +641,19 @@ fn span(start: usize, len: u64) -> Result<Span> {
     }
 }
 
-fn kind_of(value: Option<PickleValue>) -> &'static str {
-    value.map_or("nothing", PickleValue::kind)
-}
-
 fn too_few() -> Error {
     malformed("an opcode of the pickle needs more values than there are")
 }
 
-fn too_long(found: usize) -> Error {
-    let found = found as u64;
-    ErrorKind::Limit { what: "number of values in the pickle", found, limit: u32::MAX.into() }.into()
+/// Returns the number of a value that is added to so many.
+pub(super) fn index(count: usize) -> Result<u32> {
+    u32::try_from(count).map_err(|_| {
+        let found = count as u64;
+        ErrorKind::Limit { what: "number of values in the pickle", found, limit: u32::MAX.into() }.into()
+    })
 }
 
-fn malformed(what: impl Into<String>) -> Error {
+pub(super) fn malformed(what: impl Into<String>) -> Error {
     ErrorKind::Malformed { what: what.into() }.into()
 }
 

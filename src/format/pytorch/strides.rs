@@ -52,9 +52,7 @@ pub(super) fn place(storage: Range<u64>, start: u64, shape: &[u64], strides: &[u
             continue;
         }
         if stride <= inner {
-            let what =
-                format!("its elements overlap: the strides {strides:?} of the shape {shape:?}; clone it to save it");
-            return Err(ErrorKind::Malformed { what }.into());
+            return overlapping(range, shape, strides, size);
         }
         inner += (count - 1) * stride;
         match runs.is_empty() && stride == run {
@@ -74,13 +72,32 @@ pub(super) fn place(storage: Range<u64>, start: u64, shape: &[u64], strides: &[u
             Layout::from_dim_order(&order)?
         }
     };
-    let run = usize::try_from(run * size).map_err(|_| ErrorKind::Limit {
-        what: "bytes of a row",
-        found: run * size,
-        limit: usize::MAX as u64,
-    })?;
-    let strided = (!runs.is_empty()).then(|| Box::new(Strided { big_endian: None, run, dims: runs.into() }));
+    let run = run_bytes(run * size)?;
+    let strided = (!runs.is_empty()).then(|| Box::new(Strided { run, dims: runs.into(), ..Strided::default() }));
     Ok(Placed { range, layout, strided })
+}
+
+/// Returns the length of elements that are next to each other, which is no longer than the storage.
+pub(super) fn run_bytes(bytes: u64) -> Result<usize> {
+    let limit = || ErrorKind::Limit { what: "bytes of a row", found: bytes, limit: usize::MAX as u64 };
+    usize::try_from(bytes).map_err(|_| limit().into())
+}
+
+/// Returns the place of a tensor some elements of which are at the same place, or between others in any order of the dims. They
+/// are read one after the other, in row-major order.
+fn overlapping(range: Range<u64>, shape: &[u64], strides: &[u64], size: u64) -> Result<Placed> {
+    let mut dims: Vec<(u64, u64)> = shape.iter().copied().zip(strides.iter().copied()).collect();
+    dims.retain(|(count, _)| *count > 1);
+    let mut run = 1;
+    while let Some((count, stride)) = dims.last().copied()
+        && stride == run
+    {
+        run *= count;
+        dims.pop();
+    }
+    let dims = dims.iter().map(|(count, stride)| (*count, stride * size)).collect();
+    let strided = Strided { run: run_bytes(run * size)?, dims, ..Strided::default() };
+    Ok(Placed { range, layout: Layout::RowMajor, strided: Some(Box::new(strided)) })
 }
 
 /// Returns whether the elements are next to each other, the last dim innermost. A dim of one element has any stride.
@@ -130,6 +147,13 @@ mod tests {
     }
 
     #[test]
+    fn elements_that_overlap_are_gathered_in_row_major_order() {
+        assert_eq!(placed(0, &[3, 2], &[1, 1]), (100..108, vec![], Some((4, vec![(3, 2)]))));
+        assert_eq!(placed(1, &[2, 3], &[3, 2]), (102..118, vec![], Some((2, vec![(2, 6), (3, 4)]))));
+        assert_eq!(placed(0, &[2, 1, 2, 3], &[0, 9, 2, 1]), (100..110, vec![], Some((6, vec![(2, 0), (2, 4)]))));
+    }
+
+    #[test]
     fn rejects_what_is_not_in_the_storage() {
         let message = |start, shape: &[u64], strides: &[u64]| {
             place(100..148, start, shape, strides, 2).unwrap_err().kind().to_string()
@@ -139,9 +163,5 @@ mod tests {
         let huge = "its last element is one that is out of range of its storage, which has 24";
         assert_eq!(message(0, &[u64::MAX, 2], &[2, 1]), huge);
         assert_eq!(message(u64::MAX, &[2], &[1]), huge);
-        assert_eq!(
-            message(0, &[3, 2], &[1, 1]),
-            "its elements overlap: the strides [1, 1] of the shape [3, 2]; clone it to save it"
-        );
     }
 }

@@ -11,50 +11,81 @@ pub(super) enum PickleValue {
     Float(f64),
     /// An integer of more than 64 bits, as its little-endian bytes.
     Long(Span),
+    /// An integer of more than 64 bits, as its decimal digits.
+    Digits(Span),
+    /// The container of the two parts of a complex number.
+    Complex(u32),
     Text(Span),
-    Bytes(Span),
+    /// A string with surrogates without their other half, which UTF-8 does not have but Python encodes in the same way.
+    Surrogates(Span),
+    Bytes(ByteString),
     Tuple(u32),
+    /// A `torch.Size`, which is a tuple.
+    Size(u32),
     List(u32),
     Set(u32),
+    FrozenSet(u32),
     Dict(u32),
     Dtype(&'static Tag),
     StorageType(&'static Tag),
-    Function(Function),
     /// The layout of a tensor, such as `sparse_coo`.
     Layout(&'static &'static str),
-    Constant,
+    /// The container of the arguments of a device: its type, and a number perhaps.
+    Device(u32),
+    /// A function, a class or a constant.
+    Global(u32),
+    NumpyDtype(u32),
+    NumpyScalar(u32),
+    NumpyArray(u32),
     Storage(u32),
     Tensor(u32),
     /// A tensor whose elements cannot be read.
     Other(u32),
+    /// What an unknown function or class makes.
+    Object(u32),
+    /// The key of a part of an object that has no name of its own, such as its state.
+    Unnamed,
 }
 
 impl PickleValue {
     /// Returns the kind of value for messages.
     pub(super) fn kind(self) -> &'static str {
         match self {
-            Self::None => "None",
+            Self::None | Self::Unnamed => "None",
             Self::Bool(_) => "a bool",
-            Self::Int(_) | Self::Long(_) => "an integer",
+            Self::Int(_) | Self::Long(_) | Self::Digits(_) => "an integer",
             Self::Float(_) => "a float",
-            Self::Text(_) => "a string",
+            Self::Complex(_) => "a complex number",
+            Self::Text(_) | Self::Surrogates(_) => "a string",
             Self::Bytes(_) => "bytes",
-            Self::Tuple(_) => "a tuple",
+            Self::Tuple(_) | Self::Size(_) => "a tuple",
             Self::List(_) => "a list",
-            Self::Set(_) => "a set",
+            Self::Set(_) | Self::FrozenSet(_) => "a set",
             Self::Dict(_) => "a dict",
-            Self::Dtype(_) => "a dtype",
-            Self::StorageType(_) | Self::Function(_) => "a function",
-            Self::Layout(_) | Self::Constant => "a constant",
+            Self::Dtype(_) | Self::NumpyDtype(_) => "a dtype",
+            Self::StorageType(_) | Self::Global(_) => "a function",
+            Self::Layout(_) => "a layout",
+            Self::Device(_) => "a device",
+            Self::NumpyScalar(_) => "a number",
+            Self::NumpyArray(_) => "an array",
             Self::Storage(_) => "a storage",
             Self::Tensor(_) | Self::Other(_) => "a tensor",
+            Self::Object(_) => "an object",
         }
     }
 
     /// Returns the container, if it is one.
     pub(super) fn container(self) -> Option<u32> {
         match self {
-            Self::Tuple(at) | Self::List(at) | Self::Set(at) | Self::Dict(at) => Some(at),
+            Self::List(at) | Self::Set(at) | Self::FrozenSet(at) | Self::Dict(at) => Some(at),
+            _ => self.tuple(),
+        }
+    }
+
+    /// Returns the container of a tuple.
+    pub(super) fn tuple(self) -> Option<u32> {
+        match self {
+            Self::Tuple(at) | Self::Size(at) => Some(at),
             _ => None,
         }
     }
@@ -67,16 +98,34 @@ pub(super) struct Span {
     pub(super) len: u32,
 }
 
+/// Bytes of Python.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ByteString {
+    pub(super) span: Span,
+    /// They are stored as UTF-8, each byte as the character of its number.
+    pub(super) is_latin_1: bool,
+    pub(super) is_bytearray: bool,
+}
+
 /// The values of any length.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     /// The bytes of strings, which are UTF-8, and others.
     pub(super) bytes: Vec<u8>,
+    /// The starts of those that are in the file as they are, and their offsets there.
+    pub(super) places: Vec<(u32, u64)>,
     /// The values of containers. Those of dicts are keys and values in turn.
     pub(super) containers: Vec<Vec<PickleValue>>,
+    pub(super) globals: Vec<PickledGlobal>,
     pub(super) storages: Vec<PickledStorage>,
     pub(super) tensors: Vec<PickledTensor>,
     pub(super) others: Vec<UnreadTensor>,
+    pub(super) objects: Vec<PickledObject>,
+    pub(super) dtypes: Vec<NumpyDtype>,
+    pub(super) scalars: Vec<NumpyScalar>,
+    pub(super) arrays: Vec<NumpyArray>,
+    /// Dicts that have attributes, and the containers of these.
+    pub(super) dict_attributes: Vec<(u32, u32)>,
 }
 
 impl Heap {
@@ -91,6 +140,70 @@ impl Heap {
     pub(super) fn values(&self, container: u32) -> &[PickleValue] {
         &self.containers[container as usize]
     }
+
+    /// Calls `text` and `surrogate` with the parts of a string.
+    pub(super) fn each_part(&self, span: Span, text: &mut dyn FnMut(&str), surrogate: &mut dyn FnMut(u16)) {
+        let mut rest = self.bytes(span);
+        loop {
+            let valid = match str::from_utf8(rest) {
+                Ok(last) => return text(last),
+                Err(error) => error.valid_up_to(),
+            };
+            let (valid, after) = rest.split_at(valid);
+            text(str::from_utf8(valid).unwrap_or_default());
+            let Some((unit, after)) = split_surrogate(after) else { return };
+            surrogate(unit);
+            rest = after;
+        }
+    }
+
+    /// Returns the offset of bytes in the file.
+    pub(super) fn place(&self, span: Span) -> Option<u64> {
+        let at = self.places.binary_search_by_key(&span.start, |(start, _)| *start).ok()?;
+        Some(self.places[at].1)
+    }
+
+    /// Returns the full name of a global.
+    pub(super) fn global_name(&self, at: u32) -> &str {
+        self.text(self.globals[at as usize].name)
+    }
+
+    /// Returns the function that a global is, if it is one that is known.
+    pub(super) fn function(&self, value: PickleValue) -> Option<Function> {
+        match value {
+            PickleValue::Global(at) => self.globals[at as usize].function,
+            _ => None,
+        }
+    }
+
+    /// Returns bytes as they are.
+    pub(super) fn decoded(&self, bytes: ByteString) -> Vec<u8> {
+        if bytes.is_latin_1 {
+            // Each character was checked to be that of a byte.
+            self.text(bytes.span).chars().map(|c| c as u8).collect()
+        } else {
+            self.bytes(bytes.span).to_vec()
+        }
+    }
+}
+
+/// Returns the surrogate that bytes begin with, and the bytes after it.
+pub(super) fn split_surrogate(bytes: &[u8]) -> Option<(u16, &[u8])> {
+    match bytes {
+        [0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, after @ ..] => {
+            Some((0xd000 | u16::from(second & 0x3f) << 6 | u16::from(third & 0x3f), after))
+        }
+        _ => None,
+    }
+}
+
+/// A global.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PickledGlobal {
+    /// The module and the name.
+    pub(super) name: Span,
+    /// `None` if it is unknown.
+    pub(super) function: Option<Function>,
 }
 
 /// A storage, which tensors can share.
@@ -101,10 +214,19 @@ pub(super) struct PickledStorage {
     pub(super) tag: &'static Tag,
     /// The number of elements.
     pub(super) len: u64,
+    /// The first element and the number of elements, if it is a part of another storage.
+    pub(super) view: Option<(u64, u64)>,
     /// It is on the device `meta`, and has no bytes.
     pub(super) is_meta: bool,
     /// The offset of the opcode in the file.
     pub(super) place: u64,
+}
+
+impl PickledStorage {
+    /// Returns the number of elements, of the part if it is one.
+    pub(super) fn count(&self) -> u64 {
+        self.view.map_or(self.len, |(_, len)| len)
+    }
 }
 
 /// A part of a storage as a tensor.
@@ -117,8 +239,28 @@ pub(super) struct PickledTensor {
     /// The containers of the dims and of the strides in elements.
     pub(super) shape: u32,
     pub(super) strides: u32,
+    pub(super) bits: TensorBits,
+    pub(super) extra: Extra,
     /// The offset of the opcode in the file.
     pub(super) place: u64,
+}
+
+/// Changes to the elements of a tensor that are made when they are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct TensorBits {
+    /// Complex numbers are conjugated.
+    pub(super) conj: bool,
+    /// All numbers are negated.
+    pub(super) neg: bool,
+}
+
+/// What a tensor of Python has besides its elements.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Extra {
+    /// The class, if it is not one of PyTorch: a global.
+    pub(super) class: Option<u32>,
+    /// The container of the attributes: parts like those of a [`PickledObject`].
+    pub(super) attributes: Option<u32>,
 }
 
 /// A tensor whose elements cannot be read.
@@ -130,6 +272,50 @@ pub(super) struct UnreadTensor {
     pub(super) shape: Option<u32>,
     /// The tensor that has the bytes of its elements, if one has.
     pub(super) elements: Option<u32>,
+    /// The container of what else it is made of: names and values in turn.
+    pub(super) parts: Option<u32>,
+    /// The container of the method by which elements are quantized, and its numbers.
+    pub(super) quantizer: Option<u32>,
+    pub(super) extra: Extra,
+    /// The offset of the opcode in the file.
+    pub(super) place: u64,
+}
+
+/// What an unknown function or class makes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PickledObject {
+    /// The function or class: a global.
+    pub(super) class: u32,
+    /// The container of the values that it is made of: keys and values in turn.
+    pub(super) parts: u32,
+}
+
+/// A dtype of numpy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NumpyDtype {
+    /// The name without byte order, such as `f8`.
+    pub(super) name: Span,
+    pub(super) is_big_endian: bool,
+    /// It has fields, or elements that are arrays.
+    pub(super) is_structured: bool,
+}
+
+/// A scalar of numpy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NumpyScalar {
+    pub(super) dtype: u32,
+    pub(super) bytes: ByteString,
+}
+
+/// An array of numpy. It has no dtype before its state is set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NumpyArray {
+    pub(super) dtype: Option<u32>,
+    /// The container of the dims.
+    pub(super) shape: u32,
+    pub(super) is_column_major: bool,
+    /// The elements: bytes, or a list of objects.
+    pub(super) elements: PickleValue,
     /// The offset of the opcode in the file.
     pub(super) place: u64,
 }

@@ -19,7 +19,7 @@ mod npz;
 #[cfg(feature = "ptd")]
 mod ptd;
 #[cfg(feature = "pytorch")]
-mod pytorch;
+pub mod pytorch;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod ten;

@@ -9,6 +9,8 @@ mod gguf;
 mod npy;
 #[cfg(feature = "ptd")]
 mod ptd;
+#[cfg(feature = "pytorch")]
+mod pytorch;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod ten;
