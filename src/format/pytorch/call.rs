@@ -94,20 +94,21 @@ impl Machine {
             },
             Function::New | Function::Reconstruct => match *values {
                 [class @ PickleValue::Global(_), ..] => {
-                    // The base class of `Reconstruct` is `object`, or that of the value.
-                    let rest = if function == Function::New { &values[1..] } else { values.get(2..).unwrap_or(&[]) };
-                    let rest = rest.to_vec();
+                    // The base class of `Reconstruct` is `object`, or that of the value after it.
+                    let rest = values.get(if function == Function::New { 1 } else { 2 }..).unwrap_or(&[]).to_vec();
                     self.copy(rest.len().saturating_mul(size_of::<PickleValue>()))?;
                     // Classes that take other classes could do so without end.
-                    let is_known = function == Function::New
-                        && !matches!(
-                            self.heap.function(class),
-                            None | Some(Function::New | Function::Reconstruct | Function::FromType)
-                        );
-                    let args = self.container(rest)?;
-                    let made = if is_known {
+                    let is_known = !matches!(
+                        self.heap.function(class),
+                        None | Some(Function::New | Function::Reconstruct | Function::FromType)
+                    );
+                    let made = if function == Function::Reconstruct {
+                        self.object_of(class, &rest)?
+                    } else if is_known {
+                        let args = self.container(rest)?;
                         self.call(class, args)?
                     } else {
+                        let args = self.container(rest)?;
                         self.object_of(class, &[PickleValue::Tuple(args)])?
                     };
                     Some(made)
@@ -511,6 +512,10 @@ impl Machine {
                 | Function::Other(_),
             ) => {
                 let made = self.call(function, args)?;
+                let state = match self.heap.function(function) {
+                    Some(Function::Other(TensorKind::Jagged)) => self.without_parts(state)?,
+                    _ => state,
+                };
                 self.with_extra(made, unknown, state).map(Some)
             }
             // An unknown function makes it. Its class tells more.
@@ -525,6 +530,19 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Returns the attributes of a jagged tensor other than those that it is made of.
+    fn without_parts(&mut self, state: Option<PickleValue>) -> Result<Option<PickleValue>> {
+        const PARTS: &[&str] =
+            &["_values", "_offsets", "_lengths", "_ragged_idx", "_metadata_cache", "_size", "_strides"];
+        let Some(PickleValue::Dict(at)) = state else { return Ok(state) };
+        let pairs = self.heap.values(at).chunks_exact(2);
+        let is_other =
+            |pair: &&[PickleValue]| !matches!(pair[0], PickleValue::Text(key) if PARTS.contains(&self.heap.text(key)));
+        let others: Vec<PickleValue> = pairs.filter(is_other).flatten().copied().collect();
+        self.copy(others.len().saturating_mul(size_of::<PickleValue>()))?;
+        self.container(others).map(PickleValue::Dict).map(Some)
     }
 
     /// Returns a tensor or an array that is converted to a dtype when it is loaded: `(data, dtype, device, …)`.

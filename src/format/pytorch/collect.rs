@@ -81,7 +81,7 @@ pub(super) fn collect(
         contents: Checkpoint::default(),
     };
     collector.value(value)?;
-    collector.finish()?;
+    collector.finish();
     Ok(collector.contents)
 }
 
@@ -398,21 +398,8 @@ impl CheckpointCollector<'_> {
     }
 
     /// Adds the warnings about what is left out.
-    fn finish(&mut self) -> Result<()> {
-        let (warnings, tensors) = (&mut self.contents.warnings, &mut self.contents.tensors);
-        // Keys of dicts in one another can make a name that a single key is.
-        tensors.let_names_repeat();
-        tensors.compare_names().map_err(|at| tensors.duplicate(at))?;
-        let repeated = tensors.repeated();
-        for &at in repeated.iter().take(Self::WARNINGS) {
-            let name = tensors.name(at).to_owned();
-            let text = format!("several tensors are named `{}`; tensor #{at} is found by its position", Short(&name));
-            warnings.push(Warning::new(WarningKind::DuplicateName, text).in_tensor(name).at(tensors.offset(at)));
-        }
-        if let Some(more) = repeated.len().checked_sub(Self::WARNINGS).filter(|more| *more > 0) {
-            let text = format!("{more} more tensors have the name of another");
-            warnings.push(Warning::new(WarningKind::DuplicateName, text));
-        }
+    fn finish(&mut self) {
+        let warnings = &mut self.contents.warnings;
         for ((class, left), (name, count)) in std::mem::take(&mut self.left_out) {
             let others = match count {
                 0 | 1 => String::new(),
@@ -437,7 +424,6 @@ impl CheckpointCollector<'_> {
             let text = format!("{} more values are left out, or only their tensors are read", self.more_left_out);
             warnings.push(Warning::new(WarningKind::LeftOut, text));
         }
-        Ok(())
     }
 
     /// Visits a value that a container has under a name.
@@ -613,7 +599,7 @@ impl CheckpointCollector<'_> {
                 let len = (bytes.span.len as usize).min(2 * Self::LONGEST_TEXT + 8);
                 let part = if bytes.is_latin_1 { cut(heap.text(bytes.span), len) } else { len };
                 let span = Span { len: u32::try_from(part).unwrap_or(u32::MAX), ..bytes.span };
-                python::write_bytes(&heap.decoded(ByteString { span, ..bytes }), text);
+                python::write_bytes(&heap.decoded(ByteString { span, ..bytes }), bytes.is_bytearray, text);
                 text.push_str(if bytes.is_bytearray { ")" } else { "" });
                 Ok(())
             }
@@ -840,7 +826,9 @@ impl CheckpointCollector<'_> {
     fn array(&self, array: &NumpyArray) -> Result<Option<FoundTensor>> {
         let (Some(dtype), PickleValue::Bytes(bytes)) = (array.dtype, array.elements) else { return Ok(None) };
         let dtype = self.heap.dtypes[dtype as usize];
-        let Some(start) = self.heap.place(bytes.span) else { return Ok(None) };
+        // Bytes that are empty may be made by a call.
+        let place = if bytes.span.len == 0 { Some(array.place) } else { self.heap.place(bytes.span) };
+        let Some(start) = place else { return Ok(None) };
         let shape = self.numbers("dim", array.shape)?;
         let dims = dims(None, None, &shape)?;
         let (range, name) = (start..start + u64::from(bytes.span.len), self.heap.text(dtype.name));

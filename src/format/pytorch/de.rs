@@ -29,6 +29,7 @@ impl IndexReader for Reader {
         let (Checkpoint { tensors, metadata, warnings }, version) = read_file(file, limits)?;
         self.metadata = FileMetadata { version, entries: metadata, warnings, ..FileMetadata::default() };
         *index = tensors;
+        index.let_names_repeat();
         Ok(true)
     }
 
@@ -309,7 +310,8 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
 
 /// Returns whether what `torch.save` writes begins at an offset.
 fn begins_another(file: &mut dyn ReadAt, offset: u64) -> bool {
-    let mut begin = [0; 15];
+    // The header of a frame can come before the number.
+    let mut begin = [0; 24];
     file.read_at(offset, &mut begin).is_ok()
         && (begin.starts_with(ZIP)
             || begin == OLD_MAGIC_NUMBER[..begin.len()]

@@ -91,8 +91,8 @@ pub(super) fn write_characters(value: &str, quote: char, text: &mut String) {
     }
 }
 
-/// Appends bytes as a literal.
-pub(super) fn write_bytes(bytes: &[u8], text: &mut String) {
+/// Appends bytes as a literal. That of a `bytearray` has an escape for a single quote, whatever quotes are around it.
+pub(super) fn write_bytes(bytes: &[u8], is_bytearray: bool, text: &mut String) {
     let quote = quote(bytes.contains(&b'\''), bytes.contains(&b'"'));
     text.extend(['b', quote]);
     for &byte in bytes {
@@ -101,7 +101,8 @@ pub(super) fn write_bytes(bytes: &[u8], text: &mut String) {
             b'\r' => text.push_str("\\r"),
             b'\t' => text.push_str("\\t"),
             b'\\' => text.push_str("\\\\"),
-            _ if char::from(byte) == quote => text.extend(['\\', quote]),
+            b'\'' if is_bytearray => text.push_str("\\'"),
+            _ if char::from(byte) == quote && !is_bytearray => text.extend(['\\', quote]),
             b' '..=b'~' => text.push(char::from(byte)),
             _ => _ = write!(text, "\\x{byte:02x}"),
         }
@@ -209,8 +210,11 @@ mod tests {
         write_string("it's \"x\"\n\u{e4}\u{301}\u{200b}\u{85}\u{e000}\u{e0001}", &mut text);
         assert_eq!(text, "'it\\'s \"x\"\\n\u{e4}\u{301}\\u200b\\x85\\ue000\\U000e0001'");
         text.clear();
-        write_bytes(b"it's\0\xff", &mut text);
+        write_bytes(b"it's\0\xff", false, &mut text);
         assert_eq!(text, "b\"it's\\x00\\xff\"");
+        text.clear();
+        write_bytes(b"it's", true, &mut text);
+        assert_eq!(text, "b\"it\\'s\"");
     }
 
     #[test]

@@ -389,18 +389,6 @@ impl Index {
         !self.repeated.is_empty()
     }
 
-    /// Returns the positions of tensors whose names belong to others too, as far as names were compared.
-    #[cfg(feature = "pytorch")]
-    pub(crate) fn repeated(&self) -> &[usize] {
-        &self.repeated
-    }
-
-    /// Returns the offset of a tensor in the file, known or not.
-    #[cfg(feature = "pytorch")]
-    pub(crate) fn offset(&self, at: usize) -> u64 {
-        self.entries[at].start
-    }
-
     /// Drops all tensors. Later ones are numbered on.
     pub(crate) fn clear(&mut self) {
         self.start += self.entries.len();
