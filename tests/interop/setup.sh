@@ -10,6 +10,7 @@
 #     models/minilm.safetensors              91 MB, only with --minilm
 #     executorch/                            130 MB, only with --executorch, as is
 #     flat_tensor                            flat_tensor.cpp, compiled against it; needs g++
+#     torch/                                 Python with PyTorch, several GB, only with --torch
 #
 # --chromium also installs Debian's package `chromium`, for the tests of the pages of `report`, if there is none, and if it may:
 # as root on Debian. Otherwise it tells what to do.
@@ -27,6 +28,7 @@ for option in "$@"; do
     case "$option" in
         --minilm) minilm=yes ;;
         --executorch) executorch=yes ;;
+        --torch) torch=yes ;;
         --chromium) chromium=yes ;;
         *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--chromium]" ;;
     esac
@@ -133,4 +135,11 @@ if [[ $executorch == yes ]]; then
             fail "could not compile $here/flat_tensor.cpp"
         mv "$out/flat_tensor.part" "$out/flat_tensor"
     fi
+fi
+if [[ $torch == yes ]] && ! cmp -s "$here/requirements-torch.txt" "$out/torch/requirements-torch.txt"; then
+    "${PYTHON:-python3}" -m venv --clear "$out/torch" >&2 || fail "could not make $out/torch"
+    "$out/torch/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+        --only-binary :all: -r "$here/requirements-torch.txt" >&2 ||
+        fail "pip could not install $here/requirements-torch.txt"
+    cp "$here/requirements-torch.txt" "$out/torch/"
 fi

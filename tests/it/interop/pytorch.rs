@@ -63,6 +63,7 @@ fn compare(folder: &Path, described: &Described) {
     }
 }
 
+/// `setup.sh --torch` installs one PyTorch. An older one can be put next to it by hand.
 #[test]
 fn reads_what_pytorch_reads() {
     let seeds = std::env::var("TENSORFILE_TORCH_SEEDS").ok().and_then(|count| count.parse().ok()).unwrap_or(1);
