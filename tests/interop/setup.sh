@@ -88,7 +88,7 @@ install_chromium() {
     fi
     log=$(mktemp)
     if ! { apt-get update && DEBIAN_FRONTEND=noninteractive \
-        apt-get install --yes --no-install-recommends chromium; } >"$log" 2>&1 </dev/null; then
+        apt-get -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends chromium; } >"$log" 2>&1 </dev/null; then
         tail -n 5 "$log" >&2
         echo 'NOTE: apt-get could not install Chromium: install one, or name it by $CHROMIUM' >&2
     fi
