@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm] [--executorch] [--chromium]
+#     tests/interop/setup.sh [--minilm] [--executorch] [--torch] [--chromium]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
@@ -23,14 +23,14 @@ fail() {
     exit 1
 }
 
-minilm=no executorch=no chromium=no
+minilm=no executorch=no torch=no chromium=no
 for option in "$@"; do
     case "$option" in
         --minilm) minilm=yes ;;
         --executorch) executorch=yes ;;
         --torch) torch=yes ;;
         --chromium) chromium=yes ;;
-        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--chromium]" ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--torch] [--chromium]" ;;
     esac
 done
 
