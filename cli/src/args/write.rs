@@ -1,10 +1,12 @@
+use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use tensorfile::{FORMATS, Format};
 
-use super::input::is_stdin;
-use crate::exit::{Failure, Outcome};
+use super::input::is_stream;
+use crate::exit::{At, Failure, Outcome};
 use crate::output::Wide;
 use crate::output::numbers::Sizes;
 
@@ -53,7 +55,7 @@ pub struct NoClobber {
 impl NoClobber {
     /// Fails if the argument is given and there is a file at `path`. A symbolic link is one.
     pub fn check(self, path: &Path) -> Outcome<()> {
-        if self.no_clobber && !is_stdin(path) && path.symlink_metadata().is_ok() {
+        if self.no_clobber && !is_stdout(path) && !is_stream(path) && path.symlink_metadata().is_ok() {
             return Err(Failure::exists(path));
         }
         Ok(())
@@ -67,6 +69,25 @@ pub enum Names {
     Embed,
     /// Not at all: tensors are identified by position
     Index,
+}
+
+/// Returns whether the path is `-`, or another name of standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    const NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+    NAMES.iter().any(|name| path == Path::new(name))
+}
+
+/// Opens a pipe or a device to write to, such as `/dev/stderr` and `>(command)`; `None` if the path is of none.
+pub fn open_output_stream(path: &Path) -> Outcome<Option<fs::File>> {
+    if !is_stream(path) {
+        return Ok(None);
+    }
+    let file = fs::OpenOptions::new().write(true).open(path).at(path)?;
+    if file.is_terminal() {
+        return Err(Failure::usage_at(path, "refusing to write binary data to a terminal"));
+    }
+    Ok(Some(file))
 }
 
 /// A file to write.
@@ -91,7 +112,7 @@ impl Target {
             let extensions: Vec<&str> = written.flat_map(|format| format.extensions).copied().collect();
             let given = extension.to_string_lossy().to_ascii_lowercase();
             let is_alike = |own: &&&str| own.starts_with(&given) || given.starts_with(**own);
-            if is_stdin(path) {
+            if is_stdout(path) {
                 return Failure::usage("standard output needs --to, the format to write");
             }
             if path.is_dir() {
@@ -124,7 +145,7 @@ impl Target {
     }
 
     pub fn is_stdout(&self) -> bool {
-        self.path == Path::new("-")
+        is_stdout(&self.path)
     }
 }
 
@@ -133,19 +154,26 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit = match unit.trim_start().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1000,
-        "mb" => 1000_u64.pow(2),
-        "gb" => 1000_u64.pow(3),
-        "tb" => 1000_u64.pow(4),
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        "tib" => 1 << 40,
-        _ => return Err("expected a size, such as 5GB, 512MiB or 1000".to_owned()),
+        _ if number.is_empty() => None,
+        "" | "b" => Some(1),
+        "kb" => Some(1000),
+        "mb" => Some(1000_u64.pow(2)),
+        "gb" => Some(1000_u64.pow(3)),
+        "tb" => Some(1000_u64.pow(4)),
+        "kib" => Some(1 << 10),
+        "mib" => Some(1 << 20),
+        "gib" => Some(1 << 30),
+        "tib" => Some(1 << 40),
+        _ => None,
     };
-    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    number.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a size of at least 1 byte, such as 5GB".to_owned())
+    let unit = unit.ok_or("expected a size, such as 5GB, 512MiB or 1000")?;
+    // All digits, so that a number that does not parse is too large.
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    match bytes {
+        Some(0) => Err("expected a size of at least 1 byte, such as 5GB".to_owned()),
+        Some(bytes) => Ok(bytes),
+        None => Err("too large: the largest size is 18446744073709551615 bytes, about 18446744TB".to_owned()),
+    }
 }
 
 #[cfg(test)]

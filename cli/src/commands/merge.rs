@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use indexmap::map::Entry;
 use tensorfile::{File, Format, Tensors};
 
-use crate::args::{NoClobber, Target, WriteArgs, display_name, is_stdin, open, written_format_names};
+use crate::args::{NoClobber, Target, WriteArgs, display_name, is_stdin, is_stdout, open, written_format_names};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::{Stdout, note};
@@ -78,7 +78,7 @@ impl Merge {
         };
         self.no_clobber.check(output)?;
         // A device such as `/dev/stdout` has nothing to lose.
-        if !self.force && !is_stdin(output) && output.is_file() {
+        if !self.force && !is_stdout(output) && output.is_file() {
             let [path, first_path] = [output, first].map(|path| path.display());
             let hint = match first.exists() || is_stdin(first) {
                 true => format!("use --force or `-o {path}` to replace it"),

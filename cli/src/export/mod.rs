@@ -20,13 +20,14 @@ use tensorfile::{
     TensorSink, Tensors, WriteOptions,
 };
 
-use crate::args::{Names, Target, WriteArgs};
+use crate::args::{Names, Target, WriteArgs, is_stream, open_output_stream};
 use crate::exit::{At, Failure, Outcome};
+use crate::identity::check_distinct;
 use crate::output::numbers::counted;
 use crate::output::tensors::type_label;
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
-pub use sources::{Duplicates, Joined, Source, Tracked};
+pub use sources::{Duplicates, Group, Joined, Source, Tracked};
 use sources::{Storable, Watched, is_storable};
 
 /// The metadata of safetensors that names the library a file was written for.
@@ -121,6 +122,9 @@ impl<'t> Export<'t> {
             if target.is_stdout() {
                 return Err(Failure::usage("shards cannot be written to standard output"));
             }
+            if is_stream(&target.path) {
+                return Err(Failure::usage_at(&target.path, "shards cannot be written to a pipe or a device"));
+            }
             save = save.max_shard_bytes(bytes);
         }
         let plan = save.plan(&target.path, &named(&Storable { tensors, format: target.format }, drops));
@@ -158,6 +162,8 @@ impl<'t> Export<'t> {
         casts: &dyn Fn() -> Vec<TensorCast>,
         out: &mut Stdout,
     ) -> Outcome<()> {
+        // The later file would replace the earlier one, or what its index names.
+        check_distinct(exports.iter().map(Self::path))?;
         if !args.json {
             let mut run = |export: &Self| match args.dry_run {
                 true => export.print(args, &casts(), out),
@@ -205,12 +211,15 @@ impl<'t> Export<'t> {
         let named = named(&storable, self.drops_names);
         let tensors = &Watched::new(&named, payload.sum());
         if !self.target.is_stdout() {
+            if let Some(stream) = open_output_stream(&self.target.path)? {
+                return self.plan.to_writer(stream, tensors).at(&self.target.path);
+            }
             return self.plan.save(tensors).at(&self.target.path);
         }
         if out.is_terminal() {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
-        self.plan.to_writer(out, tensors).at(Path::new("standard output"))
+        self.plan.to_writer(out.raw()?, tensors).at(Path::new("standard output"))
     }
 
     fn print(&self, args: &WriteArgs, casts: &[TensorCast], out: &mut Stdout) -> Outcome<()> {
