@@ -12,7 +12,9 @@ use crate::progress::{Listener, Progress};
 use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage};
 #[cfg(feature = "shards")]
 use crate::storage::FileVersion;
-use crate::storage::{AccessPattern, FileReader, FileStorage};
+#[cfg(feature = "shards")]
+use crate::storage::open_regular;
+use crate::storage::{AccessPattern, FileReader, FileStorage, explain_open};
 use crate::tensor::Tensor;
 
 /// A way to access the bytes of an open file.
@@ -147,8 +149,9 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file, or the directory of a checkpoint. A pipe, or anything else that cannot be read at positions, is read
-    /// into memory, however long it is. [`read_in_order`](Self::read_in_order) reads one with a [limit](Limits::payload).
+    /// Opens a file, or the directory of a checkpoint. A pipe or a device is read into memory, up to a
+    /// [limit](Limits::held), and no further than its first bytes if those are of no format.
+    /// [`read_in_order`](Self::read_in_order) reads one without holding it. A socket is an error.
     ///
     /// ```
     /// use tensorfile::{Backend, OpenOptions, TensorMap};
@@ -185,13 +188,14 @@ impl OpenOptions {
     }
 
     fn open_path(&self, path: &Path) -> Result<File> {
-        let (storage, _metadata) = match self.storage(path) {
+        let opened = match open_file(path) {
             Ok(opened) => opened,
             Err(error) => {
                 let found = checkpoint::instead_of(path, &error)?.ok_or(error)?;
                 return self.open_path(&found).map_err(|error| error.in_file(&found));
             }
         };
+        let (storage, _metadata) = self.storage(opened, path)?;
         // The bytes read to find the format are not read again for the index.
         #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::of_index(&storage);
@@ -244,23 +248,23 @@ impl OpenOptions {
         self.check_warnings(self.read(FileStorage::reader(Box::new(reader))?, None)?)
     }
 
-    /// Opens a file. Its metadata is that of the file that was opened, which may be replaced by now.
-    fn storage(&self, path: &Path) -> io::Result<(FileStorage, fs::Metadata)> {
-        let mut file = fs::File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        if !metadata.is_file() || !(cfg!(unix) || cfg!(windows)) {
+    /// Makes the storage of an open file, whose metadata is returned: the path may lead to another by now.
+    fn storage(&self, (file, metadata): (fs::File, fs::Metadata), path: &Path) -> Result<(FileStorage, fs::Metadata)> {
+        let storage = if metadata.is_file() { self.regular(file, metadata.len())? } else { self.hold(file, path)? };
+        Ok((storage, metadata))
+    }
+
+    fn regular(&self, mut file: fs::File, len: u64) -> io::Result<FileStorage> {
+        if !(cfg!(unix) || cfg!(windows)) {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            return Ok((FileStorage::Memory(Box::new(bytes)), metadata));
+            return Ok(FileStorage::Memory(Box::new(bytes)));
         }
         #[cfg(feature = "mmap")]
         if self.backend == Backend::Mapped {
-            return Ok((FileStorage::mapped(file, metadata.len()), metadata));
+            return Ok(FileStorage::mapped(file, len));
         }
-        Ok((FileStorage::positioned(file, metadata.len()), metadata))
+        Ok(FileStorage::positioned(file, len))
     }
 
     /// Opens the shards of an index as one file.
@@ -280,7 +284,7 @@ impl OpenOptions {
             if now == version || attempt == ATTEMPTS {
                 return opened;
             }
-            let (again, metadata) = self.storage(path)?;
+            let (again, metadata) = self.storage(open_file(path)?, path)?;
             (storage, version) = (again, FileVersion::new(Some(&metadata)));
         }
     }
@@ -297,10 +301,12 @@ impl OpenOptions {
 
     #[cfg(feature = "shards")]
     fn open_shard(&self, path: &Path, tensor: &str) -> Result<File> {
-        let (storage, _) = self.storage(path).map_err(|error| {
+        // Nothing waits for a pipe that an index names.
+        let (file, metadata) = open_regular(path).map_err(|error| {
             let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
             io::Error::new(error.kind(), message)
         })?;
+        let storage = self.regular(file, metadata.len())?;
         self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
     }
 
@@ -331,10 +337,11 @@ impl OpenOptions {
     }
 
     fn tensor_in(&self, path: &Path, name: &str) -> Result<Tensor> {
-        let (storage, _) = match self.storage(path) {
+        let opened = match open_file(path) {
             Ok(opened) => opened,
             Err(error) => return self.tensor(&checkpoint::instead_of(path, &error)?.ok_or(error)?, name),
         };
+        let (storage, _) = self.storage(opened, path)?;
         let mut reader = FileReader::of_index(&storage);
         #[cfg(feature = "shards")]
         if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
@@ -376,6 +383,16 @@ impl OpenOptions {
         let progress = self.progress.clone();
         File { path, format, storage, index, metadata, limits, progress, shards: Shards::default() }
     }
+}
+
+/// Opens a file of any kind but a directory. Its metadata is that of the file that was opened.
+fn open_file(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
+    let file = fs::File::open(path).map_err(|error| explain_open(path, error))?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok((file, metadata))
 }
 
 /// The parts of a file that are read to open it.

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use super::headers::Headers;
 #[cfg(feature = "mmap")]
 use super::mapping::Mapping;
+use crate::checked_io::{check_read, write_all};
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads;
 
@@ -100,7 +101,7 @@ impl OriginRef<'_> {
                 // Whatever a panic left undone, the next read begins with its own position.
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
                 reader.seek(SeekFrom::Start(offset))?;
-                reader.read(bytes)
+                check_read(reader.read(bytes)?, bytes.len())
             }
         }
     }
@@ -333,7 +334,7 @@ impl FileStorage {
     /// Writes a range to `out`, in one call if it is in memory.
     pub(crate) fn write_to(&self, offset: u64, len: u64, out: &mut dyn io::Write) -> io::Result<()> {
         if let Some(bytes) = self.borrow(offset, len) {
-            return out.write_all(bytes?);
+            return write_all(out, bytes?);
         }
         let spare = match self.file(offset) {
             (Self::Positioned(positioned), _) => Some(&positioned.chunk),
@@ -358,7 +359,7 @@ impl FileStorage {
                 ErrorKind::Truncated { left, .. } => truncated(offset, len, done + left),
                 _ => error,
             })?;
-            out.write_all(&chunk[..now])?;
+            write_all(out, &chunk[..now])?;
             done += now as u64;
         }
         Ok(())

@@ -9,24 +9,48 @@ use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "shards")]
 use super::lock::wait_for_lock;
 use super::lock::{Lock, is_at, try_lock};
+#[cfg(unix)]
+use super::special::non_blocking;
 
 /// The search for files that were left ends after this many names that are not taken. Later names are only taken if more
 /// saves to one path run at once.
 const SEARCHED: u32 = 8;
 
-/// The temporary files and folders of this process, and files that are to be removed with them.
+/// The temporary files and folders of a process, and files that are to be removed with them.
 ///
 /// Files are created, renamed and removed while this is locked, so that whoever locks it knows all of them. A name that is
 /// not listed may already belong to another process.
-static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+struct Live {
+    /// The process, or 0 if there is none yet.
+    process: AtomicU32,
+    paths: Mutex<Vec<PathBuf>>,
+}
+
+/// The lists of this process and of those that it was forked from.
+///
+/// A thread of the parent may have its list locked when the process forks. Nobody would unlock it in the child, which
+/// therefore has a list of its own, and removes no files of its parent.
+static LIVE: [Live; GENERATIONS] =
+    [const { Live { process: AtomicU32::new(0), paths: Mutex::new(Vec::new()) } }; GENERATIONS];
+
+/// A process that was forked more often than that, each from the last, shares a list with its parent.
+const GENERATIONS: usize = 32;
 
 fn live() -> MutexGuard<'static, Vec<PathBuf>> {
-    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+    let own = std::process::id();
+    let is_own = |live: &&Live| {
+        // Another thread may claim the first free list at the same time.
+        let found = live.process.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
+        found.map_or_else(|process| process == own, |_| true)
+    };
+    let live = LIVE.iter().find(is_own).unwrap_or(&LIVE[GENERATIONS - 1]);
+    live.paths.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A locked file that is removed when this goes out of scope.
@@ -79,21 +103,23 @@ impl Temporary {
 
     /// Waits until nobody else has the first temporary file for `target`, and creates it.
     ///
-    /// Returns `None` if files cannot be locked here.
+    /// Returns `None` if files cannot be locked here, or if there is something else of that name.
     #[cfg(feature = "shards")]
     pub(super) fn wait(target: &Path) -> io::Result<Option<Self>> {
         let path = name(target, 0);
         loop {
             {
                 let mut live = live();
-                remove_left(&path);
+                if remove_left(&path) == Left::Foreign {
+                    return Ok(None);
+                }
                 if let Some((_, temporary)) = Self::create_at(path.clone(), true, &mut live)? {
                     return Ok(Some(temporary));
                 }
             }
-            match OpenOptions::new().read(true).write(true).open(&path) {
+            match open_without_effect(&path, true) {
                 // It is free now, or was left by a process that was killed.
-                Ok(file) if wait_for_lock(&file) => {}
+                Ok(file) if is_ours_to_remove(&file.metadata()?) && wait_for_lock(&file) => {}
                 Ok(_) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // It belongs to somebody else.
@@ -167,7 +193,7 @@ impl Folder {
                 Err(error) => return Err(error),
             }
             #[cfg(unix)]
-            let _lock = match File::open(&path) {
+            let _lock = match open_without_effect(&path, false) {
                 Ok(folder) if is_ours(&folder, &path) => folder,
                 Ok(_) => continue,
                 // Another process took it for one that was left, before it was locked.
@@ -248,17 +274,35 @@ fn discard(live: &mut Vec<PathBuf>, path: &Path) {
     }
 }
 
-/// Removes a file, or a folder with all that is in it. An error here would hide the one that led to this.
-fn remove(path: &Path) {
+/// Removes a file, or a folder with the files that [`Folder`] creates in it. Returns `false` if it is still there. An error here
+/// would hide the one that led to this.
+fn remove(path: &Path) -> bool {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    let _ = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let removed = match is_folder {
+        true => remove_folder(path),
+        false => fs::remove_file(path),
+    };
+    removed.is_ok()
+}
+
+/// Removes a folder, unless there is anything in it that [`Folder`] does not create: a regular file whose name is a number.
+fn remove_folder(path: &Path) -> io::Result<()> {
+    let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+    let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    for entry in &entries {
+        if !is_number(&entry.file_name()) || !entry.file_type()?.is_file() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
+        }
+    }
+    entries.iter().try_for_each(|entry| fs::remove_file(entry.path()))?;
+    fs::remove_dir(path)
 }
 
 /// Removes all temporary files of this process and ends it.
 pub(crate) fn exit_without_saving(code: i32) -> ! {
     // Stays locked, so that other threads neither create nor rename a file before the end.
     let live = live();
-    live.iter().for_each(|path| remove(path));
+    live.iter().for_each(|path| _ = remove(path));
     std::process::exit(code)
 }
 
@@ -266,30 +310,90 @@ pub(crate) fn exit_without_saving(code: i32) -> ! {
 pub(crate) fn remove_left_for(target: &Path) {
     let (mut at, mut missing) = (0, 0);
     while missing < SEARCHED {
-        missing = if remove_left(&name(target, at)) { 0 } else { missing + 1 };
+        missing = if remove_left(&name(target, at)) == Left::Missing { missing + 1 } else { 0 };
         at += 1;
     }
 }
 
-/// Removes a temporary file or folder whose writer does not live. Returns `false` if there is nothing at the path.
-fn remove_left(path: &Path) -> bool {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return false };
-    let opened = match metadata.file_type() {
-        kind if kind.is_file() => {
-            let open = |read, write| OpenOptions::new().read(read).write(write).open(path);
-            // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
-            open(true, true).or_else(|_| open(false, true))
-        }
-        kind if kind.is_dir() => File::open(path),
-        _ => return true,
+/// The state of the path of a temporary file, after a file that a killed process left there was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// There was nothing.
+    Missing,
+    Removed,
+    /// Its writer lives.
+    Busy,
+    /// It was not made here, or cannot be removed.
+    Foreign,
+}
+
+/// Removes a temporary file or folder whose writer does not live.
+///
+/// Links, pipes and files of other users are not followed, opened or removed, nor is a folder with anything else in it than
+/// temporary files.
+fn remove_left(path: &Path) -> Left {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Left::Missing,
+        Err(_) => return Left::Foreign,
     };
-    if let Ok(file) = opened
-        && try_lock(&file) == Lock::Taken
-        && is_at(&file, path)
-    {
-        remove(path);
+    if !is_ours_to_remove(&metadata) {
+        return Left::Foreign;
     }
-    true
+    // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
+    let opened = match metadata.is_dir() {
+        true => open_without_effect(path, false),
+        false => open_without_effect(path, true).or_else(|_| open_for_writing(path)),
+    };
+    let Ok(file) = opened else { return Left::Foreign };
+    match try_lock(&file) {
+        Lock::Busy => Left::Busy,
+        Lock::Unsupported => Left::Foreign,
+        Lock::Taken if !is_at(&file, path) => Left::Busy,
+        Lock::Taken if remove(path) => Left::Removed,
+        Lock::Taken => Left::Foreign,
+    }
+}
+
+/// Returns whether a file or folder can be one that a process of this user made here.
+fn is_ours_to_remove(metadata: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+
+        // A folder is only for its owner, and a file has one name. The superuser gives a file the owner of the one that it
+        // is to replace.
+        let is_owner = metadata.uid() == rustix::process::geteuid().as_raw();
+        return match metadata.file_type() {
+            kind if kind.is_file() => metadata.nlink() <= 1,
+            kind if kind.is_dir() => is_owner && metadata.mode() & 0o777 == 0o700,
+            _ => false,
+        };
+    }
+    #[cfg(not(unix))]
+    {
+        metadata.is_file() || metadata.is_dir()
+    }
+}
+
+/// Opens a file or folder, without following a link or waiting for the other end of a pipe.
+fn open_without_effect(path: &Path, write: bool) -> io::Result<File> {
+    open_options().read(true).write(write).open(path)
+}
+
+fn open_for_writing(path: &Path) -> io::Result<File> {
+    open_options().write(true).open(path)
+}
+
+fn open_options() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no flags to set"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    {
+        let flags = non_blocking() | rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+    }
+    options
 }
 
 /// Returns the path of a temporary file for `target`, by its number.

@@ -31,6 +31,8 @@ mod several_files;
 mod show;
 #[cfg(unix)]
 mod signals;
+#[cfg(unix)]
+mod special_files;
 mod stats;
 mod threads;
 mod tour;

@@ -38,7 +38,7 @@ impl IndexReader for Reader {
         self.len = file.file_len();
         let contents = self.contents.insert(read(file, limits, index)?);
         if contents.goes_back {
-            file.keep_rest(limits.payload)?;
+            file.keep_rest(limits.most_held())?;
         }
         Ok(true)
     }

@@ -18,14 +18,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::Tensors;
 use crate::record::{MetadataChanges, Plan, ReadHeader, Rewritten};
-use crate::storage::{FileLock, FileReader, FileStorage, ReadAt, replace};
+use crate::storage::{FileLock, FileReader, FileStorage, ReadAt, open_regular, replace};
 
 /// Adds tensors to the file at `path`.
 pub(super) fn append(path: &Path, tensors: &dyn Tensors, encode: &Encode, limits: &Limits) -> Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let append = || {
         let _lock = FileLock::acquire(path)?;
-        let old = File::open(path).map_err(named)?;
+        let (old, _) = open_regular(path).map_err(named)?;
         replace(path, |new| rewrite(&old, new, tensors, encode.clone(), limits))
     };
     let appended: Result<()> = append();

@@ -199,7 +199,7 @@ pub(super) fn open<T>(
 /// Reads the metadata, and calls `take` with its root and its offset in the file.
 fn open_root<T>(file: &mut dyn ReadAt, limits: &Limits, take: impl FnOnce(&Table<'_>, u64) -> Result<T>) -> Result<T> {
     header::read_magic(file)?;
-    file.keep_rest(limits.payload.min(header::MAX_FILE))?;
+    file.keep_rest(limits.most_held().min(header::MAX_FILE))?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
     let range = header::read_footer(file, len)?;
     let (start, mut memory) = (range.start, Vec::new());
