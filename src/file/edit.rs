@@ -4,6 +4,7 @@ use std::path::Path;
 use indexmap::IndexMap;
 
 use super::File;
+use crate::checked_io::write_all;
 use crate::error::{ErrorKind, NameList, Result};
 use crate::format::FORMATS;
 use crate::record::{MetadataChanges, Rewritten};
@@ -192,9 +193,9 @@ fn not_there(key: &str, entries: &IndexMap<String, String>) -> String {
 
 fn write(file: &File, rewritten: &Rewritten, out: &mut dyn Write) -> Result<()> {
     let Rewritten { begin, kept, end } = rewritten;
-    out.write_all(begin)?;
+    write_all(out, begin)?;
     let copied = file.storage.write_to(kept.start, kept.end - kept.start, out);
     copied.map_err(|error| file.place(error.into()))?;
-    out.write_all(end)?;
+    write_all(out, end)?;
     Ok(out.flush()?)
 }

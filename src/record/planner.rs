@@ -6,7 +6,7 @@ use super::candidates::Candidates;
 use super::kept::ToKeep;
 use super::order::RowMajor;
 use super::{Encode, Format, Names, Plan};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 
 impl Plan {
@@ -110,6 +110,7 @@ impl Planner<'_> {
     // A function of its own, as one that calls itself is not inlined.
     #[inline(never)]
     fn add_in_row_major(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        tensor.info.check_order().map_err(|invalid| Error::from(invalid).in_tensor(tensor.name))?;
         self.add(&RowMajor::new(tensor).record())
     }
 
@@ -124,6 +125,7 @@ impl Planner<'_> {
         let info = match plan.find_info(tensor.info) {
             Some(known) => known,
             None => {
+                tensor.info.check_order()?;
                 self.encode.format().check(tensor.info)?;
                 self.encode.check(tensor.info)?;
                 plan.add_info(tensor.info)?

@@ -637,6 +637,7 @@ impl<'de> Reader<'de> {
     /// Checks the tensors from `first` on.
     fn check_pushed(&mut self, first: usize) -> Result<()> {
         let (index, len) = (&self.index, self.storage.file_len());
+        index.check_ends(first, len)?;
         self.payload_bytes = check_limits(index, first, len, self.payload_bytes, &self.limits)?;
         if index.has_coo() {
             for at in first..index.pushed() {

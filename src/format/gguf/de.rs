@@ -111,7 +111,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<Fil
         let tensor = tensor(reader.cursor, alignment, limits).map_err(|error| error.in_tensor(&*name))?;
         let (info, range, place) = tensor;
         has_unknown |= info.unknown_dtype().is_some();
-        index.push(Some(&name), info, range)?;
+        index.push_checked(Some(&name), info, range)?;
         places.push(place);
     }
     if let Err(at) = index.compare_names() {

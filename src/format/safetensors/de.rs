@@ -136,7 +136,7 @@ fn parse<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Result<JsonHe
             metadata = Some(value);
         } else {
             let (info, offsets) = tensor(value, limits).map_err(|error| error.in_tensor(&name))?;
-            index.push(Some(&name), info, offsets)?;
+            index.push_checked(Some(&name), info, offsets)?;
             places.push(value.offset);
         }
     }

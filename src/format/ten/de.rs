@@ -143,7 +143,7 @@ impl Reader {
             let (payload, chunks) = (payload.end - payload.start, self.offset - start);
             last.add(CommonHeader { bytes, payload, chunks }, index.pushed());
         }
-        index.push(header.name.text().as_deref(), header.info, payload)
+        index.push_checked(header.name.text().as_deref(), header.info, payload)
     }
 
     /// Reads the beginning of a data chunk and finds its end.
@@ -174,8 +174,8 @@ fn payload_end(cursor: &Cursor<'_>, length: u64) -> Result<u64> {
     let end = padded.and_then(|padded| cursor.offset().checked_add(padded));
     let truncated = |left: u64| {
         let padding = padded.map_or(0, |padded| padded - length);
-        let start = cursor.offset() + length;
-        Error::new(ErrorKind::Truncated { needed: padding, left: left - length }).at(start)
+        let start = cursor.offset().saturating_add(length);
+        Error::new(ErrorKind::Truncated { needed: padding, left: left.saturating_sub(length) }).at(start)
     };
     match (end, cursor.left()) {
         (Some(end), Some(left)) if end - cursor.offset() > left => Err(truncated(left)),

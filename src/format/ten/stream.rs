@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use super::ser::Encode;
 use super::{FORMAT, de, header};
+use crate::checked_io::write_all;
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::Finder;
 use crate::limits::Limits;
@@ -180,7 +181,7 @@ impl One<'_> {
         if payload.len() < SMALL {
             self.buffer.extend_from_slice(payload);
             self.buffer.extend_from_slice(padding);
-            return self.writer.write_all(self.buffer);
+            return write_all(self.writer, self.buffer);
         }
         let mut slices = [self.buffer.as_slice(), payload, padding].map(IoSlice::new);
         let count = if padding.is_empty() { 2 } else { 3 };
