@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use super::{Session, weights};
 
@@ -11,25 +10,18 @@ use super::{Session, weights};
 #[track_caller]
 fn sh(session: &Session, script: &str) -> Output {
     let script = format!("ulimit -v 2000000\ntensorfile() {{ \"$PROGRAM\" \"$@\"; }}\n{script}");
-    let mut command = Command::new("bash");
-    command.args(["-c", &script]).current_dir(session.folder.path());
-    command.env("PROGRAM", env!("CARGO_BIN_EXE_tensorfile")).stdin(Stdio::null());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let limit = Instant::now() + Duration::from_secs(60);
-    while child.try_wait().unwrap().is_none() {
-        if Instant::now() > limit {
-            child.kill().unwrap();
-            panic!("{script} does not end");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    child.wait_with_output().unwrap()
+    let mut command = Command::new("timeout");
+    command.args(["60", "bash", "-c", &script]).current_dir(session.folder.path());
+    let output = command.env("PROGRAM", env!("CARGO_BIN_EXE_tensorfile")).stdin(Stdio::null()).output().unwrap();
+    assert_ne!(output.status.code(), Some(124), "{script} does not end");
+    output
 }
 
 #[track_caller]
 fn fails(session: &Session, script: &str, code: i32, message: &str) {
     let output = sh(session, script);
-    let text = String::from_utf8(output.stderr).unwrap();
+    // `verify` prints what is wrong as its result.
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert_eq!(output.status.code(), Some(code), "{script}: {text}");
     assert!(text.contains(message), "{script}: {text}");
 }
