@@ -303,8 +303,13 @@ impl OpenOptions {
     fn open_shard(&self, path: &Path, tensor: &str) -> Result<File> {
         // Nothing waits for a pipe that an index names.
         let (file, metadata) = open_regular(path).map_err(|error| {
+            if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let what = format!("the index says that `{tensor}` is in `{name}`, which {error}");
+                return Error::from(ErrorKind::Malformed { what });
+            }
             let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
-            io::Error::new(error.kind(), message)
+            io::Error::new(error.kind(), message).into()
         })?;
         let storage = self.regular(file, metadata.len())?;
         self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))

@@ -40,7 +40,9 @@ pub(crate) use replace::{Durability, refuse_existing, replace, replace_with};
 #[cfg(feature = "shards")]
 pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
-pub(crate) use special::{explain_open, open_regular};
+pub(crate) use special::explain_open;
+#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
+pub(crate) use special::open_regular;
 pub use stream::Stream;
 pub(crate) use temporary::exit_without_saving;
 #[cfg(feature = "shards")]

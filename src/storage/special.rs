@@ -1,11 +1,14 @@
 //! Paths of files that are not regular: pipes, devices and sockets.
 
-use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::fs::FileType;
+#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
 /// Opens a regular file for reading. Anything else is an error at once: nothing waits for the other end of a pipe, and no
 /// device is touched.
+#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
 pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     check_regular(&path.metadata()?)?;
     let mut options = OpenOptions::new();
@@ -28,6 +31,7 @@ pub(super) fn non_blocking() -> i32 {
 }
 
 /// Fails if a file is not a regular one.
+#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
 fn check_regular(metadata: &Metadata) -> io::Result<()> {
     match metadata {
         metadata if metadata.is_file() => Ok(()),
@@ -37,6 +41,7 @@ fn check_regular(metadata: &Metadata) -> io::Result<()> {
 }
 
 /// The error for a path that has to be that of a regular file.
+#[cfg(any(unix, feature = "shards", feature = "tensorbuffers"))]
 fn not_regular(found: FileType) -> io::Error {
     let message = format!("is {}, not a regular file", special_name(found));
     io::Error::new(io::ErrorKind::InvalidInput, message)
@@ -58,6 +63,7 @@ pub(crate) fn explain_open(path: &Path, error: io::Error) -> io::Error {
     error
 }
 
+#[cfg(any(unix, feature = "shards", feature = "tensorbuffers"))]
 fn special_name(kind: FileType) -> &'static str {
     #[cfg(unix)]
     {

@@ -210,9 +210,10 @@ fn shards_are_regular_files() {
             None => opened.unwrap(),
             Some(found) => {
                 let message = opened.unwrap_err().to_string();
-                let shard = path(&format!("{shard}.safetensors"));
-                let expected = format!("{}: {found}; the index says that `0` is in it", shard.display());
-                assert!(message.contains(&expected), "{message}");
+                let index = path("model.safetensors.index.json");
+                let index = index.display();
+                let expected = format!("{index}: the index says that `0` is in `{shard}.safetensors`, which {found}");
+                assert_eq!(message, expected);
             }
         }
     }

@@ -64,7 +64,7 @@ fn shards_are_regular_files() {
         let index = format!(r#"{{"weight_map": {{"a": "{shard}.safetensors"}}}}"#);
         fs::write(session.path("m.safetensors.index.json"), index).unwrap();
         for command in ["ls", "stats", "verify", "show"] {
-            fails(&session, &format!("tensorfile {command} m.safetensors.index.json"), 3, found);
+            fails(&session, &format!("tensorfile {command} m.safetensors.index.json"), 4, found);
         }
     }
 }

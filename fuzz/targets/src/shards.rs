@@ -27,6 +27,8 @@ pub fn run(input: &[u8]) {
         fs::write(folder.path().join(name), file).unwrap();
     }
     fs::write(folder.path().join("own.ten"), own).unwrap();
+    #[cfg(unix)]
+    special_files(folder.path());
 
     let mut found = Vec::new();
     for backend in [Backend::Mapped, Backend::Positioned] {
@@ -42,6 +44,20 @@ pub fn run(input: &[u8]) {
     }
     assert_eq!(found[0], found[1], "mapped, and positioned");
     save(folder.path(), &index);
+}
+
+/// Shards that cannot be read: an endless device and a socket, also under the names of temporary files.
+#[cfg(unix)]
+fn special_files(folder: &Path) {
+    use std::os::unix::fs::symlink;
+
+    for name in ["zero.ten", ".model.ten.turn.0.tmp", ".model.ten.1.tmp"] {
+        symlink("/dev/zero", folder.join(name)).unwrap();
+    }
+    for name in ["socket.ten", ".model.ten.0.tmp", ".model.ten.index.json.0.tmp"] {
+        // The path may be too long for a socket.
+        let _ = std::os::unix::net::UnixListener::bind(folder.join(name));
+    }
 }
 
 /// The tensors `a.weight` and `b`, `a.bias`, `x`, and `y`.
