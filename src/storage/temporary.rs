@@ -110,7 +110,7 @@ impl Temporary {
         loop {
             {
                 let mut live = live();
-                if remove_left(&path) == Left::Foreign {
+                if remove_left(&path) == LeftFile::Foreign {
                     return Ok(None);
                 }
                 if let Some((_, temporary)) = Self::create_at(path.clone(), true, &mut live)? {
@@ -310,14 +310,14 @@ pub(crate) fn exit_without_saving(code: i32) -> ! {
 pub(crate) fn remove_left_for(target: &Path) {
     let (mut at, mut missing) = (0, 0);
     while missing < SEARCHED {
-        missing = if remove_left(&name(target, at)) == Left::Missing { missing + 1 } else { 0 };
+        missing = if remove_left(&name(target, at)) == LeftFile::Missing { missing + 1 } else { 0 };
         at += 1;
     }
 }
 
 /// The state of the path of a temporary file, after a file that a killed process left there was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Left {
+enum LeftFile {
     /// There was nothing.
     Missing,
     Removed,
@@ -331,27 +331,27 @@ enum Left {
 ///
 /// Links, pipes and files of other users are not followed, opened or removed, nor is a folder with anything else in it than
 /// temporary files.
-fn remove_left(path: &Path) -> Left {
+fn remove_left(path: &Path) -> LeftFile {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Left::Missing,
-        Err(_) => return Left::Foreign,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return LeftFile::Missing,
+        Err(_) => return LeftFile::Foreign,
     };
     if !is_ours_to_remove(&metadata) {
-        return Left::Foreign;
+        return LeftFile::Foreign;
     }
     // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
     let opened = match metadata.is_dir() {
         true => open_without_effect(path, false),
         false => open_without_effect(path, true).or_else(|_| open_for_writing(path)),
     };
-    let Ok(file) = opened else { return Left::Foreign };
+    let Ok(file) = opened else { return LeftFile::Foreign };
     match try_lock(&file) {
-        Lock::Busy => Left::Busy,
-        Lock::Unsupported => Left::Foreign,
-        Lock::Taken if !is_at(&file, path) => Left::Busy,
-        Lock::Taken if remove(path) => Left::Removed,
-        Lock::Taken => Left::Foreign,
+        Lock::Busy => LeftFile::Busy,
+        Lock::Unsupported => LeftFile::Foreign,
+        Lock::Taken if !is_at(&file, path) => LeftFile::Busy,
+        Lock::Taken if remove(path) => LeftFile::Removed,
+        Lock::Taken => LeftFile::Foreign,
     }
 }
 

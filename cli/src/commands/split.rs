@@ -6,7 +6,7 @@ use tensorfile::File;
 
 use crate::args::{Glob, Input, InvalidGlob, NoClobber, Target, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::export::{Export, Group, Kept, Source};
+use crate::export::{Export, Kept, Source, TensorGroup};
 use crate::identity::is_same_file;
 use crate::output::{Stdout, note};
 
@@ -82,7 +82,7 @@ impl Split {
         let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
         let source = Source::new(&file, path);
         let groups = self.groups(&file)?;
-        let subsets: Vec<(PathBuf, Group<'_>)> =
+        let subsets: Vec<(PathBuf, TensorGroup<'_>)> =
             groups.into_iter().map(|(path, tensors)| (path, source.group(tensors))).collect();
         // All files are checked before the first one is written.
         let mut exports = Vec::with_capacity(subsets.len());

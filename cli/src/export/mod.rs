@@ -27,7 +27,7 @@ use crate::output::numbers::counted;
 use crate::output::tensors::type_label;
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
-pub use sources::{Duplicates, Group, Joined, Source, Tracked};
+pub use sources::{Duplicates, Joined, Source, TensorGroup, Tracked};
 use sources::{Storable, Watched, is_storable};
 
 /// The metadata of safetensors that names the library a file was written for.

@@ -28,19 +28,19 @@ impl<'f> Source<'f> {
     }
 
     /// Returns some of the tensors, by their positions.
-    pub fn group(&self, tensors: Vec<usize>) -> Group<'f> {
-        Group { file: self.file, path: self.path, tensors }
+    pub fn group(&self, tensors: Vec<usize>) -> TensorGroup<'f> {
+        TensorGroup { file: self.file, path: self.path, tensors }
     }
 }
 
 /// Some tensors of an open file. Sending them takes as long as there are of them, however many the file has.
-pub struct Group<'f> {
+pub struct TensorGroup<'f> {
     file: &'f File,
     path: &'f Path,
     tensors: Vec<usize>,
 }
 
-impl Tensors for Group<'_> {
+impl Tensors for TensorGroup<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         let sink = &mut SourceSink { path: self.path, sink };
         for tensor in self.tensors.iter().filter_map(|at| self.file.nth(*at)) {
