@@ -8,7 +8,6 @@ use std::io;
 
 use ndarray::{ArrayBase, ArrayView, Axis, Data, Dimension, IxDyn};
 
-use crate::checked_io::write_all;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Adapt, Adaptable, Lent, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text};
 use crate::sorted;
@@ -211,7 +210,7 @@ impl TensorData for Gathered<'_> {
                 self.array.append_run(&mut index, len, &mut batch);
                 done += len;
                 if batch.len() / self.element == most {
-                    write_all(out, &batch)?;
+                    out.write_all(&batch)?;
                     batch.clear();
                 }
             }
@@ -223,7 +222,7 @@ impl TensorData for Gathered<'_> {
                 *index = 0;
             }
         }
-        write_all(out, &batch)
+        out.write_all(&batch)
     }
 
     fn storage_id(&self) -> Option<u64> {

@@ -2,7 +2,6 @@ use std::borrow::Cow;
 use std::io;
 
 use super::MetadataValue;
-use crate::checked_io::write_all;
 use crate::error::Result;
 use crate::tensor::TensorInfo;
 
@@ -63,7 +62,7 @@ impl TensorData for &[u8] {
     }
 
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        write_all(out, self)
+        out.write_all(self)
     }
 }
 
@@ -73,7 +72,7 @@ impl TensorData for Cow<'_, [u8]> {
     }
 
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        write_all(out, self)
+        out.write_all(self)
     }
 }
 

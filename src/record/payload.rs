@@ -7,7 +7,6 @@ use super::Entry;
 use super::sum::Sum;
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
-use crate::checked_io::{check_written, write_all};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
@@ -125,7 +124,7 @@ pub(super) fn write_chunks<'de>(
             }
             held.extend_from_slice(now);
             if held.len() == most {
-                if let Err(error) = write_all(out, &held) {
+                if let Err(error) = out.write_all(&held) {
                     return Ok(Err(error));
                 }
                 held.clear();
@@ -133,7 +132,7 @@ pub(super) fn write_chunks<'de>(
             piece = later;
         }
     }
-    Ok(write_all(out, &held))
+    Ok(out.write_all(&held))
 }
 
 /// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
@@ -209,7 +208,7 @@ impl Entry<'_> {
             let reader = RangeReader::new(&mut file, range);
             let mut decoder = PayloadDecoder::new(reader, codec, packed, self.payload_bytes());
             while let Some(piece) = decoder.piece()? {
-                write_all(out, piece)?;
+                out.write_all(piece)?;
             }
             return Ok(());
         }
@@ -233,7 +232,7 @@ impl Entry<'_> {
             let bytes = bytes?;
             sum.update(bytes);
             sum.end()?;
-            return write_all(out, bytes);
+            return out.write_all(bytes);
         }
         storage.write_to(start, len, &mut Summed { out, sum: &mut sum })?;
         Ok(sum.end()?)
@@ -248,7 +247,7 @@ struct Summed<'a> {
 
 impl io::Write for Summed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = check_written(self.out.write(bytes)?, bytes.len())?;
+        let written = self.out.write(bytes)?;
         self.sum.update(&bytes[..written]);
         Ok(written)
     }
@@ -276,7 +275,7 @@ impl io::Write for CheckedIndices<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (indices, _) = bytes.split_at(bytes.len() - bytes.len() % size_of::<u64>());
         check_coo_indices(&self.info.shape, self.checked, indices).map_err(Error::from)?;
-        write_all(self.out, indices)?;
+        self.out.write_all(indices)?;
         self.checked += indices.len() / size_of::<u64>();
         Ok(indices.len())
     }

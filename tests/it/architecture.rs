@@ -12,44 +12,30 @@ use crate::support::root;
 const LAYERS: &[(&str, &[&str])] = &[
     // Tensors. No I/O, no serde, no formats.
     ("sorted", &[]),
-    ("checked_io", &[]),
     ("threads", &[]),
     ("pipeline", &["threads"]),
-    ("tensor", &["threads", "checked_io"]),
+    ("tensor", &["threads"]),
     ("error", &["tensor", "sorted"]),
-    ("cast", &["tensor", "error", "pipeline", "checked_io"]),
+    ("cast", &["tensor", "error", "pipeline"]),
     ("limits", &[]),
-    ("progress", &["checked_io"]),
+    ("progress", &[]),
     ("digest", &["tensor", "pipeline"]),
     ("stats", &["tensor", "cast", "pipeline"]),
     // Bytes in files, and values as named tensors. Neither knows formats or serde.
-    ("storage", &["tensor", "error", "threads", "checked_io"]),
-    ("model", &["tensor", "cast", "error", "sorted", "checked_io"]),
+    ("storage", &["tensor", "error", "threads"]),
+    ("model", &["tensor", "cast", "error", "sorted"]),
     // The parts that formats share, and finding tensors by name or position.
-    ("record", &["tensor", "error", "limits", "progress", "storage", "model", "threads", "sorted", "checked_io"]),
+    ("record", &["tensor", "error", "limits", "progress", "storage", "model", "threads", "sorted"]),
     ("find", &["tensor", "error", "limits", "storage", "model", "record", "sorted"]),
     // The bridge to serde, and arrays.
     ("serde", &["tensor", "cast", "error", "limits", "model", "record", "find"]),
-    ("array", &["tensor", "error", "model", "serde", "sorted", "checked_io"]),
+    ("array", &["tensor", "error", "model", "serde", "sorted"]),
     // One folder per format, which knows no other, and the table of them.
-    ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde", "sorted", "checked_io"]),
+    ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde", "sorted"]),
     // Open files, and views of tensors for programs.
     (
         "file",
-        &[
-            "tensor",
-            "digest",
-            "error",
-            "limits",
-            "progress",
-            "storage",
-            "model",
-            "record",
-            "find",
-            "format",
-            "sorted",
-            "checked_io",
-        ],
+        &["tensor", "digest", "error", "limits", "progress", "storage", "model", "record", "find", "format", "sorted"],
     ),
     ("view", &["tensor", "cast", "error", "model", "record", "file", "sorted"]),
     ("serialize", &["tensor", "cast", "error", "digest", "stats", "view"]),
