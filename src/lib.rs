@@ -130,6 +130,7 @@ extern crate self as tensorfile;
 pub mod __private;
 pub mod array;
 mod cast;
+mod checked_io;
 #[cfg(feature = "digest")]
 pub mod digest;
 mod error;

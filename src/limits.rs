@@ -19,10 +19,12 @@ pub struct Limits {
     pub tensors: u64,
     /// The most dims of a tensor. Default: 255, the most that a [`DimOrder`](crate::DimOrder) can have.
     pub rank: u64,
-    /// The most bytes of a tensor that is read from a stream, whose length is not known. If a stream cannot be read in order,
-    /// it is held in memory, and this is the most bytes of all of it: of `npz`, `pytorch` and `tensorbuffers` always, of
-    /// others if their tensors are not in order. Default: 2⁴⁰.
+    /// The most bytes of a tensor that is read from a stream, whose length is not known. Default: 2⁴⁰.
     pub payload: u64,
+    /// The most bytes of a stream that is held in memory, because it cannot be read in order: of `npz`, `pytorch` and
+    /// `tensorbuffers` always, of others if their tensors are not in order, and of a pipe or device that
+    /// [`File::open`](crate::File::open) opens. [`payload`](Self::payload) limits it too. Default: 2³⁴.
+    pub held: u64,
     /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes or are
     /// compressed. The memory for the dtypes and shapes of all tensors is checked in the same way. Default: 2³⁰.
     pub shared: u64,
@@ -30,7 +32,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { tensors: 1 << 22, rank: 255, payload: 1 << 40, shared: 1 << 30 }
+        Self { tensors: 1 << 22, rank: 255, payload: 1 << 40, held: 1 << 34, shared: 1 << 30 }
     }
 }
 
@@ -94,7 +96,8 @@ impl Limits {
         self
     }
 
-    /// Sets the most bytes of a tensor that is read from a stream, or of a stream that has to be held in memory.
+    /// Sets the most bytes of a tensor that is read from a stream. A stream that has to be held in memory may not be longer
+    /// either.
     ///
     /// ```
     /// use tensorfile::{Limits, TensorMap, ten};
@@ -109,5 +112,28 @@ impl Limits {
     pub fn payload(mut self, payload: u64) -> Self {
         self.payload = payload;
         self
+    }
+
+    /// Sets the most bytes of a stream that is held in memory.
+    ///
+    /// ```
+    /// use tensorfile::{Limits, TensorMap, npz};
+    ///
+    /// // The index of an archive is at its end, so all of a stream is held before the first tensor is read.
+    /// let file = npz::to_vec(&TensorMap::from_iter([("a", ndarray::Array1::<f32>::zeros(1000))]))?;
+    /// let small = npz::Options::new().limits(Limits::new().held(1000));
+    /// let error = small.from_reader::<TensorMap>(&file[..]).unwrap_err();
+    /// assert!(error.to_string().contains("the limit is 1000"));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn held(mut self, held: u64) -> Self {
+        self.held = held;
+        self
+    }
+
+    /// Returns the most bytes of a stream that is held in memory.
+    pub(crate) fn most_held(&self) -> u64 {
+        self.held.min(self.payload)
     }
 }

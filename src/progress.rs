@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use crate::checked_io::check_written;
+
 /// The part of a file that has been written or read.
 ///
 /// ```
@@ -82,7 +84,8 @@ const STEP: usize = 8 << 20;
 
 impl Write for ProgressWriter<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(&bytes[..bytes.len().min(STEP)])?;
+        let piece = &bytes[..bytes.len().min(STEP)];
+        let written = check_written(self.out.write(piece)?, piece.len())?;
         self.count.add(written as u64);
         Ok(written)
     }

@@ -1,21 +1,20 @@
 //! Digests of tensors, and manifests: lists of digests in the line format of `sha256sum` and `b3sum`.
 //!
-//! A line is `digest  name`. If the name contains a backslash or control characters together with them, the line starts
-//! with a backslash and the name has escapes.
+//! A line is `digest  name`. If the name contains a backslash, characters that control a terminal, or bytes that are not
+//! UTF-8, the line starts with a backslash and the name has escapes. Without escapes, any bytes are read.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tensorfile::digest::{SortedDigester, TensorDigester};
 use tensorfile::{Digest, File, FileTensor, Result, TensorData, TensorInfo};
 
-use crate::args::{display_name, read};
+use crate::args::{display_name, read_lines};
 use crate::exit::{Failure, Outcome};
 use crate::export::quoted;
 use crate::output::numbers::counted;
-use crate::output::{Progress, Stdout, escape};
+use crate::output::{Progress, Stdout, escape, escape_bytes};
 
 /// Computes the digest of a tensor of a file.
 pub fn of_tensor(tensor: FileTensor<'_>, progress: &mut Progress) -> Result<Digest> {
@@ -43,40 +42,65 @@ fn name_at(file: &File, at: usize) -> &str {
 }
 
 /// Names with their digests.
-pub struct Manifest(Vec<(String, Digest)>);
+pub struct Manifest(Vec<ManifestEntry>);
+
+/// A line of a manifest.
+#[derive(Debug, PartialEq)]
+pub struct ManifestEntry {
+    name: Vec<u8>,
+    pub digest: Digest,
+}
+
+impl ManifestEntry {
+    /// Returns the name as that of a file.
+    pub fn path(&self) -> PathBuf {
+        #[cfg(unix)]
+        return PathBuf::from(std::os::unix::ffi::OsStrExt::from_bytes(&*self.name) as &std::ffi::OsStr);
+        #[cfg(not(unix))]
+        PathBuf::from(&*String::from_utf8_lossy(&self.name))
+    }
+
+    /// Returns the name as it is printed.
+    pub fn text(&self) -> String {
+        escape_bytes(&self.name).into_owned()
+    }
+}
 
 impl Manifest {
     /// Reads a manifest; the path `-` is standard input.
     pub fn read(path: &Path) -> Outcome<Self> {
-        let name = display_name(path);
-        let bytes = read(path)?;
-        let text =
-            str::from_utf8(&bytes).map_err(|_| Failure::malformed(name, "this is not a manifest: it is not UTF-8"))?;
-        let entries = text.lines().enumerate().map(|(at, line)| {
-            let message = || format!("line {} is not a digest, two spaces and a name", at + 1);
-            parse_line(line).ok_or_else(|| Failure::malformed(name, message()))
-        });
-        entries.collect::<Outcome<_>>().map(Self)
+        let (name, mut entries, mut number) = (display_name(path), Vec::new(), 0_u64);
+        read_lines(path, &mut |line| {
+            number += 1;
+            let message = || format!("line {number} is not a digest, two spaces and a name");
+            entries.push(parse_line(line).ok_or_else(|| Failure::malformed(name, message()))?);
+            Ok(())
+        })?;
+        if entries.is_empty() {
+            return Err(Failure::malformed(name, "the manifest is empty, so there is nothing to check"));
+        }
+        Ok(Self(entries))
     }
 
-    pub fn entries(&self) -> &[(String, Digest)] {
+    pub fn entries(&self) -> &[ManifestEntry] {
         &self.0
     }
 
     /// Compares the manifest with tensors.
     pub fn differences<'f>(&self, found: impl IntoIterator<Item = Outcome<(&'f str, Digest)>>) -> Outcome<Differences> {
-        let mut left: HashMap<&str, Digest> = self.0.iter().map(|(name, digest)| (name.as_str(), *digest)).collect();
+        let mut left: HashMap<&[u8], Digest> = self.0.iter().map(|entry| (&*entry.name, entry.digest)).collect();
         let mut differences = Vec::new();
         for found in found {
             let (name, digest) = found?;
-            match left.remove(name) {
+            match left.remove(name.as_bytes()) {
                 Some(expected) if expected == digest => {}
                 Some(_) => differences.push((Difference::Changed, name.to_owned())),
                 None => differences.push((Difference::Added, name.to_owned())),
             }
         }
-        let missing = self.0.iter().filter(|(name, _)| left.contains_key(name.as_str()));
-        differences.extend(missing.map(|(name, _)| (Difference::Missing, name.clone())));
+        let missing = self.0.iter().filter(|entry| left.contains_key(&*entry.name));
+        let name = |entry: &ManifestEntry| String::from_utf8_lossy(&entry.name).into_owned();
+        differences.extend(missing.map(|entry| (Difference::Missing, name(entry))));
         Ok(Differences(differences))
     }
 }
@@ -129,48 +153,65 @@ impl Difference {
     }
 }
 
+/// Returns the name of a file as the bytes that a manifest has for it.
+pub fn path_bytes(path: &Path) -> &[u8] {
+    path.as_os_str().as_encoded_bytes()
+}
+
 /// Writes a line of a manifest.
-pub fn write_line(out: &mut Stdout, name: &str, digest: Digest) -> io::Result<()> {
+pub fn write_line(out: &mut Stdout, name: &[u8], digest: Digest) -> io::Result<()> {
     writeln!(out, "{}", line(name, digest))
 }
 
-fn line(name: &str, digest: Digest) -> String {
-    match escape(name) {
-        Cow::Borrowed(name) => format!("{digest}  {name}"),
-        Cow::Owned(_) => format!("\\{digest}  {}", escape(&name.replace('\\', "\\\\"))),
+fn line(name: &[u8], digest: Digest) -> String {
+    match str::from_utf8(name) {
+        Ok(name) if !name.contains('\\') && escape(name) == name => format!("{digest}  {name}"),
+        _ => {
+            let parts: Vec<_> = name.split(|byte| *byte == b'\\').map(escape_bytes).collect();
+            format!("\\{digest}  {}", parts.join("\\\\"))
+        }
     }
 }
 
-fn parse_line(line: &str) -> Option<(String, Digest)> {
-    let escaped = line.strip_prefix('\\');
+fn parse_line(line: &[u8]) -> Option<ManifestEntry> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let escaped = line.strip_prefix(b"\\");
     let (digest, name) = escaped.unwrap_or(line).split_at_checked(64)?;
     // `sha256sum` marks files that it read in binary mode with a star.
-    let name = name.strip_prefix("  ").or_else(|| name.strip_prefix(" *"))?;
+    let name = name.strip_prefix(b"  ").or_else(|| name.strip_prefix(b" *"))?;
     let name = if escaped.is_some() { unescape(name)? } else { name.to_owned() };
-    Some((name, digest.parse().ok()?))
+    Some(ManifestEntry { name, digest: str::from_utf8(digest).ok()?.parse().ok()? })
 }
 
-fn unescape(text: &str) -> Option<String> {
-    let mut name = String::with_capacity(text.len());
+fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    let mut name = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((before, escape)) = rest.split_once('\\') {
-        name.push_str(before);
-        let kind = escape.chars().next()?;
-        rest = &escape[kind.len_utf8()..];
-        name.push(match kind {
-            '\\' => '\\',
-            'n' => '\n',
-            'r' => '\r',
-            't' => '\t',
-            'u' => {
-                let (digits, after) = rest.strip_prefix('{')?.split_once('}')?;
+    while let Some(start) = rest.iter().position(|byte| *byte == b'\\') {
+        name.extend_from_slice(&rest[..start]);
+        let (kind, after) = rest[start + 1..].split_first()?;
+        rest = after;
+        match kind {
+            b'\\' => name.push(b'\\'),
+            b'n' => name.push(b'\n'),
+            b'r' => name.push(b'\r'),
+            b't' => name.push(b'\t'),
+            b'x' => {
+                let (digits, after) = rest.split_at_checked(2)?;
                 rest = after;
-                char::from_u32(u32::from_str_radix(digits, 16).ok()?)?
+                name.push(u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?);
+            }
+            b'u' => {
+                let end = rest.iter().position(|byte| *byte == b'}')?;
+                let digits = str::from_utf8(rest[..end].strip_prefix(b"{")?).ok()?;
+                rest = &rest[end + 1..];
+                let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+                name.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
             }
             _ => return None,
-        });
+        }
     }
-    Some(name + rest)
+    name.extend_from_slice(rest);
+    Some(name)
 }
 
 #[cfg(test)]
@@ -179,19 +220,27 @@ mod tests {
 
     const DIGEST: Digest = Digest([7; 32]);
 
+    fn parsed(line: &str) -> Option<(Vec<u8>, Digest)> {
+        parse_line(line.as_bytes()).map(|entry| (entry.name, entry.digest))
+    }
+
     #[test]
     fn escaped_names_are_read_back() {
-        for name in ["a", "", " a  b ", "a\\b", "a\n\\\u{1b}[31m\u{202e}\r", "ä"] {
+        let utf8 = ["a", "", " a  b ", "a\\b", "a\n\\\u{1b}[31m\u{202e}\r", "ä", "\\x41", "a\r"];
+        for name in utf8.map(str::as_bytes).into_iter().chain([&b"a\xff\\\n"[..], b"\xc3", b"\xe2\x80\xae\x80"]) {
             let line = line(name, DIGEST);
-            assert_eq!(parse_line(&line), Some((name.to_owned(), DIGEST)), "{line}");
+            assert_eq!(parsed(&line), Some((name.to_owned(), DIGEST)), "{line}");
         }
+        assert_eq!(line(b"a\\b\nc", DIGEST), format!("\\{DIGEST}  a\\\\b\\nc"), "as `sha256sum` has it");
+        let raw = [format!("{DIGEST}  ").as_bytes(), b"a\xff"].concat();
+        assert_eq!(parse_line(&raw).unwrap().name, b"a\xff");
     }
 
     #[test]
     fn rejects_other_lines() {
-        for line in ["", "# digests", &format!("{DIGEST}"), &format!("{DIGEST} a"), &format!("\\{DIGEST}  a\\x")] {
-            assert_eq!(parse_line(line), None, "{line}");
+        for line in ["", "# digests", &format!("{DIGEST}"), &format!("{DIGEST} a"), &format!("\\{DIGEST}  a\\z")] {
+            assert_eq!(parsed(line), None, "{line}");
         }
-        assert_eq!(parse_line(&format!("{DIGEST} *a")), Some(("a".to_owned(), DIGEST)));
+        assert_eq!(parsed(&format!("{DIGEST} *a")), Some((b"a".to_vec(), DIGEST)));
     }
 }

@@ -7,6 +7,7 @@
 //! - [`output`]: tables, numbers, charts and messages.
 //! - [`exit`]: exit codes and failures.
 //! - [`export`]: writes tensors of one or more files to another.
+//! - [`identity`]: whether two paths are those of one file.
 //! - [`signals`]: signals that would leave temporary files.
 //! - [`digests`]: digests of tensors, and lists of them.
 //! - [`repeated`]: names that several tensors of a file have.
@@ -20,6 +21,7 @@ mod computed;
 mod digests;
 mod exit;
 mod export;
+mod identity;
 mod output;
 mod pieces;
 mod repeated;

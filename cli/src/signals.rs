@@ -2,7 +2,8 @@
 
 /// Makes SIGHUP, SIGINT and SIGTERM remove temporary files before they end the program, with the exit code of a shell.
 ///
-/// If SIGHUP is ignored, it stays ignored, so that `nohup` works. Where that cannot be found out, it is left alone.
+/// Signals that the parent ignores stay ignored: SIGHUP, so that `nohup` works, and SIGINT, as in a job in the background of a
+/// script. Where the system does not tell, SIGHUP is left alone.
 ///
 /// Writing more than `ulimit -f` allows becomes an error instead of the signal SIGXFSZ. Without these, the program still
 /// works, so that failures are ignored.
@@ -14,8 +15,9 @@ pub fn handle() {
 
         // The flag is not read: a signal that is handled does not end the process.
         let _ = signal_hook::flag::register(SIGXFSZ, std::sync::Arc::default());
-        let hangup = ignored().is_some_and(|ignored| ignored & (1 << (SIGHUP - 1)) == 0).then_some(SIGHUP);
-        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM].into_iter().chain(hangup)) else { return };
+        let ignored = ignored();
+        let is_handled = |signal: &i32| ignored.map_or(*signal != SIGHUP, |ignored| ignored & (1 << (signal - 1)) == 0);
+        let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM].into_iter().filter(is_handled)) else { return };
         let wait = move || {
             if let Some(signal) = signals.forever().next() {
                 tensorfile::atomic::exit_without_saving(128 + signal);

@@ -8,6 +8,7 @@ use std::io;
 
 use ndarray::{ArrayBase, ArrayView, Axis, Data, Dimension, IxDyn};
 
+use crate::checked_io::write_all;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Adapt, Adaptable, Lent, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text};
 use crate::sorted;
@@ -210,7 +211,7 @@ impl TensorData for Gathered<'_> {
                 self.array.append_run(&mut index, len, &mut batch);
                 done += len;
                 if batch.len() / self.element == most {
-                    out.write_all(&batch)?;
+                    write_all(out, &batch)?;
                     batch.clear();
                 }
             }
@@ -222,7 +223,7 @@ impl TensorData for Gathered<'_> {
                 *index = 0;
             }
         }
-        out.write_all(&batch)
+        write_all(out, &batch)
     }
 
     fn storage_id(&self) -> Option<u64> {

@@ -84,9 +84,13 @@ pub(super) fn count_changes<F: Float>(from: &[F], to: &[F]) -> RoundingCounts {
 /// As `half` does it, but that calls a function for every eight elements.
 pub(super) fn widen_f16(from: &[f16], to: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("f16c") {
-        // SAFETY: the processor has these instructions.
+    if has_f16c() {
+        // SAFETY: the processor has these instructions, and the system saves their registers.
         return unsafe { f16c::widen(from, to) };
+    }
+    if cfg!(target_arch = "x86_64") {
+        // `half` asks for F16C alone.
+        return from.iter().zip(to).for_each(|(from, to)| *to = from.to_f32_const());
     }
     from.convert_to_f32_slice(to);
 }
@@ -94,9 +98,13 @@ pub(super) fn widen_f16(from: &[f16], to: &mut [f32]) {
 /// Converts to the nearest number, ties to even. The slices have the same length.
 pub(super) fn narrow_f16(from: &[f32], to: &mut [f16]) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("f16c") {
-        // SAFETY: the processor has these instructions.
+    if has_f16c() {
+        // SAFETY: the processor has these instructions, and the system saves their registers.
         return unsafe { f16c::narrow(from, to) };
+    }
+    if cfg!(target_arch = "x86_64") {
+        // `half` asks for F16C alone.
+        return from.iter().zip(to).for_each(|(from, to)| *to = f16::from_f32_const(*from));
     }
     to.convert_from_f32_slice(from);
 }
@@ -105,11 +113,19 @@ pub(super) fn narrow_f16(from: &[f32], to: &mut [f16]) {
 /// that.
 pub(super) fn narrow_and_count_f16(from: &[f32], to: &mut [f16]) -> Option<RoundingCounts> {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has these instructions.
+    if has_f16c() && is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has these instructions, and the system saves their registers.
         return Some(unsafe { f16c::narrow_and_count(from, to) });
     }
     None
+}
+
+/// Returns whether the instructions for f16 work: the processor has them, and the system saves the registers of AVX that they use.
+/// The standard library only asks the processor.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn has_f16c() -> bool {
+    is_x86_feature_detected!("f16c") && is_x86_feature_detected!("avx")
 }
 
 #[cfg(target_arch = "x86_64")]

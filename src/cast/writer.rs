@@ -2,6 +2,7 @@ use std::io::{self, Write};
 
 use super::Caster;
 use super::changes::Changes;
+use crate::checked_io::{check_written, write_all};
 use crate::pipeline::in_order;
 
 /// Elements that are cast at once: up to 64 KiB of results.
@@ -46,7 +47,8 @@ impl<W: Write> Write for CastWriter<'_, W> {
     /// not at all.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.skip > 0 {
-            let written = self.out.write(&bytes[..bytes.len().min(self.skip)])?;
+            let passed = &bytes[..bytes.len().min(self.skip)];
+            let written = check_written(self.out.write(passed)?, passed.len())?;
             self.skip -= written;
             return Ok(written);
         }
@@ -58,7 +60,7 @@ impl<W: Write> Write for CastWriter<'_, W> {
         let piece = &bytes[..bytes.len().min(PIECE * element)];
         self.cast.clear();
         self.caster.cast(piece, &mut self.cast);
-        self.out.write_all(&self.cast)?;
+        write_all(&mut self.out, &self.cast)?;
         Ok(piece.len())
     }
 
@@ -78,7 +80,7 @@ impl<W: Write> CastWriter<'_, W> {
         };
         let mut taken = parts.iter();
         in_order(&mut self.parts, parts.len(), elements.len(), &cast, &mut |(results, changes)| {
-            self.out.write_all(results)?;
+            write_all(&mut self.out, results)?;
             if let Some(part) = taken.next() {
                 report.add(kernel, part, *changes);
             }

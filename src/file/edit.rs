@@ -4,6 +4,7 @@ use std::path::Path;
 use indexmap::IndexMap;
 
 use super::File;
+use crate::checked_io::write_all;
 use crate::error::{ErrorKind, NameList, Result};
 use crate::format::FORMATS;
 use crate::record::{MetadataChanges, Rewritten};
@@ -152,10 +153,6 @@ impl MetadataEdit {
     /// Checks the changes, and makes the bytes of the file other than its tensors.
     fn try_rewrite(&self, file: &File) -> Result<Rewritten> {
         let unsupported = |what: String, instead: String| Err(ErrorKind::Unsupported { what, instead }.into());
-        if file.path().is_some_and(|path| file.shards().iter().any(|shard| shard == path)) {
-            let instead = "merge them into one file first".to_owned();
-            return unsupported("edit the metadata of a model in several files".to_owned(), instead);
-        }
         if !file.shards().is_empty() {
             let instead = "the files that it lists can be edited one by one".to_owned();
             return unsupported("edit the metadata of an index of shards".to_owned(), instead);
@@ -196,9 +193,9 @@ fn not_there(key: &str, entries: &IndexMap<String, String>) -> String {
 
 fn write(file: &File, rewritten: &Rewritten, out: &mut dyn Write) -> Result<()> {
     let Rewritten { begin, kept, end } = rewritten;
-    out.write_all(begin)?;
+    write_all(out, begin)?;
     let copied = file.storage.write_to(kept.start, kept.end - kept.start, out);
     copied.map_err(|error| file.place(error.into()))?;
-    out.write_all(end)?;
+    write_all(out, end)?;
     Ok(out.flush()?)
 }

@@ -1,12 +1,21 @@
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
+use std::path::Path;
 
+use super::checkpoint::is_index_name;
 use super::{File, OpenOptions};
+use crate::checked_io::CheckedReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::detect;
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
 use crate::record::{Reader, ReaderStorage, names};
 use crate::storage::{FileStart, FileStorage, HeaderStream};
+
+/// The beginning of a stream that is read to find its format.
+const BEGIN: u64 = 8 << 10;
+
+/// The most bytes of a stream that may be an index of shards.
+const LONGEST_JSON: u64 = 1 << 27;
 
 impl OpenOptions {
     /// Reads a file from a reader that cannot seek, such as a pipe, from its start to its end. Each tensor is sent to `sink`
@@ -52,7 +61,7 @@ impl OpenOptions {
     /// before its end, numbers that are too large for it are compared with the [limits](Self::limits). A file of less than
     /// 8 KiB is read whole, in any order.
     pub fn read_in_order(&self, mut reader: impl Read, sink: &mut dyn TensorSink) -> Result<File> {
-        self.send_in_order(&mut reader, sink)
+        self.send_in_order(&mut CheckedReader(&mut reader), sink)
     }
 
     /// Reads the index of a file as [`read_in_order`](Self::read_in_order) does, and passes over all payloads.
@@ -80,13 +89,10 @@ impl OpenOptions {
             }
         }
 
-        self.send_in_order(&mut reader, &mut PassOver)
+        self.send_in_order(&mut CheckedReader(&mut reader), &mut PassOver)
     }
 
     fn send_in_order(&self, mut reader: &mut dyn Read, sink: &mut dyn TensorSink) -> Result<File> {
-        /// Enough to find the format.
-        const BEGIN: u64 = 8 << 10;
-
         let mut begin = Vec::new();
         (&mut reader).take(BEGIN).read_to_end(&mut begin)?;
         if (begin.len() as u64) < BEGIN {
@@ -114,6 +120,36 @@ impl OpenOptions {
         self.check_warnings(file)
     }
 
+    /// Reads a pipe or a device into memory. If its format can be read in order, it is, so that anything else than a whole file
+    /// ends this at once.
+    pub(super) fn hold(&self, mut stream: impl Read, path: &Path) -> Result<FileStorage> {
+        let mut begin = Vec::new();
+        (&mut stream).take(BEGIN).read_to_end(&mut begin)?;
+        let is_whole = (begin.len() as u64) < BEGIN;
+        let is_json = is_index_name(path) || self.format.is_none() && begins_with_json(&begin);
+        let format = match self.format {
+            _ if is_whole || is_json => None,
+            Some(format) => Some(format),
+            // A name alone decides nothing: it may be that of a link to an endless device.
+            None => match detect(&mut FileStart(&begin), None) {
+                Err(error) if matches!(error.kind(), ErrorKind::UnknownFormat { .. }) => return Err(error),
+                // What tells formats apart can be at the end.
+                _ => detect(&mut FileStart(&begin), Some(path)).ok(),
+            },
+        };
+        let limit = self.limits.most_held().min(if is_json { LONGEST_JSON } else { u64::MAX });
+        let mut held = HeldStream { stream: begin.chain(stream), bytes: Vec::new(), limit };
+        if let Some(format) = format
+            && let Err(error) = self.clone().format(format).read_index(&mut held)
+            && !matches!(error.kind(), ErrorKind::Unsupported { .. } | ErrorKind::UnknownDtype { .. })
+        {
+            return Err(error);
+        }
+        let mut piece = vec![0; 64 << 10];
+        while held.read(&mut piece)? > 0 {}
+        Ok(FileStorage::Memory(Box::new(held.bytes)))
+    }
+
     /// Checks the limit of payloads of a stream that is so short that it was read whole.
     fn check_payloads(&self, file: &File) -> Result<()> {
         let limit = self.limits.payload;
@@ -121,6 +157,32 @@ impl OpenOptions {
         let (what, found) = ("payload in bytes", tensor.payload_bytes());
         let error = Error::new(ErrorKind::Limit { what, found, limit });
         Err(error.in_tensor(file.index.label(tensor.position())).in_format(file.format.name))
+    }
+}
+
+/// Returns whether text begins like a JSON object, as that of an index of shards.
+fn begins_with_json(begin: &[u8]) -> bool {
+    begin.trim_ascii_start().starts_with(b"{") && !begin.contains(&0)
+}
+
+/// A stream whose bytes are held as they are read, up to a limit.
+struct HeldStream<R> {
+    stream: R,
+    bytes: Vec<u8>,
+    limit: u64,
+}
+
+impl<R: Read> Read for HeldStream<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(bytes)?;
+        let (found, limit) = ((self.bytes.len() + read) as u64, self.limit);
+        if found > limit {
+            let what = "the length of a stream that is held in memory";
+            return Err(Error::from(ErrorKind::Limit { what, found, limit }).into());
+        }
+        self.bytes.try_reserve(read).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        self.bytes.extend_from_slice(&bytes[..read]);
+        Ok(read)
     }
 }
 

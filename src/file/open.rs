@@ -1,10 +1,6 @@
 use std::fs;
 use std::io::{self, Read, Seek};
 use std::path::Path;
-#[cfg(feature = "shards")]
-use std::path::PathBuf;
-#[cfg(feature = "shards")]
-use std::sync::Arc;
 
 #[cfg(feature = "shards")]
 use super::shards;
@@ -13,10 +9,12 @@ use crate::error::{Error, ErrorKind, Result, WarningKind};
 use crate::format::{detect, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
-use crate::record::{FileMetadata, FilePart, Format, Index, Reader, ReaderStorage};
-use crate::storage::{AccessPattern, FileReader, FileStorage};
+use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage};
 #[cfg(feature = "shards")]
-use crate::storage::{FilePool, FileVersion};
+use crate::storage::FileVersion;
+#[cfg(feature = "shards")]
+use crate::storage::open_regular;
+use crate::storage::{AccessPattern, FileReader, FileStorage, explain_open};
 use crate::tensor::Tensor;
 
 /// A way to access the bytes of an open file.
@@ -151,8 +149,9 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file, or the directory of a checkpoint. A pipe, or anything else that cannot be read at positions, is read
-    /// into memory, however long it is. [`read_in_order`](Self::read_in_order) reads one with a [limit](Limits::payload).
+    /// Opens a file, or the directory of a checkpoint. A pipe or a device is read into memory, up to a
+    /// [limit](Limits::held), and no further than its first bytes if those are of no format.
+    /// [`read_in_order`](Self::read_in_order) reads one without holding it. A socket is an error.
     ///
     /// ```
     /// use tensorfile::{Backend, OpenOptions, TensorMap};
@@ -189,13 +188,14 @@ impl OpenOptions {
     }
 
     fn open_path(&self, path: &Path) -> Result<File> {
-        let (storage, _metadata) = match self.storage(path) {
+        let opened = match open_file(path) {
             Ok(opened) => opened,
             Err(error) => {
                 let found = checkpoint::instead_of(path, &error)?.ok_or(error)?;
                 return self.open_path(&found).map_err(|error| error.in_file(&found));
             }
         };
+        let (storage, _metadata) = self.storage(opened, path)?;
         // The bytes read to find the format are not read again for the index.
         #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::of_index(&storage);
@@ -208,47 +208,7 @@ impl OpenOptions {
             return Err(ErrorKind::FeatureOff { format: "sharded", feature: "shards" }.into());
         }
         let contents = self.contents(reader, storage.len(), Some(path))?;
-        self.with_other_parts(storage, path, contents)
-    }
-
-    /// Returns a file, with the other parts of its model if they lie next to it.
-    fn with_other_parts(&self, storage: FileStorage, path: &Path, contents: Contents) -> Result<File> {
-        let file = self.file(storage, Some(path), contents);
-        #[cfg(feature = "shards")]
-        if let Some(part) = file.part
-            && let Some(paths) = shards::all_parts(path, &part)
-        {
-            return self.open_parts(file, &part, &paths, path);
-        }
-        Ok(file)
-    }
-
-    /// Opens the other files of a model that state their numbers, as one file with the one that is open.
-    #[cfg(feature = "shards")]
-    fn open_parts(&self, open: File, part: &FilePart, paths: &[PathBuf], path: &Path) -> Result<File> {
-        let (mut files, mut open, pool) = (Vec::with_capacity(paths.len()), Some(open), Arc::default());
-        for (number, path) in (0..).zip(paths) {
-            let file = match open.take_if(|_| number == part.index) {
-                Some(open) => open,
-                None => self.open_in_pool(path, &pool)?,
-            };
-            let checked = shards::check_part(&file, number, part.count);
-            checked.map_err(|error| error.in_format(file.format.name).in_shard(path, 0))?;
-            files.push(file);
-        }
-        let file = shards::join_parts(files, path, &self.limits)?;
-        Ok(File { progress: self.progress.clone(), ..file })
-    }
-
-    /// Opens a file that may be closed until it is read.
-    #[cfg(feature = "shards")]
-    fn open_in_pool(&self, path: &Path, pool: &Arc<FilePool>) -> Result<File> {
-        let (storage, metadata) = self.storage(path).map_err(|error| {
-            let message = format!("{}: {error}", path.display());
-            io::Error::new(error.kind(), message)
-        })?;
-        let storage = storage.pooled(pool, path, &metadata);
-        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
+        Ok(self.file(storage, Some(path), contents))
     }
 
     /// Opens a file that is in memory, as [`File::from_bytes`] does.
@@ -288,23 +248,23 @@ impl OpenOptions {
         self.check_warnings(self.read(FileStorage::reader(Box::new(reader))?, None)?)
     }
 
-    /// Opens a file. Its metadata is that of the file that was opened, which may be replaced by now.
-    fn storage(&self, path: &Path) -> io::Result<(FileStorage, fs::Metadata)> {
-        let mut file = fs::File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        if !metadata.is_file() || !(cfg!(unix) || cfg!(windows)) {
+    /// Makes the storage of an open file, whose metadata is returned: the path may lead to another by now.
+    fn storage(&self, (file, metadata): (fs::File, fs::Metadata), path: &Path) -> Result<(FileStorage, fs::Metadata)> {
+        let storage = if metadata.is_file() { self.regular(file, metadata.len())? } else { self.hold(file, path)? };
+        Ok((storage, metadata))
+    }
+
+    fn regular(&self, mut file: fs::File, len: u64) -> io::Result<FileStorage> {
+        if !(cfg!(unix) || cfg!(windows)) {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            return Ok((FileStorage::Memory(Box::new(bytes)), metadata));
+            return Ok(FileStorage::Memory(Box::new(bytes)));
         }
         #[cfg(feature = "mmap")]
         if self.backend == Backend::Mapped {
-            return Ok((FileStorage::mapped(file, metadata.len()), metadata));
+            return Ok(FileStorage::mapped(file, len));
         }
-        Ok((FileStorage::positioned(file, metadata.len()), metadata))
+        Ok(FileStorage::positioned(file, len))
     }
 
     /// Opens the shards of an index as one file.
@@ -324,7 +284,7 @@ impl OpenOptions {
             if now == version || attempt == ATTEMPTS {
                 return opened;
             }
-            let (again, metadata) = self.storage(path)?;
+            let (again, metadata) = self.storage(open_file(path)?, path)?;
             (storage, version) = (again, FileVersion::new(Some(&metadata)));
         }
     }
@@ -333,21 +293,25 @@ impl OpenOptions {
     fn open_shards_once(&self, storage: &FileStorage, path: &Path) -> Result<File> {
         let index = shards::read(storage, &self.limits)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let pool = Arc::default();
-        let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0], &pool);
+        let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0]);
         let files = index.shards().into_iter().map(open).collect::<Result<Vec<_>>>()?;
         let file = shards::join(index, files, path, &self.limits)?;
         Ok(File { progress: self.progress.clone(), ..file })
     }
 
     #[cfg(feature = "shards")]
-    fn open_shard(&self, path: &Path, tensor: &str, pool: &Arc<FilePool>) -> Result<File> {
-        shards::refuse_special(path, tensor)?;
-        let (storage, metadata) = self.storage(path).map_err(|error| {
+    fn open_shard(&self, path: &Path, tensor: &str) -> Result<File> {
+        // Nothing waits for a pipe that an index names.
+        let (file, metadata) = open_regular(path).map_err(|error| {
+            if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let what = format!("the index says that `{tensor}` is in `{name}`, which {error}");
+                return Error::from(ErrorKind::Malformed { what });
+            }
             let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
-            io::Error::new(error.kind(), message)
+            io::Error::new(error.kind(), message).into()
         })?;
-        let storage = storage.pooled(pool, path, &metadata);
+        let storage = self.regular(file, metadata.len())?;
         self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
     }
 
@@ -361,12 +325,12 @@ impl OpenOptions {
         let format = self.format.map_or_else(|| detect(&mut file, path), Ok)?;
         let storage = ReaderStorage::Boxed(Box::new(file));
         let reader = Reader::new(storage, format.index_reader, self.limits.clone());
-        let (index, metadata, part) = reader.into_index().map_err(|error| match error.kind() {
+        let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {
             // The name says what the file should be, but there is nothing of it.
             ErrorKind::Truncated { .. } if len == 0 => unknown(&[]),
             _ => error.in_format(format.name),
         })?;
-        Ok(Contents { format, index, metadata, part })
+        Ok(Contents { format, index, metadata })
     }
 
     /// Reads a tensor, and of the index no more than leads to it, as far as the format allows that.
@@ -378,10 +342,11 @@ impl OpenOptions {
     }
 
     fn tensor_in(&self, path: &Path, name: &str) -> Result<Tensor> {
-        let (storage, _) = match self.storage(path) {
+        let opened = match open_file(path) {
             Ok(opened) => opened,
             Err(error) => return self.tensor(&checkpoint::instead_of(path, &error)?.ok_or(error)?, name),
         };
+        let (storage, _) = self.storage(opened, path)?;
         let mut reader = FileReader::of_index(&storage);
         #[cfg(feature = "shards")]
         if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
@@ -398,12 +363,9 @@ impl OpenOptions {
         let format = self.format.map_or_else(|| detect(&mut reader, Some(path)), Ok)?;
         let reader = Reader::new(ReaderStorage::Boxed(Box::new(reader)), format.index_reader, self.limits.clone());
         // The whole index says what is wrong with the file.
-        let Ok(Some(index)) = reader.into_index_of(name) else {
-            let contents = self.contents(FileReader::of_index(&storage), storage.len(), Some(path))?;
-            return self.with_other_parts(storage, path, contents)?.tensor(name);
-        };
+        let Ok(Some(index)) = reader.into_index_of(name) else { return self.read(storage, Some(path))?.tensor(name) };
         // The system would read on past the tensor if more of the file were to follow.
-        let file = self.file_at_random(storage, Some(path), Contents { format, index, metadata: None, part: None });
+        let file = self.file_at_random(storage, Some(path), Contents { format, index, metadata: None });
         FileTensor::new(&file, 0).read()
     }
 
@@ -411,7 +373,7 @@ impl OpenOptions {
     fn tensor_in_shard(&self, index: &FileStorage, path: &Path, name: &str) -> Result<Option<Tensor>> {
         let index = shards::read(index, &self.limits)?;
         let Some(shard) = index.shard_of(name) else { return Ok(None) };
-        self.open_shard(&path.with_file_name(shard), name, &Arc::default())?.tensor(name).map(Some)
+        self.open_shard(&path.with_file_name(shard), name)?.tensor(name).map(Some)
     }
 
     fn file(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
@@ -421,11 +383,21 @@ impl OpenOptions {
 
     /// A file that is still read as its index is, at random.
     fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
-        let Contents { format, index, metadata, part } = contents;
+        let Contents { format, index, metadata } = contents;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
         let progress = self.progress.clone();
-        File { path, format, storage, index, metadata, part, limits, progress, shards: Shards::default() }
+        File { path, format, storage, index, metadata, limits, progress, shards: Shards::default() }
     }
+}
+
+/// Opens a file of any kind but a directory. Its metadata is that of the file that was opened.
+fn open_file(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
+    let file = fs::File::open(path).map_err(|error| explain_open(path, error))?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok((file, metadata))
 }
 
 /// The parts of a file that are read to open it.
@@ -433,5 +405,4 @@ struct Contents {
     format: &'static Format,
     index: Index,
     metadata: Option<FileMetadata>,
-    part: Option<FilePart>,
 }

@@ -91,7 +91,7 @@ impl LoadReport {
     #[must_use]
     pub fn of<'a>(schema: &Schema, tensors: impl IntoIterator<Item = (Option<&'a str>, &'a TensorInfo)>) -> Self {
         let mut index = Index::default();
-        let pushed = tensors.into_iter().try_for_each(|(name, info)| index.push(name, info.clone(), 0..0));
+        let pushed = tensors.into_iter().try_for_each(|(name, info)| index.push_checked(name, info.clone(), 0..0));
         if let Err(error) = pushed.and_then(|()| index.complete()) {
             let mut findings = Findings::of(index.pushed());
             findings.refuse(&error);
@@ -112,7 +112,7 @@ mod tests {
         let mut index = Index::default();
         for (name, shape) in file {
             let name = (!embedded).then_some(*name);
-            index.push(name, TensorInfo::new(Dtype::F32, *shape), 0..0).unwrap();
+            index.push_checked(name, TensorInfo::new(Dtype::F32, *shape), 0..0).unwrap();
         }
         index.complete().unwrap();
         if embedded {

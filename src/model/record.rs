@@ -2,6 +2,7 @@ use std::borrow::Cow;
 use std::io;
 
 use super::MetadataValue;
+use crate::checked_io::write_all;
 use crate::error::Result;
 use crate::tensor::TensorInfo;
 
@@ -62,7 +63,7 @@ impl TensorData for &[u8] {
     }
 
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(self)
+        write_all(out, self)
     }
 }
 
@@ -72,7 +73,7 @@ impl TensorData for Cow<'_, [u8]> {
     }
 
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(self)
+        write_all(out, self)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::loaded::{Payload, cannot_borrow};
 use super::{Adapt, Adaptable, Entries, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, TensorSpec};
+use crate::checked_io::write_all;
 use crate::error::{ErrorKind, Result};
 use crate::tensor::{Blob, Buffer, CooTensor, Element, Tensor, TensorInfo, TensorMap, TensorView, for_each_dtype};
 
@@ -147,7 +148,7 @@ impl<A: Element> Store for CooTensor<A> {
 
         impl super::TensorData for Parts<'_> {
             fn write_to(&self, out: &mut dyn std::io::Write) -> std::io::Result<()> {
-                self.0.iter().try_for_each(|part| out.write_all(part))
+                self.0.iter().try_for_each(|part| write_all(out, part))
             }
         }
 

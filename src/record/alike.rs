@@ -17,7 +17,7 @@ impl ReadHeader {
     #[inline(always)]
     pub(crate) fn push(self, index: &mut Index, name: Option<&str>, payload: Range<u64>) -> Result<()> {
         match self {
-            Self::New(info) => index.push(name, info, payload),
+            Self::New(info) => index.push_checked(name, info, payload),
             Self::Alike(at) => index.push_alike(name, at, payload),
         }
     }

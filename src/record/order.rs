@@ -1,6 +1,8 @@
 use std::io::{self, Write};
 
 use super::Encode;
+use crate::checked_io::write_all;
+use crate::error::Error;
 use crate::model::{TensorData, TensorRecord};
 use crate::tensor::{Layout, TensorInfo, write_row_major};
 
@@ -30,6 +32,8 @@ impl TensorData for RowMajor<'_> {
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let TensorRecord { info, data, .. } = *self.tensor;
         let Layout::DimOrder(order) = &info.layout else { return data.write_to(out) };
+        // It may have had another order when it was planned.
+        info.check_order().map_err(Error::from)?;
         let gathered;
         let bytes = match data.as_bytes() {
             Some(bytes) => bytes,
@@ -43,7 +47,7 @@ impl TensorData for RowMajor<'_> {
         match info.payload_bytes() == Some(bytes.len()) {
             true => write_row_major(bytes, info.dtype.block_bytes(), &info.shape, order, out),
             // The writer reports the difference.
-            false => out.write_all(bytes),
+            false => write_all(out, bytes),
         }
     }
 

@@ -7,6 +7,7 @@ use super::Entry;
 use super::sum::Sum;
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
+use crate::checked_io::{check_written, write_all};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
@@ -124,7 +125,7 @@ pub(super) fn write_chunks<'de>(
             }
             held.extend_from_slice(now);
             if held.len() == most {
-                if let Err(error) = out.write_all(&held) {
+                if let Err(error) = write_all(out, &held) {
                     return Ok(Err(error));
                 }
                 held.clear();
@@ -132,7 +133,7 @@ pub(super) fn write_chunks<'de>(
             piece = later;
         }
     }
-    Ok(out.write_all(&held))
+    Ok(write_all(out, &held))
 }
 
 /// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
@@ -208,7 +209,7 @@ impl Entry<'_> {
             let reader = RangeReader::new(&mut file, range);
             let mut decoder = PayloadDecoder::new(reader, codec, packed, self.payload_bytes());
             while let Some(piece) = decoder.piece()? {
-                out.write_all(piece)?;
+                write_all(out, piece)?;
             }
             return Ok(());
         }
@@ -232,7 +233,7 @@ impl Entry<'_> {
             let bytes = bytes?;
             sum.update(bytes);
             sum.end()?;
-            return out.write_all(bytes);
+            return write_all(out, bytes);
         }
         storage.write_to(start, len, &mut Summed { out, sum: &mut sum })?;
         Ok(sum.end()?)
@@ -247,7 +248,7 @@ struct Summed<'a> {
 
 impl io::Write for Summed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
+        let written = check_written(self.out.write(bytes)?, bytes.len())?;
         self.sum.update(&bytes[..written]);
         Ok(written)
     }
@@ -275,7 +276,7 @@ impl io::Write for CheckedIndices<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let (indices, _) = bytes.split_at(bytes.len() - bytes.len() % size_of::<u64>());
         check_coo_indices(&self.info.shape, self.checked, indices).map_err(Error::from)?;
-        self.out.write_all(indices)?;
+        write_all(self.out, indices)?;
         self.checked += indices.len() / size_of::<u64>();
         Ok(indices.len())
     }

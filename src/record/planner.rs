@@ -6,9 +6,8 @@ use super::candidates::Candidates;
 use super::kept::ToKeep;
 use super::order::RowMajor;
 use super::{Encode, Format, Names, Plan};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
-use crate::tensor::Dtype;
 
 impl Plan {
     /// Plans the file of some tensors.
@@ -22,14 +21,6 @@ impl Plan {
     pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
         plan.is_named = true;
-        plan.fill(tensors)?;
-        Ok(plan)
-    }
-
-    /// Plans a tensor without a name, to be written after some that have names.
-    pub(crate) fn of_message(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
-        let mut plan = Self::empty(encode);
-        plan.is_message = true;
         plan.fill(tensors)?;
         Ok(plan)
     }
@@ -119,6 +110,7 @@ impl Planner<'_> {
     // A function of its own, as one that calls itself is not inlined.
     #[inline(never)]
     fn add_in_row_major(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        tensor.info.check_order().map_err(|invalid| Error::from(invalid).in_tensor(tensor.name))?;
         self.add(&RowMajor::new(tensor).record())
     }
 
@@ -133,6 +125,7 @@ impl Planner<'_> {
         let info = match plan.find_info(tensor.info) {
             Some(known) => known,
             None => {
+                tensor.info.check_order()?;
                 self.encode.format().check(tensor.info)?;
                 self.encode.check(tensor.info)?;
                 plan.add_info(tensor.info)?
@@ -145,9 +138,6 @@ impl Planner<'_> {
         encode.check_name(tensor.name, tensor.info)?;
         let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info));
         self.candidates.add(at, payload_bytes, tensor);
-        if tensor.info.dtype == Dtype::U8 {
-            plan.look_for_names(at, tensor.data);
-        }
         let is_header_named =
             self.names == Names::Stored && plan.kept.has_headers() && !plan.is_implied(tensor.name, at);
         plan.kept.add(ToKeep {

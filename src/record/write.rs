@@ -7,6 +7,7 @@ use super::checked::{Checked, changed};
 use super::order::RowMajor;
 use super::whole::write_or_plan;
 use super::{Encode, Plan};
+use crate::checked_io::{self, check_written};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use crate::progress::{ProgressCount, ProgressWriter};
@@ -48,7 +49,7 @@ pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<
 }
 
 fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()> {
-    let written = out.write_all(file).and_then(|()| out.flush());
+    let written = checked_io::write_all(out, file).and_then(|()| out.flush());
     written.map_err(|error| Error::from(error).in_format(encode.format().name))
 }
 
@@ -60,7 +61,10 @@ pub(crate) fn write_slices(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Writ
     while !slices.is_empty() {
         match writer.write_vectored(&slices[..slices.len().min(AT_ONCE)]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => IoSlice::advance_slices(&mut slices, written),
+            Ok(written) => {
+                let given = slices.iter().take(AT_ONCE).map(|slice| slice.len()).fold(0, usize::saturating_add);
+                IoSlice::advance_slices(&mut slices, check_written(written, given)?);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -368,7 +372,7 @@ impl<'w> Output<'w> {
     /// Passes gathered bytes on.
     fn drain(&mut self) -> io::Result<()> {
         if let Some(to) = &mut self.to {
-            to.write_all(&self.buffer)?;
+            checked_io::write_all(*to, &self.buffer)?;
             self.buffer.clear();
         }
         Ok(())
@@ -405,7 +409,7 @@ impl Write for Output<'_> {
                 self.buffer.clear();
                 return Ok(());
             }
-            to.write_all(&self.buffer)?;
+            checked_io::write_all(*to, &self.buffer)?;
             self.buffer.clear();
         }
         threads::extend(&mut self.buffer, bytes);

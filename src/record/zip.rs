@@ -14,7 +14,7 @@ use crate::storage::ReadAt;
 
 /// Finds the directory of an archive. Returns the archive, and a buffer for its records.
 pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<(ZipArchive<ZipFile<'a>>, Vec<u8>)> {
-    file.keep_rest(limits.payload)?;
+    file.keep_rest(limits.most_held())?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
     let mut buffer = record_buffer(len);
     let file = ZipFile { file: RefCell::new(file), len };

@@ -144,11 +144,12 @@ impl ReadAt for &mut HeaderStream<'_> {
     }
 
     fn keep(&mut self, range: Range<u64>) -> Result<()> {
-        if range.end - range.start > self.longest_kept {
+        let len = range.end.saturating_sub(range.start);
+        if len > self.longest_kept {
             return Ok(());
         }
         self.stream.keep(range.clone())?;
-        let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap_or(usize::MAX)];
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
         self.stream.read_at(range.start, &mut bytes)?;
         self.headers.add(range.start, &bytes);
         Ok(())

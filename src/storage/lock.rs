@@ -150,8 +150,12 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         if !fs::metadata(path)?.is_file() {
             return Ok(None);
         }
-        // NFS only locks files that are open for writing.
-        let file = OpenOptions::new().read(true).write(true).open(path).or_else(|_| File::open(path))?;
+        // NFS only locks files that are open for writing. A pipe may have taken the place of the file in the meantime.
+        let mut options = OpenOptions::new();
+        options.read(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, super::special::non_blocking());
+        let file = options.clone().write(true).open(path).or_else(|_| options.open(path))?;
         #[cfg(all(unix, not(target_os = "solaris")))]
         {
             let locked =

@@ -8,17 +8,17 @@ mod lock;
 #[cfg(feature = "mmap")]
 mod mapping;
 mod new_file;
-#[cfg(feature = "shards")]
-mod pool;
 mod positioned;
 mod replace;
 mod rest;
 #[cfg(feature = "shards")]
 mod set;
 mod slice;
+mod special;
 mod stream;
 mod temporary;
 
+use std::io;
 use std::ops::Range;
 
 use crate::error::Result;
@@ -33,19 +33,20 @@ pub use lock::FileLock;
 #[cfg(feature = "shards")]
 pub(crate) use lock::FileVersion;
 pub(crate) use new_file::{WriteBehind, allocate};
-#[cfg(feature = "shards")]
-pub(crate) use pool::FilePool;
 pub use positioned::FileReader;
-pub(crate) use replace::{Durability, refuse_existing, replace, replace_with};
 #[cfg(feature = "shards")]
-pub(crate) use replace::{ReplaceStep, look};
+pub(crate) use replace::ReplaceStep;
+pub(crate) use replace::{Durability, refuse_existing, replace, replace_with};
 #[cfg(feature = "shards")]
 pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
+pub(crate) use special::explain_open;
+#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
+pub(crate) use special::open_regular;
 pub use stream::Stream;
 pub(crate) use temporary::exit_without_saving;
 #[cfg(feature = "shards")]
-pub(crate) use temporary::{Journal, finish_left_sets, has_left_sets, remove_left_for};
+pub(crate) use temporary::remove_left_for;
 
 /// Bytes at offsets, as the reader of an index sees them.
 ///
@@ -207,9 +208,15 @@ pub(crate) fn append_range(
 ) -> Result<()> {
     const AT_ONCE: usize = 1 << 20;
     const MANY: usize = 1 << 10;
+    /// Fewer bytes are not worth a look at whether there is memory for them.
+    const LARGE: usize = 1 << 24;
     let mut left = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
     let in_file = file.file_len().unwrap_or(0).saturating_sub(start);
     let ready = usize::try_from(in_file).unwrap_or(usize::MAX).min(left);
+    if ready >= LARGE {
+        // Where `file_len` is a guess or a lie, this is an error instead of an abort.
+        Vec::<u8>::new().try_reserve_exact(ready).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    }
     if bytes.is_empty() && left >= MANY && ready == left {
         // The system gives zeros for less than they take to be written, if they are many.
         *bytes = vec![0; left];

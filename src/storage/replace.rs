@@ -98,7 +98,11 @@ impl Staged {
         before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
     ) -> Result<Self> {
         let path = follow(given).map_err(|error| named(given, error))?;
-        let old = look(&path).map_err(|error| named(given, error))?;
+        let mut old = look(&path).map_err(|error| named(given, error))?;
+        if old.is_none() && path != given {
+            // The target of a link to an open pipe, as of `/dev/stdout`, is no path.
+            old = look(given).map_err(|error| named(given, error))?;
+        }
         before(ReplaceStep::Create)?;
         let created = Temporary::create(&path, old.is_some());
         let (mut file, new) = created.map_err(|error| named(given, creation_failed(error)))?;
@@ -161,7 +165,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Returns the metadata of the file that is to be replaced, if there is one.
-pub(crate) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
+pub(super) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
         Ok(old) if old.is_file() && old.permissions().readonly() => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,

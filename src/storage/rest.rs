@@ -1,6 +1,4 @@
-use std::collections::VecDeque;
-
-use crate::tensor::grow;
+use std::collections::{TryReserveError, VecDeque};
 
 /// The rest of a stream, held in blocks that are freed as they are read.
 #[derive(Debug)]
@@ -19,18 +17,24 @@ impl Rest {
         Self { blocks: VecDeque::new(), start, len: 0 }
     }
 
-    pub(super) fn push(&mut self, mut bytes: &[u8]) {
-        self.len += bytes.len() as u64;
+    /// Holds the next bytes. Fails if there is no memory for them.
+    pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), TryReserveError> {
         while !bytes.is_empty() {
             if self.blocks.back().is_none_or(|block| block.len() == BLOCK) {
                 self.blocks.push_back(Vec::new());
             }
             let block = self.blocks.back_mut().expect("one was just added");
             let (now, later) = bytes.split_at(bytes.len().min(BLOCK - block.len()));
-            grow(block, now.len(), BLOCK);
+            let needed = block.len() + now.len();
+            if needed > block.capacity() {
+                let capacity = block.capacity().saturating_mul(2).min(BLOCK).max(needed);
+                block.try_reserve_exact(capacity - block.len())?;
+            }
             block.extend_from_slice(now);
+            self.len += now.len() as u64;
             bytes = later;
         }
+        Ok(())
     }
 
     /// Returns the number of bytes held.
@@ -75,8 +79,8 @@ mod tests {
     #[test]
     fn pieces_end_with_their_blocks_and_are_released_with_them() {
         let mut rest = Rest::new(10);
-        rest.push(&vec![1; BLOCK + 5]);
-        rest.push(&[2, 3]);
+        rest.push(&vec![1; BLOCK + 5]).unwrap();
+        rest.push(&[2, 3]).unwrap();
         let second = 10 + BLOCK as u64;
         assert_eq!((rest.len(), rest.end()), (BLOCK as u64 + 7, second + 7));
         assert_eq!(rest.piece(second - 2, 100), [1, 1]);

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
-use std::io::{ErrorKind as IoErrorKind, Read};
+use std::io::{self, ErrorKind as IoErrorKind, Read};
 use std::ops::Range;
 
 use super::rest::Rest;
 use super::{ReadAt, Storage, append_chunk};
+use crate::checked_io::check_read;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Buffer, grow};
 
@@ -68,7 +69,9 @@ impl<R: Read> Stream<R> {
     /// Reads until at least `at_least` bytes are in the buffer, or up to the end of the stream.
     #[cold]
     fn read_on(&mut self, at_least: usize) -> Result<()> {
-        debug_assert!(at_least <= FIRST, "more than the buffer holds");
+        if at_least > self.buffer.len() {
+            self.buffer.resize(at_least, 0);
+        }
         while self.ready.len() < at_least {
             self.buffer.copy_within(self.ready.clone(), 0);
             self.ready = 0..self.ready.len();
@@ -143,7 +146,11 @@ impl<R: Read> Stream<R> {
 
     /// Skips to `offset`, where `len` bytes are wanted.
     fn skip_to(&mut self, offset: u64, len: u64) -> Result<()> {
-        debug_assert!(offset >= self.position, "a stream only goes forward");
+        if offset < self.position {
+            let what = "read a stream backwards".to_owned();
+            let instead = "its bytes are read once, in the order of the file".to_owned();
+            return Err(Error::new(ErrorKind::Unsupported { what, instead }).at(offset));
+        }
         while self.position < offset {
             let skipped = self.take(offset - self.position).map(drop);
             skipped.map_err(|error| match error.kind() {
@@ -191,7 +198,7 @@ fn read(reader: &mut impl Read, failed: &mut Option<Error>, bytes: &mut [u8]) ->
     loop {
         match reader.read(bytes) {
             Err(error) if error.kind() == IoErrorKind::Interrupted => {}
-            read => return Ok(read?),
+            read => return Ok(check_read(read?, bytes.len())?),
         }
     }
 }
@@ -301,7 +308,7 @@ impl<R: Read> ReadAt for Stream<R> {
             if chunk.is_empty() {
                 break;
             }
-            rest.push(chunk);
+            rest.push(chunk).map_err(|_| io::Error::from(IoErrorKind::OutOfMemory))?;
             let len = chunk.len();
             self.consume(len);
             if rest.len() > limit {

@@ -9,27 +9,48 @@ use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[cfg(feature = "shards")]
 use super::lock::wait_for_lock;
 use super::lock::{Lock, is_at, try_lock};
+#[cfg(unix)]
+use super::special::non_blocking;
 
 /// The search for files that were left ends after this many names that are not taken. Later names are only taken if more
 /// saves to one path run at once.
 const SEARCHED: u32 = 8;
 
-/// The file of a temporary folder that tells it from those of others, and lists files that it places and replaces.
-const JOURNAL: &str = "tensorfile.journal";
-
-/// The temporary files and folders of this process, and files that are to be removed with them.
+/// The temporary files and folders of a process, and files that are to be removed with them.
 ///
 /// Files are created, renamed and removed while this is locked, so that whoever locks it knows all of them. A name that is
 /// not listed may already belong to another process.
-static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+struct Live {
+    /// The process, or 0 if there is none yet.
+    process: AtomicU32,
+    paths: Mutex<Vec<PathBuf>>,
+}
+
+/// The lists of this process and of those that it was forked from.
+///
+/// A thread of the parent may have its list locked when the process forks. Nobody would unlock it in the child, which
+/// therefore has a list of its own, and removes no files of its parent.
+static LIVE: [Live; GENERATIONS] =
+    [const { Live { process: AtomicU32::new(0), paths: Mutex::new(Vec::new()) } }; GENERATIONS];
+
+/// A process that was forked more often than that, each from the last, shares a list with its parent.
+const GENERATIONS: usize = 32;
 
 fn live() -> MutexGuard<'static, Vec<PathBuf>> {
-    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+    let own = std::process::id();
+    let is_own = |live: &&Live| {
+        // Another thread may claim the first free list at the same time.
+        let found = live.process.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
+        found.map_or_else(|process| process == own, |_| true)
+    };
+    let live = LIVE.iter().find(is_own).unwrap_or(&LIVE[GENERATIONS - 1]);
+    live.paths.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A locked file that is removed when this goes out of scope.
@@ -82,27 +103,23 @@ impl Temporary {
 
     /// Waits until nobody else has the first temporary file for `target`, and creates it.
     ///
-    /// Returns `None` if files cannot be locked here.
+    /// Returns `None` if files cannot be locked here, or if there is something else of that name.
     #[cfg(feature = "shards")]
     pub(super) fn wait(target: &Path) -> io::Result<Option<Self>> {
-        let mut at = 0;
+        let path = name(target, 0);
         loop {
-            let path = name(target, at);
-            // A pipe, a link or a folder is not one of ours, and stays. Everybody takes the next name.
-            if fs::symlink_metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
-                at = at.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
-                continue;
-            }
             {
                 let mut live = live();
-                remove_left(&path);
+                if remove_left(&path) == LeftFile::Foreign {
+                    return Ok(None);
+                }
                 if let Some((_, temporary)) = Self::create_at(path.clone(), true, &mut live)? {
                     return Ok(Some(temporary));
                 }
             }
-            match OpenOptions::new().read(true).write(true).open(&path) {
+            match open_without_effect(&path, true) {
                 // It is free now, or was left by a process that was killed.
-                Ok(file) if wait_for_lock(&file) => {}
+                Ok(file) if is_ours_to_remove(&file.metadata()?) && wait_for_lock(&file) => {}
                 Ok(_) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // It belongs to somebody else.
@@ -176,7 +193,7 @@ impl Folder {
                 Err(error) => return Err(error),
             }
             #[cfg(unix)]
-            let _lock = match File::open(&path) {
+            let _lock = match open_without_effect(&path, false) {
                 Ok(folder) if is_ours(&folder, &path) => folder,
                 Ok(_) => continue,
                 // Another process took it for one that was left, before it was locked.
@@ -187,11 +204,6 @@ impl Folder {
                 }
             };
             live.push(path.clone());
-            // It tells the folder from one that somebody else made.
-            if let Err(error) = create_file(&path.join(JOURNAL), true) {
-                discard(&mut live, &path);
-                return Err(error);
-            }
             return Ok(Self {
                 path,
                 #[cfg(unix)]
@@ -209,17 +221,9 @@ impl Folder {
         create_file(&self.path.join(name), private)
     }
 
-    /// Sets the files that are to be removed when those of this folder have replaced them, which go to `placed`. Both are
-    /// noted, so that the next save finds what is left if the process is killed.
-    pub(super) fn set_replaced(&mut self, placed: &[PathBuf], replaced: Vec<PathBuf>) -> io::Result<()> {
-        let entry = |mark: u8, path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_str().unwrap_or_default();
-            [&[mark], name.as_bytes(), b"\0"].concat()
-        };
-        let journal = placed.iter().map(|path| entry(b'+', path)).chain(replaced.iter().map(|path| entry(b'-', path)));
-        fs::write(self.path.join(JOURNAL), journal.collect::<Vec<_>>().concat())?;
-        self.replaced = replaced;
-        Ok(())
+    /// Sets the files that are to be removed when those of this folder have replaced them.
+    pub(super) fn set_replaced(&mut self, paths: Vec<PathBuf>) {
+        self.replaced = paths;
     }
 
     /// Moves a file out of the folder.
@@ -270,34 +274,35 @@ fn discard(live: &mut Vec<PathBuf>, path: &Path) {
     }
 }
 
-/// Removes a file, or a folder with our files in it. An error here would hide the one that led to this.
-fn remove(path: &Path) {
+/// Removes a file, or a folder with the files that [`Folder`] creates in it. Returns `false` if it is still there. An error here
+/// would hide the one that led to this.
+fn remove(path: &Path) -> bool {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    if !is_folder {
-        let _ = fs::remove_file(path);
-        return;
-    }
-    let is_ours = fs::symlink_metadata(path.join(JOURNAL)).is_ok_and(|metadata| metadata.is_file());
-    for entry in fs::read_dir(path).into_iter().flatten().flatten().filter(|_| is_ours) {
-        let name = entry.file_name();
-        // The journal is the last, as nobody could tell the folder from others without it.
-        if name.as_encoded_bytes().iter().all(u8::is_ascii_digit) {
-            let _ = fs::remove_file(entry.path());
+    let removed = match is_folder {
+        true => remove_folder(path),
+        false => fs::remove_file(path),
+    };
+    removed.is_ok()
+}
+
+/// Removes a folder, unless there is anything in it that [`Folder`] does not create: a regular file whose name is a number.
+fn remove_folder(path: &Path) -> io::Result<()> {
+    let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+    let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    for entry in &entries {
+        if !is_number(&entry.file_name()) || !entry.file_type()?.is_file() {
+            return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
     }
-    let is_empty = fs::read_dir(path).is_ok_and(|entries| entries.count() == usize::from(is_ours));
-    if is_ours && is_empty {
-        let _ = fs::remove_file(path.join(JOURNAL));
-    }
-    // A folder with anything else in it stays.
-    let _ = fs::remove_dir(path);
+    entries.iter().try_for_each(|entry| fs::remove_file(entry.path()))?;
+    fs::remove_dir(path)
 }
 
 /// Removes all temporary files of this process and ends it.
 pub(crate) fn exit_without_saving(code: i32) -> ! {
     // Stays locked, so that other threads neither create nor rename a file before the end.
     let live = live();
-    live.iter().for_each(|path| remove(path));
+    live.iter().for_each(|path| _ = remove(path));
     std::process::exit(code)
 }
 
@@ -305,114 +310,90 @@ pub(crate) fn exit_without_saving(code: i32) -> ! {
 pub(crate) fn remove_left_for(target: &Path) {
     let (mut at, mut missing) = (0, 0);
     while missing < SEARCHED {
-        missing = if remove_left(&name(target, at)) { 0 } else { missing + 1 };
+        missing = if remove_left(&name(target, at)) == LeftFile::Missing { missing + 1 } else { 0 };
         at += 1;
     }
 }
 
-/// The files that a set places and replaces, as its folder notes them.
-#[cfg(feature = "shards")]
-#[derive(Debug, Default)]
-pub(crate) struct Journal {
-    /// The names of the new files.
-    pub(crate) placed: Vec<String>,
-    /// The names of the old ones.
-    pub(crate) replaced: Vec<String>,
+/// The state of the path of a temporary file, after a file that a killed process left there was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeftFile {
+    /// There was nothing.
+    Missing,
+    Removed,
+    /// Its writer lives.
+    Busy,
+    /// It was not made here, or cannot be removed.
+    Foreign,
 }
 
-#[cfg(feature = "shards")]
-impl Journal {
-    /// Reads the journal of a folder; `None` if there is none.
-    fn read(folder: &Path) -> Option<Self> {
-        /// More than the names of shards in the longest index.
-        const MAX_BYTES: u64 = 1 << 27;
-
-        let path = folder.join(JOURNAL);
-        fs::symlink_metadata(&path).ok().filter(|metadata| metadata.is_file() && metadata.len() <= MAX_BYTES)?;
-        let mut journal = Self::default();
-        for entry in String::from_utf8(fs::read(path).ok()?).ok()?.split_terminator('\0') {
-            match entry.split_at_checked(1)? {
-                ("+", name) => journal.placed.push(name.to_owned()),
-                ("-", name) => journal.replaced.push(name.to_owned()),
-                _ => return None,
-            }
-        }
-        Some(journal)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.placed.is_empty() && self.replaced.is_empty()
-    }
-}
-
-/// Calls `finish` with the journal of each set for `target` that a killed process left after it began to place files, and
-/// removes what is left of it.
-#[cfg(feature = "shards")]
-pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) {
-    let _live = live();
-    let (mut at, mut missing) = (0, 0);
-    while missing < SEARCHED {
-        let path = name(target, at);
-        at += 1;
-        let Ok(metadata) = fs::symlink_metadata(&path) else {
-            missing += 1;
-            continue;
-        };
-        missing = 0;
-        if metadata.is_dir()
-            && let Some(journal) = Journal::read(&path).filter(|journal| !journal.is_empty())
-            && let Ok(folder) = File::open(&path)
-            && try_lock(&folder) == Lock::Taken
-            && is_at(&folder, &path)
-        {
-            finish(&journal);
-            remove(&path);
-        }
-    }
-}
-
-/// Returns whether [`finish_left_sets`] may have something to do.
-#[cfg(feature = "shards")]
-pub(crate) fn has_left_sets(target: &Path) -> bool {
-    let (mut at, mut missing) = (0, 0);
-    while missing < SEARCHED {
-        let path = name(target, at);
-        at += 1;
-        match fs::symlink_metadata(&path) {
-            Err(_) => missing += 1,
-            Ok(metadata) if metadata.is_dir() && Journal::read(&path).is_some_and(|journal| !journal.is_empty()) => {
-                return true;
-            }
-            Ok(_) => missing = 0,
-        }
-    }
-    false
-}
-
-/// Removes a temporary file or folder whose writer does not live. Returns `false` if there is nothing at the path.
-fn remove_left(path: &Path) -> bool {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return false };
-    #[cfg(feature = "shards")]
-    if metadata.is_dir() && Journal::read(path).is_some_and(|journal| !journal.is_empty()) {
-        // Files that are visible already belong to it.
-        return true;
-    }
-    let opened = match metadata.file_type() {
-        kind if kind.is_file() => {
-            let open = |read, write| OpenOptions::new().read(read).write(write).open(path);
-            // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
-            open(true, true).or_else(|_| open(false, true))
-        }
-        kind if kind.is_dir() => File::open(path),
-        _ => return true,
+/// Removes a temporary file or folder whose writer does not live.
+///
+/// Links, pipes and files of other users are not followed, opened or removed, nor is a folder with anything else in it than
+/// temporary files.
+fn remove_left(path: &Path) -> LeftFile {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return LeftFile::Missing,
+        Err(_) => return LeftFile::Foreign,
     };
-    if let Ok(file) = opened
-        && try_lock(&file) == Lock::Taken
-        && is_at(&file, path)
-    {
-        remove(path);
+    if !is_ours_to_remove(&metadata) {
+        return LeftFile::Foreign;
     }
-    true
+    // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
+    let opened = match metadata.is_dir() {
+        true => open_without_effect(path, false),
+        false => open_without_effect(path, true).or_else(|_| open_for_writing(path)),
+    };
+    let Ok(file) = opened else { return LeftFile::Foreign };
+    match try_lock(&file) {
+        Lock::Busy => LeftFile::Busy,
+        Lock::Unsupported => LeftFile::Foreign,
+        Lock::Taken if !is_at(&file, path) => LeftFile::Busy,
+        Lock::Taken if remove(path) => LeftFile::Removed,
+        Lock::Taken => LeftFile::Foreign,
+    }
+}
+
+/// Returns whether a file or folder can be one that a process of this user made here.
+fn is_ours_to_remove(metadata: &fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+
+        // A folder is only for its owner, and a file has one name. The superuser gives a file the owner of the one that it
+        // is to replace.
+        let is_owner = metadata.uid() == rustix::process::geteuid().as_raw();
+        return match metadata.file_type() {
+            kind if kind.is_file() => metadata.nlink() <= 1,
+            kind if kind.is_dir() => is_owner && metadata.mode() & 0o777 == 0o700,
+            _ => false,
+        };
+    }
+    #[cfg(not(unix))]
+    {
+        metadata.is_file() || metadata.is_dir()
+    }
+}
+
+/// Opens a file or folder, without following a link or waiting for the other end of a pipe.
+fn open_without_effect(path: &Path, write: bool) -> io::Result<File> {
+    open_options().read(true).write(write).open(path)
+}
+
+fn open_for_writing(path: &Path) -> io::Result<File> {
+    open_options().write(true).open(path)
+}
+
+fn open_options() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there are no flags to set"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    {
+        let flags = non_blocking() | rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+    }
+    options
 }
 
 /// Returns the path of a temporary file for `target`, by its number.

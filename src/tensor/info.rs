@@ -159,14 +159,21 @@ impl TensorInfo {
     #[inline]
     pub(crate) fn check_payload(&self, found: u64) -> Result<(), InvalidTensor> {
         self.check_blocks()?;
-        if let Layout::DimOrder(order) = &self.layout
-            && order.as_slice().len() != self.shape.rank()
-        {
-            return Err(InvalidTensor::DimOrderRank { found: order.as_slice().len(), rank: self.shape.rank() });
-        }
+        self.check_order()?;
         match self.payload_bytes() {
             Some(expected) if expected as u64 == found => Ok(()),
             _ => Err(self.has_other_length(found)),
+        }
+    }
+
+    /// Checks that the dim order has the rank of the shape.
+    #[inline]
+    pub(crate) fn check_order(&self) -> Result<(), InvalidTensor> {
+        match &self.layout {
+            Layout::DimOrder(order) if order.as_slice().len() != self.shape.rank() => {
+                Err(InvalidTensor::DimOrderRank { found: order.as_slice().len(), rank: self.shape.rank() })
+            }
+            _ => Ok(()),
         }
     }
 

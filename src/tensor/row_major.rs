@@ -6,6 +6,8 @@ use bytemuck::Pod;
 
 use super::{DimOrder, Shape};
 
+use crate::checked_io::write_all;
+
 /// The most bytes that are gathered before they are written.
 const BATCH: usize = 64 << 10;
 
@@ -36,7 +38,7 @@ pub(crate) fn write_row_major(
     }
     let dims = merged_dims(shape, order);
     match (dims.split_last(), element) {
-        (None, _) => out.write_all(bytes),
+        (None, _) => write_all(out, bytes),
         (Some((last, outer)), _) if last.stride == 1 => write_runs(bytes, element, outer, last.len, out),
         (_, 1) => write_transposed::<1>(bytemuck::cast_slice(bytes), &dims, out),
         (_, 2) => write_transposed::<2>(bytemuck::cast_slice(bytes), &dims, out),
@@ -74,12 +76,12 @@ fn write_runs(bytes: &[u8], element: usize, outer: &[StridedDim], run: usize, ou
     for offset in Offsets::new(outer) {
         let run = &bytes[offset * element..][..run];
         if batch.len() + run.len() > BATCH {
-            out.write_all(&batch)?;
+            write_all(out, &batch)?;
             batch.clear();
         }
-        if run.len() < BATCH { batch.extend_from_slice(run) } else { out.write_all(run)? }
+        if run.len() < BATCH { batch.extend_from_slice(run) } else { write_all(out, run)? }
     }
-    out.write_all(&batch)
+    write_all(out, &batch)
 }
 
 /// Writes elements whose innermost dim is not innermost in memory.
@@ -106,7 +108,7 @@ where
         for first in (0..rows).step_by(together) {
             let block = &mut block[..together.min(rows - first) * row];
             gather_rows(&elements[start + first..], inner, row, block);
-            bytemuck::cast_slice(block).chunks(BATCH).try_for_each(|batch| out.write_all(batch))?;
+            bytemuck::cast_slice(block).chunks(BATCH).try_for_each(|batch| write_all(out, batch))?;
         }
     }
     Ok(())
@@ -146,12 +148,12 @@ where
         for at in 0..last.len {
             batch.push(elements[start + at * last.stride]);
             if batch.len() == BATCH / SIZE {
-                out.write_all(bytemuck::cast_slice(&batch))?;
+                write_all(out, bytemuck::cast_slice(&batch))?;
                 batch.clear();
             }
         }
     }
-    out.write_all(bytemuck::cast_slice(&batch))
+    write_all(out, bytemuck::cast_slice(&batch))
 }
 
 /// Iterates over the offsets of all elements, in row-major order.

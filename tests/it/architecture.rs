@@ -12,30 +12,44 @@ use crate::support::root;
 const LAYERS: &[(&str, &[&str])] = &[
     // Tensors. No I/O, no serde, no formats.
     ("sorted", &[]),
+    ("checked_io", &[]),
     ("threads", &[]),
     ("pipeline", &["threads"]),
-    ("tensor", &["threads"]),
+    ("tensor", &["threads", "checked_io"]),
     ("error", &["tensor", "sorted"]),
-    ("cast", &["tensor", "error", "pipeline"]),
+    ("cast", &["tensor", "error", "pipeline", "checked_io"]),
     ("limits", &[]),
-    ("progress", &[]),
+    ("progress", &["checked_io"]),
     ("digest", &["tensor", "pipeline"]),
     ("stats", &["tensor", "cast", "pipeline"]),
     // Bytes in files, and values as named tensors. Neither knows formats or serde.
-    ("storage", &["tensor", "error", "threads"]),
-    ("model", &["tensor", "cast", "error", "sorted"]),
+    ("storage", &["tensor", "error", "threads", "checked_io"]),
+    ("model", &["tensor", "cast", "error", "sorted", "checked_io"]),
     // The parts that formats share, and finding tensors by name or position.
-    ("record", &["tensor", "error", "limits", "progress", "storage", "model", "threads", "sorted"]),
+    ("record", &["tensor", "error", "limits", "progress", "storage", "model", "threads", "sorted", "checked_io"]),
     ("find", &["tensor", "error", "limits", "storage", "model", "record", "sorted"]),
     // The bridge to serde, and arrays.
     ("serde", &["tensor", "cast", "error", "limits", "model", "record", "find"]),
-    ("array", &["tensor", "error", "model", "serde", "sorted"]),
+    ("array", &["tensor", "error", "model", "serde", "sorted", "checked_io"]),
     // One folder per format, which knows no other, and the table of them.
-    ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde", "sorted"]),
+    ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde", "sorted", "checked_io"]),
     // Open files, and views of tensors for programs.
     (
         "file",
-        &["tensor", "digest", "error", "limits", "progress", "storage", "model", "record", "find", "format", "sorted"],
+        &[
+            "tensor",
+            "digest",
+            "error",
+            "limits",
+            "progress",
+            "storage",
+            "model",
+            "record",
+            "find",
+            "format",
+            "sorted",
+            "checked_io",
+        ],
     ),
     ("view", &["tensor", "cast", "error", "model", "record", "file", "sorted"]),
     ("serialize", &["tensor", "cast", "error", "digest", "stats", "view"]),

@@ -25,9 +25,12 @@ mod digest;
 mod documentation;
 mod every_format;
 mod file;
+#[cfg(target_os = "linux")]
+mod fork;
 mod formats;
 #[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 mod guide;
+mod hostile_traits;
 #[cfg(target_os = "linux")]
 mod huge;
 mod interop;
@@ -42,5 +45,7 @@ mod report;
 mod serde;
 #[cfg(feature = "shards")]
 mod shards;
+#[cfg(unix)]
+mod special_files;
 mod stats;
 mod warnings;

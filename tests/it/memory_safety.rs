@@ -42,9 +42,14 @@ fn plain_types_hold_types_of_ours() {
 
 #[test]
 fn views_outlive_all_but_the_file() {
-    let file = ten::to_vec(&Layer { b: None, ..layer() }).unwrap();
+    let bytes = ten::to_vec(&Layer { b: None, ..layer() }).unwrap();
+    // The bytes of a `Vec<u8>` are aligned by chance only.
+    let mut aligned = vec![0_u64; bytes.len().div_ceil(8)];
+    let file = &mut bytemuck::cast_slice_mut::<_, u8>(&mut aligned)[..bytes.len()];
+    file.copy_from_slice(&bytes);
+    let file = &*file;
     let view = {
-        let borrowed: Borrowed<'_> = ten::from_slice(&file).unwrap();
+        let borrowed: Borrowed<'_> = ten::from_slice(file).unwrap();
         borrowed.w
     };
     assert_eq!(view, array![1.0, 2.0]);

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
@@ -206,22 +206,7 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
             Err(failure) => expanded.push(Err(failure)),
         }
     }
-    if expanded.len() > 1 {
-        let paths: Vec<PathBuf> = expanded.iter().flatten().cloned().collect();
-        let others = other_parts(&paths);
-        expanded.retain(|path| path.as_ref().map_or(true, |path| !others.contains(path)));
-    }
     expanded
-}
-
-/// Returns the files that are opened together with the first part of their model, which is among `paths` too.
-pub fn other_parts(paths: &[PathBuf]) -> HashSet<PathBuf> {
-    let is_first = |path: &&PathBuf| {
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        name.contains("-00001-of-") && path.is_file()
-    };
-    let parts = paths.iter().filter(is_first).filter_map(|path| options().open(path).ok());
-    parts.flat_map(|file| file.shards().iter().skip(1).cloned().collect::<Vec<_>>()).collect()
 }
 
 /// Returns the tensor files in a directory. An index stands for its shards.
@@ -307,7 +292,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
     }
     let file = match is_stdin(path) {
         true => open_stdin(&options, sink),
-        false if is_pipe(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, sink),
+        false if is_stream(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, sink),
         // The path in the error is that of a file if a directory is opened.
         false => options.open(path).map_err(|error| {
             let at = error.path().unwrap_or(path).to_owned();
@@ -335,12 +320,21 @@ fn open_stdin(options: &OpenOptions, sink: Option<&mut dyn TensorSink>) -> Outco
     open_stream(&mut stdin, name, options, sink)
 }
 
-/// Returns whether a path is that of a pipe, as a shell makes for `<(command)`.
-fn is_pipe(path: &Path) -> bool {
+/// Returns whether a path is that of a pipe, as a shell makes for `<(command)`, or of a device.
+pub fn is_stream(path: &Path) -> bool {
     #[cfg(unix)]
-    return fs::metadata(path).is_ok_and(|metadata| std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type()));
+    {
+        use std::os::unix::fs::FileTypeExt;
+
+        path.metadata()
+            .map(|metadata| metadata.file_type())
+            .is_ok_and(|kind| kind.is_fifo() || kind.is_char_device() || kind.is_block_device())
+    }
     #[cfg(not(unix))]
-    false
+    {
+        let _ = path;
+        false
+    }
 }
 
 /// Reads a stream, and sends its tensors to `sink`. It is held if there is none, or if the tensors are not in order.
@@ -351,32 +345,33 @@ fn open_stream(
     sink: Option<&mut dyn TensorSink>,
 ) -> Outcome<File> {
     let stream: &mut dyn Read = &mut WatchedReader { reader: stream, progress: Progress::stream() };
-    let Some(sink) = sink else { return hold(stream, name, options) };
-    let is_in_order = Cell::new(false);
-    let mut repeatable = Repeatable { reader: &mut *stream, pieces: Vec::new(), is_in_order: &is_in_order };
+    let (is_held, is_in_order) = (sink.is_none(), Cell::new(false));
+    let mut repeatable = Repeatable { reader: &mut *stream, begin: Held::default(), is_in_order: &is_in_order };
+    // What does not begin as a file is refused before much of it is held: it may be endless.
     match options.read_in_order(&mut repeatable, &mut InOrder { sink, is_in_order: &is_in_order }) {
+        Ok(_) if is_held => repeatable.begin.hold(stream, name, options),
         // The index is at the end, the tensors are not in order, or one reaches to the end of the file.
         Err(error)
             if !is_in_order.get()
                 && matches!(error.kind(), ErrorKind::Unsupported { .. } | ErrorKind::UnknownDtype { .. }) =>
         {
-            let begin = repeatable.pieces.concat();
-            hold(&mut begin.chain(stream), name, options)
+            repeatable.begin.hold(stream, name, options)
         }
         opened => opened.at(name),
     }
 }
 
-/// A sink that notes that tensors come in order.
-struct InOrder<'s> {
-    sink: &'s mut dyn TensorSink,
-    is_in_order: &'s Cell<bool>,
+/// A sink that notes that tensors come in order. Without another one, the stream is held although they do.
+struct InOrder<'s, 'c> {
+    sink: Option<&'s mut dyn TensorSink>,
+    is_in_order: &'c Cell<bool>,
 }
 
-impl TensorSink for InOrder<'_> {
+impl TensorSink for InOrder<'_, '_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> tensorfile::Result<()> {
+        let Some(sink) = &mut self.sink else { return Ok(()) };
         self.is_in_order.set(true);
-        self.sink.tensor(tensor)
+        sink.tensor(tensor)
     }
 }
 
@@ -412,8 +407,7 @@ impl Read for WatchedReader<'_> {
 /// A reader that holds its beginning, so that it can be read again, until it is known that the tensors come in order.
 struct Repeatable<'a> {
     reader: &'a mut dyn Read,
-    /// The beginning, which may be long.
-    pieces: Vec<Vec<u8>>,
+    begin: Held,
     is_in_order: &'a Cell<bool>,
 }
 
@@ -421,62 +415,70 @@ impl Read for Repeatable<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.reader.read(bytes)?;
         match self.is_in_order.get() {
-            true => self.pieces = Vec::new(),
-            false => self.pieces.push(bytes[..read].to_vec()),
+            true => self.begin = Held::default(),
+            // The error names the folder of the temporary file.
+            false => self.begin.write(&bytes[..read]).map_err(io::Error::other)?,
         }
         Ok(read)
     }
 }
 
-/// Opens a stream whose bytes are held in memory, or in a temporary file if they are many.
-#[cfg(unix)]
-fn hold(stream: &mut dyn Read, name: &Path, options: &OpenOptions) -> Outcome<File> {
-    use std::os::fd::AsRawFd;
-
-    /// The most bytes that are held in memory.
-    const HELD: u64 = 64 << 20;
-
-    let mut bytes = Vec::new();
-    (&mut *stream).take(HELD).read_to_end(&mut bytes).at(name)?;
-    if (bytes.len() as u64) < HELD {
-        return options.from_bytes(bytes).at(name);
-    }
-    let folder = std::env::temp_dir();
-    let mut file = unnamed_file(&folder).at(&folder)?;
-    file.write_all(&bytes).at(&folder)?;
-    drop(bytes);
-    copy(stream, &mut file, name, &folder)?;
-    options.open(format!("/dev/fd/{}", file.as_raw_fd())).at(name)
+/// The bytes of a stream: in memory, or in a temporary file without a name if they are many.
+#[derive(Default)]
+struct Held {
+    memory: Vec<u8>,
+    file: Option<fs::File>,
 }
 
-#[cfg(not(unix))]
-fn hold(stream: &mut dyn Read, name: &Path, options: &OpenOptions) -> Outcome<File> {
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).at(name)?;
-    options.from_bytes(bytes).at(name)
-}
+impl Held {
+    /// The most bytes that are held in memory. Where a file cannot be opened again without a name, there is no other place.
+    const IN_MEMORY: usize = if cfg!(unix) { 64 << 20 } else { usize::MAX };
 
-/// Copies the rest of a stream. Errors of reading and of writing name different files.
-#[cfg(unix)]
-fn copy(from: &mut dyn Read, to: &mut fs::File, from_name: &Path, to_name: &Path) -> Outcome<()> {
-    let mut piece = vec![0; 1 << 20];
-    loop {
-        match from.read(&mut piece) {
-            Ok(0) => return Ok(()),
-            Ok(len) => to.write_all(&piece[..len]).at(to_name)?,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error).at(from_name),
+    fn write(&mut self, bytes: &[u8]) -> Outcome<()> {
+        if self.file.is_none() && self.memory.len() + bytes.len() <= Self::IN_MEMORY {
+            self.memory.extend_from_slice(bytes);
+            return Ok(());
         }
+        let folder = std::env::temp_dir();
+        if self.file.is_none() {
+            let mut file = unnamed_file(&folder).at(&folder)?;
+            file.write_all(&std::mem::take(&mut self.memory)).at(&folder)?;
+            self.file = Some(file);
+        }
+        self.file.as_mut().expect("it was just made").write_all(bytes).at(&folder)
+    }
+
+    /// Holds the rest of a stream, and opens all of it.
+    fn hold(mut self, stream: &mut dyn Read, name: &Path, options: &OpenOptions) -> Outcome<File> {
+        let mut piece = vec![0; 256 << 10];
+        loop {
+            match stream.read(&mut piece) {
+                Ok(0) => break,
+                Ok(len) => self.write(&piece[..len])?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).at(name),
+            }
+        }
+        self.open(name, options)
+    }
+
+    fn open(self, name: &Path, options: &OpenOptions) -> Outcome<File> {
+        #[cfg(unix)]
+        if let Some(file) = self.file {
+            use std::os::fd::AsRawFd;
+
+            return options.open(format!("/dev/fd/{}", file.as_raw_fd())).at(name);
+        }
+        options.from_bytes(self.memory).at(name)
     }
 }
 
 /// Creates a file that has no name, so that nothing is left of it when the program ends in any way.
-#[cfg(unix)]
 fn unnamed_file(folder: &Path) -> io::Result<fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
-
     let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600);
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     for attempt in 0_u32.. {
         let path = folder.join(format!(".tensorfile.{}.{attempt}.tmp", std::process::id()));
         match options.open(&path) {
@@ -488,14 +490,28 @@ fn unnamed_file(folder: &Path) -> io::Result<fs::File> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Reads a file, or standard input, into memory.
-pub fn read(path: &Path) -> Outcome<Vec<u8>> {
-    if !is_stdin(path) {
-        return fs::read(path).at(path);
-    }
+/// Calls a function with each line of a file or of standard input, without the line feed. A line of more than 16 MiB is an
+/// error: it is not one of a list.
+pub fn read_lines(path: &Path, line: &mut dyn FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
+    const LONGEST: u64 = 16 << 20;
+
+    let name = display_name(path);
+    let mut lines: Box<dyn BufRead> = match is_stdin(path) {
+        true => Box::new(io::stdin().lock()),
+        false => Box::new(io::BufReader::new(fs::File::open(path).at(path)?)),
+    };
     let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes).at(display_name(path))?;
-    Ok(bytes)
+    loop {
+        bytes.clear();
+        (&mut *lines).take(LONGEST).read_until(b'\n', &mut bytes).at(name)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if bytes.len() as u64 == LONGEST {
+            return Err(Failure::malformed(name, "a line is longer than 16 MiB"));
+        }
+        line(bytes.strip_suffix(b"\n").unwrap_or(&bytes))?;
+    }
 }
 
 /// Returns the path as messages show it.
@@ -503,7 +519,9 @@ pub fn display_name(path: &Path) -> &Path {
     if is_stdin(path) { Path::new("standard input") } else { path }
 }
 
-/// Returns whether the path is `-`.
+/// Returns whether the path is `-`, or another name of standard input.
 pub fn is_stdin(path: &Path) -> bool {
-    path == Path::new("-")
+    const NAMES: [&str; 4] = ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"];
+
+    NAMES.iter().any(|name| path == Path::new(name))
 }

@@ -1,10 +1,12 @@
+use std::fs;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use tensorfile::{FORMATS, Format};
 
-use super::input::is_stdin;
-use crate::exit::{Failure, Outcome};
+use super::input::is_stream;
+use crate::exit::{At, Failure, Outcome};
 use crate::output::Wide;
 use crate::output::numbers::Sizes;
 
@@ -14,11 +16,6 @@ pub struct WriteArgs {
     /// Store names in this way; by default, they are embedded if the format cannot store all of them
     #[arg(long, value_name = "HOW", value_enum)]
     pub names: Option<Names>,
-    /// Write names of 64 to 127 bytes to gguf, which only some programs read
-    ///
-    /// llama.cpp reads up to 63 bytes, stable-diffusion.cpp up to 127.
-    #[arg(long)]
-    pub long_names: bool,
     /// Align payloads to this number of bytes
     #[arg(long, value_name = "BYTES")]
     pub align: Option<u64>,
@@ -58,7 +55,7 @@ pub struct NoClobber {
 impl NoClobber {
     /// Fails if the argument is given and there is a file at `path`. A symbolic link is one.
     pub fn check(self, path: &Path) -> Outcome<()> {
-        if self.no_clobber && !is_stdin(path) && path.symlink_metadata().is_ok() {
+        if self.no_clobber && !is_stdout(path) && !is_stream(path) && path.symlink_metadata().is_ok() {
             return Err(Failure::exists(path));
         }
         Ok(())
@@ -74,6 +71,25 @@ pub enum Names {
     Index,
 }
 
+/// Returns whether the path is `-`, or another name of standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    const NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+    NAMES.iter().any(|name| path == Path::new(name))
+}
+
+/// Opens a pipe or a device to write to, such as `/dev/stderr` and `>(command)`; `None` if the path is of none.
+pub fn open_output_stream(path: &Path) -> Outcome<Option<fs::File>> {
+    if !is_stream(path) {
+        return Ok(None);
+    }
+    let file = fs::OpenOptions::new().write(true).open(path).at(path)?;
+    if file.is_terminal() {
+        return Err(Failure::usage_at(path, "refusing to write binary data to a terminal"));
+    }
+    Ok(Some(file))
+}
+
 /// A file to write.
 #[derive(Debug)]
 pub struct Target {
@@ -84,8 +100,6 @@ pub struct Target {
     pub max_shard: Option<u64>,
     /// Fail if the file, or one of its shards, exists.
     pub no_replace: bool,
-    /// A file at the path stays if shards are written. It has the same tensors.
-    pub keeps_single: bool,
 }
 
 impl Target {
@@ -98,7 +112,7 @@ impl Target {
             let extensions: Vec<&str> = written.flat_map(|format| format.extensions).copied().collect();
             let given = extension.to_string_lossy().to_ascii_lowercase();
             let is_alike = |own: &&&str| own.starts_with(&given) || given.starts_with(**own);
-            if is_stdin(path) {
+            if is_stdout(path) {
                 return Failure::usage("standard output needs --to, the format to write");
             }
             if path.is_dir() {
@@ -114,17 +128,12 @@ impl Target {
             let name = format.name;
             return Err(Failure::usage_at(path, format_args!("{name} files are only read; choose another format")));
         }
-        Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false, keeps_single: false })
+        Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false })
     }
 
     /// Splits the file into shards of at most `max_shard` bytes.
     pub fn in_shards(self, max_shard: Option<u64>) -> Self {
         Self { max_shard, ..self }
-    }
-
-    /// Keeps a file at the path when shards are written.
-    pub fn keep_single(self, keep: bool) -> Self {
-        Self { keeps_single: keep, ..self }
     }
 
     /// Fails if the file exists and is not to be replaced. The names of shards are not known yet.
@@ -136,7 +145,7 @@ impl Target {
     }
 
     pub fn is_stdout(&self) -> bool {
-        self.path == Path::new("-")
+        is_stdout(&self.path)
     }
 }
 
@@ -145,19 +154,26 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit = match unit.trim_start().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1000,
-        "mb" => 1000_u64.pow(2),
-        "gb" => 1000_u64.pow(3),
-        "tb" => 1000_u64.pow(4),
-        "kib" => 1 << 10,
-        "mib" => 1 << 20,
-        "gib" => 1 << 30,
-        "tib" => 1 << 40,
-        _ => return Err("expected a size, such as 5GB, 512MiB or 1000".to_owned()),
+        _ if number.is_empty() => None,
+        "" | "b" => Some(1),
+        "kb" => Some(1000),
+        "mb" => Some(1000_u64.pow(2)),
+        "gb" => Some(1000_u64.pow(3)),
+        "tb" => Some(1000_u64.pow(4)),
+        "kib" => Some(1 << 10),
+        "mib" => Some(1 << 20),
+        "gib" => Some(1 << 30),
+        "tib" => Some(1 << 40),
+        _ => None,
     };
-    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    number.filter(|bytes| *bytes > 0).ok_or_else(|| "expected a size of at least 1 byte, such as 5GB".to_owned())
+    let unit = unit.ok_or("expected a size, such as 5GB, 512MiB or 1000")?;
+    // All digits, so that a number that does not parse is too large.
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    match bytes {
+        Some(0) => Err("expected a size of at least 1 byte, such as 5GB".to_owned()),
+        Some(bytes) => Ok(bytes),
+        None => Err("too large: the largest size is 18446744073709551615 bytes, about 18446744TB".to_owned()),
+    }
 }
 
 #[cfg(test)]

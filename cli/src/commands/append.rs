@@ -5,7 +5,7 @@ use tensorfile::Tensors;
 use tensorfile::atomic::FileLock;
 use tensorfile::view::Renamed;
 
-use crate::args::{Target, WriteArgs, display_name, file_at, open};
+use crate::args::{Target, WriteArgs, display_name, file_at, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::Stdout;
@@ -40,11 +40,11 @@ impl Append {
         out.expect_json(self.write.json);
         let path = file_at(&self.file)?;
         // Otherwise two commands would read the same old file, and the later one would drop what the other added.
-        let is_written = !self.write.dry_run && path != Path::new("-");
+        let is_written = !self.write.dry_run && !is_stdin(&path);
         let _lock = is_written.then(|| FileLock::acquire(&path).at(&path)).transpose()?;
         let file = open(&path, None)?;
         if !file.shards().is_empty() {
-            let advice = "cannot append to a model in shards; `tensorfile merge` makes one file of them";
+            let advice = "cannot append to an index of shards; `tensorfile merge` makes one file of them";
             return Err(Failure::usage_at(&path, advice));
         }
         let others: Vec<(File, &Path)> =

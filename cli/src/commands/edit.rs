@@ -8,7 +8,7 @@ use tensorfile::atomic::{self, FileLock};
 use tensorfile::{FORMATS, File, MetadataEdit, Result};
 
 use super::info::{MAX_VALUE, cut};
-use crate::args::{Input, NoClobber, file_at, metadata_key};
+use crate::args::{Input, NoClobber, file_at, is_stdout, metadata_key, open_output_stream};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::Tracked;
 use crate::output::{Progress, Stdout, escape};
@@ -80,7 +80,7 @@ impl Edit {
         let edit = self.edit()?;
         let input = file_at(self.input.path())?;
         let target = self.output.as_deref().unwrap_or(&input);
-        let to_stdout = self.output.as_deref() == Some(Path::new("-"));
+        let to_stdout = self.output.as_deref().is_some_and(is_stdout);
         if self.output.is_none() && self.input.is_stdin() {
             return Err(Failure::usage("standard input cannot be changed; `-o OUT` writes a file"));
         }
@@ -98,15 +98,16 @@ impl Edit {
 
         let entries = edit.entries(&file).at(path)?;
         if !self.dry_run {
-            match to_stdout {
-                true if out.is_terminal() => {
-                    return Err(Failure::usage(
-                        "refusing to write binary data to a terminal; redirect standard output",
-                    ));
-                }
-                true => write(&edit, &file, out).at(Path::new("standard output"))?,
+            if to_stdout && out.is_terminal() {
+                return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
+            }
+            if to_stdout {
+                write(&edit, &file, out.raw()?).at(Path::new("standard output"))?;
+            } else if let Some(mut stream) = open_output_stream(target)? {
+                write(&edit, &file, &mut stream).at(target)?;
+            } else {
                 // As `MetadataEdit::save` does, with a progress bar.
-                false => atomic::write_with(target, &mut |out| write(&edit, &file, out)).at(target)?,
+                atomic::write_with(target, &mut |out| write(&edit, &file, out)).at(target)?;
             }
         }
         if self.json {

@@ -6,7 +6,7 @@ use tensorfile::{Digest, File};
 
 use crate::args::{Unread, Warnings, display_name, expand, format_names};
 use crate::computed::Computed;
-use crate::digests::{self, Manifest, write_line};
+use crate::digests::{self, Manifest, path_bytes, write_line};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::warnings::WarningRow;
 use crate::output::{Each, Stdout, escape};
@@ -61,7 +61,7 @@ impl Hash {
             (None, _) if self.json => self.print_json(out),
             (None, files) => for_each(expand(files), |path| {
                 let path = path?;
-                write_line(out, &path.display().to_string(), self.digest(&path)?)?;
+                write_line(out, path_bytes(&path), self.digest(&path)?)?;
                 Ok(Verdict::Pass)
             }),
         }
@@ -89,7 +89,7 @@ impl Hash {
     fn print_tensors(&self, path: &Path, out: &mut Stdout) -> Outcome {
         let (file, mut digests) = self.open(path)?;
         for tensor in file.tensors() {
-            write_line(out, tensor.name(), digests.of(tensor).at(display_name(path))?)?;
+            write_line(out, tensor.name().as_bytes(), digests.of(tensor).at(display_name(path))?)?;
         }
         Ok(Verdict::Pass)
     }
@@ -122,9 +122,9 @@ impl Hash {
     }
 
     fn check_files(&self, manifest: &Path, out: &mut Stdout) -> Outcome {
-        for_each(Manifest::read(manifest)?.entries(), |(name, expected)| {
-            let is_equal = self.digest(Path::new(name))? == *expected;
-            writeln!(out, "{}: {}", escape(name), if is_equal { "ok" } else { "differs" })?;
+        for_each(Manifest::read(manifest)?.entries(), |entry| {
+            let is_equal = self.digest(&entry.path())? == entry.digest;
+            writeln!(out, "{}: {}", entry.text(), if is_equal { "ok" } else { "differs" })?;
             Ok(Verdict::from_pass(is_equal))
         })
     }

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use indexmap::map::Entry;
 use tensorfile::{File, Format, Tensors};
 
-use crate::args::{NoClobber, Target, WriteArgs, display_name, is_stdin, open, other_parts, written_format_names};
+use crate::args::{NoClobber, Target, WriteArgs, display_name, is_stdin, is_stdout, open, written_format_names};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::{Stdout, note};
@@ -52,11 +52,8 @@ impl Merge {
         out.expect_json(self.write.json);
         let (inputs, output) = self.inputs_and_output()?;
         let target = Target::new(output, self.to.as_deref().and_then(Format::named))?.guard(self.no_clobber)?;
-        // The parts of a model that state their numbers are opened together.
-        let others = other_parts(inputs);
-        let inputs = inputs.iter().filter(|path| !others.contains(*path));
         let files: Vec<(File, &Path)> =
-            inputs.map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
+            inputs.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
         let sources: Vec<Source<'_>> = files.iter().map(|(file, path)| Source::new(file, path)).collect();
         let parts: Vec<(&dyn Tensors, &Path)> =
             sources.iter().map(|source| (source as &dyn Tensors, source.path())).collect();
@@ -81,7 +78,7 @@ impl Merge {
         };
         self.no_clobber.check(output)?;
         // A device such as `/dev/stdout` has nothing to lose.
-        if !self.force && !is_stdin(output) && output.is_file() {
+        if !self.force && !is_stdout(output) && output.is_file() {
             let [path, first_path] = [output, first].map(|path| path.display());
             let hint = match first.exists() || is_stdin(first) {
                 true => format!("use --force or `-o {path}` to replace it"),

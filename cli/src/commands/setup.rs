@@ -46,9 +46,9 @@ impl Completions {
         if self.shell == Shell::Bash {
             let of_clap = String::from_utf8_lossy(&script);
             script = of_clap.replace("-F _clap_complete_tensorfile", "-F _tensorfile").into_bytes();
-            out.write_all(JOIN_WORDS.as_bytes())?;
+            out.raw()?.write_all(JOIN_WORDS.as_bytes())?;
         }
-        out.write_all(&script)?;
+        out.raw()?.write_all(&script)?;
         Ok(Verdict::Pass)
     }
 }
@@ -120,7 +120,7 @@ impl Man {
                 Failure::usage(format_args!("unknown command `{name}`; `tensorfile --help` lists the commands"))
             })?,
         };
-        out.write_all(&page(command)?)?;
+        out.raw()?.write_all(&page(command)?)?;
         Ok(Verdict::Pass)
     }
 }

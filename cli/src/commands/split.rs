@@ -3,11 +3,11 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use tensorfile::File;
-use tensorfile::view::Subset;
 
 use crate::args::{Glob, Input, InvalidGlob, NoClobber, Target, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::export::{Export, Kept, Source};
+use crate::export::{Export, Kept, Source, TensorGroup};
+use crate::identity::is_same_file;
 use crate::output::{Stdout, note};
 
 /// Split a file by size, by the prefixes of names, or by patterns.
@@ -82,15 +82,12 @@ impl Split {
         let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
         let source = Source::new(&file, path);
         let groups = self.groups(&file)?;
-        let subsets: Vec<(PathBuf, Subset<'_>)> =
-            groups.into_iter().map(|(path, names)| (path, Subset::of_names(&source, names))).collect();
+        let subsets: Vec<(PathBuf, TensorGroup<'_>)> =
+            groups.into_iter().map(|(path, tensors)| (path, source.group(tensors))).collect();
         // All files are checked before the first one is written.
         let mut exports = Vec::with_capacity(subsets.len());
         for (path, subset) in &subsets {
-            let target = Target::new(path, format)?
-                .in_shards(self.by.max_shard_size)
-                .keep_single(is_same_file(path, file.path()))
-                .guard(self.no_clobber)?;
+            let target = Target::new(path, format)?.in_shards(self.by.max_shard_size).guard(self.no_clobber)?;
             exports.push(Export::plan(&self.write, subset, kept.clone(), target)?);
         }
         if self.by.max_shard_size.is_some() && self.out.is_none() {
@@ -102,7 +99,8 @@ impl Split {
             }
         }
         for export in exports.iter().filter(|export| export.files() == 1) {
-            if is_same_file(export.path(), file.path()) {
+            let mut inputs = file.path().into_iter().chain(file.shards().iter().map(PathBuf::as_path));
+            if inputs.any(|input| is_same_file(input, export.path())) {
                 return Err(Failure::usage_at(export.path(), "the file that is split would be replaced"));
             }
         }
@@ -110,11 +108,11 @@ impl Split {
         Ok(Verdict::Pass)
     }
 
-    /// Returns the names of the tensors in each new file.
-    fn groups<'f>(&self, file: &'f File) -> Outcome<IndexMap<PathBuf, Vec<&'f str>>> {
-        let mut groups: IndexMap<PathBuf, Vec<&str>> = IndexMap::new();
+    /// Returns the positions of the tensors in each new file.
+    fn groups(&self, file: &File) -> Outcome<IndexMap<PathBuf, Vec<usize>>> {
+        let mut groups: IndexMap<PathBuf, Vec<usize>> = IndexMap::new();
         for tensor in file.tensors() {
-            groups.entry(self.path_for(file, tensor.name())?).or_default().push(tensor.name());
+            groups.entry(self.path_for(file, tensor.name())?).or_default().push(tensor.position());
         }
         self.expect_used(file)?;
         Ok(groups)
@@ -165,11 +163,6 @@ impl Split {
         // New shards of sharded files are named as the old ones.
         Ok(path.to_str().and_then(|path| path.strip_suffix(".index.json")).map_or(path, Path::new))
     }
-}
-
-fn is_same_file(one: &Path, other: Option<&Path>) -> bool {
-    let other = other.and_then(|other| other.canonicalize().ok());
-    other.is_some_and(|other| one.canonicalize().is_ok_and(|one| one == other))
 }
 
 /// Adds `-` and a suffix to the name of a file, before its extension.

@@ -20,13 +20,14 @@ use tensorfile::{
     TensorSink, Tensors, WriteOptions,
 };
 
-use crate::args::{Names, Target, WriteArgs};
+use crate::args::{Names, Target, WriteArgs, is_stream, open_output_stream};
 use crate::exit::{At, Failure, Outcome};
+use crate::identity::check_distinct;
 use crate::output::numbers::counted;
 use crate::output::tensors::type_label;
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
-pub use sources::{Duplicates, Joined, Source, Tracked};
+pub use sources::{Duplicates, Joined, Source, TensorGroup, Tracked};
 use sources::{Storable, Watched, is_storable};
 
 /// The metadata of safetensors that names the library a file was written for.
@@ -111,28 +112,23 @@ impl<'t> Export<'t> {
         let mut options = options
             .metadata(entries)
             .embed_names(embeds)
-            .long_names(args.long_names)
             .keep_dim_order(keeps_order)
             .tfrt_coo(args.tfrt_coo || kept.tfrt_coo);
         if let Some(bytes) = args.align {
             options = options.alignment(bytes);
         }
-        let mut save = SaveOptions::new()
-            .format(target.format)
-            .write(options)
-            .no_replace(target.no_replace)
-            .keep_single(target.keeps_single);
+        let mut save = SaveOptions::new().format(target.format).write(options).no_replace(target.no_replace);
         if let Some(bytes) = target.max_shard {
             if target.is_stdout() {
                 return Err(Failure::usage("shards cannot be written to standard output"));
             }
+            if is_stream(&target.path) {
+                return Err(Failure::usage_at(&target.path, "shards cannot be written to a pipe or a device"));
+            }
             save = save.max_shard_bytes(bytes);
         }
         let plan = save.plan(&target.path, &named(&Storable { tensors, format: target.format }, drops));
-        // gguf alone has a limit that can be raised.
-        let is_long = |(name, _): &(String, TensorInfo)| target.format.max_name.is_some_and(|most| name.len() > most);
-        let can_allow = !args.long_names && target.format.name == "gguf" && list.iter().any(is_long);
-        let plan = plan.map_err(|error| cannot_write(&target.path, &error, can_allow))?;
+        let plan = plan.map_err(|error| cannot_write(&target.path, &error))?;
         // The index of shards; a single file was looked for before.
         if target.no_replace && plan.path().symlink_metadata().is_ok() {
             return Err(Failure::exists(&plan.path()));
@@ -166,6 +162,8 @@ impl<'t> Export<'t> {
         casts: &dyn Fn() -> Vec<TensorCast>,
         out: &mut Stdout,
     ) -> Outcome<()> {
+        // The later file would replace the earlier one, or what its index names.
+        check_distinct(exports.iter().map(Self::path))?;
         if !args.json {
             let mut run = |export: &Self| match args.dry_run {
                 true => export.print(args, &casts(), out),
@@ -213,12 +211,15 @@ impl<'t> Export<'t> {
         let named = named(&storable, self.drops_names);
         let tensors = &Watched::new(&named, payload.sum());
         if !self.target.is_stdout() {
+            if let Some(stream) = open_output_stream(&self.target.path)? {
+                return self.plan.to_writer(stream, tensors).at(&self.target.path);
+            }
             return self.plan.save(tensors).at(&self.target.path);
         }
         if out.is_terminal() {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
-        self.plan.to_writer(out, tensors).at(Path::new("standard output"))
+        self.plan.to_writer(out.raw()?, tensors).at(Path::new("standard output"))
     }
 
     fn print(&self, args: &WriteArgs, casts: &[TensorCast], out: &mut Stdout) -> Outcome<()> {
@@ -325,8 +326,6 @@ impl Naming {
             None => false,
             // Shards need names, by which their index lists them.
             Some(0) => has_names || target.max_shard.is_some(),
-            // Those that are still too long are the error to report.
-            Some(_) if args.long_names && target.format.name == "gguf" => false,
             Some(longest) => tensors.iter().any(|(name, _)| !(1..=longest).contains(&name.len())),
         };
         // The list of names is a tensor of bytes. Without it, a name that is too long is the error to report.
@@ -344,11 +343,8 @@ impl Naming {
 }
 
 /// Converts an error of planning a file.
-fn cannot_write(path: &Path, error: &Error, can_allow_names: bool) -> Failure {
+fn cannot_write(path: &Path, error: &Error) -> Failure {
     match error.kind() {
-        ErrorKind::Unsupported { .. } if can_allow_names => {
-            Failure::usage_at(path, format_args!("{error}; --long-names allows them"))
-        }
         // Some streams have such names, and are read by position.
         ErrorKind::RepeatedName { .. } => {
             let advice = "--names index stores the tensors without names";

@@ -26,6 +26,28 @@ impl<'f> Source<'f> {
     pub fn path(&self) -> &'f Path {
         self.path
     }
+
+    /// Returns some of the tensors, by their positions.
+    pub fn group(&self, tensors: Vec<usize>) -> TensorGroup<'f> {
+        TensorGroup { file: self.file, path: self.path, tensors }
+    }
+}
+
+/// Some tensors of an open file. Sending them takes as long as there are of them, however many the file has.
+pub struct TensorGroup<'f> {
+    file: &'f File,
+    path: &'f Path,
+    tensors: Vec<usize>,
+}
+
+impl Tensors for TensorGroup<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        let sink = &mut SourceSink { path: self.path, sink };
+        for tensor in self.tensors.iter().filter_map(|at| self.file.nth(*at)) {
+            sink.tensor(&TensorRecord { name: tensor.name(), info: tensor.info(), data: &tensor, tied: None })?;
+        }
+        Ok(())
+    }
 }
 
 impl Tensors for Source<'_> {

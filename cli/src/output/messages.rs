@@ -74,6 +74,21 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
+/// Escapes bytes as [`escape`] does, and those that are not UTF-8.
+pub fn escape_bytes(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = str::from_utf8(bytes) {
+        return escape(text);
+    }
+    let mut escaped = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        escaped += &escape(chunk.valid());
+        for byte in chunk.invalid() {
+            write!(escaped, "\\x{byte:02x}").expect("writing to a `String` does not fail");
+        }
+    }
+    escaped.into()
+}
+
 /// Returns whether a character would control a terminal, change the direction of its text or be invisible.
 pub fn is_control(c: char) -> bool {
     c.is_control()

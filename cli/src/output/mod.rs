@@ -8,8 +8,9 @@ pub mod plot;
 mod stdout;
 mod table;
 pub mod tensors;
+mod text;
 pub mod warnings;
 
-pub use messages::{Progress, be_quiet, error, escape, note};
+pub use messages::{Progress, be_quiet, error, escape, escape_bytes, note};
 pub use stdout::{Each, FAINT, HEADER, JsonList, Stdout, Wide};
 pub use table::{Column, Columns, Table, shorten, wrap};

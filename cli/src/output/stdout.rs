@@ -6,6 +6,8 @@ use serde::ser::{self, Serialize};
 use serde_json::ser::{Formatter, Serializer};
 
 use super::json::Escaping;
+use super::messages::escape;
+use super::text::TextFilter;
 use crate::args::Unread;
 use crate::exit::Failure;
 
@@ -41,10 +43,12 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for Each<I> {
 
 /// Buffered standard output.
 ///
-/// Bytes pass through unchanged, so text is only styled if [`styled`](Self::styled) finds that the output shows styles.
+/// Text that is written is escaped, whatever file it is from. JSON has escapes of its own, and [`raw`](Self::raw) takes bytes that
+/// are not text. Text is only styled if [`styled`](Self::styled) finds that the output shows styles.
 #[derive(Debug)]
 pub struct Stdout {
     stdout: BufWriter<Destination>,
+    text: TextFilter,
     color: bool,
     terminal: bool,
     expects_json: bool,
@@ -87,11 +91,13 @@ impl Stdout {
     }
 
     fn of(stdout: BufWriter<Destination>, color: bool, terminal: bool) -> Self {
-        Self { stdout, color, terminal, expects_json: false, has_json: false }
+        Self { stdout, text: TextFilter::new(color), color, terminal, expects_json: false, has_json: false }
     }
 
     /// Returns what was written to memory.
-    pub fn into_memory(self) -> Vec<u8> {
+    pub fn into_memory(mut self) -> Vec<u8> {
+        // Memory takes everything.
+        let _ = self.text.finish(&mut self.stdout);
         match self.stdout.into_inner() {
             Ok(Destination::Memory(memory)) => memory,
             _ => Vec::new(),
@@ -118,14 +124,22 @@ impl Stdout {
     /// Styles the text if the output shows styles.
     pub fn styled<'a>(&self, style: Style, text: &'a str) -> Cow<'a, str> {
         match self.color && !text.is_empty() {
-            true => format!("{style}{text}{style:#}").into(),
+            // Styles in the text are none of this program.
+            true => format!("{style}{}{style:#}", escape(text)).into(),
             false => text.into(),
         }
+    }
+
+    /// Returns the output for bytes that are not text, such as those of a file.
+    pub fn raw(&mut self) -> io::Result<&mut impl Write> {
+        self.text.finish(&mut self.stdout)?;
+        Ok(&mut self.stdout)
     }
 
     /// Writes the value as indented JSON, followed by a newline.
     pub fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         self.has_json = true;
+        self.text.finish(&mut self.stdout)?;
         super::json::write(&mut self.stdout, value)?;
         self.stdout.write_all(b"\n")
     }
@@ -133,6 +147,7 @@ impl Stdout {
     /// Writes a list as indented JSON, followed by a newline, with the items that `fill` pushes.
     pub fn json_list<T>(&mut self, fill: impl FnOnce(&mut JsonList<'_>) -> T) -> io::Result<T> {
         self.has_json = true;
+        self.text.finish(&mut self.stdout)?;
         let mut list = JsonList { out: &mut self.stdout, formatter: Escaping::default(), is_first: true };
         list.formatter.begin_array(list.out)?;
         let filled = fill(&mut list);
@@ -156,6 +171,7 @@ impl Stdout {
 
     /// Flushes the buffer.
     pub fn finish(mut self) -> io::Result<()> {
+        self.text.finish(&mut self.stdout)?;
         self.stdout.flush()?;
         // When dropped, it would be flushed again, and block forever if nobody reads it.
         let (_, rest) = self.stdout.into_parts();
@@ -202,12 +218,13 @@ impl JsonList<'_> {
 }
 
 impl Write for Stdout {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stdout.write(bytes)
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.write_all(text)?;
+        Ok(text.len())
     }
 
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stdout.write_all(bytes)
+    fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
+        self.text.write(text, &mut self.stdout)
     }
 
     fn flush(&mut self) -> io::Result<()> {

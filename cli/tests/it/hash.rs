@@ -42,3 +42,49 @@ fn names_are_escaped_and_read_back() {
     let output = session.run_with_input(&["hash", "--tensors", "--check", "-", "names.ptd"], &lines);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "names.ptd: ok\n");
 }
+
+/// Names that are not UTF-8, or have line feeds and backslashes, as those of files can.
+#[cfg(unix)]
+#[test]
+fn any_file_names_are_hashed_and_checked() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let session = Session::new();
+    let folder = session.path("d");
+    std::fs::create_dir(&folder).unwrap();
+    let names: [&[u8]; 6] =
+        [b"a\xff.ptd", b"b\\.ptd", b"c\n\n.ptd", b"\\d.ptd", b"e\r.ptd", "f\u{202e}\t.ptd".as_bytes()];
+    for name in names {
+        std::fs::copy(session.path("model.ptd"), folder.join(OsStr::from_bytes(name))).unwrap();
+    }
+    let mut lines = session.run(&["hash", "d"]).stdout;
+    let text = String::from_utf8(lines.clone()).unwrap();
+    let digest = &text.trim_start_matches('\\')[..64];
+    let expected: String = ["\\\\d", "a\\xff", "b\\\\", "c\\n\\n", "e\\r", "f\\u{202e}\\t"]
+        .map(|name| format!("\\{digest}  d/{name}.ptd\n"))
+        .concat();
+    assert_eq!(text, expected);
+    // Others print them as they are.
+    lines.extend([digest.as_bytes(), b"  d/a\xff.ptd\n"].concat());
+    let output = session.run_with_input(&["hash", "--check", "-"], &lines);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!((output.status.code(), text.matches(": ok\n").count()), (Some(0), 7), "{text}");
+}
+
+#[test]
+fn an_empty_manifest_checks_nothing() {
+    let session = Session::new();
+    std::fs::write(session.path("empty"), "").unwrap();
+    for line in [
+        "hash --check empty",
+        "hash --tensors --check empty model.ptd",
+        "verify --manifest empty model.ptd",
+        "hash --check -",
+    ] {
+        let output = session.run(&line.split_whitespace().collect::<Vec<_>>());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{line}: {message}");
+        assert!(message.ends_with(": the manifest is empty, so there is nothing to check\n"), "{line}: {message}");
+    }
+}

@@ -166,3 +166,102 @@ fn charts_embed_names_as_text() {
         }
     }
 }
+
+/// Returns text without the styles of this program.
+fn without_styles(text: &str) -> String {
+    let mut rest = text;
+    let mut plain = String::new();
+    while let Some((before, style)) = rest.split_once("\u{1b}[") {
+        let end = style.find(|c: char| !c.is_ascii_digit() && c != ';').unwrap_or(style.len());
+        plain += before;
+        rest = match style[end..].strip_prefix('m') {
+            Some(rest) => rest,
+            None => {
+                plain.push('\u{1b}');
+                style
+            }
+        };
+    }
+    plain + rest
+}
+
+/// Dtypes, metadata and names of files are as hostile as names, in every command, with styles too.
+#[test]
+fn dtypes_metadata_and_file_names_do_not_control_the_terminal() {
+    const HOSTILE: &str = "\u{202e}F\u{1b}[2J\u{200b}\u{9b}31m\u{7}";
+    let session = Session::new();
+    let header = serde_json::json!({
+        "a\u{202e}": {"dtype": HOSTILE, "shape": [2], "data_offsets": [0, 8]},
+        "b": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]},
+        "__metadata__": {HOSTILE: HOSTILE},
+    });
+    let header = header.to_string();
+    let file = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 16]].concat();
+    let name = format!("{HOSTILE}.safetensors");
+    let link = format!("{HOSTILE}.link.safetensors");
+    let missing = format!("{HOSTILE}.missing.safetensors");
+    std::fs::write(session.path(&name), &file).unwrap();
+    std::fs::write(session.path(&link), &file[..file.len() - 1]).unwrap();
+    let html = format!("{HOSTILE}.html");
+    let mut wrong = BTreeSet::new();
+    for arguments in [
+        &["ls", &name][..],
+        &["ls", &name, &link, &missing],
+        &["ls", "."],
+        &["ls", "--tree", &name],
+        &["ls", "--patterns", &name],
+        &["ls", "--diffable", &name],
+        &["ls", "--json", &name, &link],
+        &["info", &name],
+        &["info", "--json", &name],
+        &["stats", &name],
+        &["stats", "--long", &name],
+        &["stats", "--diffable", &name],
+        &["stats", "--json", &name],
+        &["stats", "--fail-on", "nan", &name],
+        &["hash", &name, &link],
+        &["hash", "--tensors", &name],
+        &["hash", "--json", &name],
+        &["hash", "--check", &name],
+        &["verify", &name],
+        &["verify", "--strict", "--payload", &name, &link],
+        &["verify", "--for", "npz", &name],
+        &["verify", "--json", &name],
+        &["diff", &name, "model.ptd"],
+        &["diff", "--json", &name, "model.ptd"],
+        &["diff", "--metadata", &name, "model.ptd"],
+        &["show", &name],
+        &["show", &name, "b", "--format", "csv"],
+        &["show", &name, HOSTILE],
+        &["show", "--json", &name],
+        &["convert", &name, "out.ten"],
+        &["convert", &name, "out.ptd", "--lossy", "--dry-run"],
+        &["convert", &name, HOSTILE],
+        &["merge", &name, &link, "out.ptd"],
+        &["append", "model.ptd", &name],
+        &["edit", &name, "--set", "k=v", "--dry-run"],
+        &["edit", &name, "--unset", "k"],
+        &["split", &name, "--by-prefix", "1", "--dry-run"],
+        &["split", &name, "--by", &format!("*={link}"), "--by", &format!("b={name}")],
+        &["report", &name, "-o", &html],
+        &["report", "--json", &name],
+        &["codegen", &name],
+        &["codegen", &link],
+    ] {
+        for color in ["never", "always"] {
+            let output = session.run(&[arguments, &["--color", color]].concat());
+            for text in [&output.stdout, &output.stderr] {
+                let text = String::from_utf8_lossy(text);
+                let text = if color == "always" { without_styles(&text) } else { text.into_owned() };
+                if let Some(c) = control(&text) {
+                    wrong.insert(format!("{arguments:?} prints {c:?}: {}", text.escape_debug()));
+                }
+            }
+            if arguments.contains(&"--json") && !output.stdout.is_empty() {
+                serde_json::from_slice::<Value>(&output.stdout)
+                    .unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

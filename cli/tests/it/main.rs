@@ -23,7 +23,6 @@ mod info;
 #[cfg(target_os = "linux")]
 mod limits;
 mod ls;
-mod parts;
 mod pipes;
 mod pytorch;
 mod repeated_names;
@@ -32,6 +31,8 @@ mod several_files;
 mod show;
 #[cfg(unix)]
 mod signals;
+#[cfg(unix)]
+mod special_files;
 mod stats;
 mod threads;
 mod tour;

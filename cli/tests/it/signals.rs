@@ -120,18 +120,30 @@ fn a_limit_of_the_file_size_is_an_error() {
 }
 
 #[test]
-fn a_hangup_that_is_ignored_stops_nothing() {
+fn signals_that_are_ignored_stop_nothing() {
     let writing = Writing::new(FORMATS[0]);
     let command = writing.long_commands().remove(0);
-    writing.reset();
-    let mut program = Command::new("sh");
-    program.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tensorfile")]);
-    program.args(command.arguments()).current_dir(writing.session.path(""));
-    let mut child = program.stderr(Stdio::null()).spawn().unwrap();
-    // It may end before, or be in any of its steps.
-    while !writing.has_temporary() && child.try_wait().unwrap().is_none() {}
-    if child.try_wait().unwrap().is_none() {
-        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+    // As `nohup` does, and a shell for a job in the background of a script.
+    for (name, signal) in [("HUP", Signal::HUP), ("INT", Signal::INT), ("TERM", Signal::TERM)] {
+        let mut was_sent = false;
+        for _ in 0..20 {
+            writing.reset();
+            let mut program = Command::new("sh");
+            let script = format!("trap '' {name}; exec \"$0\" \"$@\"");
+            program.args(["-c", &script, env!("CARGO_BIN_EXE_tensorfile")]);
+            program.args(command.arguments()).current_dir(writing.session.path(""));
+            let mut child = program.stderr(Stdio::null()).spawn().unwrap();
+            // It may end before, or be in any of its steps.
+            while !writing.has_temporary() && child.try_wait().unwrap().is_none() {}
+            if child.try_wait().unwrap().is_none() {
+                kill_process(Pid::from_child(&child), signal).unwrap();
+                was_sent = true;
+            }
+            assert!(child.wait().unwrap().success(), "{name}: {}", command.line);
+            if was_sent {
+                break;
+            }
+        }
+        assert!(was_sent, "{} is too fast to be signalled", command.line);
     }
-    assert!(child.wait().unwrap().success(), "{}", command.line);
 }

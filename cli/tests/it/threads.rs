@@ -1,4 +1,4 @@
-//! The program gives the same results with any number of threads.
+//! The program gives the same results with any number of threads, and where the system has none.
 
 use tensorfile::{Tensor, TensorMap};
 
@@ -58,5 +58,62 @@ fn results_are_the_same_with_any_number_of_threads() {
         let (with_threads, file_with_threads) = run(threads);
         assert_eq!(with_threads, outputs, "{threads} threads");
         assert!(file_with_threads == file, "{threads} threads");
+    }
+}
+
+#[test]
+fn every_command_works_where_no_thread_can_start() {
+    let session = Session::new();
+    session.write("large.ptd", &large());
+    session.write("changed.ptd", &changed());
+    session.write(
+        "model.npz",
+        &super::model()
+            .iter()
+            .filter(|(_, tensor)| tensor.info().dtype != tensorfile::Dtype::QUint4x2)
+            .map(|(name, tensor)| (name.to_owned(), tensor.clone()))
+            .collect(),
+    );
+    let run = |line: &str, has_threads: bool| {
+        let mut command = session.command(&line.split_whitespace().collect::<Vec<_>>());
+        command.env("TENSORFILE_THREADS", "4");
+        if !has_threads {
+            // There is no memory for such a stack, so that no thread starts.
+            command.env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+        }
+        let output = command.output().unwrap();
+        let written = std::fs::read(session.path("out.ptd")).unwrap_or_default();
+        let _ = std::fs::remove_file(session.path("out.ptd"));
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8(output.stderr).unwrap(),
+            written,
+        )
+    };
+    for line in [
+        "ls large.ptd",
+        "info large.ptd",
+        "show large.ptd small",
+        "show model.npz halves",
+        "stats large.ptd",
+        "stats --json model.npz",
+        "hash --tensors large.ptd",
+        "verify --payload large.ptd",
+        "diff large.ptd changed.ptd",
+        "diff model.ptd model.ptd",
+        "diff model.ptd model.npz",
+        "diff --json large.ptd model.ptd",
+        "report --json large.ptd model.ptd",
+        "codegen model.ptd",
+        "convert large.ptd out.ptd --dtype f32=f16",
+        "convert model.npz out.ptd",
+        "merge large.ptd model.ptd out.ptd",
+        "split model.ptd --by *=out.ptd",
+        "split model.ptd --by-prefix 1 --dry-run",
+        "append model.ptd large.ptd --dry-run",
+        "edit model.npz --set a=b --dry-run",
+    ] {
+        assert_eq!(run(line, false), run(line, true), "{line}");
     }
 }

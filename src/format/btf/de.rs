@@ -280,7 +280,7 @@ fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<RecordOffsets> {
         _ => cursor.u64s(count)?.into(),
     };
     if !is_sorted(&offsets) {
-        file.keep_rest(limits.payload)?;
+        file.keep_rest(limits.most_held())?;
     }
     Ok(offsets)
 }

@@ -88,7 +88,7 @@ fn read_file(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Opti
     if begin == *ZIP {
         return read_archive(file, limits);
     }
-    file.keep_rest(limits.payload)?;
+    file.keep_rest(limits.most_held())?;
     let len = file.file_len().expect(KEPT);
     if begin[0] == PICKLE || begin == OLD_MAGIC_NUMBER[..begin.len()] {
         return read_legacy(file, len, limits);

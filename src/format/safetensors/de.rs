@@ -136,7 +136,7 @@ fn parse<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Result<JsonHe
             metadata = Some(value);
         } else {
             let (info, offsets) = tensor(value, limits).map_err(|error| error.in_tensor(&name))?;
-            index.push(Some(&name), info, offsets)?;
+            index.push_checked(Some(&name), info, offsets)?;
             places.push(value.offset);
         }
     }
@@ -144,10 +144,6 @@ fn parse<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Result<JsonHe
 }
 
 fn read_metadata(value: JsonValue<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
-    // The crate reads it as none.
-    if value.is_null() {
-        return Ok(IndexMap::new());
-    }
     let duplicate = |key: String| ErrorKind::Malformed {
         what: format!("two entries of the metadata have the key `{}`", Short(&key)),
     };

@@ -30,7 +30,7 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
                     index.reserve(tensors);
                     places.reserve_exact(tensors);
                 }
-                index.push(Some(name), info, offsets).ok()?;
+                index.push_checked(Some(name), info, offsets).ok()?;
             }
             places.push(LENGTH + start as u64);
             return (places.len() as u64 <= limits.tensors).then_some(());

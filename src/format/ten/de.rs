@@ -48,7 +48,7 @@ impl IndexReader for Reader {
             (self.count, self.offset) = (index.count(), index.next_offset());
         }
         // The file may end between tensors, but not inside one or its padding.
-        while !self.ends(file, index)? {
+        while !self.ends(file)? {
             let (number, start) = (self.count, self.offset);
             self.count += 1;
             let alike = file_len.and_then(|len| self.tensor_alike(&last, file, len, index));
@@ -101,14 +101,8 @@ impl Reader {
         self.expected = next(AHEAD - 1).unwrap_or(end);
     }
 
-    fn ends(&self, file: &mut dyn ReadAt, index: &Index) -> Result<bool> {
-        // Of a stream, the padding of the last tensor is missing. A decoder has dropped it.
-        file.ends_at(self.offset).map_err(|error| {
-            error.in_tensor(match index.pushed().checked_sub(1) {
-                Some(last) if index.has_name(last) => index.name(last).to_owned(),
-                _ => format!("#{}", self.count.saturating_sub(1)),
-            })
-        })
+    fn ends(&self, file: &mut dyn ReadAt) -> Result<bool> {
+        file.ends_at(self.offset).map_err(|error| error.in_tensor(format!("#{}", self.count.saturating_sub(1))))
     }
 
     /// Adds a tensor whose header is one of the last, but for the name. Returns `None` if it is not, or passes the end of the
@@ -149,7 +143,7 @@ impl Reader {
             let (payload, chunks) = (payload.end - payload.start, self.offset - start);
             last.add(CommonHeader { bytes, payload, chunks }, index.pushed());
         }
-        index.push(header.name.text().as_deref(), header.info, payload)
+        index.push_checked(header.name.text().as_deref(), header.info, payload)
     }
 
     /// Reads the beginning of a data chunk and finds its end.
@@ -180,8 +174,8 @@ fn payload_end(cursor: &Cursor<'_>, length: u64) -> Result<u64> {
     let end = padded.and_then(|padded| cursor.offset().checked_add(padded));
     let truncated = |left: u64| {
         let padding = padded.map_or(0, |padded| padded - length);
-        let start = cursor.offset() + length;
-        Error::new(ErrorKind::Truncated { needed: padding, left: left - length }).at(start)
+        let start = cursor.offset().saturating_add(length);
+        Error::new(ErrorKind::Truncated { needed: padding, left: left.saturating_sub(length) }).at(start)
     };
     match (end, cursor.left()) {
         (Some(end), Some(left)) if end - cursor.offset() > left => Err(truncated(left)),

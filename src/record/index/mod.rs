@@ -75,6 +75,8 @@ pub struct Index {
     repeated: Vec<usize>,
     /// The names are those of one more tensor, not the format's own.
     embedded_names: bool,
+    /// A format outside of this crate added tensors, whose payloads may end after the file.
+    needs_ends_checked: bool,
     hasher: DefaultHashBuilder,
     /// The entries by name, made when a part of a name is first searched.
     sorted: OnceLock<NameOrder>,
@@ -103,9 +105,23 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Limit`] if there are 2³² already.
-    #[inline]
+    /// - [`ErrorKind::Limit`]: there are 2³² already.
+    /// - [`ErrorKind::InvalidTensor`]: the payload has another length than the tensor takes, or the dim order another rank than
+    ///   the shape.
+    /// - [`ErrorKind::Malformed`]: the payload ends before it begins.
+    ///
+    /// A payload that ends after the file is an error when [`IndexReader::read_on`](super::IndexReader::read_on) returns.
     pub fn push(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
+        let (start, at) = (payload.start, self.entries.len());
+        let checked = check_pushed(&info, &payload);
+        checked.map_err(|error| error.at(start).in_tensor(name.map_or_else(|| format!("#{at}"), str::to_owned)))?;
+        self.needs_ends_checked = true;
+        self.push_checked(name, info, payload)
+    }
+
+    /// Adds a tensor as [`push`](Self::push) does, whose format has checked it.
+    #[inline]
+    pub(crate) fn push_checked(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
         let info = self.add_info(info);
         self.push_entry(name, info, payload)
     }
@@ -153,7 +169,7 @@ impl Index {
         range: Range<u64>,
         codec: Option<Codec>,
     ) -> Result<()> {
-        self.push(name, info, range)?;
+        self.push_checked(name, info, range)?;
         if let (Some(codec), Some(last)) = (codec, self.entries.last_mut()) {
             self.codecs.push(codec);
             last.codec = u32::try_from(self.codecs.len()).expect("there are no more than tensors");
@@ -170,21 +186,30 @@ impl Index {
         self.named += 1;
     }
 
+    /// Checks that no payload of the tensors from `first` on ends after a file of `len` bytes.
+    pub(crate) fn check_ends(&self, first: usize, len: Option<u64>) -> Result<()> {
+        let Some(len) = len.filter(|_| self.needs_ends_checked) else { return Ok(()) };
+        let entries = self.entries.iter().enumerate().skip(first);
+        match entries.map(|(at, entry)| (at, entry.start, entry.end)).find(|(.., end)| *end > len) {
+            Some((at, start, end)) => {
+                let (needed, left) = (end - start, len.saturating_sub(start));
+                Err(Error::new(ErrorKind::Truncated { needed, left }).at(start).in_tensor(self.label(at)))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Makes room for more tensors. This takes less memory than growing step by step.
     pub fn reserve(&mut self, tensors: usize) {
         self.entries.reserve_exact(tensors);
     }
 
-    /// Adds the tensors of another file, which begins `start` bytes later, with their names there, except for those that
-    /// `keeps` refuses.
+    /// Adds the tensors of another file, which begins `start` bytes later, with their names there.
     #[cfg(feature = "shards")]
-    pub(crate) fn append(&mut self, other: &Self, start: u64, keeps: &mut dyn FnMut(&str) -> bool) -> Result<()> {
+    pub(crate) fn append(&mut self, other: &Self, start: u64) -> Result<()> {
         self.reserve(other.len());
         for at in 0..other.len() {
             let name = other.name(at);
-            if !keeps(name) {
-                continue;
-            }
             // As in one file, a name that is only the position is none.
             let is_position = is_index(name) && name.parse() == Ok(self.entries.len());
             self.push_from(other, at, (!is_position).then_some(name), start)?;
@@ -209,7 +234,7 @@ impl Index {
         #[cfg(feature = "npy")]
         return self.push_coded(name, entry.info.clone(), range, entry.codec.cloned());
         #[cfg(not(feature = "npy"))]
-        self.push(name, entry.info.clone(), range)
+        self.push_checked(name, entry.info.clone(), range)
     }
 
     /// Lets several tensors have one name. There is none yet.
@@ -505,13 +530,6 @@ impl Index {
         self.entries[at].info = self.add_info(info);
     }
 
-    /// Sets the codec of a tensor that has none.
-    #[cfg(all(feature = "gguf", feature = "npy"))]
-    pub(crate) fn set_codec(&mut self, at: usize, codec: Codec) {
-        self.codecs.push(codec);
-        self.entries[at].codec = u32::try_from(self.codecs.len()).expect("there are no more than tensors");
-    }
-
     /// Returns whether the payloads are in the order of the tensors.
     pub(crate) fn is_in_file_order(&self) -> bool {
         !self.is_backwards
@@ -638,6 +656,18 @@ fn hash_of(hasher: &DefaultHashBuilder, name: &[u8]) -> u64 {
     let mut state = hasher.build_hasher();
     state.write(name);
     state.finish()
+}
+
+/// Checks that a range can be that of the payload of a tensor.
+fn check_pushed(info: &TensorInfo, payload: &Range<u64>) -> Result<()> {
+    match payload.end.checked_sub(payload.start) {
+        Some(len) => Ok(info.check_payload(len)?),
+        None => {
+            let Range { start, end } = payload;
+            Err(ErrorKind::Malformed { what: format!("the payload ends at byte {end}, before it begins at {start}") }
+                .into())
+        }
+    }
 }
 
 #[cold]

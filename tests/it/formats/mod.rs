@@ -12,7 +12,6 @@ mod flatbuffer;
 mod gguf;
 mod hostile;
 mod layouts;
-mod lists_of_names;
 #[cfg(feature = "npy")]
 mod npy;
 #[cfg(feature = "npz")]

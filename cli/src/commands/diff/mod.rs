@@ -173,8 +173,8 @@ impl Diff {
         let dense = || pairs.iter().filter(|pair| self.method(pair) == Method::InPieces).filter_map(|pair| pair.both());
         let compared = pairs.iter().filter(|pair| self.method(pair) != Method::None);
         let mut reading = ReadAhead {
-            a: read_ahead(scope, path_a, dense().map(|(a, _)| a))?,
-            b: read_ahead(scope, path_b, dense().map(|(_, b)| b))?,
+            a: read_ahead(scope, path_a, dense().map(|(a, _)| a)),
+            b: read_ahead(scope, path_b, dense().map(|(_, b)| b)),
             progress: Progress::bytes(compared.map(|pair| pair.bytes()).sum()),
         };
         let mut diffs = Vec::new();
@@ -230,7 +230,12 @@ impl Diff {
         comparison.of_all(elements, &read, self.quiet, &mut |bytes| progress.advance(bytes))
     }
 
-    fn compare_in_pieces(&self, a: FileTensor<'_>, b: FileTensor<'_>, reading: &mut ReadAhead) -> Outcome<ValueDiff> {
+    fn compare_in_pieces(
+        &self,
+        a: FileTensor<'_>,
+        b: FileTensor<'_>,
+        reading: &mut ReadAhead<'_>,
+    ) -> Outcome<ValueDiff> {
         let shape = compared_shape(a);
         let mut comparison = Comparison::new([a.dtype(), b.dtype()], &shape, self.tolerance);
         let mut left = shape.elements().unwrap_or_default();
@@ -428,8 +433,8 @@ impl TensorKind {
 }
 
 /// The dense tensors of both files, which threads read ahead.
-struct ReadAhead {
-    a: ElementStream,
-    b: ElementStream,
+struct ReadAhead<'f> {
+    a: ElementStream<'f>,
+    b: ElementStream<'f>,
     progress: Progress,
 }

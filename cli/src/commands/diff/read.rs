@@ -1,7 +1,7 @@
-//! Reads dense tensors on a thread that stays a few pieces ahead.
+//! Reads dense tensors on a thread that stays a few pieces ahead, or one by one if the system has no thread.
 
-use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Scope};
 
@@ -17,8 +17,8 @@ const CHUNK: usize = 1 << 20;
 const AHEAD: usize = 2;
 
 /// The elements of tensors, one tensor after the other, in row-major order.
-pub struct ElementStream {
-    chunks: Receiver<Outcome<Vec<u8>>>,
+pub struct ElementStream<'f> {
+    chunks: Chunks<'f>,
     chunk: Vec<u8>,
     /// The bytes of `chunk` that were returned.
     done: usize,
@@ -26,7 +26,31 @@ pub struct ElementStream {
     joined: Vec<u8>,
 }
 
-impl ElementStream {
+/// The place where chunks come from.
+enum Chunks<'f> {
+    /// A thread.
+    Ahead(Receiver<Outcome<Vec<u8>>>),
+    /// The tensors from a position on, each of which is a chunk.
+    OneByOne { path: &'f Path, tensors: Arc<Vec<FileTensor<'f>>>, next: usize },
+}
+
+impl Chunks<'_> {
+    /// Returns the next chunk; `None` at the end.
+    fn next(&mut self) -> Option<Outcome<Vec<u8>>> {
+        match self {
+            Self::Ahead(chunks) => chunks.recv().ok(),
+            Self::OneByOne { path, tensors, next } => {
+                let tensor = tensors.get(*next)?;
+                *next += 1;
+                let mut bytes = Vec::new();
+                let written = tensor.write_row_major_to(&mut bytes);
+                Some(written.map(|()| bytes).map_err(Error::from).at(path))
+            }
+        }
+    }
+}
+
+impl ElementStream<'_> {
     /// Returns the next bytes, which are fewer than `len` only at the end.
     pub fn next(&mut self, len: usize) -> Outcome<&[u8]> {
         let start = self.done;
@@ -43,22 +67,24 @@ impl ElementStream {
             if self.joined.len() == len {
                 return Ok(&self.joined);
             }
-            let Ok(chunk) = self.chunks.recv() else { return Ok(&self.joined) };
+            let Some(chunk) = self.chunks.next() else { return Ok(&self.joined) };
             (self.chunk, self.done) = (chunk?, 0);
         }
     }
 }
 
-/// Starts to read tensors of the file at `path`. The thread ends when the pieces are dropped. Fails if the system has no thread.
+/// Starts to read tensors of the file at `path`. The thread ends when the pieces are dropped.
 pub fn read_ahead<'scope>(
     scope: &'scope Scope<'scope, '_>,
     path: &'scope Path,
-    tensors: impl Iterator<Item = FileTensor<'scope>> + Send + 'scope,
-) -> Outcome<ElementStream> {
+    tensors: impl Iterator<Item = FileTensor<'scope>>,
+) -> ElementStream<'scope> {
     let (sender, chunks) = sync_channel(AHEAD);
+    let tensors = Arc::new(tensors.collect::<Vec<_>>());
+    let to_read = Arc::clone(&tensors);
     let read = move || {
         let mut chunk = Vec::new();
-        for tensor in tensors {
+        for &tensor in &*to_read {
             if let Err(failure) = send(tensor, &mut chunk, &sender).at(path) {
                 // If the receiver was dropped, nobody needs the failure either.
                 let _ = sender.send(Ok(chunk)).and_then(|()| sender.send(Err(failure)));
@@ -67,11 +93,11 @@ pub fn read_ahead<'scope>(
         }
         let _ = sender.send(Ok(chunk));
     };
-    let started = thread::Builder::new().spawn_scoped(scope, read);
-    started
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot start a thread to read it: {error}")))
-        .at(path)?;
-    Ok(ElementStream { chunks, chunk: Vec::new(), done: 0, joined: Vec::new() })
+    let chunks = match thread::Builder::new().spawn_scoped(scope, read) {
+        Ok(_) => Chunks::Ahead(chunks),
+        Err(_) => Chunks::OneByOne { path, tensors, next: 0 },
+    };
+    ElementStream { chunks, chunk: Vec::new(), done: 0, joined: Vec::new() }
 }
 
 /// Adds a tensor to a chunk, which is sent when it is full and more comes. If the tensor cannot be read, its last bytes are

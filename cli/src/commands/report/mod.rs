@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 
-use crate::args::{Filter, NoClobber, expand, format_names, is_stdin, parse_bytes};
+use crate::args::{Filter, NoClobber, expand, format_names, is_stdin, is_stdout, parse_bytes};
 use crate::commands::diff::Diff;
 use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::identity::is_same_file;
 use crate::output::Stdout;
 use crate::output::numbers::count;
 
@@ -111,16 +112,17 @@ impl Report {
             return Ok(Verdict::Pass);
         };
         let page = page::page(&page)?;
-        match is_stdin(output) {
-            true => out.write_all(&page)?,
-            false => tensorfile::atomic::write(output, &page).at(output)?,
+        if is_stdout(output) {
+            out.raw()?.write_all(&page)?;
+        } else {
+            tensorfile::atomic::write(output, &page).at(output)?;
         }
         Ok(Verdict::Pass)
     }
 
     /// Fails if the page cannot be written there. A file that is read is not replaced.
     fn check_output(&self, output: &Path, inputs: &[PathBuf], out: &Stdout) -> Outcome<()> {
-        if is_stdin(output) {
+        if is_stdout(output) {
             return match out.is_terminal() {
                 true => Err(Failure::usage("refusing to write a page to a terminal; redirect standard output")),
                 false => Ok(()),
@@ -131,9 +133,7 @@ impl Report {
         if !["html", "htm"].iter().any(|own| extension.eq_ignore_ascii_case(own)) {
             return Err(Failure::usage(format_args!("--output {shown}: the extension must be .html or .htm")));
         }
-        let is_output =
-            |input: &PathBuf| input.canonicalize().is_ok_and(|input| output.canonicalize().ok() == Some(input));
-        if inputs.iter().any(is_output) {
+        if inputs.iter().any(|input| is_same_file(input, output)) {
             return Err(Failure::usage(format_args!("--output {shown}: is one of the files to read")));
         }
         self.no_clobber.check(output)

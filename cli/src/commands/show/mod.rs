@@ -158,7 +158,10 @@ impl Show {
             }
             OutputFormat::Npy => print_npy(&selection, out),
             OutputFormat::Raw if self.slice.is_none() => print_raw(tensor, path, out),
-            OutputFormat::Raw => selection.read_in_pieces(&mut |bytes| out.write_all(bytes)),
+            OutputFormat::Raw => {
+                let out = out.raw()?;
+                selection.read_in_pieces(&mut |bytes| out.write_all(bytes))
+            }
         }
     }
 
@@ -407,6 +410,7 @@ fn full(len: usize) -> Vec<Range<usize>> {
 /// Writes the whole payload in pieces.
 fn print_raw(tensor: FileTensor<'_>, path: &Path, out: &mut Stdout) -> Outcome<()> {
     let mut progress = Progress::bytes(tensor.payload_bytes());
+    let out = out.raw()?;
     let mut pieces = Pieces(|piece: &[u8]| {
         out.write_all(piece)?;
         progress.advance(piece.len());
@@ -417,7 +421,7 @@ fn print_raw(tensor: FileTensor<'_>, path: &Path, out: &mut Stdout) -> Outcome<(
 
 fn print_npy(selection: &Selection<'_>, out: &mut Stdout) -> Outcome<()> {
     let npy = Format::named("npy").ok_or_else(|| Failure::usage("this build has no support for npy"))?;
-    npy.to_writer(out, selection, &WriteOptions::new()).at(Path::new("standard output"))
+    npy.to_writer(out.raw()?, selection, &WriteOptions::new()).at(Path::new("standard output"))
 }
 
 impl Tensors for Selection<'_> {

@@ -45,7 +45,7 @@ impl Reader {
             header.info.set_unknown_bytes(bytes);
         }
         if header.big_endian.is_some() {
-            file.keep_rest(limits.payload)?;
+            file.keep_rest(limits.most_held())?;
         }
         let payload = Cursor::new(file, header.len.into()).payload(&header.info)?;
         self.end = Some(payload.end);
