@@ -153,3 +153,16 @@ fn transformers_takes_what_is_converted() {
     let file = tensorfile::File::open(session.path("a.ptd")).unwrap();
     assert!(file.metadata().unwrap().entries.is_empty());
 }
+
+#[test]
+fn an_unzipped_checkpoint_is_recognized() {
+    let session = session();
+    fs::create_dir_all(session.path("model/data")).unwrap();
+    fs::write(session.path("model/data.pkl"), "").unwrap();
+    for command in [&["ls", "model"][..], &["verify", "model"], &["convert", "model", "new.ptd"]] {
+        let output = session.run(command);
+        let message = [output.stdout, output.stderr].concat();
+        let message = String::from_utf8(message).unwrap();
+        assert!(!output.status.success() && message.contains("that was unzipped"), "{command:?}: {message}");
+    }
+}

@@ -45,7 +45,7 @@ impl Machine {
                 }
             }
             Function::Converted => self.converted(args)?,
-            Function::FromType => self.from_type(args)?,
+            Function::FromType => self.typed_tensor(args)?,
             Function::Other(kind) => Some(self.other(kind, args)?),
             Function::Dict if count <= 1 => Some(self.dict(first)?),
             Function::DefaultDict if count <= 2 => {
@@ -494,7 +494,7 @@ impl Machine {
     }
 
     /// Returns a tensor of a type: `(function, type, arguments, state)`.
-    fn from_type(&mut self, args: u32) -> Result<Option<PickleValue>> {
+    fn typed_tensor(&mut self, args: u32) -> Result<Option<PickleValue>> {
         let &[function, class, args, ref state @ ..] = self.heap.values(args) else { return Ok(None) };
         let state = state.first().copied();
         let Some(args) = args.tuple() else { return Err(malformed("the arguments of a call are not a tuple")) };

@@ -424,7 +424,7 @@ impl Machine {
                 self.heap.containers[parts].extend(values);
             } else {
                 for value in values {
-                    let number = PickleValue::Int((self.heap.containers[parts].len() / 2) as i64);
+                    let number = PickleValue::Int(index(self.heap.containers[parts].len() / 2)?.into());
                     self.heap.containers[parts].extend([number, value]);
                 }
             }

@@ -161,8 +161,8 @@ pub(super) fn long(bytes: &[u8]) -> String {
         let mut rest = 0;
         for limb in limbs.iter_mut().rev() {
             let dividend = rest << 32 | u64::from(*limb);
-            // A quotient by the base is less than 2³², as the rest is less than the base.
-            (*limb, rest) = ((dividend / BASE) as u32, dividend % BASE);
+            let quotient = u32::try_from(dividend / BASE).expect("the rest is less than the base");
+            (*limb, rest) = (quotient, dividend % BASE);
         }
         while limbs.last() == Some(&0) {
             limbs.pop();
