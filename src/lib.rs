@@ -151,7 +151,7 @@ mod tensor;
 mod threads;
 pub mod view;
 
-pub use {half, ndarray};
+pub use {half, ndarray, num_complex};
 
 #[cfg(feature = "derive")]
 pub use tensorfile_derive::TensorFile;

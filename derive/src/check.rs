@@ -59,7 +59,7 @@ fn flattened(cx: &mut Ctxt, field: &Field<'_>) {
         for key in naming(field) {
             cx.error(key, format!("`{key}` has no effect on a flattened field, which has no name in the file"));
         }
-        for key in adapting(field).chain(key(&field.attrs.default)).chain(key(&field.attrs.tied)) {
+        for key in key(&field.attrs.default).chain(key(&field.attrs.tied)) {
             cx.error(key, format!("`{key}` has no effect on a flattened field; put it on the fields inside"));
         }
     }

@@ -208,7 +208,7 @@ impl TensorMap {
     /// [`ErrorKind::Missing`], [`ErrorKind::WrongDtype`], [`ErrorKind::WrongShape`], [`ErrorKind::WrongLayout`].
     pub fn get_array<A: Element, D: ndarray::Dimension>(&self, name: &str) -> Result<ArrayView<'_, A, D>> {
         let Some(tensor) = self.get(name) else {
-            return Err(ErrorKind::missing(name, self.names().map(str::to_owned).collect()).into());
+            return Err(ErrorKind::missing(name, self.names().map(str::to_owned).collect(), 0).into());
         };
         let view = || {
             TensorSpec::of_rank(A::DTYPE, D::NDIM).check(tensor.info())?;

@@ -57,6 +57,13 @@ pub enum ErrorKind {
         /// The formats that were tried.
         formats: Vec<&'static str>,
     },
+    /// The file was recognized as something else than tensors, such as a web page.
+    NotTensors {
+        /// The kind of the file, such as `a web page`.
+        what: &'static str,
+        /// The first bytes; empty if they say nothing.
+        found: Vec<u8>,
+    },
     /// The file could be of several formats.
     AmbiguousFormat {
         /// The candidates.
@@ -143,6 +150,8 @@ pub enum ErrorKind {
         name: String,
         /// Some names in the file.
         found: Vec<String>,
+        /// The number of names in the file that are not in `found`.
+        others: usize,
         #[doc(hidden)]
         complete: bool,
     },
@@ -154,6 +163,15 @@ pub enum ErrorKind {
         expected: Vec<String>,
         #[doc(hidden)]
         complete: bool,
+    },
+    /// A rule of [`RenameRules`](crate::view::RenameRules) renames no tensor.
+    UnusedRename {
+        /// The old name, pattern or position of the rule.
+        old: String,
+        /// The names of the tensors, the most similar first; none if the rule is shadowed.
+        found: Vec<String>,
+        /// Set if the tensors that match are renamed by earlier rules.
+        is_shadowed: bool,
     },
     /// A tensor has another dtype than the type.
     WrongDtype {
@@ -264,9 +282,9 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// No tensor has this name. The message lists the most similar names first.
-    pub(crate) fn missing(name: &str, found: Vec<String>) -> Self {
+    pub(crate) fn missing(name: &str, found: Vec<String>, others: usize) -> Self {
         let found = Self::by_similarity(name, found);
-        Self::Missing { name: name.to_owned(), found, complete: true }
+        Self::Missing { name: name.to_owned(), found, others, complete: true }
     }
 
     /// No entry of metadata has this key. The message lists the most similar keys first.
@@ -293,6 +311,7 @@ impl ErrorKind {
         match self {
             Self::Truncated { .. }
             | Self::UnknownFormat { .. }
+            | Self::NotTensors { .. }
             | Self::AmbiguousFormat { .. }
             | Self::BadMagic { .. }
             | Self::UnknownDtype { .. }
@@ -307,6 +326,7 @@ impl ErrorKind {
             | Self::RepeatedField { .. }
             | Self::Missing { .. }
             | Self::Unexpected { .. }
+            | Self::UnusedRename { .. }
             | Self::WrongDtype { .. }
             | Self::WrongShape { .. }
             | Self::WrongLayout { .. }
@@ -344,6 +364,7 @@ impl ErrorKind {
                 | Self::MissingMetadata { .. }
                 | Self::InvalidMetadata { .. }
                 | Self::UnsupportedMetadata { .. }
+                | Self::UnusedRename { .. }
                 | Self::Load(_)
         )
     }
@@ -360,6 +381,8 @@ impl fmt::Display for ErrorKind {
                 let (found, formats) = (found.escape_ascii(), formats.join(", "));
                 write!(f, "the file's format was not recognized: it begins with `{found}`; the formats are {formats}")
             }
+            Self::NotTensors { what, found } if found.is_empty() => write!(f, "the file is {what}"),
+            Self::NotTensors { what, found } => write!(f, "the file is {what}; it begins with `{}`", Begin(found)),
             Self::AmbiguousFormat { formats } => {
                 write!(f, "the file could be {}; name its format", formats.join(" or "))
             }
@@ -393,15 +416,25 @@ impl fmt::Display for ErrorKind {
                 }
             }
             Self::Malformed { what } => f.write_str(what),
-            Self::Missing { name, found, .. } => {
+            Self::Missing { name, found, others, .. } => {
                 write!(f, "missing tensor `{}`", Short(name))?;
                 let lead = if are_positions(found) { "; the file has no names, but " } else { "; the file has " };
-                NameList { lead, names: found }.fmt(f)
+                NameList { lead, names: found, others: *others }.fmt(f)
             }
             Self::Unexpected { name, expected, .. } => {
                 write!(f, "unexpected tensor `{}`", Short(name))?;
-                NameList { lead: "; expected ", names: expected }.fmt(f)
+                NameList { lead: "; expected ", names: expected, others: 0 }.fmt(f)
             }
+            Self::UnusedRename { old, is_shadowed: true, .. } => {
+                write!(f, "each tensor that matches `{}` matches an earlier rule, which counts", Short(old))
+            }
+            Self::UnusedRename { old, found, .. } => match old.strip_prefix('#').filter(|old| is_number(old)) {
+                Some(position) => write!(f, "there is no tensor at position {position}; the file has {}", found.len()),
+                None => {
+                    write!(f, "no tensor matches `{}`", Short(old))?;
+                    NameList { lead: "; the file has ", names: found, others: 0 }.fmt(f)
+                }
+            },
             Self::WrongDtype { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
             Self::WrongShape { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
             Self::WrongLayout { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
@@ -417,7 +450,7 @@ impl fmt::Display for ErrorKind {
             }
             Self::MissingMetadata { key, expected, found } => {
                 write!(f, "missing metadata `{}`, which is {expected}", Short(key))?;
-                NameList { lead: "; the file has ", names: found }.fmt(f)
+                NameList { lead: "; the file has ", names: found, others: 0 }.fmt(f)
             }
             Self::InvalidMetadata { key, what } => write!(f, "metadata `{}`: {what}", Short(key)),
             Self::UnsupportedMetadata { key, what } => write!(f, "cannot store the metadata `{}`; {what}", Short(key)),
@@ -440,6 +473,25 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+/// The beginning of a file: as text, if it is text up to a letter that is cut.
+struct Begin<'a>(&'a [u8]);
+
+impl fmt::Display for Begin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match std::str::from_utf8(self.0) {
+            Ok(text) if !text.contains('\0') => Short(text).fmt(f),
+            Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
+                Self(&self.0[..error.valid_up_to()]).fmt(f)
+            }
+            _ => self.0.escape_ascii().fmt(f),
+        }
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Returns whether tensors are called by their positions, as those of a file without names are.
 fn are_positions(names: &[String]) -> bool {
     let is_position = |name: &String| name.strip_prefix('#').is_some_and(|digits| digits.parse::<usize>().is_ok());
@@ -450,17 +502,20 @@ fn are_positions(names: &[String]) -> bool {
 pub(crate) struct NameList<'a> {
     pub(crate) lead: &'a str,
     pub(crate) names: &'a [String],
+    /// The number of names that are not in `names`.
+    pub(crate) others: usize,
 }
 
 impl fmt::Display for NameList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 5;
-        let Self { lead, names } = *self;
+        let Self { lead, names, others } = *self;
         for (at, name) in names.iter().take(SHOWN).enumerate() {
             write!(f, "{}`{}`", if at == 0 { lead } else { ", " }, Short(name))?;
         }
-        if names.len() > SHOWN {
-            write!(f, " and {} more", names.len() - SHOWN)?;
+        let more = names.len().saturating_sub(SHOWN) + others;
+        if more > 0 {
+            write!(f, " and {more} more")?;
         }
         Ok(())
     }

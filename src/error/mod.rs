@@ -37,6 +37,16 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert!(matches!(error.kind(), ErrorKind::Truncated { .. }));
 /// assert_eq!(error.to_string(), "ten: tensor `#0`: needs 8 more bytes, but the file has 2 left (at byte 16)");
 /// ```
+///
+/// `{:?}` prints the same message, as `unwrap` and a `main` that returns the error use it: several lines for
+/// [`ErrorKind::Load`]. `{:#?}` prints the fields.
+///
+/// ```
+/// # use tensorfile::{TensorMap, ten};
+/// # let error = ten::from_slice::<TensorMap>(b"~TenBin~ and so on").unwrap_err();
+/// assert_eq!(format!("{error:?}"), error.to_string());
+/// assert!(format!("{error:#?}").contains("needed: 8"));
+/// ```
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -242,11 +252,11 @@ impl Error {
     }
 
     /// Adds names in the file to the error for a missing tensor, unless it has some.
-    pub(crate) fn with_found_names(mut self, names: impl FnOnce() -> Vec<String>) -> Self {
-        if let ErrorKind::Missing { found, .. } = self.0.kind.get_mut()
+    pub(crate) fn with_found_names(mut self, names: impl FnOnce() -> (Vec<String>, usize)) -> Self {
+        if let ErrorKind::Missing { found, others, .. } = self.0.kind.get_mut()
             && found.is_empty()
         {
-            *found = names();
+            (*found, *others) = names();
         }
         self
     }
@@ -332,7 +342,11 @@ impl fmt::Display for WithoutPath<'_> {
 }
 
 impl fmt::Debug for Error {
+    /// Prints the message: `unwrap`, and a `main` that returns the error, print `{:?}`. All fields are in `{:#?}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
         f.debug_struct("Error")
             .field("kind", self.kind())
             .field("format", &self.0.format)
@@ -365,10 +379,21 @@ mod tests {
             .in_tensor("bias")
             .at(16)
             .in_shard(Path::new("shard"), 6);
-        let before = format!("{error:?}");
+        let before = format!("{error:#?}");
         let error = io::Error::from(error);
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
-        assert_eq!(format!("{:?}", Error::from(error)), before);
+        assert_eq!(format!("{:#?}", Error::from(error)), before);
+    }
+
+    #[test]
+    fn debug_is_the_message_and_alternate_debug_the_fields() {
+        let error = Error::new(ErrorKind::Truncated { needed: 8, left: 2 }).in_format("ten").in_tensor("bias").at(16);
+        assert_eq!(format!("{error:?}"), error.to_string());
+        let shown = format!("{error:#?}");
+        for field in ["kind: Truncated {", "needed: 8", "format: Some(", "tensor: Some(", "offset: Some(", "path: None"]
+        {
+            assert!(shown.contains(field), "{field}: {shown}");
+        }
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl MetadataEdit {
 fn not_there(key: &str, entries: &IndexMap<String, String>) -> String {
     match ErrorKind::by_similarity(key, entries.keys().cloned().collect()) {
         keys if keys.is_empty() => "the file has none".to_owned(),
-        keys => NameList { lead: "the file has no such entry, but ", names: &keys }.to_string(),
+        keys => NameList { lead: "the file has no such entry, but ", names: &keys, others: 0 }.to_string(),
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::checkpoint::is_index_name;
 use super::{File, OpenOptions};
 use crate::checked_io::CheckedReader;
-use crate::error::{Error, ErrorKind, Result};
-use crate::format::detect;
+use crate::error::{Category, Error, ErrorKind, Result};
+use crate::format::{detect, recognize_begin};
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
 use crate::record::{Reader, ReaderStorage, names};
 use crate::storage::{FileStart, FileStorage, HeaderStream};
@@ -101,6 +101,8 @@ impl OpenOptions {
             return file.send(sink).map(|()| file);
         }
         let format = self.format.map_or_else(|| detect(&mut FileStart(&begin), None), Ok)?;
+        // The call says what the file should be.
+        let other = self.format.and_then(|_| recognize_begin(&begin, false));
         let is_in_header = Cell::new(true);
         let mut stream = HeaderStream::new(begin, reader, &is_in_header, names::LONGEST);
         let storage = ReaderStorage::Boxed(Box::new(&mut stream));
@@ -109,6 +111,7 @@ impl OpenOptions {
         drop(index);
         match sent {
             // The error of a file that was cut says more with its length.
+            Err(error) if error.category() == Category::File && other.is_some() => return Err(other.unwrap_or(error)),
             Err(error) if !matches!(error.kind(), ErrorKind::Truncated { .. }) => {
                 return Err(error.in_format(format.name));
             }

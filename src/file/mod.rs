@@ -720,7 +720,7 @@ impl File {
 
     fn missing(&self, name: &str) -> Error {
         let found = Unread::of(&self.index).labels(&self.index);
-        self.place(ErrorKind::missing(name, found).into())
+        self.place(ErrorKind::missing(name, found.names, found.others).into())
     }
 }
 

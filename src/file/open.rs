@@ -5,8 +5,8 @@ use std::path::Path;
 #[cfg(feature = "shards")]
 use super::shards;
 use super::{File, FileTensor, Shards, checkpoint};
-use crate::error::{Error, ErrorKind, Result, WarningKind};
-use crate::format::{detect, unknown};
+use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
+use crate::format::{detect, recognize, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
 use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage};
@@ -207,7 +207,7 @@ impl OpenOptions {
         if checkpoint::is_index_name(path) {
             return Err(ErrorKind::FeatureOff { format: "sharded", feature: "shards" }.into());
         }
-        let contents = self.contents(reader, storage.len(), Some(path))?;
+        let contents = self.contents(reader, &storage, Some(path))?;
         Ok(self.file(storage, Some(path), contents))
     }
 
@@ -316,19 +316,26 @@ impl OpenOptions {
     }
 
     pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
-        let contents = self.contents(FileReader::of_index(&storage), storage.len(), path)?;
+        let contents = self.contents(FileReader::of_index(&storage), &storage, path)?;
         Ok(self.file(storage, path, contents))
     }
 
-    /// Finds the format of a file of `len` bytes, and reads its index.
-    fn contents(&self, mut file: FileReader<'_>, len: u64, path: Option<&Path>) -> Result<Contents> {
+    /// Finds the format of a file, and reads its index.
+    fn contents(&self, mut file: FileReader<'_>, all: &FileStorage, path: Option<&Path>) -> Result<Contents> {
         let format = self.format.map_or_else(|| detect(&mut file, path), Ok)?;
         let storage = ReaderStorage::Boxed(Box::new(file));
         let reader = Reader::new(storage, format.index_reader, self.limits.clone());
-        let (index, metadata) = reader.into_index().map_err(|error| match error.kind() {
-            // The name says what the file should be, but there is nothing of it.
-            ErrorKind::Truncated { .. } if len == 0 => unknown(&[]),
-            _ => error.in_format(format.name),
+        let (index, metadata) = reader.into_index().map_err(|error| {
+            // The call or the name says what the file should be, but it is something else.
+            if error.category() == Category::File {
+                if all.len() == 0 {
+                    return unknown(&[]);
+                }
+                if let Some(other) = recognize(&mut FileReader::of_index(all)) {
+                    return other;
+                }
+            }
+            error.in_format(format.name)
         })?;
         Ok(Contents { format, index, metadata })
     }

@@ -36,7 +36,7 @@ use crate::model::{
     ArraysOf, EachEntry, EachPart, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node, Path, Payload, Schema,
     SharedArrays, Source, StructDef, TensorSpec,
 };
-use crate::record::{Format, Reader};
+use crate::record::{Format, Labels, Reader};
 
 /// Finds what a value asks for in a tensor file. Call [`end`](Self::end) after the value.
 pub(crate) struct Finder<'de> {
@@ -374,7 +374,8 @@ impl<'de> Finder<'de> {
 
     pub(crate) fn missing(&self) -> Error {
         let name = self.path.name().to_owned();
-        ErrorKind::Missing { name, found: self.reader.labels(), complete: true }.into()
+        let Labels { names: found, others } = self.reader.labels();
+        ErrorKind::Missing { name, found, others, complete: true }.into()
     }
 
     /// Compares the tensor here with `spec`, for a report.

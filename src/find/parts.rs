@@ -122,7 +122,9 @@ impl<'de> Finder<'de> {
             let Some(findings) = &mut self.findings else {
                 let found = vec![name.to_owned()];
                 self.path.push_index(len);
-                return Err(ErrorKind::Missing { name: self.path.name().to_owned(), found, complete: true }.into());
+                return Err(
+                    ErrorKind::Missing { name: self.path.name().to_owned(), found, others: 0, complete: true }.into()
+                );
             };
             match segment.parse() {
                 Ok(index) if index > len && later.insert(index) => {

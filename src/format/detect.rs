@@ -6,14 +6,11 @@ use super::FORMATS;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "npz")]
 use crate::record::cut_off;
-use crate::record::{Format, Magic};
+use crate::record::{Format, Magic, foreign};
 use crate::storage::ReadAt;
 
 /// The number of bytes at the start of a file in which all magics are.
 const BEGIN: usize = 64;
-
-/// The text that is in place of a file that Git LFS did not fetch.
-const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// Finds the format of a file: by its magic, then by a check of its contents for formats without a magic. If several
 /// formats pass that check, the extension of the path chooses. If none does, the extension still counts: other software may
@@ -49,10 +46,6 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     if let Some(off) = all_off().find(|off| off.magics.iter().any(|magic| magic.is_in(begin))) {
         return Err(off.error());
     }
-    if begin.starts_with(LFS_POINTER) {
-        let what = "this is a pointer of Git LFS, not the file that it stands for; `git lfs pull` fetches that";
-        return Err(Error::new(ErrorKind::Malformed { what: what.to_owned() }).at(0));
-    }
     // A format that has a magic is not that of a file without it, whatever the extension says.
     let mut looks_like_named = |format: &&&Format| look(format, file).unwrap_or(format.magics.is_empty());
     let alike: Vec<_> = named.iter().filter(&mut looks_like_named).copied().collect();
@@ -66,6 +59,9 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     if let Some(off) = all_off().find(|off| off.name == "safetensors" && begins_with_json(begin)) {
         return Err(off.error());
     }
+    if let Some(error) = recognize(file) {
+        return Err(error);
+    }
     if let Some(format) = choose(&named, &named)? {
         return Ok(format);
     }
@@ -73,6 +69,19 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
         return Err(off.error());
     }
     Err(unknown(&begin[..len.min(8)]))
+}
+
+/// Returns the error for a file that is recognized as something else than tensors, and that no format can read.
+pub(crate) fn recognize(file: &mut dyn ReadAt) -> Option<Error> {
+    let mut begin = [0; foreign::BEGIN];
+    let (begin, is_whole) = foreign::begin_of(file, &mut begin)?;
+    recognize_begin(begin, is_whole)
+}
+
+/// As [`recognize`], of the beginning of a file.
+pub(crate) fn recognize_begin(begin: &[u8], is_whole: bool) -> Option<Error> {
+    let has_magic = FORMATS.iter().any(|format| format.has_magic(begin));
+    if has_magic { None } else { foreign::recognize(begin, is_whole) }
 }
 
 /// Returns the error for a file of no format that begins with these bytes.
@@ -146,13 +155,6 @@ fn has_extension(format: &Format, path: &Path) -> bool {
 fn is_extension(extensions: &[&str], path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default();
     extensions.iter().any(|own| extension.eq_ignore_ascii_case(own))
-}
-
-impl Magic {
-    /// Returns whether a file that begins with these bytes has the magic.
-    fn is_in(&self, begin: &[u8]) -> bool {
-        begin.get(self.offset..).is_some_and(|at| at.starts_with(self.bytes))
-    }
 }
 
 /// A format that a Cargo feature of the same name adds, as far as it is needed to name the feature.

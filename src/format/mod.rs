@@ -33,7 +33,7 @@ pub use numpy::npz;
 
 #[cfg(feature = "pytorch")]
 pub(crate) use detect::only_read;
-pub(crate) use detect::{by_extension, detect, has_known_extension, misnamed_as, unknown};
+pub(crate) use detect::{by_extension, detect, has_known_extension, misnamed_as, recognize, recognize_begin, unknown};
 
 /// All formats of this crate.
 ///

@@ -88,7 +88,19 @@ pub struct Magic {
     pub bytes: &'static [u8],
 }
 
+impl Magic {
+    /// Returns whether a file that begins with these bytes has the magic.
+    pub(crate) fn is_in(&self, begin: &[u8]) -> bool {
+        begin.get(self.offset..).is_some_and(|begin| begin.starts_with(self.bytes))
+    }
+}
+
 impl Format {
+    /// Returns whether a file that begins with these bytes has one of the magics.
+    pub(crate) fn has_magic(&self, begin: &[u8]) -> bool {
+        self.magics.iter().any(|magic| magic.is_in(begin))
+    }
+
     /// A format that stores the given dtypes in dense tensors with names of any length. Set the fields of the result to
     /// change that.
     ///

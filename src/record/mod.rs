@@ -10,10 +10,13 @@ mod codec;
 mod cursor;
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 mod flatbuffer;
+pub(crate) mod foreign;
 mod format;
 mod index;
 mod infos;
 mod io_slices;
+#[cfg(any(feature = "safetensors", feature = "shards"))]
+mod json;
 mod kept;
 mod layout;
 mod metadata;
@@ -71,8 +74,10 @@ pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 pub(crate) use flatbuffer::{FlatbufferReader, FlatbufferWriter, Table, TableFields, Tables};
 pub(crate) use format::{dtypes, put_dims, tags_of, trailing_bytes};
-pub(crate) use index::{Entry, Unread};
+pub(crate) use index::{Entry, Labels, Unread};
 pub(crate) use io_slices::to_io_slices;
+#[cfg(any(feature = "safetensors", feature = "shards"))]
+pub(crate) use json::json_message;
 pub(crate) use payload::check_sum;
 #[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 pub(crate) use plan::Planned;

@@ -11,7 +11,7 @@ use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, r
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
 use super::single::{Message, ReadMessage, ReadSingle};
-use super::{Entry, FileMetadata, Index, Unread};
+use super::{Entry, FileMetadata, Index, Labels, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, Result};
@@ -462,7 +462,7 @@ impl<'de> Reader<'de> {
     }
 
     /// Returns names for a message.
-    pub(crate) fn labels(&self) -> Vec<String> {
+    pub(crate) fn labels(&self) -> Labels {
         self.unread.labels(&self.index)
     }
 

@@ -68,7 +68,7 @@ impl serde::de::Error for Error {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        ErrorKind::Missing { name: field.to_owned(), found: Vec::new(), complete: false }.into()
+        ErrorKind::Missing { name: field.to_owned(), found: Vec::new(), others: 0, complete: false }.into()
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {

@@ -18,11 +18,11 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Category, Result};
 use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{Serializer, TensorSink, Tensors};
-use crate::record::Format;
+use crate::record::{Format, foreign};
 
 pub use metadata::{
     MetadataField, check_metadata, check_written_metadata, metadata_field, metadata_node, put_metadata,
@@ -86,7 +86,11 @@ type ReadValue<'x, 'de> = &'x mut (dyn FnMut(&mut Deserializer<'de>) -> Result<(
 
 // Not generic, so that the crates of users compile neither a deserializer nor how it is dropped.
 fn read_slice<'de>(format: &Format, file: &'de [u8], limits: &Limits, read: ReadValue<'_, 'de>) -> Result<()> {
-    read_with(Deserializer::of_slice(format, file, limits.clone()), format, read)
+    read_with(Deserializer::of_slice(format, file, limits.clone()), format, read).map_err(|error| {
+        // It may be something else than the call says.
+        let may_be_other = error.category() == Category::File && !format.has_magic(file);
+        may_be_other.then(|| foreign::recognize(file, file.len() <= foreign::BEGIN)).flatten().unwrap_or(error)
+    })
 }
 
 fn read_stream(

@@ -117,7 +117,7 @@ struct Nothing {
 
 impl Nothing {
     fn missing() -> Error {
-        ErrorKind::Missing { name: String::new(), found: Vec::new(), complete: false }.into()
+        ErrorKind::Missing { name: String::new(), found: Vec::new(), others: 0, complete: false }.into()
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! - [`Subset`], [`Renamed`] and [`CastView`] change tensors on their way from one place to another. Each is a view of other
 //!   [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written.
+//! - [`RenameRules`] map names to names, such as those of one framework to those of another.
 //! - [`SaveReport`] lists what a format cannot store, before anything is written.
 //! - [`ByteMap`] counts which bytes of a file are payload, padding or unused.
 //! - [`Scalar`] is one element of any dtype, and [`PrintOptions`] prints arrays as numpy does.
@@ -38,6 +39,7 @@
 
 mod cast;
 mod print;
+mod rename_rules;
 mod renamed;
 mod save_report;
 mod scalar;
@@ -49,7 +51,8 @@ mod support;
 pub use crate::file::{ByteMap, is_aligned};
 pub use cast::{CastView, TensorCast};
 pub use print::{PrintOptions, Summary};
-pub use renamed::Renamed;
+pub use rename_rules::{InvalidRenameRule, RenameRule, RenameRules};
+pub use renamed::{Renamed, names_after_file};
 pub use save_report::SaveReport;
 pub use scalar::{Float, Scalar, scalars};
 pub use subset::Subset;

@@ -1,7 +1,10 @@
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 
+use super::RenameRules;
 use crate::error::Result;
+use crate::file::File;
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 
 /// The tensors of another collection under other names.
@@ -28,9 +31,13 @@ pub struct Renamed<'t> {
 /// Returns the new name of a tensor, or `None` if it keeps its name.
 type Rename<'t> = dyn Fn(&str) -> Option<String> + 't;
 
+/// Returns the new name of a tensor by its position and its name, or `None` if it keeps its name.
+type RenameAt<'t> = dyn Fn(usize, &str) -> Option<String> + 't;
+
 enum NewNames<'t> {
     By(Box<Rename<'t>>),
-    Positions,
+    /// Tensors of one name, as in some streams, may get several.
+    At(Box<RenameAt<'t>>),
 }
 
 impl<'t> Renamed<'t> {
@@ -54,15 +61,71 @@ impl<'t> Renamed<'t> {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn by_position(tensors: &'t dyn Tensors) -> Self {
-        Self { tensors, names: NewNames::Positions }
+        Self { tensors, names: NewNames::At(Box::new(|position, _| Some(position.to_string()))) }
     }
+
+    /// Returns the tensors under these names, in their order. If there are more tensors, the last ones keep theirs.
+    pub fn with_names(tensors: &'t dyn Tensors, names: Vec<String>) -> Self {
+        Self { tensors, names: NewNames::At(Box::new(move |position, _| names.get(position).cloned())) }
+    }
+
+    /// Returns the tensors under the names that rules give them. [`RenameRules::check`] finds rules that match none.
+    ///
+    /// ```
+    /// use tensorfile::view::{RenameRules, Renamed};
+    /// use tensorfile::{File, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// let map = TensorMap::from_iter([("blk.0.ffn_up.weight", ndarray::array![1.0_f32])]);
+    /// let rules = RenameRules::parse(["blk.*.ffn_up.*=model.layers.*.mlp.up_proj.*"])?;
+    /// tensorfile::save(&path, &Renamed::by_rules(&map, &rules))?;
+    /// assert!(File::open(&path)?.get("model.layers.0.mlp.up_proj.weight").is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn by_rules(tensors: &'t dyn Tensors, rules: &'t RenameRules) -> Self {
+        Self { tensors, names: NewNames::At(Box::new(|position, name| rules.rename(position, name))) }
+    }
+
+    /// Returns the tensors of a file, in which those without names are named after the file, as [`names_after_file`] does.
+    ///
+    /// ```
+    /// use tensorfile::view::Renamed;
+    /// use tensorfile::{File, TensorMap, btf};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (path, new) = (folder.path().join("weight.btf"), folder.path().join("model.safetensors"));
+    /// std::fs::write(&path, btf::to_vec(&ndarray::array![1.0_f32])?)?;
+    /// tensorfile::save(&new, &Renamed::after_file(&File::open(&path)?))?;
+    /// assert!(File::open(&new)?.get("weight").is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn after_file(file: &'t File) -> Self {
+        Self::with_names(file, names_after_file(file))
+    }
+}
+
+/// Returns the names of the tensors of a file, in their order. Tensors without names are named after the file.
+///
+/// A tensor that is alone in `weight.npy` is named `weight`; several are named `weight.0`, `weight.1` and so on, by their
+/// positions. Where there is no path, as for bytes in memory, the names are `arr_0`, `arr_1` and so on, as numpy has them.
+#[must_use]
+pub fn names_after_file(file: &File) -> Vec<String> {
+    let stem = file.path().and_then(Path::file_stem).map(|stem| stem.to_string_lossy());
+    let name = |position: usize| match &stem {
+        Some(stem) if file.len() == 1 => stem.to_string(),
+        Some(stem) => format!("{stem}.{position}"),
+        None => format!("arr_{position}"),
+    };
+    let tensors = file.tensors();
+    tensors.map(|tensor| if tensor.has_name() { tensor.name().to_owned() } else { name(tensor.position()) }).collect()
 }
 
 impl Tensors for Renamed<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         match &self.names {
             NewNames::By(rename) => self.tensors.send(&mut RenamedSink { rename, sink }),
-            NewNames::Positions => self.tensors.send(&mut PositionSink { next: 0, positions: HashMap::new(), sink }),
+            NewNames::At(rename) => self.tensors.send(&mut AtSink { rename, next: 0, renamed: HashMap::new(), sink }),
         }
     }
 }
@@ -88,20 +151,21 @@ impl TensorSink for RenamedSink<'_> {
     }
 }
 
-struct PositionSink<'a> {
+struct AtSink<'a> {
+    rename: &'a RenameAt<'a>,
     next: usize,
-    /// The positions of the tensors sent so far, by their old names.
-    positions: HashMap<String, String>,
+    /// The new names of the tensors sent so far, by their old names.
+    renamed: HashMap<String, String>,
     sink: &'a mut dyn TensorSink,
 }
 
-impl TensorSink for PositionSink<'_> {
+impl TensorSink for AtSink<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let name = self.next.to_string();
+        let name = (self.rename)(self.next, tensor.name).unwrap_or_else(|| tensor.name.to_owned());
         self.next += 1;
-        let tied = tensor.tied.and_then(|tied| self.positions.get(tied)).map(String::as_str);
+        let tied = tensor.tied.and_then(|tied| self.renamed.get(tied)).map(String::as_str);
         self.sink.tensor(&TensorRecord { name: &name, tied, ..*tensor })?;
-        self.positions.insert(tensor.name.to_owned(), name);
+        self.renamed.insert(tensor.name.to_owned(), name);
         Ok(())
     }
 
@@ -128,6 +192,17 @@ mod tests {
         let sent = Sent::by(&view);
         assert_eq!(sent.names(), ["new.a", "b"]);
         assert_eq!(sent.ties(), [None, Some("new.a")]);
+    }
+
+    #[test]
+    fn rules_rename_by_position_too() {
+        let tensors = tied(&[("a", None), ("a", None), ("b", Some("a"))]);
+        let rules = RenameRules::parse(["#1=second", "*=x.*"]).unwrap();
+        let sent = Sent::by(&Renamed::by_rules(&tensors, &rules));
+        assert_eq!(sent.names(), ["x.a", "second", "x.b"]);
+        assert_eq!(sent.ties(), [None, None, Some("second")]);
+        let sent = Sent::by(&Renamed::with_names(&tensors, vec!["x".to_owned()]));
+        assert_eq!(sent.names(), ["x", "a", "b"]);
     }
 
     #[test]

@@ -21,13 +21,18 @@ use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 /// ```
 pub struct Subset<'t> {
     tensors: &'t dyn Tensors,
-    keeps: Box<dyn Fn(&str) -> bool + 't>,
+    chosen: Chosen<'t>,
+}
+
+enum Chosen<'t> {
+    ByName(Box<dyn Fn(&str) -> bool + 't>),
+    ByPosition(HashSet<usize>),
 }
 
 impl<'t> Subset<'t> {
     /// Returns the tensors whose names satisfy `keeps`.
     pub fn new(tensors: &'t dyn Tensors, keeps: impl Fn(&str) -> bool + 't) -> Self {
-        Self { tensors, keeps: Box::new(keeps) }
+        Self { tensors, chosen: Chosen::ByName(Box::new(keeps)) }
     }
 
     /// Returns the tensors with these names.
@@ -49,11 +54,48 @@ impl<'t> Subset<'t> {
         let names: HashSet<String> = names.into_iter().map(Into::into).collect();
         Self::new(tensors, move |name| names.contains(name))
     }
+
+    /// Returns the tensors at these positions, from 0, which tells tensors of one name apart.
+    ///
+    /// Positions without a tensor are ignored.
+    pub fn of_positions(tensors: &'t dyn Tensors, positions: impl IntoIterator<Item = usize>) -> Self {
+        Self { tensors, chosen: Chosen::ByPosition(positions.into_iter().collect()) }
+    }
 }
 
 impl Tensors for Subset<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-        self.tensors.send(&mut SubsetSink { keeps: &self.keeps, sink })
+        match &self.chosen {
+            Chosen::ByName(keeps) => self.tensors.send(&mut SubsetSink { keeps, sink }),
+            Chosen::ByPosition(positions) => {
+                self.tensors.send(&mut PositionSink { positions, next: 0, sent: HashSet::new(), sink })
+            }
+        }
+    }
+}
+
+struct PositionSink<'a> {
+    positions: &'a HashSet<usize>,
+    next: usize,
+    /// The names of the tensors sent so far.
+    sent: HashSet<String>,
+    sink: &'a mut dyn TensorSink,
+}
+
+impl TensorSink for PositionSink<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let position = self.next;
+        self.next += 1;
+        if !self.positions.contains(&position) {
+            return Ok(());
+        }
+        let tied = tensor.tied.filter(|name| self.sent.contains(*name));
+        self.sent.insert(tensor.name.to_owned());
+        self.sink.tensor(&TensorRecord { tied, ..*tensor })
+    }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
+        self.sink.metadata(key, value)
     }
 }
 
@@ -98,5 +140,11 @@ mod tests {
     fn drops_ties_to_tensors_outside() {
         let tensors = tied(&[("a", None), ("b", Some("a")), ("c", Some("b"))]);
         assert_eq!(Sent::by(&Subset::new(&tensors, |name| name != "a")).ties(), [None, Some("b")]);
+        let view = Subset::of_positions(&tensors, [2, 1, 7]);
+        for _ in 0..2 {
+            let sent = Sent::by(&view);
+            assert_eq!(sent.names(), ["b", "c"]);
+            assert_eq!(sent.ties(), [None, Some("b")]);
+        }
     }
 }

@@ -291,6 +291,33 @@ fn skipped_fields_are_not_in_the_file() {
 }
 
 #[test]
+fn arrays_of_flattened_lists_and_maps_are_adapted() {
+    #[derive(Debug, PartialEq, TensorFile)]
+    struct Model {
+        #[tensor(flatten, cast, shape = [2])]
+        items: Vec<Array1<f32>>,
+        norm: Array1<f32>,
+    }
+
+    let file = |map: &TensorMap| ten::to_vec(map).unwrap();
+    let map = |items: [Tensor; 2]| -> TensorMap {
+        let norm = Tensor::from_slice(&[0.5_f32], [1]).unwrap();
+        let [one, two] = items;
+        [("0", one), ("1", two), ("norm", norm)].into_iter().collect()
+    };
+    let halves = |values: &[f32]| {
+        let halves: Vec<_> = values.iter().copied().map(half::f16::from_f32).collect();
+        Tensor::from_slice(&halves, [values.len()]).unwrap()
+    };
+    let model: Model = ten::from_slice(&file(&map([halves(&[1.0, 2.0]), halves(&[3.0, 4.0])]))).unwrap();
+    assert_eq!(model.items, [array![1.0, 2.0], array![3.0, 4.0]]);
+    let error = ten::from_slice::<Model>(&file(&map([halves(&[1.0, 2.0]), halves(&[3.0])]))).unwrap_err();
+    assert_eq!(error.to_string(), "ten: tensor `1`: the file has f16[1], but expected [2]");
+    let schema = Model::schema().to_string();
+    assert_eq!(schema, "*: f32[2]\nnorm: f32[_]\n");
+}
+
+#[test]
 fn flattened_fields_share_the_names() {
     #[derive(TensorFile, Debug, PartialEq)]
     struct Model {

@@ -396,6 +396,26 @@ fn readers_that_fail_give_errors() {
 }
 
 #[test]
+fn tensors_without_names_are_named_after_their_file_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = |file: &File| tensorfile::view::names_after_file(file);
+    let save = |name: &str, count: usize| {
+        let path = folder.path().join(name);
+        let tensors: Vec<Tensor> = (0..count).map(|_| Tensor::from_slice(&[1_u8], [1]).unwrap()).collect();
+        fs::write(&path, tensorfile::btf::to_vec(&tensors).unwrap()).unwrap();
+        File::open(&path).unwrap()
+    };
+    let one = save("conv1.weight.btf", 1);
+    assert_eq!(names(&one), ["conv1.weight"]);
+    assert_eq!(one.nth(0).unwrap().name(), "0");
+    assert_eq!(names(&save("several.btf", 2)), ["several.0", "several.1"]);
+    let in_memory = File::from_bytes(fs::read(folder.path().join("several.btf")).unwrap()).unwrap();
+    assert_eq!(names(&in_memory), ["arr_0", "arr_1"]);
+    let named = File::from_bytes(format("ten").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
+    assert_eq!(names(&named), named.tensors().map(|tensor| tensor.name()).collect::<Vec<_>>());
+}
+
+#[test]
 fn finds_tensors_by_name_and_by_position() {
     let file = OpenOptions::new().from_bytes(format("btf").to_vec(&map(), &WriteOptions::new()).unwrap()).unwrap();
     assert_eq!(file.get("1").unwrap().info(), file.get("#1").unwrap().info());

@@ -207,6 +207,7 @@ fn examples() -> Vec<ErrorKind> {
     vec![
         ErrorKind::Truncated { needed: 8, left: 2 },
         ErrorKind::UnknownFormat { found: b"<html>".to_vec(), formats: vec!["btf", "ten"] },
+        ErrorKind::NotTensors { what: "a web page", found: b"<!DOCTYPE html>".to_vec() },
         ErrorKind::AmbiguousFormat { formats: vec!["btf", "safetensors"] },
         ErrorKind::BadMagic { found: b"~tenbin~".to_vec(), expected: b"~TenBin~" },
         ErrorKind::UnknownDtype { tag: "99".to_owned() },
@@ -218,12 +219,17 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::Warning { warning: trailing_bytes(), others: 0 },
         ErrorKind::Malformed { what: "the zip archive is damaged: it ends within a record".to_owned() },
         ErrorKind::Load(Box::new(report)),
-        ErrorKind::Missing { name: "weight".to_owned(), found: names(&["weigth"]), complete: true },
+        ErrorKind::Missing { name: "weight".to_owned(), found: names(&["weigth"]), others: 0, complete: true },
         ErrorKind::MissingMetadata { key: "epochs".to_owned(), expected: "a u32".to_owned(), found: names(&["epoch"]) },
         ErrorKind::InvalidMetadata { key: "epochs".to_owned(), what: "found `many`, but expected a u32".to_owned() },
         ErrorKind::UnsupportedMetadata {
             key: "epochs".to_owned(),
             what: "ten has no place for it; safetensors keeps any metadata, and gguf any whose key is ASCII".to_owned(),
+        },
+        ErrorKind::UnusedRename {
+            old: "blk.*.attn_v.weight".to_owned(),
+            found: names(&["blk.0.attn_q.weight"]),
+            is_shadowed: false,
         },
         ErrorKind::Unexpected { name: "step".to_owned(), expected: names(&["weight", "bias"]), complete: true },
         ErrorKind::WrongDtype { found: TensorInfo::new(Dtype::F16, [2, 3]), expected: Dtype::F32 },

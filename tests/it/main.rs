@@ -36,6 +36,7 @@ mod huge;
 mod interop;
 mod memory_safety;
 mod metadata;
+mod not_tensors;
 mod packages;
 mod print;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]

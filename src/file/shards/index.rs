@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
+use crate::record::json_message;
 use crate::sorted;
 
 /// The entry of the metadata that tells how many bytes the tensors take.
@@ -37,7 +38,10 @@ impl ShardIndex {
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         let counted = deserializer.deserialize_map(IndexVisitor { most: limits.tensors });
         let counted = counted.and_then(|counted| deserializer.end().map(|()| counted));
-        let counted = counted.map_err(|error| malformed(format!("the index of shards is malformed: {error}")))?;
+        let counted = counted.map_err(|error| {
+            let error = json_message(&error.to_string());
+            malformed(format!("the index of shards is malformed: {error}"))
+        })?;
         let Counted { index, entries, tensors } = counted;
         let limit = limits.tensors;
         for (what, found) in [("number of tensors", tensors), ("number of entries of metadata", entries)] {

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::record::{Cursor, Plan, Planned, cannot_store, dtypes, tags_of};
+use crate::record::{Cursor, Plan, Planned, cannot_store, dtypes, json_message, tags_of};
 use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo};
@@ -175,8 +175,8 @@ impl<'a> JsonValue<'a> {
         let message = error.to_string();
         let position = format!(" at line {} column {}", error.line(), error.column());
         // It has the text that was found instead of something else.
-        let message = Short(message.strip_suffix(&position).unwrap_or(&message));
-        let what = format!("the header cannot be read: {message}");
+        let message = json_message(message.strip_suffix(&position).unwrap_or(&message));
+        let what = format!("the header cannot be read: {}", Short(&message));
         let lines: usize = self.json.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
         let offset = self.offset + (lines + error.column().saturating_sub(1)) as u64;
         Error::new(ErrorKind::Malformed { what }).at(offset)

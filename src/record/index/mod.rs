@@ -23,7 +23,7 @@ use crate::sorted;
 use crate::tensor::TensorInfo;
 
 pub(crate) use entry::Entry;
-pub(crate) use unread::Unread;
+pub(crate) use unread::{Labels, Unread};
 
 use groups::{Groups, NameOrder};
 use names::{PackedNames, Positions};

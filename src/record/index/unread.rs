@@ -105,12 +105,21 @@ impl Unread {
     }
 
     /// Returns names for a message: of the unread tensors, or of all if there are none.
-    pub(crate) fn labels(&self, index: &Index) -> Vec<String> {
+    pub(crate) fn labels(&self, index: &Index) -> Labels {
         const ENOUGH: usize = 1000;
         let any = self.count() > 0;
-        let shown = (0..index.len()).filter(|&at| !any || !self.is_read(at));
-        shown.take(ENOUGH).map(|at| index.label(at)).collect()
+        let mut all = (0..index.len()).filter(|&at| !any || !self.is_read(at));
+        let names = all.by_ref().take(ENOUGH).map(|at| index.label(at)).collect();
+        Labels { names, others: all.count() }
     }
+}
+
+/// Names of tensors for a message, which need not have all.
+#[derive(Debug, Default)]
+pub(crate) struct Labels {
+    pub(crate) names: Vec<String>,
+    /// The number of names that are left out.
+    pub(crate) others: usize,
 }
 
 /// Returns whether a name sorts before all names below `prefix`, which begin with it and a dot.

@@ -127,7 +127,7 @@ impl<'a, 'de> ListItems<'a, 'de> {
         }
         let found = vec![left.to_owned()];
         self.de.path.push_index(self.next);
-        Err(ErrorKind::Missing { name: self.de.path.name().to_owned(), found, complete: true }.into())
+        Err(ErrorKind::Missing { name: self.de.path.name().to_owned(), found, others: 0, complete: true }.into())
     }
 }
 

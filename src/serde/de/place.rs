@@ -9,6 +9,7 @@ use super::{Answer, Ask};
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{self, At, FieldsWalk, Finder, RootKind};
 use crate::model::{KeyPart, Loaded, Mark, Node, StructDef, needs_names};
+use crate::record::Labels;
 use crate::serde::token;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
@@ -195,7 +196,10 @@ impl<'de> Finder<'de> {
 
     /// Completes an error of serde, which knows only the last part of a name.
     pub(super) fn complete(&self, error: Error, place: Mark) -> Error {
-        error.complete_name(self.path.prefix_at(place)).with_found_names(|| self.reader.labels())
+        error.complete_name(self.path.prefix_at(place)).with_found_names(|| {
+            let Labels { names, others } = self.reader.labels();
+            (names, others)
+        })
     }
 
     /// Skips the value here.
