@@ -18,20 +18,21 @@ mod tests;
 use std::io::Write;
 
 use serde::Serialize;
-use tensorfile::{FileTensor, TensorInfo};
+use tensorfile::view::is_aligned;
+use tensorfile::{Dtype, File, FileTensor, Layout};
 
-use crate::args::Input;
+use crate::args::{Filter, Input};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::quoted;
 use crate::output::tensors::is_unknown;
 use crate::output::warnings::WarningRow;
-use crate::output::{Stdout, escape};
+use crate::output::{Stdout, escape, note};
 use crate::repeated;
 
 use names::is_type_name;
 use print::Style;
 use structs::Structs;
-use tree::Node;
+use tree::{Leaf, Node};
 use unify::Fields;
 
 /// Print Rust structs that load a file.
@@ -45,12 +46,19 @@ use unify::Fields;
 pub struct Codegen {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    filter: Filter,
     /// The name of the outermost struct
     #[arg(long, value_name = "NAME", default_value = "Model")]
     root: String,
     /// Borrow arrays from the file, except those of bools: `ArrayView` instead of `Array`
+    ///
+    /// If the file is compressed, big-endian or not aligned, arrays of the dtypes that it cannot lend are owned.
     #[arg(long)]
     views: bool,
+    /// Load floats as this dtype, such as f32, whatever float dtype the file has
+    #[arg(long, value_name = "DTYPE", value_parser = parse_float)]
+    cast: Option<Dtype>,
     /// Require the shapes of this file when loading
     #[arg(long)]
     shapes: bool,
@@ -63,7 +71,14 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile codegen model.ptd > src/model.rs
   tensorfile codegen --root Bert --shapes model.tbs
-  tensorfile codegen --views model.btf";
+  tensorfile codegen --views model.btf
+  tensorfile codegen --cast f32 --filter 'encoder.*' model.safetensors";
+
+/// Parses a dtype of floats that Rust or the library computes with.
+fn parse_float(name: &str) -> Result<Dtype, &'static str> {
+    let floats = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
+    floats.into_iter().find(|dtype| dtype.name() == name).ok_or("expected f16, bf16, f32 or f64")
+}
 
 impl Codegen {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
@@ -87,21 +102,49 @@ impl Codegen {
             String::new(),
             format!("{load} loads them."),
         ];
-        let is_known = |tensor: &FileTensor<'_>| !is_unknown(tensor.info());
-        let unknown =
-            file.tensors().filter(|tensor| !is_known(tensor)).map(|tensor| escape(tensor.name()).into_owned());
-        let unknown: Vec<String> = unknown.collect();
+        let is_chosen = |tensor: &FileTensor<'_>| !is_unknown(tensor.info()) && self.filter.matches(tensor.name());
+        let unknown = file.tensors().filter(|tensor| is_unknown(tensor.info()));
+        let unknown: Vec<String> = unknown.map(|tensor| escape(tensor.name()).into_owned()).collect();
         if !unknown.is_empty() {
             let noun = if unknown.len() == 1 { "a tensor of unknown dtype" } else { "tensors of unknown dtypes" };
             docs.extend([String::new(), format!("Without {}, {noun}.", quoted(&unknown))]);
         }
-        let allow_unknown = !unknown.is_empty();
-        let style = Style { root, views: self.views, shapes: self.shapes, allow_unknown, docs: &docs };
-        let tensors = file.tensors().filter(is_known);
-        let code = match file.tensors().any(|tensor| tensor.has_name()) {
-            true => of_named(tensors.map(|tensor| (tensor.name(), tensor.info())), &style),
-            false => of_nameless(tensors.map(|tensor| tensor.info()), &style),
+        let chosen = file.tensors().filter(is_chosen).count();
+        self.filter.expect_some(chosen)?;
+        let has_names = file.tensors().any(|tensor| tensor.has_name());
+        if chosen < file.len() - unknown.len() {
+            if !has_names {
+                let why = "--filter: the file has no names, so its tensors are matched by position, and all are needed";
+                return Err(Failure::usage_at(self.input.path(), why));
+            }
+            docs.extend([String::new(), format!("Only {chosen} of {} tensors are loaded.", file.len())]);
+        }
+        let owned = if self.views { Owned::of(&file, &is_chosen) } else { Owned::default() };
+        if let Some(why) = owned.why() {
+            note(format_args!("{path}: --views: {why}"));
+            docs.extend([String::new(), format!("Not all arrays are borrowed: {}.", escape(&why))]);
+        }
+        let allow_unknown = chosen < file.len();
+        let style = Style {
+            root,
+            views: self.views,
+            owned: &owned.dtypes,
+            cast: self.cast,
+            shapes: self.shapes,
+            allow_unknown,
+            docs: &docs,
         };
+        let mut tree = Node::default();
+        for tensor in file.tensors().filter(is_chosen) {
+            let leaf = Leaf::new(tensor.info(), self.cast);
+            match has_names {
+                true => tree.insert(tensor.name(), leaf),
+                // They are matched by position.
+                false => tree.insert(&format!("t{}", tensor.name()), leaf),
+            }
+        }
+        file.tensors().filter(|tensor| !is_chosen(tensor)).for_each(|tensor| tree.leave_out(tensor.name()));
+        let code = generate(tree, &style);
         match self.json {
             true => out.json_list(|list| {
                 list.push(&Generated { file: &path, warnings: WarningRow::of_file(&file), code: &code })
@@ -119,17 +162,51 @@ struct Generated<'a> {
     code: &'a str,
 }
 
-/// Generates the code for tensors with names.
-fn of_named<'a>(tensors: impl Iterator<Item = (&'a str, &'a TensorInfo)>, style: &Style<'_>) -> String {
-    let mut root = Node::default();
-    for (name, info) in tensors {
-        root.insert(name, info);
-    }
-    print::print(&Structs::new(&Fields::of(root)), style)
+/// Dtypes whose arrays cannot all be borrowed from the file.
+#[derive(Debug, Default)]
+struct Owned {
+    dtypes: Vec<Dtype>,
+    /// For each reason, the tensors.
+    reasons: Vec<(&'static str, Vec<String>)>,
 }
 
-/// Generates the code for tensors without names, which are matched by position.
-fn of_nameless<'a>(infos: impl Iterator<Item = &'a TensorInfo>, style: &Style<'_>) -> String {
-    let tensors: Vec<_> = infos.enumerate().map(|(at, info)| (format!("t{at}"), info)).collect();
-    of_named(tensors.iter().map(|(name, info)| (name.as_str(), *info)), style)
+impl Owned {
+    fn of(file: &File, is_chosen: &dyn Fn(&FileTensor<'_>) -> bool) -> Self {
+        let mut owned = Self::default();
+        for tensor in file.tensors().filter(|tensor| is_chosen(tensor)) {
+            let is_dense = matches!(tensor.layout(), Layout::RowMajor | Layout::DimOrder(_));
+            let reason = match () {
+                () if !is_dense || tensor.payload_bytes() == 0 || tensor.dtype() == Dtype::Bool => continue,
+                () if tensor.is_compressed() => "compressed",
+                () if tensor.is_big_endian() => "big-endian",
+                () if !is_aligned(&tensor) => "not aligned",
+                () => continue,
+            };
+            if !owned.dtypes.contains(&tensor.dtype()) {
+                owned.dtypes.push(tensor.dtype());
+            }
+            let at = owned.reasons.iter().position(|(known, _)| *known == reason).unwrap_or_else(|| {
+                owned.reasons.push((reason, Vec::new()));
+                owned.reasons.len() - 1
+            });
+            owned.reasons[at].1.push(tensor.name().to_owned());
+        }
+        owned
+    }
+
+    /// Describes what cannot be borrowed, and why.
+    fn why(&self) -> Option<String> {
+        let reason = |(reason, names): &(&str, Vec<String>)| {
+            format!("{} {} {reason} in the file", quoted(names), if names.len() == 1 { "is" } else { "are" })
+        };
+        let reasons: Vec<String> = self.reasons.iter().map(reason).collect();
+        let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();
+        let end = format!("so arrays of {} are owned", dtypes.join(", "));
+        (!reasons.is_empty()).then(|| format!("{}, {end}", reasons.join(", ")))
+    }
+}
+
+/// Generates the code for a tree of tensors.
+fn generate(tree: Node, style: &Style<'_>) -> String {
+    print::print(&Structs::new(&Fields::of(tree)), style)
 }

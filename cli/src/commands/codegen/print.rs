@@ -14,6 +14,10 @@ pub struct Style<'a> {
     pub root: &'a str,
     /// Borrow arrays from the file.
     pub views: bool,
+    /// The dtypes whose arrays are owned nevertheless.
+    pub owned: &'a [Dtype],
+    /// The dtype that floats are cast to, which cannot be borrowed.
+    pub cast: Option<Dtype>,
     /// Require the shapes of this file.
     pub shapes: bool,
     /// Skip tensors of the file that have no field.
@@ -70,7 +74,8 @@ impl StructPrinter<'_> {
 
     /// Bools cannot be borrowed from a mapped file, because another process could change them to other bytes.
     fn borrows_arrays_of(&self, dtype: Dtype) -> bool {
-        self.style.views && dtype != Dtype::Bool && element(dtype).is_some()
+        let is_owned = dtype == Dtype::Bool || self.style.owned.contains(&dtype) || self.style.cast == Some(dtype);
+        self.style.views && !is_owned && element(dtype).is_some()
     }
 
     fn declare(&mut self, at: usize, text: &mut String) {
@@ -105,6 +110,9 @@ impl StructPrinter<'_> {
             Some(_) => {}
             None => attributes.push("flatten".to_owned()),
         }
+        if field.leaf.as_ref().is_some_and(|leaf| leaf.is_cast) {
+            attributes.push("cast".to_owned());
+        }
         if let Some(shape) = field.leaf.as_ref().filter(|_| self.style.shapes).and_then(attribute) {
             attributes.push(shape);
         }
@@ -119,12 +127,15 @@ impl StructPrinter<'_> {
 
     fn attributes(&self, attributes: &[String], text: &mut String) {
         let arguments = attributes.join(", ");
-        if arguments.chars().count() > ATTRIBUTE_WIDTH {
+        let line = format!("    #[tensor({arguments})]");
+        // rustfmt keeps a single argument on its line if that fits.
+        let is_long = arguments.chars().count() > ATTRIBUTE_WIDTH && attributes.len() > 1;
+        if is_long || line.chars().count() > WIDTH {
             push(text, "    #[tensor(");
-            attributes.iter().for_each(|attribute| push(text, &format!("        {attribute}")));
+            push(text, &format!("        {}", attributes.join(",\n        ")));
             push(text, "    )]");
         } else if !attributes.is_empty() {
-            push(text, &format!("    #[tensor({arguments})]"));
+            push(text, &line);
         }
     }
 
@@ -149,7 +160,7 @@ impl StructPrinter<'_> {
                 let Some(element) = element(dtype) else { return self.tensor(Kind::Any, rank) };
                 // `ndarray` has names for ranks up to 6.
                 let rank = rank.filter(|rank| *rank <= 6).map_or("D".to_owned(), |rank| rank.to_string());
-                let array = self.import("ndarray", &format!("Array{view}{rank}"));
+                let array = self.import("tensorfile::ndarray", &format!("Array{view}{rank}"));
                 format!("{array}<{lifetime}{element}>")
             }
             Kind::Sparse(dtype) => {
@@ -169,10 +180,16 @@ impl StructPrinter<'_> {
 
     fn imports(&self) -> String {
         let mut text = String::new();
-        let modules: BTreeSet<&str> = self.imports.iter().map(|(module, _)| *module).collect();
+        let names_of = |module: &str| -> Vec<&str> {
+            self.imports.iter().filter(|(of, _)| *of == module).map(|(_, name)| name.as_str()).collect()
+        };
+        let mut modules: Vec<&str> = self.imports.iter().map(|(module, _)| *module).collect();
+        modules.dedup();
+        // As rustfmt sorts them: `tensorfile::TensorFile`, `tensorfile::ndarray` and then `tensorfile::{…}`.
+        modules
+            .sort_by_key(|module| (module.split("::").next(), *module == "tensorfile" && names_of(module).len() > 1));
         for module in modules {
-            let names: Vec<&str> =
-                self.imports.iter().filter(|(of, _)| *of == module).map(|(_, name)| name.as_str()).collect();
+            let names = names_of(module);
             let (line, names) = match names.as_slice() {
                 [name] => (format!("use {module}::{name};"), String::new()),
                 names => (format!("use {module}::{{{}}};", names.join(", ")), names.join(", ")),
@@ -190,7 +207,9 @@ impl StructPrinter<'_> {
 /// Returns the attribute that requires the known dims of an array.
 fn attribute(leaf: &Leaf) -> Option<String> {
     let is_known = leaf.dims.as_ref()?.iter().any(Option::is_some);
-    (is_known && matches!(leaf.kind, Kind::Dense(_))).then(|| format!("shape = {}", leaf.shape()))
+    // A dtype without an element is that of a `Tensor`, whose shape is not required.
+    let is_array = matches!(leaf.kind, Kind::Dense(dtype) if element(dtype).is_some());
+    (is_known && is_array).then(|| format!("shape = {}", leaf.shape()))
 }
 
 fn push(text: &mut String, line: &str) {
@@ -205,8 +224,8 @@ fn element(dtype: Dtype) -> Option<&'static str> {
         Dtype::Bool | Dtype::F32 | Dtype::F64 => dtype.name(),
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => dtype.name(),
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => dtype.name(),
-        Dtype::F16 => "half::f16",
-        Dtype::Bf16 => "half::bf16",
+        Dtype::F16 => "tensorfile::half::f16",
+        Dtype::Bf16 => "tensorfile::half::bf16",
         Dtype::F8E5M2 => "tensorfile::F8E5M2",
         Dtype::F8E4M3Fn => "tensorfile::F8E4M3Fn",
         Dtype::F8E5M2Fnuz => "tensorfile::F8E5M2Fnuz",
@@ -218,8 +237,8 @@ fn element(dtype: Dtype) -> Option<&'static str> {
         Dtype::QUint2x4 => "tensorfile::QUint2x4",
         Dtype::Bits16 => "tensorfile::Bits16",
         Dtype::F8E8M0 => "tensorfile::F8E8M0",
-        Dtype::C64 => "num_complex::Complex<f32>",
-        Dtype::C128 => "num_complex::Complex<f64>",
+        Dtype::C64 => "tensorfile::num_complex::Complex<f32>",
+        Dtype::C128 => "tensorfile::num_complex::Complex<f64>",
         _ => return None,
     })
 }

@@ -1,8 +1,9 @@
 use tensorfile::{Dtype, TensorInfo};
 
-use super::{Style, of_named, of_nameless};
+use super::{Leaf, Node, Style, generate};
 
-const STYLE: Style<'_> = Style { root: "Model", views: false, shapes: false, allow_unknown: false, docs: &[] };
+const STYLE: Style<'_> =
+    Style { root: "Model", views: false, owned: &[], cast: None, shapes: false, allow_unknown: false, docs: &[] };
 
 /// Parses lines of name, dtype and dims, such as `a.weight f32 2,3`.
 fn tensors(lines: &str) -> Vec<(&str, TensorInfo)> {
@@ -19,8 +20,11 @@ fn tensors(lines: &str) -> Vec<(&str, TensorInfo)> {
 }
 
 fn code(lines: &str, style: &Style<'_>) -> String {
-    let tensors = tensors(lines.trim());
-    of_named(tensors.iter().map(|(name, info)| (*name, info)), style)
+    let mut tree = Node::default();
+    for (name, info) in tensors(lines.trim()) {
+        tree.insert(name, Leaf::new(&info, style.cast));
+    }
+    generate(tree, style)
 }
 
 /// Returns the structs without imports and derives.
@@ -160,8 +164,8 @@ fn converts_names_to_identifiers() {
 fn views_borrow_and_shapes_are_checked() {
     let style = Style { views: true, shapes: true, ..STYLE };
     insta::assert_snapshot!(code("a.0.w f32 2,3\na.1.w f32 2,4\nb.s bf16 ", &style), @r#"
-    use ndarray::{ArrayView0, ArrayView2};
     use tensorfile::TensorFile;
+    use tensorfile::ndarray::{ArrayView0, ArrayView2};
 
     #[derive(Debug, TensorFile)]
     pub struct Model<'a> {
@@ -179,24 +183,117 @@ fn views_borrow_and_shapes_are_checked() {
     #[derive(Debug, TensorFile)]
     pub struct B<'a> {
         /// `bf16[]`
-        pub s: ArrayView0<'a, half::bf16>,
+        pub s: ArrayView0<'a, tensorfile::half::bf16>,
     }
     "#);
 }
 
 #[test]
-fn fields_without_names_are_numbered() {
-    let infos = [TensorInfo::new(Dtype::F32, [2]), TensorInfo::new(Dtype::U8, [])];
-    insta::assert_snapshot!(of_nameless(infos.iter(), &STYLE), @r#"
-    use ndarray::{Array0, Array1};
-    use tensorfile::TensorFile;
-
-    #[derive(Debug, TensorFile)]
+fn keys_that_are_addresses_are_those_of_a_map() {
+    let lines =
+        "state.140204938483712.exp_avg f32 2,3\nstate.140204938483712.step i64\nstate.140204938483856.exp_avg f32 3";
+    insta::assert_snapshot!(structs(lines), @r#"
+    pub struct Model {
+        pub state: BTreeMap<usize, State>,
+    }
+    pub struct State {
+        /// `f32[..]`
+        pub exp_avg: ArrayD<f32>,
+        /// `i64[]`
+        pub step: Option<Array0<i64>>,
+    }
+    "#);
+    insta::assert_snapshot!(structs("buffers.140204938483712 f32 2\nsmall.31 f32 2"), @r#"
     pub struct Model {
         /// `f32[2]`
-        pub t0: Array1<f32>,
-        /// `u8[]`
-        pub t1: Array0<u8>,
+        pub buffers: BTreeMap<usize, Array1<f32>>,
+        pub small: Small,
+    }
+    pub struct Small {
+        /// `f32[2]`
+        #[tensor(rename = "31")]
+        pub _31: Array1<f32>,
+    }
+    "#);
+}
+
+#[test]
+fn floats_are_cast() {
+    let style = Style { cast: Some(Dtype::F32), shapes: true, views: true, ..STYLE };
+    insta::assert_snapshot!(code("a bf16 2\nb.0 f16 2\nb.1 f32 2\nc f32 2\nd i64 2\ne f64 2", &style), @r#"
+    use tensorfile::TensorFile;
+    use tensorfile::ndarray::{Array1, ArrayView1};
+
+    #[derive(Debug, TensorFile)]
+    pub struct Model<'a> {
+        /// `bf16[2]`, cast
+        #[tensor(cast, shape = [2])]
+        pub a: Array1<f32>,
+        /// `f32[2]`, cast from several dtypes
+        #[tensor(cast, shape = [2])]
+        pub b: Vec<Array1<f32>>,
+        /// `f32[2]`, or another float
+        #[tensor(cast, shape = [2])]
+        pub c: Array1<f32>,
+        /// `i64[2]`
+        #[tensor(shape = [2])]
+        pub d: ArrayView1<'a, i64>,
+        /// `f64[2]`, cast
+        #[tensor(cast, shape = [2])]
+        pub e: Array1<f32>,
+    }
+    "#);
+}
+
+#[test]
+fn arrays_that_the_file_cannot_lend_are_owned() {
+    let style = Style { views: true, owned: &[Dtype::F32], ..STYLE };
+    insta::assert_snapshot!(code("a f32 2\nb f16 2", &style), @r#"
+    use tensorfile::TensorFile;
+    use tensorfile::ndarray::{Array1, ArrayView1};
+
+    #[derive(Debug, TensorFile)]
+    pub struct Model<'a> {
+        /// `f32[2]`
+        pub a: Array1<f32>,
+        /// `f16[2]`
+        pub b: ArrayView1<'a, tensorfile::half::f16>,
+    }
+    "#);
+}
+
+#[test]
+fn a_list_of_which_an_item_is_left_out_has_fields() {
+    let mut tree = Node::default();
+    for (name, info) in tensors("l.0.w f32 2\nl.1.w f32 2\nm.0.w f32 2\nm.1.w f32 2") {
+        tree.insert(name, Leaf::new(&info, None));
+    }
+    ["l.2.w", "m.0.x.y", "n.w"].iter().for_each(|name| tree.leave_out(name));
+    insta::assert_snapshot!(generate(tree, &Style { allow_unknown: true, ..STYLE }), @r#"
+    use tensorfile::TensorFile;
+    use tensorfile::ndarray::Array1;
+
+    #[derive(Debug, TensorFile)]
+    #[tensor(allow_unknown)]
+    pub struct Model {
+        pub l: L,
+        pub m: Vec<M>,
+    }
+
+    #[derive(Debug, TensorFile)]
+    #[tensor(allow_unknown)]
+    pub struct L {
+        #[tensor(rename = "0")]
+        pub _0: M,
+        #[tensor(rename = "1")]
+        pub _1: M,
+    }
+
+    #[derive(Debug, TensorFile)]
+    #[tensor(allow_unknown)]
+    pub struct M {
+        /// `f32[2]`
+        pub w: Array1<f32>,
     }
     "#);
 }

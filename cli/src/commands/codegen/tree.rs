@@ -3,7 +3,7 @@
 use std::fmt;
 
 use indexmap::IndexMap;
-use tensorfile::{Dtype, Layout, TensorInfo};
+use tensorfile::{Caster, Dtype, Layout, TensorInfo};
 
 /// A prefix of names.
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub struct Node {
     pub below: IndexMap<String, Node>,
     /// Set if there are tensors below whose names no field can have.
     pub has_others: bool,
+    /// Set if there are tensors below that the structs leave out, so that a list or a map would take too much.
+    pub has_left_out: bool,
 }
 
 /// The maximum number of segments that become structs; the rest of a longer name is the name of a field.
@@ -23,23 +25,34 @@ const MAX_DEPTH: usize = 12;
 
 impl Node {
     /// Adds a tensor below this node, which is the root.
-    pub fn insert(&mut self, name: &str, info: &TensorInfo) {
-        let (mut node, mut rest) = (self, Some(name));
-        for depth in 1.. {
-            let Some(name) = rest else { break };
-            let (segment, below) = match name.split_once('.') {
-                Some((segment, below)) if depth < MAX_DEPTH => (segment, Some(below)),
-                _ => (name, None),
-            };
+    pub fn insert(&mut self, name: &str, leaf: Leaf) {
+        let mut node = self;
+        for segment in segments(name) {
             if !is_field_name(segment) {
                 node.has_others = true;
                 return;
             }
             node = node.below.entry(segment.to_owned()).or_default();
-            rest = below;
         }
-        node.tensor = Some(Leaf::of(info));
+        node.tensor = Some(leaf);
     }
+
+    /// Marks the node of which a tensor is left out. All others are inserted already.
+    pub fn leave_out(&mut self, name: &str) {
+        let mut node = self;
+        for segment in segments(name) {
+            if !node.below.contains_key(segment) {
+                break;
+            }
+            node = &mut node.below[segment];
+        }
+        node.has_left_out = true;
+    }
+}
+
+/// Splits a name into the segments of its nodes.
+fn segments(name: &str) -> impl Iterator<Item = &str> {
+    name.splitn(MAX_DEPTH, '.')
 }
 
 /// Returns whether the derive accepts the name.
@@ -53,12 +66,24 @@ pub fn index(segment: &str) -> Option<usize> {
     segment.parse().ok().filter(|_| has_no_leading_zeros)
 }
 
+/// The fewest digits of a number that is taken for an address, which counts nothing.
+const ADDRESS_DIGITS: usize = 9;
+
+/// Returns whether a segment looks like an address: old PyTorch keys the state of an optimizer by that of the parameter.
+pub fn is_address(segment: &str) -> bool {
+    index(segment).is_some() && segment.len() >= ADDRESS_DIGITS
+}
+
 /// The common properties of the tensors that one field loads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
     pub kind: Kind,
     /// The dims, with `None` for dims that differ; `None` if the ranks differ.
     pub dims: Option<Vec<Option<usize>>>,
+    /// Set if the elements are cast to the dtype of `kind`.
+    pub is_cast: bool,
+    /// The dtype in the file; `None` if several are cast to one.
+    pub dtype: Option<Dtype>,
 }
 
 /// The kind of a tensor, which with the rank determines the type of a field.
@@ -72,14 +97,17 @@ pub enum Kind {
 }
 
 impl Leaf {
-    pub fn of(info: &TensorInfo) -> Self {
+    /// Returns the properties of a tensor. Floats are cast to a dtype, if there is one.
+    pub fn new(info: &TensorInfo, cast: Option<Dtype>) -> Self {
         let kind = match info.layout {
             Layout::RowMajor | Layout::DimOrder(_) => Kind::Dense(info.dtype),
             Layout::Coo { .. } => Kind::Sparse(info.dtype),
             Layout::Blob => Kind::Blob,
             _ => Kind::Any,
         };
-        Self { kind, dims: Some(info.shape.iter().copied().map(Some).collect()) }
+        let cast = cast.filter(|to| matches!(kind, Kind::Dense(from) if from.is_float() && can_cast(from, *to)));
+        let dims = Some(info.shape.iter().copied().map(Some).collect());
+        Self { kind: cast.map_or(kind, Kind::Dense), dims, is_cast: cast.is_some(), dtype: Some(info.dtype) }
     }
 
     /// Keeps only the properties that both have.
@@ -87,6 +115,8 @@ impl Leaf {
         if self.kind != other.kind {
             self.kind = Kind::Any;
         }
+        self.is_cast = (self.is_cast || other.is_cast) && self.kind != Kind::Any;
+        self.dtype = self.dtype.filter(|dtype| Some(*dtype) == other.dtype);
         self.dims = match (self.dims.take(), &other.dims) {
             (Some(mut dims), Some(others)) if dims.len() == others.len() => {
                 dims.iter_mut().zip(others).filter(|(dim, other)| dim != other).for_each(|(dim, _)| *dim = None);
@@ -108,10 +138,19 @@ impl Leaf {
     }
 }
 
+fn can_cast(from: Dtype, to: Dtype) -> bool {
+    from == to || Caster::new(from, to).is_ok()
+}
+
 impl fmt::Display for Leaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape = self.shape();
         match self.kind {
+            Kind::Dense(to) if self.is_cast => match self.dtype {
+                Some(from) if from == to => write!(f, "`{from}{shape}`, or another float"),
+                Some(from) => write!(f, "`{from}{shape}`, cast"),
+                None => write!(f, "`{to}{shape}`, cast from several dtypes"),
+            },
             Kind::Dense(dtype) => write!(f, "`{dtype}{shape}`"),
             Kind::Sparse(dtype) => write!(f, "`{dtype}{shape}`, sparse"),
             Kind::Blob => write!(f, "a blob of {} bytes", shape.trim_matches(['[', ']'])),

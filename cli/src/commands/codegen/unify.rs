@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use indexmap::IndexMap;
 
-use super::tree::{Leaf, Node, index};
+use super::tree::{Leaf, Node, index, is_address};
 
 /// The content of a field.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Fields {
         let mut fields = Self { has_others: node.has_others, ..Self::default() };
         let children = node.below.into_iter().map(|(name, child)| (name, Child::of(child)));
         let mut children: Vec<(String, Child)> = children.collect();
-        if node.tensor.is_none() {
+        if node.tensor.is_none() && !node.has_left_out {
             fields.numbered = Numbered::of(&children, node.has_others);
         }
         if fields.numbered.is_some() {
@@ -157,13 +157,15 @@ impl Numbered {
     /// Returns the children whose names are numbers.
     ///
     /// Without gaps, they are the items of a list; fields that some items lack are optional. With gaps, they are the values of
-    /// a map, which must all have the same type.
+    /// a map, which must all have the same type, unless they are addresses.
     fn of(children: &[(String, Child)], has_others: bool) -> Option<Self> {
         let numbers = children.iter().filter_map(|(name, child)| Some((index(name)?, child)));
         let mut items: Vec<(usize, &Child)> = numbers.collect();
         items.sort_unstable_by_key(|(number, _)| *number);
         let is_map = items.last()?.0 >= items.len();
-        if is_map && (items.len() == 1 || has_others) {
+        let mut names = children.iter().map(|(name, _)| name).filter(|name| index(name).is_some());
+        let are_addresses = names.all(|name| is_address(name));
+        if is_map && (items.len() == 1 && !are_addresses || has_others) {
             return None;
         }
         let contents = items.iter().map(|(_, child)| match child {
@@ -172,7 +174,7 @@ impl Numbered {
         });
         let contents: Vec<&Content> = contents.collect::<Option<_>>()?;
         let (first, others) = contents.split_first()?;
-        if is_map && !others.iter().all(|other| first.has_type_of(other)) {
+        if is_map && !are_addresses && !others.iter().all(|other| first.has_type_of(other)) {
             return None;
         }
         let mut item = (*first).clone();

@@ -228,6 +228,17 @@ const NAMES: &[(&str, &[&str])] = &[
     ("tensors_at_the_root", &["1:2", "0:3"]),
     ("a_map_at_the_root", &["1.weight:2", "0.weight:2", "4.weight:2"]),
     ("a_list_and_more_at_the_root", &["1.weight:2", "0.weight:2", "norm:4"]),
+    ("tensors_and_more_at_the_root", &["1:2", "0:2", "norm:4"]),
+    (
+        "addresses",
+        &[
+            "state.140204938483712.exp_avg:2,3",
+            "state.140204938483712.exp_avg_sq:2,3",
+            "state.140204938483856.exp_avg:3",
+            "buffers.140204938483712:3",
+            "only.140204938483712.w:3",
+        ],
+    ),
     (
         "ranks",
         &[
@@ -257,6 +268,9 @@ fn generated_code_loads_and_saves() {
     for (about, names) in NAMES {
         let map: TensorMap = names.iter().enumerate().map(|(at, name)| of_name(at, name)).collect();
         cases.add(about, btf, &map, true, &[]);
+        if map.names().all(|name| !name.is_empty()) {
+            cases.add(about, tbs, &map, false, &["--shapes", "--cast", "f32"]);
+        }
         if ALSO_VIEWS.contains(about) {
             cases.add(about, tbs, &map, false, &["--views", "--shapes", "--root", "Größe"]);
         }
@@ -315,6 +329,14 @@ fn generated_code_loads_and_saves() {
     map.extend(ptd.from_slice(&blob.unwrap()).unwrap());
     cases.add("layouts", ptd, &map, false, &[]);
 
+    let bert: TensorMap = NAMES[1].1.iter().enumerate().map(|(at, name)| of_name(at, name)).collect();
+    cases.add("filtered", tbs, &bert, false, &["--filter", "encoder.*", "--filter", "!*.query.*", "--shapes"]);
+    cases.add("an item of a list", tbs, &bert, false, &["--filter", "encoder.layer.0.*", "--views"]);
+    for (from, to) in [(Dtype::Bf16, "f32"), (Dtype::F32, "f16"), (Dtype::F64, "f64"), (Dtype::F8E5M2, "bf16")] {
+        let map = ["a", "list.0", "list.1", "0", "1"].map(|name| (name.to_owned(), tensor(from, &[2, 2], 1)));
+        cases.add("cast", ptd, &map.into_iter().collect(), false, &["--shapes", "--views", "--cast", to]);
+    }
+    cases.add_samples();
     cases.run();
 }
 
@@ -370,10 +392,52 @@ impl Cases<'_> {
         std::fs::write(self.folder.join(&module).with_extension("rs"), &code).unwrap();
         let root = arguments.iter().skip_while(|argument| **argument != "--root").nth(1).unwrap_or(&"Model");
         writeln!(self.modules, "pub mod {module} {{ // {about}\n{code}}}\n").unwrap();
-        let check = if arguments.contains(&"--views") { "loads" } else { "saves" };
+        // Otherwise something else is saved than was loaded.
+        let is_changed = ["--views", "--filter", "--cast"].iter().any(|argument| arguments.contains(argument));
+        let check = if is_changed { "loads" } else { "saves" };
         let options = if embed { "Options::new().embed_names(true)" } else { "Options::new()" };
         let format = format.name;
         writeln!(self.checks, "    {check}!({module}::{root}, {about:?}, {path:?}, {format}, {options});").unwrap();
+    }
+
+    /// Adds the files of other software, with every option.
+    fn add_samples(&mut self) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folders =
+            ["../tests/fixtures/gguf", "../tests/fixtures/numpy", "../tests/fixtures/ptd", "../tests/fixtures/pytorch"];
+        let folders = folders.iter().chain(&["tests/fixtures/codegen"]).map(|folder| root.join(folder));
+        let mut paths: Vec<_> =
+            folders.flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|entry| entry.unwrap().path()).collect();
+        paths.sort();
+        let (mut count, mut kinds) = (0, std::collections::HashSet::new());
+        for path in &paths {
+            let extension = path.extension().unwrap().to_str().unwrap();
+            let Some(format) = FORMATS.iter().copied().find(|format| format.extensions.contains(&extension)) else {
+                continue;
+            };
+            // Tensors of one name are read by position, which structs are not.
+            if tensorfile::File::open(path).map_or(true, |file| codegen_fails(path, &file)) {
+                continue;
+            }
+            let options = [&["--shapes"][..], &["--views", "--shapes"], &["--cast", "f32"]];
+            // All options for the first file of a kind, as each takes long to compile, and one of them for the others.
+            let is_first = kinds.insert(extension.to_owned());
+            let options = options.iter().enumerate().filter(|(at, _)| is_first || at == &(count % 3));
+            options.for_each(|(_, arguments)| self.add_file(path, format, arguments));
+            count += 1;
+        }
+        assert!(count > 20, "{count} samples");
+    }
+
+    /// Adds a file that exists.
+    fn add_file(&mut self, path: &Path, format: &'static Format, arguments: &[&str]) {
+        let module = format!("case_{}", self.count);
+        self.count += 1;
+        let code = codegen(path, format, arguments);
+        std::fs::write(self.folder.join(&module).with_extension("rs"), &code).unwrap();
+        let (about, format) = (format!("{} {arguments:?}", path.display()), format.name);
+        writeln!(self.modules, "pub mod {module} {{ // {about}\n{code}}}\n").unwrap();
+        writeln!(self.checks, "    loads!({module}::Model, {about:?}, {path:?}, {format}, Options::new());").unwrap();
     }
 
     /// Compiles and runs the program, which has few dependencies.
@@ -408,6 +472,15 @@ impl Cases<'_> {
         let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{text}");
     }
+}
+
+/// Returns whether a file has tensors that no struct can load.
+fn codegen_fails(path: &Path, file: &tensorfile::File) -> bool {
+    let is_repeated = |tensor: tensorfile::FileTensor<'_>| file.get(tensor.name()).is_err();
+    let output = Command::new(env!("CARGO_BIN_EXE_tensorfile")).arg("codegen").arg(path).output().unwrap();
+    let fails = !output.status.success();
+    assert_eq!(fails, file.tensors().any(is_repeated), "{}", String::from_utf8_lossy(&output.stderr));
+    fails
 }
 
 /// Returns the output of `codegen` for a file.
