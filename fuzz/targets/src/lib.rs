@@ -8,6 +8,7 @@
 
 mod append;
 mod budget;
+mod codegen;
 mod convert;
 mod filter;
 mod input;
@@ -21,6 +22,7 @@ mod model;
 mod one_tensor;
 mod program;
 mod read;
+mod rename;
 mod round_trip;
 mod rows;
 mod samples;
@@ -50,6 +52,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "json", run: json::run, seeds: json::seeds },
     Target { name: "slice", run: slice::run, seeds: slice::seeds },
     Target { name: "filter", run: filter::run, seeds: filter::seeds },
+    Target { name: "rename", run: rename::run, seeds: rename::seeds },
+    Target { name: "codegen", run: codegen::run, seeds: codegen::seeds },
     Target { name: "program", run: program::run, seeds: program::seeds },
 ];
 

@@ -67,7 +67,7 @@ fn every_target_and_row_has_a_corpus() {
         assert!(!entries(Path::new("corpus").join(target.name)).is_empty(), "{} has no corpus", target.name);
     }
     // In these targets, the first byte of an input is the row of its format.
-    for target in ["read", "one_tensor", "stream", "large", "convert", "program"] {
+    for target in ["read", "one_tensor", "stream", "large", "convert", "codegen", "program"] {
         let rows: Vec<u8> = entries(Path::new("corpus").join(target))
             .iter()
             .filter_map(|path| fs::read(path).unwrap().first().copied())
