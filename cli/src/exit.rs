@@ -144,8 +144,32 @@ impl Failure {
             Category::Call => Self::USAGE,
             _ => Self::IO,
         };
-        Self { code, file: Some(file.to_string()), message: Some(error.without_path().to_string()), is_listed: false }
+        Self {
+            code,
+            file: Some(file.to_string()),
+            message: Some(in_own_words(&error.without_path())),
+            is_listed: false,
+        }
     }
+}
+
+/// Names of the library's API in its messages, and those of what the program has.
+const OWN_WORDS: &[(&str, &str)] = &[
+    ("`Options::embed_names`", "--names embed"),
+    ("`WriteOptions::embed_names`", "--names embed"),
+    ("`Options::keep_dim_order`", "--keep-dim-order"),
+    ("`#[tensor(rename)]`", "--rename"),
+    ("by position, as a list or a tuple, or as `#0`", "by position, as `#0`"),
+    ("it is unknown; `Tensor` and `TensorMap` hold the bytes", "it is unknown; `show --format raw` prints the bytes"),
+];
+
+/// Returns a message of the library with the names of arguments for those of its API.
+pub fn in_own_words(message: &dyn fmt::Display) -> String {
+    let message = message.to_string();
+    OWN_WORDS.iter().fold(message, |message, (api, own)| match message.contains(api) {
+        true => message.replace(api, own),
+        false => message,
+    })
 }
 
 impl fmt::Display for Failure {
@@ -221,6 +245,16 @@ mod tests {
         assert_eq!(code(ErrorKind::Message(String::new())), 2);
         assert_eq!(code(ErrorKind::Io(io::ErrorKind::PermissionDenied.into())), 3);
         assert_eq!(code(ErrorKind::Io(io::ErrorKind::BrokenPipe.into())), 0);
+    }
+
+    #[test]
+    fn messages_name_arguments() {
+        let long = "a".repeat(300);
+        let map: TensorMap = [(long, tensorfile::Tensor::from_slice(&[1_u8], [1]).unwrap())].into_iter().collect();
+        let ten = FORMATS.iter().find(|format| format.name == "ten").unwrap();
+        let error = ten.to_vec(&map, &tensorfile::WriteOptions::new()).unwrap_err();
+        let failure = Failure::from_error("a.ten", &error).to_string();
+        assert!(failure.ends_with("ten stores up to 8; --rename shortens a name, --names embed keeps it"), "{failure}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
@@ -11,7 +12,7 @@ use tensorfile::{Backend, ErrorKind, FORMATS, File, Format, OpenOptions, TensorR
 
 use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, for_each};
-use crate::output::{HEADER, JsonList, Progress, Stdout, escape, warnings};
+use crate::output::{HEADER, JsonList, Progress, Stdout, escape, note, warnings};
 
 /// The argument of commands that read one file.
 #[derive(Debug, Clone, clap::Args)]
@@ -82,7 +83,8 @@ pub struct NamedInputs {
     first: PathBuf,
     /// More files, and the names of tensors, or their positions in the file, such as `#3`
     ///
-    /// A file is what exists, is `-`, or ends in the extension of a format. With --tensor, all are files.
+    /// A file is what exists, is `-`, or ends in the extension of a format, unless the first file has a tensor of that name.
+    /// With --tensor, all are files, and so is what begins with `./` or `/`.
     #[arg(value_name = "FILE|NAME", add = path_or_tensor_name())]
     more: Vec<OsString>,
     /// The name of a tensor, or its position in the file, such as `#3`
@@ -91,12 +93,16 @@ pub struct NamedInputs {
     /// Read the files as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     from: Option<String>,
+    /// For each of `more`, whether it is a file.
+    #[arg(skip)]
+    are_files: OnceLock<Vec<bool>>,
 }
 
 impl NamedInputs {
     /// Returns the names of tensors.
     pub fn names(&self) -> Vec<String> {
-        let names = self.more.iter().filter(|text| !self.is_file(text)).map(|name| name.to_string_lossy().into_owned());
+        let names = self.more.iter().zip(self.are_files()).filter(|(_, is_file)| !**is_file);
+        let names = names.map(|(name, _)| name.to_string_lossy().into_owned());
         names.chain(self.tensor.iter().cloned()).collect()
     }
 
@@ -117,13 +123,42 @@ impl NamedInputs {
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        let more = self.more.iter().filter(|text| self.is_file(text)).map(PathBuf::from);
-        std::iter::once(self.first.clone()).chain(more).collect()
+        let more = self.more.iter().zip(self.are_files()).filter(|(_, is_file)| **is_file);
+        std::iter::once(self.first.clone()).chain(more.map(|(path, _)| path.into())).collect()
     }
 
-    fn is_file(&self, text: &OsStr) -> bool {
+    fn are_files(&self) -> &[bool] {
+        self.are_files.get_or_init(|| {
+            // Opened only if a text may be both.
+            let first = OnceCell::new();
+            self.more.iter().map(|text| self.is_file(text, &first)).collect()
+        })
+    }
+
+    fn is_file(&self, text: &OsStr, first: &OnceCell<Option<File>>) -> bool {
         let path = Path::new(text);
-        !self.tensor.is_empty() || is_stdin(path) || path.exists() || has_extension(path)
+        if !self.tensor.is_empty() || is_stdin(path) {
+            return true;
+        }
+        let (exists, is_named_so) = (path.exists(), has_extension(path));
+        let is_relative = matches!(path.components().next(), Some(Component::Normal(_)));
+        // Files that are named as such are the usual case.
+        if exists == is_named_so || !is_relative {
+            return exists;
+        }
+        // A pipe can be read once only.
+        let is_repeatable = self.first.is_file() || self.first.is_dir();
+        let open = || if is_repeatable { options().open(&self.first).ok() } else { None };
+        let Some(file) = first.get_or_init(open) else { return true };
+        let text = text.to_string_lossy();
+        if file.position(&text).is_none() {
+            return true;
+        }
+        if exists {
+            let first = self.first.display();
+            note(format_args!("`{text}` is a tensor of {first}; the file of that name is `./{text}`"));
+        }
+        false
     }
 }
 
@@ -209,6 +244,16 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
         }
     }
     expanded
+}
+
+/// Replaces directories by the tensor files in them, in the order of their names, unless a checkpoint is in them.
+pub fn expand_joined(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+    let is_plain = |path: &Path| path.is_dir() && options().open(path).is_err();
+    let expanded = paths.iter().map(|path| match is_plain(path) {
+        true => expand(std::slice::from_ref(path)).into_iter().collect::<Outcome<Vec<_>>>(),
+        false => Ok(vec![path.clone()]),
+    });
+    Ok(expanded.collect::<Outcome<Vec<_>>>()?.concat())
 }
 
 /// Returns the tensor files in a directory. An index stands for its shards.

@@ -1,110 +1,140 @@
 use std::collections::HashMap;
-use std::str::FromStr;
+use std::path::Path;
 
-use tensorfile::Tensors;
-use tensorfile::view::Renamed;
+use tensorfile::view::{RenameRule, names_after_file};
+use tensorfile::{File, FileTensor};
 
 use super::complete::tensor_name_and_new;
 use crate::exit::{Failure, Outcome};
-use crate::export;
+use crate::export::quoted;
 
 /// The argument that renames tensors.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, Default, clap::Args)]
 pub struct Rename {
-    /// Rename tensor OLD to NEW; if both end with `*`, replace the prefix OLD of names by NEW
+    /// Rename tensor OLD to NEW; each `*` of OLD matches any text, which replaces the `*` of NEW in their order
     ///
-    /// `encoder.*=model.encoder.*` adds `model.` to names that start with `encoder.`, and `model.*=*` removes it. If given
-    /// several times, the first rule that matches a tensor renames it. A rule that renames no tensor is an error.
+    /// `encoder.*=model.encoder.*` adds `model.` to names that start with `encoder.`, `model.*=*` removes it, and
+    /// `blk.*.attn_q.*=model.layers.*.self_attn.q_proj.*` renames that tensor of all layers. `#0=NEW` renames the tensor at
+    /// position 0 of what is read, and so does `0=NEW` if it has no name. `\*`, `\=` and `\\` are the characters.
+    ///
+    /// If given several times, the first rule that matches a tensor renames it. A rule that renames no tensor is an error.
     #[arg(long = "rename", value_name = "OLD=NEW", allow_hyphen_values = true, add = tensor_name_and_new())]
     renames: Vec<RenameRule>,
 }
 
-#[derive(Debug, Clone)]
-enum RenameRule {
-    Name { old: String, new: String },
-    Prefix { old: String, new: String },
+/// The names that tensors without names get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unnamed {
+    /// The positions among all tensors that are written, of which the first has this number.
+    Numbered(usize),
+    /// The name of the file without its extension.
+    AfterFile,
 }
 
-impl FromStr for RenameRule {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (old, new) = text.split_once('=').ok_or("expected OLD=NEW")?;
-        let owned = |old: &str, new: &str| (old.to_owned(), new.to_owned());
-        match (old.strip_suffix('*'), new.strip_suffix('*')) {
-            (Some(old), Some(new)) => {
-                let (old, new) = owned(old, new);
-                Ok(Self::Prefix { old, new })
-            }
-            (None, None) => {
-                let (old, new) = owned(old, new);
-                Ok(Self::Name { old, new })
-            }
-            _ => Err("either both names end with `*` or neither".to_owned()),
-        }
-    }
-}
-
-impl RenameRule {
-    fn apply(&self, name: &str) -> Option<String> {
-        match self {
-            Self::Name { old, new } => (name == old).then(|| new.clone()),
-            Self::Prefix { old, new } => name.strip_prefix(old.as_str()).map(|rest| format!("{new}{rest}")),
-        }
-    }
+/// The names of the tensors of a file in a new file.
+#[derive(Debug, Clone, Default)]
+pub struct NewNames {
+    /// The names by the positions of the tensors.
+    pub names: Vec<String>,
+    /// The names without the rules.
+    old_names: Vec<String>,
+    /// The positions of the tensors that are written.
+    pub chosen: Vec<usize>,
+    /// The names that are those of the file.
+    after_file: Vec<String>,
 }
 
 impl Rename {
-    /// Returns the tensors under their new names.
-    ///
-    /// Fails if a rule renames no tensor, or gives a tensor the name of another. Names that several tensors have already, as
-    /// in some streams, are left to the writer.
-    pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors) -> Outcome<Renamed<'t>> {
-        let mut is_used = vec![false; self.renames.len()];
-        let mut old_names = HashMap::new();
-        for (old, _) in export::list(tensors)? {
-            let rule = self.renames.iter().position(|rule| rule.apply(&old).is_some());
-            rule.into_iter().for_each(|rule| is_used[rule] = true);
-            let new = self.new_name(&old).unwrap_or_else(|| old.clone());
-            if let Some(other) = old_names.insert(new.clone(), old.clone())
-                && (old != new || other != new)
-            {
-                return Err(Failure::usage(format_args!(
-                    "--rename: `{other}` and `{old}` would both be named `{new}`"
-                )));
-            }
-        }
-        match is_used.iter().zip(&self.renames).find(|(is_used, _)| !**is_used) {
-            Some((_, RenameRule::Name { old, .. })) => {
-                Err(Failure::not_found(format_args!("--rename: no tensor is named `{old}`")))
-            }
-            Some((_, RenameRule::Prefix { old, .. })) => {
-                Err(Failure::not_found(format_args!("--rename: no tensor's name starts with `{old}`")))
-            }
-            None => Ok(Renamed::new(tensors, |name| self.new_name(name))),
-        }
+    /// Returns whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.renames.is_empty()
     }
 
-    fn new_name(&self, name: &str) -> Option<String> {
-        self.renames.iter().find_map(|rule| rule.apply(name))
+    /// Returns the names that the tensors of files have in a new file, for each file.
+    ///
+    /// Fails if a rule renames no tensor. [`NewNames::expect_unique`] checks that names stay different.
+    pub fn new_names(
+        &self,
+        files: &[(&File, &Path)],
+        unnamed: Unnamed,
+        chosen: &dyn Fn(&FileTensor<'_>) -> bool,
+    ) -> Outcome<Vec<NewNames>> {
+        let mut is_used = vec![false; self.renames.len()];
+        let mut all = Vec::with_capacity(files.len());
+        let mut first = 0;
+        for (file, _) in files {
+            let stems = (unnamed == Unnamed::AfterFile).then(|| names_after_file(file));
+            let mut new = NewNames { names: Vec::with_capacity(file.len()), ..NewNames::default() };
+            for tensor in file.tensors() {
+                let (name, position) = (tensor.name(), tensor.position());
+                let old = match (unnamed, &stems) {
+                    _ if tensor.has_name() => name,
+                    (Unnamed::Numbered(number), _) => &(number + first + position).to_string(),
+                    (_, Some(stems)) => &stems[position],
+                    (_, None) => name,
+                };
+                // A tensor without a name also goes by its position in the file.
+                let rename = |rule: &RenameRule| {
+                    let by_number = || rule.rename(first + position, name).filter(|_| !tensor.has_name());
+                    rule.rename(first + position, old).or_else(by_number)
+                };
+                let is_chosen = chosen(&tensor);
+                let mut rules = self.renames.iter().map(rename).enumerate().filter(|_| is_chosen);
+                let renamed = rules.find_map(|(rule, renamed)| Some((rule, renamed?)));
+                if is_chosen {
+                    new.chosen.push(position);
+                    if renamed.is_none() && stems.is_some() && !tensor.has_name() {
+                        new.after_file.push(old.to_owned());
+                    }
+                }
+                new.names.push(match renamed {
+                    Some((rule, renamed)) => {
+                        is_used[rule] = true;
+                        renamed
+                    }
+                    None => old.to_owned(),
+                });
+                new.old_names.push(old.to_owned());
+            }
+            first += file.len();
+            all.push(new);
+        }
+        match self.renames.iter().zip(&is_used).find(|(_, is_used)| !**is_used) {
+            Some((rule, _)) => {
+                let names =
+                    all.iter().flat_map(|new| new.chosen.iter().map(|position| new.old_names[*position].as_str()));
+                let unused = tensorfile::Error::from(rule.unused(&names.collect::<Vec<_>>()));
+                Err(Failure::not_found(format_args!("--rename: {unused}")))
+            }
+            None => Ok(all),
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_replace_names_or_prefixes() {
-        let renamed = |rule: &str, name: &str| rule.parse::<RenameRule>().unwrap().apply(name);
-        assert_eq!(renamed("a=b", "a").as_deref(), Some("b"));
-        assert_eq!(renamed("a=b", "a.c"), None);
-        assert_eq!(renamed("a.*=b.*", "a.c").as_deref(), Some("b.c"));
-        assert_eq!(renamed("*=b.*", "a.c").as_deref(), Some("b.a.c"));
-        assert_eq!(renamed("a.*=*", "a.c").as_deref(), Some("c"));
-        assert_eq!(renamed("a=b=c", "a").as_deref(), Some("b=c"));
-        for wrong in ["a", "a*=b", "a=b*"] {
-            assert!(wrong.parse::<RenameRule>().is_err(), "{wrong}");
+impl NewNames {
+    /// Returns a message that says which names are those of files, if some are.
+    pub fn note(all: &[Self]) -> Option<String> {
+        let names: Vec<String> = all.iter().flat_map(|new| new.after_file.iter().cloned()).collect();
+        match (names.len(), quoted(&names)) {
+            (0, _) => None,
+            (1, name) => Some(format!("the tensor without a name is named after its file: {name}")),
+            (_, names) => Some(format!("tensors without names are named after their files: {names}")),
         }
+    }
+
+    /// Fails if one of the tensors at these positions gets the name of another. Names that several tensors have already, as in
+    /// some streams, are left to the writer.
+    pub fn expect_unique(&self, path: &Path, positions: &[usize]) -> Outcome<()> {
+        let mut old_names = HashMap::new();
+        for position in positions {
+            let (old, new) = (self.old_names[*position].as_str(), self.names[*position].as_str());
+            if let Some(other) = old_names.insert(new, old)
+                && (old != new || other != new)
+            {
+                let message = format_args!("--rename: `{other}` and `{old}` would both be named `{new}`");
+                return Err(Failure::usage_at(path, message));
+            }
+        }
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use tensorfile::{FORMATS, Format};
 
 use super::input::is_stream;
+use super::rename::Unnamed;
 use crate::exit::{At, Failure, Outcome};
 use crate::output::Wide;
 use crate::output::numbers::Sizes;
@@ -42,6 +43,20 @@ pub struct WriteArgs {
     pub sizes: Sizes,
     #[command(flatten)]
     pub wide: Wide,
+}
+
+impl WriteArgs {
+    /// Returns the names for tensors without names in a file of `format`. `is_named` is set if other tensors have names.
+    ///
+    /// Formats without names store those of files only if they store names anyway, in an additional tensor.
+    pub fn unnamed(&self, format: &Format, is_named: bool) -> Unnamed {
+        let stores_names = match self.names {
+            Some(Names::Embed) => true,
+            Some(Names::Index) => false,
+            None => format.max_name != Some(0) || is_named && format.max_tensors.is_none(),
+        };
+        if stores_names { Unnamed::AfterFile } else { Unnamed::Numbered(0) }
+    }
 }
 
 /// The argument of commands that create files.

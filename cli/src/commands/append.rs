@@ -5,7 +5,9 @@ use tensorfile::Tensors;
 use tensorfile::atomic::FileLock;
 use tensorfile::view::Renamed;
 
-use crate::args::{Target, WriteArgs, display_name, file_at, is_stdin, open};
+use crate::args::{
+    NewNames, Rename, Target, Unnamed, WriteArgs, display_name, expand_joined, file_at, is_stdin, open,
+};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::Stdout;
@@ -14,17 +16,22 @@ use crate::output::Stdout;
 ///
 /// The file keeps its format and its metadata; the metadata of the other files is ignored. A new file is written and
 /// replaces the old one when it is complete. Commands that append to the same file at the same time wait for each other.
+///
+/// A tensor without a name, as in npy files, is named after its file, unless FILE has no names either. --rename renames the
+/// tensors of the other files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Append {
     /// The file to extend
     file: PathBuf,
-    /// The files with the tensors to add, in any format; `-` for standard input
+    /// The files with the tensors to add, in any format, or directories of them; `-` for standard input
     #[arg(required = true, value_name = "OTHER")]
     others: Vec<PathBuf>,
     /// Replace tensors by those with the same name in later files
     #[arg(long)]
     replace: bool,
+    #[command(flatten)]
+    rename: Rename,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -33,7 +40,8 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile append model.ptd lora.ptd
   tensorfile append model.ptd fixed.tbs --replace
-  tensorfile append model.ptd one.ten two.ten --dry-run";
+  tensorfile append model.ptd one.ten two.ten --dry-run
+  tensorfile append model.ptd head.npy --rename '#0=head.weight'";
 
 impl Append {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
@@ -47,38 +55,41 @@ impl Append {
             let advice = "cannot append to an index of shards; `tensorfile merge` makes one file of them";
             return Err(Failure::usage_at(&path, advice));
         }
+        let others = expand_joined(&self.others)?;
         let others: Vec<(File, &Path)> =
-            self.others.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
+            others.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
 
         let base = Source::new(&file, &path);
         let sources: Vec<Source<'_>> = others.iter().map(|(other, path)| Source::new(other, path)).collect();
-        let mut count = file.len();
-        let mut renamed = Vec::with_capacity(others.len());
-        for ((other, _), source) in others.iter().zip(&sources) {
-            renamed.push(renumbered(other, source, count));
-            count += other.len();
+        let opened: Vec<(&File, &Path)> = others.iter().map(|(other, path)| (other, *path)).collect();
+        let names = self.rename.new_names(&opened, self.unnamed(&file), &|_| true)?;
+        for (new, source) in names.iter().zip(&sources) {
+            new.expect_unique(source.path(), &new.chosen)?;
         }
+        let renamed: Vec<Renamed<'_>> =
+            sources.iter().zip(&names).map(|(source, new)| Renamed::with_names(source, new.names.clone())).collect();
         let mut parts: Vec<(&dyn Tensors, &Path)> = vec![(&base, path.as_path())];
         parts.extend(renamed.iter().zip(&others).map(|(tensors, (_, path))| (tensors as &dyn Tensors, *path)));
         let duplicates = match self.replace {
             true => Duplicates::Replace,
-            false => Duplicates::Refuse { hint: "; --replace keeps that of the later file" },
+            false => Duplicates::Refuse { hint: "; --replace keeps that of the later file, and --rename renames it" },
         };
         let joined = Joined::new(&parts, duplicates)?;
 
         let target = Target::new(&path, Some(file.format()))?;
         let mut kept = Kept::of(&file, &path)?;
         others.iter().try_for_each(|(other, path)| Kept::of(other, path).map(|other| kept.join(&other)))?;
-        let export = Export::plan(&self.write, &joined, kept, target)?;
+        let export = Export::plan(&self.write, &joined, kept, target)?.with_note(NewNames::note(&names));
         Export::run_all(&[export], &self.write, &Vec::new, out)?;
         Ok(Verdict::Pass)
     }
-}
 
-/// Numbers the tensors without names from `first` on, as they follow that many others.
-fn renumbered<'t>(file: &'t File, source: &'t Source<'_>, first: usize) -> Renamed<'t> {
-    Renamed::new(source, move |name| {
-        let tensor = file.get(name).ok().filter(|tensor| !tensor.has_name())?;
-        Some((first + tensor.position()).to_string())
-    })
+    /// Returns the names for tensors without names. In a file without names they follow the others.
+    fn unnamed(&self, file: &File) -> Unnamed {
+        let is_named = file.tensors().any(|tensor| tensor.has_name());
+        match self.write.unnamed(file.format(), is_named) {
+            Unnamed::AfterFile if is_named || file.is_empty() => Unnamed::AfterFile,
+            _ => Unnamed::Numbered(file.len()),
+        }
+    }
 }

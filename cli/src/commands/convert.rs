@@ -1,9 +1,11 @@
 use std::path::PathBuf;
 
-use tensorfile::Format;
-use tensorfile::view::Subset;
+use tensorfile::view::{Renamed, Subset};
+use tensorfile::{FileTensor, Format};
 
-use crate::args::{Cast, Filter, Input, NoClobber, Rename, Target, WriteArgs, parse_bytes, written_format_names};
+use crate::args::{
+    Cast, Filter, Input, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, parse_bytes, written_format_names,
+};
 use crate::exit::{Outcome, Verdict};
 use crate::export::{Export, Kept, Source};
 use crate::output::Stdout;
@@ -12,6 +14,9 @@ use crate::output::Stdout;
 ///
 /// The new file replaces an existing one only when it is complete, so the input and the output can be the same file.
 /// Tensors are read and written in pieces, not held in memory.
+///
+/// A tensor without a name, as in npy files, is named after its file where names are stored; several are named by their
+/// positions.
 ///
 /// Names that the format cannot store are embedded in an additional tensor, but not in gguf. Everything else that it
 /// cannot store is an error; --lossy drops names, metadata and tensors of unknown dtypes. The metadata of PyTorch
@@ -51,6 +56,7 @@ Examples:
   tensorfile convert model.ptd half.ptd --dtype f16
   tensorfile convert model.ptd mixed.ptd --dtype f32=bf16,i64=i32 -v
   tensorfile convert model.ptd encoder.ptd --filter 'encoder.*' --rename 'encoder.*=*'
+  tensorfile convert llama.gguf llama.ptd --rename 'blk.*.attn_q.*=layers.*.q_proj.*'
   tensorfile convert model.ptd model.tbs --max-shard-size 5GB --dry-run
   tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'";
 
@@ -63,10 +69,19 @@ impl Convert {
         let path = self.input.path();
 
         let source = Source::new(&file, path);
-        let subset = Subset::new(&source, |name| self.filter.matches(name));
-        let renamed = self.rename.apply(&subset)?;
-        let cast = self.cast.apply(&renamed)?;
-        let export = Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?;
+        // Several tensors without names stay a list.
+        let unnamed = match file.len() {
+            1 => self.write.unnamed(target.format, false),
+            _ => Unnamed::Numbered(0),
+        };
+        let is_chosen = |tensor: &FileTensor<'_>| self.filter.matches(tensor.name());
+        let names = self.rename.new_names(&[(&file, path)], unnamed, &is_chosen)?.pop().unwrap_or_default();
+        names.expect_unique(path, &names.chosen)?;
+        let renamed = Renamed::with_names(&source, names.names.clone());
+        let subset = Subset::of_positions(&renamed, names.chosen.iter().copied());
+        let cast = self.cast.apply(&subset)?;
+        let export =
+            Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?.with_note(NewNames::note(&[names]));
         self.filter.expect_some(export.len())?;
         self.cast.report_uncast(&cast.casts(), export.tensors());
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;

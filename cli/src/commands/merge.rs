@@ -1,9 +1,13 @@
 use std::path::{Path, PathBuf};
 
 use indexmap::map::Entry;
+use tensorfile::view::Renamed;
 use tensorfile::{File, Format, Tensors};
 
-use crate::args::{NoClobber, Target, WriteArgs, display_name, is_stdin, is_stdout, open, written_format_names};
+use crate::args::{
+    NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, display_name, expand_joined, is_stdin, is_stdout, open,
+    written_format_names,
+};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::{Stdout, note};
@@ -13,12 +17,16 @@ use crate::output::{Stdout, note};
 /// The last file is the one to write, as in `cp`. If it exists, it is not replaced unless that is obviously meant: by
 /// --output or --force. With --output, all other files are read.
 ///
-/// The tensors keep the order of the files. Two tensors with the same name are an error. Metadata with the same key and
+/// The tensors keep the order of the files. Two tensors with the same name are an error, unless --rename renames one of
+/// them: `#3` is the tensor at position 3 of all that are read. A tensor without a name, as in npy files, is named after its
+/// file. A directory stands for the tensor files in it.
+///
+/// Metadata with the same key and
 /// different values is an error too, unless --lossy keeps the value of the first file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Merge {
-    /// The files to read, in any formats, or the index of shards, and then the file to write; `-` for standard input or
+    /// The files to read, in any formats, directories of them, or the index of shards, and then the file to write; `-` for standard input or
     /// output
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -34,6 +42,8 @@ pub struct Merge {
     #[arg(long, value_name = "FORMAT", value_parser = written_format_names())]
     to: Option<String>,
     #[command(flatten)]
+    rename: Rename,
+    #[command(flatten)]
     write: WriteArgs,
 }
 
@@ -45,6 +55,8 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile merge encoder.ptd decoder.ptd model.ptd
   tensorfile merge -o model.ptd part-*.ptd
+  tensorfile merge weight.npy bias.npy layer.npz
+  tensorfile merge weight.npy bias.npy layer.npz --rename '*=layer.*'
   tensorfile merge model.ptd.index.json model.ptd";
 
 impl Merge {
@@ -52,14 +64,21 @@ impl Merge {
         out.expect_json(self.write.json);
         let (inputs, output) = self.inputs_and_output()?;
         let target = Target::new(output, self.to.as_deref().and_then(Format::named))?.guard(self.no_clobber)?;
+        let inputs = expand_joined(inputs)?;
         let files: Vec<(File, &Path)> =
             inputs.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
         let sources: Vec<Source<'_>> = files.iter().map(|(file, path)| Source::new(file, path)).collect();
+        let names = self.names(&files, target.format)?;
+        for (new, source) in names.iter().zip(&sources) {
+            new.expect_unique(source.path(), &new.chosen)?;
+        }
+        let renamed: Vec<Renamed<'_>> =
+            sources.iter().zip(&names).map(|(source, new)| Renamed::with_names(source, new.names.clone())).collect();
         let parts: Vec<(&dyn Tensors, &Path)> =
-            sources.iter().map(|source| (source as &dyn Tensors, source.path())).collect();
-        let joined = Joined::new(&parts, Duplicates::Refuse { hint: "" })?;
+            renamed.iter().zip(&sources).map(|(tensors, source)| (tensors as &dyn Tensors, source.path())).collect();
+        let joined = Joined::new(&parts, Duplicates::Refuse { hint: "; --rename gives one of them another name" })?;
         let kept = self.kept(&files)?;
-        let export = Export::plan(&self.write, &joined, kept, target)?;
+        let export = Export::plan(&self.write, &joined, kept, target)?.with_note(NewNames::note(&names));
         Export::run_all(&[export], &self.write, &Vec::new, out)?;
         Ok(Verdict::Pass)
     }
@@ -90,6 +109,18 @@ impl Merge {
             ));
         }
         Ok((inputs, output))
+    }
+
+    /// Returns the names of the tensors in the new file.
+    fn names(&self, files: &[(File, &Path)], format: &Format) -> Outcome<Vec<NewNames>> {
+        let files: Vec<(&File, &Path)> = files.iter().map(|(file, path)| (file, *path)).collect();
+        let is_named = files.iter().any(|(file, _)| file.tensors().any(|tensor| tensor.has_name()));
+        let unnamed = match files.as_slice() {
+            // Several tensors without names stay a list, as in `convert`.
+            [(file, _)] if file.len() != 1 => Unnamed::Numbered(0),
+            _ => self.write.unnamed(format, is_named),
+        };
+        self.rename.new_names(&files, unnamed, &|_| true)
     }
 
     fn kept(&self, files: &[(File, &Path)]) -> Outcome<Kept> {

@@ -127,6 +127,10 @@ impl Man {
 
 fn page(command: &Command) -> Outcome<Vec<u8>> {
     let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    let title = command.get_display_name().unwrap_or_else(|| command.get_name()).to_uppercase();
+    // Otherwise the pages of commands would name the command as the program: `ls 0.1.0`.
+    let source = concat!("tensorfile ", env!("CARGO_PKG_VERSION"));
+    let man = clap_mangen::Man::new(command.clone()).title(title).source(source).manual("User Commands");
+    man.render(&mut page)?;
     Ok(page)
 }

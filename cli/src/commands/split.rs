@@ -3,8 +3,9 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use tensorfile::File;
+use tensorfile::view::Renamed;
 
-use crate::args::{Glob, Input, InvalidGlob, NoClobber, Target, WriteArgs, parse_bytes};
+use crate::args::{Glob, Input, InvalidGlob, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept, Source, TensorGroup};
 use crate::identity::is_same_file;
@@ -14,7 +15,8 @@ use crate::output::{Stdout, note};
 ///
 /// By size, the new files are shards, `model-00001-of-00003.ptd` and so on, and an index, `model.ptd.index.json`, which all
 /// commands open as one file. If one file is enough, nothing is written unless --out is given. By names, the new files are
-/// independent. Each has the metadata of the file, which is not changed.
+/// independent. Each has the metadata of the file, which is not changed. --rename renames the tensors in the new files;
+/// --by and --by-prefix are about the old names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Split {
@@ -27,6 +29,8 @@ pub struct Split {
     out: Option<PathBuf>,
     #[command(flatten)]
     no_clobber: NoClobber,
+    #[command(flatten)]
+    rename: Rename,
     #[command(flatten)]
     write: WriteArgs,
 }
@@ -70,7 +74,8 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile split model.ptd --max-shard-size 5GB
   tensorfile split model.ptd --by-prefix 1
-  tensorfile split model.ptd --by 'encoder.*=encoder.ptd' --by '*=rest.ptd'";
+  tensorfile split model.ptd --by 'encoder.*=encoder.ptd' --by '*=rest.ptd'
+  tensorfile split model.ptd --by 'encoder.*=encoder.ptd' --by '*=rest.ptd' --rename 'encoder.*=*'";
 
 impl Split {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
@@ -82,13 +87,29 @@ impl Split {
         let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
         let source = Source::new(&file, path);
         let groups = self.groups(&file)?;
-        let subsets: Vec<(PathBuf, TensorGroup<'_>)> =
-            groups.into_iter().map(|(path, tensors)| (path, source.group(tensors))).collect();
+        let targets = groups
+            .keys()
+            .map(|path| Target::new(path, format)?.in_shards(self.by.max_shard_size).guard(self.no_clobber));
+        let targets: Vec<Target> = targets.collect::<Outcome<_>>()?;
+        // Several tensors without names stay a list, as in `convert`.
+        let unnamed = match targets.as_slice() {
+            [target] if file.len() == 1 => self.write.unnamed(target.format, false),
+            _ => Unnamed::Numbered(0),
+        };
+        let names = self.rename.new_names(&[(&file, path)], unnamed, &|_| true)?.pop().unwrap_or_default();
+        for positions in groups.values() {
+            names.expect_unique(path, positions)?;
+        }
+        let new_names = groups.values().map(|positions| positions.iter().map(|at| names.names[*at].clone()).collect());
+        let new_names: Vec<Vec<String>> = new_names.collect();
+        let groups: Vec<TensorGroup<'_>> = groups.into_values().map(|positions| source.group(positions)).collect();
+        let subsets: Vec<Renamed<'_>> =
+            groups.iter().zip(new_names).map(|(group, names)| Renamed::with_names(group, names)).collect();
         // All files are checked before the first one is written.
         let mut exports = Vec::with_capacity(subsets.len());
-        for (path, subset) in &subsets {
-            let target = Target::new(path, format)?.in_shards(self.by.max_shard_size).guard(self.no_clobber)?;
-            exports.push(Export::plan(&self.write, subset, kept.clone(), target)?);
+        for (subset, target) in subsets.iter().zip(targets) {
+            let export = Export::plan(&self.write, subset, kept.clone(), target)?;
+            exports.push(export.with_note(NewNames::note(std::slice::from_ref(&names))));
         }
         if self.by.max_shard_size.is_some() && self.out.is_none() {
             // One file would replace the input.

@@ -15,7 +15,7 @@ use tensorfile::{
 use crate::args::{Warnings, display_name, expand, format_names, written_format_names};
 use crate::computed::Computed;
 use crate::digests::Manifest;
-use crate::exit::{At, Failure, Outcome, Verdict, for_each};
+use crate::exit::{At, Failure, Outcome, Verdict, for_each, in_own_words};
 use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
 use crate::output::warnings::WarningRow;
@@ -232,7 +232,7 @@ fn add_malformed(checked: tensorfile::Result<()>, report: &mut VerifyReport) -> 
     match checked {
         Err(error) if error.category() == Category::File => {
             report.malformed = true;
-            report.problems.push(error.without_path().to_string());
+            report.problems.push(in_own_words(&error.without_path()));
             Ok(())
         }
         checked => checked,

@@ -9,6 +9,7 @@
 mod sources;
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 
@@ -16,12 +17,12 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::view::{Renamed, TensorCast};
 use tensorfile::{
-    Dtype, Error, ErrorKind, File, FileMetadata, Format, Result, SaveOptions, SavePlan, TensorInfo, TensorRecord,
-    TensorSink, Tensors, WriteOptions,
+    Caster, Dtype, Error, ErrorKind, File, FileMetadata, Format, Layout, Result, SaveOptions, SavePlan, TensorInfo,
+    TensorRecord, TensorSink, Tensors, WriteOptions,
 };
 
 use crate::args::{Names, Target, WriteArgs, is_stream, open_output_stream};
-use crate::exit::{At, Failure, Outcome};
+use crate::exit::{At, Failure, Outcome, in_own_words};
 use crate::identity::check_distinct;
 use crate::output::numbers::counted;
 use crate::output::tensors::type_label;
@@ -48,7 +49,7 @@ pub fn list(tensors: &dyn Tensors) -> Outcome<Vec<(String, TensorInfo)>> {
 
     let mut list = List(Vec::new());
     // The tensors of an open file are listed without I/O; an error is one of a cast.
-    tensors.send(&mut list).map_err(Failure::usage)?;
+    tensors.send(&mut list).map_err(|error| Failure::usage(in_own_words(&error)))?;
     Ok(list.0)
 }
 
@@ -128,12 +129,19 @@ impl<'t> Export<'t> {
             save = save.max_shard_bytes(bytes);
         }
         let plan = save.plan(&target.path, &named(&Storable { tensors, format: target.format }, drops));
-        let plan = plan.map_err(|error| cannot_write(&target.path, &error))?;
+        let plan = plan.map_err(|error| cannot_write(&target, &list, &error))?;
         // The index of shards; a single file was looked for before.
         if target.no_replace && plan.path().symlink_metadata().is_ok() {
             return Err(Failure::exists(&plan.path()));
         }
         Ok(Self { tensors, list, target, drops_names: drops, plan, notes })
+    }
+
+    /// Adds a message that is printed once the file is written.
+    pub fn with_note(mut self, note: Option<String>) -> Self {
+        let path = self.target.path.display();
+        self.notes.extend(note.map(|note| format!("{path}: {note}")));
+        self
     }
 
     /// Returns the number of files, without the index of shards.
@@ -316,8 +324,11 @@ impl Naming {
             None => {}
         }
         if let (Some(0), Some(count)) = (format.max_name, format.max_tensors) {
+            // A tensor that is named as the file gets this name back.
+            let stem = target.path.file_stem().unwrap_or_default();
+            let is_kept = matches!(tensors, [(name, _)] if OsStr::new(name) == stem);
             // If there are too many tensors, that is the error to report.
-            if has_names && tensors.len() == count {
+            if has_names && !is_kept && tensors.len() == count {
                 refuse_or_drop(args, target, "names", "them", notes)?;
             }
             return Ok(Self { embeds: false, drops: true });
@@ -343,15 +354,54 @@ impl Naming {
 }
 
 /// Converts an error of planning a file.
-fn cannot_write(path: &Path, error: &Error) -> Failure {
+fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error) -> Failure {
+    let path = &target.path;
     match error.kind() {
+        ErrorKind::Unsupported { .. } => {
+            let message = in_own_words(&error.without_path());
+            match cast_that_helps(target.format, tensors, error) {
+                Some((from, to)) => {
+                    Failure::usage_at(path, format_args!("{message}; `convert --dtype {from}={to}` casts it"))
+                }
+                None => Failure::from_error(path.display(), error),
+            }
+        }
         // Some streams have such names, and are read by position.
         ErrorKind::RepeatedName { .. } => {
-            let advice = "--names index stores the tensors without names";
-            Failure::usage_at(path, format_args!("{error}; {advice}"))
+            let advice = "--rename '#1=NEW' renames the one at position 1, and --names index stores them without names";
+            Failure::usage_at(path, format_args!("{}; {advice}", in_own_words(error)))
         }
         _ => Failure::from_error(path.display(), error),
     }
+}
+
+/// Returns a cast after which a format can store the tensor that an error is about.
+fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Error) -> Option<(Dtype, Dtype)> {
+    /// The dtypes that most formats have, those that lose less first.
+    const USUAL: [Dtype; 12] = [
+        Dtype::F32,
+        Dtype::F64,
+        Dtype::F16,
+        Dtype::I64,
+        Dtype::I32,
+        Dtype::U64,
+        Dtype::U32,
+        Dtype::I16,
+        Dtype::U16,
+        Dtype::I8,
+        Dtype::U8,
+        Dtype::Bf16,
+    ];
+    let (_, info) = tensors.iter().find(|(name, _)| Some(name.as_str()) == error.tensor())?;
+    let from = info.dtype;
+    if format.dtypes.contains(&from) || matches!(info.layout, Layout::Unknown(_) | Layout::Coo { .. } | Layout::Blob) {
+        return None;
+    }
+    let helps = |to: &&Dtype| {
+        let is_alike = to.is_float() == from.is_float() || !from.is_integer();
+        is_alike && format.dtypes.contains(to) && Caster::new(from, **to).is_ok()
+    };
+    USUAL.iter().find(helps).map(|to| (from, *to))
 }
 
 /// Removes the tensors of unknown dtypes that the format cannot store, if that is allowed. It stores those of its own files.

@@ -91,8 +91,20 @@ fn every_command_says_what_a_file_is_instead() {
         (
             "model.safetensors",
             b"version https://git-lfs.github.com/spec/v1\noid".to_vec(),
-            "this is a pointer of Git LFS",
+            "the file is a pointer of Git LFS",
         ),
+        (
+            "page.safetensors",
+            b"<!DOCTYPE html><html><head><title>404</title></head></html>".to_vec(),
+            "the file is a web page; it begins with `<!DOCTYPE html><html><head><title>404</title></head></html>`",
+        ),
+        (
+            "error.npz",
+            b"<?xml version=\"1.0\"?><Error>".to_vec(),
+            "the file is XML, such as the error of a server; it begins",
+        ),
+        ("zeros.pt", vec![0; 100], "the file is all zeros"),
+        ("model.gguf", b"\x1f\x8b\x08\0\0\0\0\0".to_vec(), "the file is compressed with gzip, which `gzip -d` undoes"),
     ] {
         fs::write(session.path(name), bytes).unwrap();
         for command in [

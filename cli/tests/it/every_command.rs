@@ -38,7 +38,7 @@ fn exit_codes_follow_the_cause() {
             ("missing.ptd", 3, "tensorfile: missing.ptd: "),
             ("folder", 3, "tensorfile: folder: is a directory"),
             ("empty.ptd", 4, "tensorfile: empty.ptd: the file is empty"),
-            ("text.txt", 4, "tensorfile: text.txt: the file's format was not recognized: it begins with "),
+            ("text.txt", 4, "tensorfile: text.txt: the file is text; it begins with "),
             ("--nonsense", 2, "error: unexpected argument '--nonsense'"),
         ] {
             let (code, message) = failure(&session, &[command, &[file], name].concat());

@@ -37,7 +37,7 @@ fn rules_that_change_nothing() {
         ("convert model.ptd new.ptd --dtype f32=f16,f32=f64", 2, "--dtype: f32 cannot be cast to both f16 and f64"),
         ("convert model.ptd new.ptd --dtype f32=f16,i8=i16", 0, "--dtype i8=i16 changes no tensor"),
         ("convert model.ptd new.ptd --dtype i8=i16", 0, "--dtype changes no tensor"),
-        ("convert model.ptd new.ptd --rename nowhere=b", 1, "--rename: no tensor is named `nowhere`"),
+        ("convert model.ptd new.ptd --rename nowhere=b", 1, "--rename: no tensor matches `nowhere`"),
         ("convert model.ptd new.ptd --filter nowhere", 1, "--filter: no tensor matches"),
         ("split model.ptd --by nowhere=a.ptd --by *=b.ptd", 1, "--by: no tensor matches `nowhere`"),
         (

@@ -25,6 +25,7 @@ mod limits;
 mod ls;
 mod pipes;
 mod pytorch;
+mod rename;
 mod repeated_names;
 mod report;
 mod several_files;
@@ -85,7 +86,7 @@ impl Session {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        plain(self.command(arguments).output().unwrap())
     }
 
     fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Output {
@@ -93,7 +94,7 @@ impl Session {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // The program may end before it reads everything.
         let _ = child.stdin.take().unwrap().write_all(input);
-        child.wait_with_output().unwrap()
+        plain(child.wait_with_output().unwrap())
     }
 
     /// Runs command lines, whose arguments have no spaces; returns their output and exit codes.
@@ -111,6 +112,46 @@ impl Session {
         }
         transcript
     }
+}
+
+/// Returns the output of the program, after a check that its messages have no words of Rust, serde or the library's API:
+/// who uses the program does not know them.
+fn plain(output: Output) -> Output {
+    const WORDS: &[&str] = &[
+        "usize",
+        "expected u64",
+        "#[tensor",
+        "#[derive",
+        "Options::",
+        "WriteOptions",
+        "OpenOptions",
+        "SaveOptions",
+        "CowArray",
+        "TensorMap",
+        "TensorView",
+        "CooTensor",
+        "`Tensor`",
+        "`File::",
+        "Option<",
+        "Vec<",
+        "HashMap",
+        "BTreeMap",
+        "Cargo",
+        "serde",
+        "unwrap",
+        "panicked",
+        "Some(",
+        "None,",
+        "Err(",
+        "ErrorKind",
+        "sequence",
+        "EOF",
+    ];
+    let messages = String::from_utf8_lossy(&output.stderr);
+    for word in WORDS {
+        assert!(!messages.contains(word), "`{word}` is not a word for messages of the program: {messages}");
+    }
+    output
 }
 
 /// Returns a file with the tensors of a map; names that the format cannot store are embedded.

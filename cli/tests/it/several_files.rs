@@ -109,9 +109,16 @@ fn names_of_tensors_are_told_from_files() {
     std::fs::write(session.path("bias"), "a file that is called as a tensor").unwrap();
     let output = session.run(&["show", "models/b.ten", "--tensor", "bias"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "bias: f32[2]\n[-1.         0.9080919]\n");
+    // The tensor is meant, and the message says what else could be.
     let output = session.run(&["show", "models/b.ten", "bias"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "bias: f32[2]\n[-1.         0.9080919]\n");
     let message = String::from_utf8(output.stderr).unwrap();
-    assert!(message.contains("name a tensor"), "{message}");
+    assert_eq!(message, "tensorfile: `bias` is a tensor of models/b.ten; the file of that name is `./bias`\n");
+    for (name, expected) in [("./bias", "./bias: the file is text"), ("x.npy", "x.npy: No such file")] {
+        let output = session.run(&["show", "models/b.ten", name]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 #[test]

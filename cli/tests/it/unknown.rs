@@ -103,8 +103,8 @@ fn generated_structs_leave_them_out() {
     let output = session.run(&["codegen", "new.safetensors"]);
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
-        r#"use ndarray::Array1;
-use tensorfile::TensorFile;
+        r#"use tensorfile::TensorFile;
+use tensorfile::ndarray::Array1;
 
 /// The tensors of `new.safetensors`, by `tensorfile codegen`.
 ///

@@ -2,13 +2,14 @@ mod compare;
 mod read;
 mod report;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::thread::Scope;
 
 use indexmap::IndexSet;
 use tensorfile::{File, FileTensor, Layout, Shape, TensorInfo};
 
-use crate::args::{Filter, display_name, format_names, is_stdin, open};
+use crate::args::{Filter, Rename, Unnamed, display_name, format_names, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::tensors::{TensorRow, is_unknown};
 use crate::output::{Progress, Stdout, Wide, note};
@@ -26,6 +27,9 @@ pub use report::{Aspect, DiffReport, MetadataDiff, TensorDiff};
 /// before an arrow and B after it. For values, it has the number of elements that differ, and the largest absolute and
 /// relative differences, which are relative to B. The order of tensors and the memory order of elements do not matter.
 ///
+/// --rename renames the tensors of A before they are compared. Two files of one tensor each are compared whatever the name is,
+/// if one of them has none, as npy files.
+///
 /// Values are compared as numbers, across dtypes too, and must be equal unless a tolerance is given. NaN equals NaN, and 0.0
 /// equals -0.0. Quantized and packed elements are compared as bits, with the same dtype only. Sparse tensors are equal if
 /// they store the same elements; they are not compared with dense tensors.
@@ -41,9 +45,11 @@ pub struct Diff {
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
+    rename: Rename,
+    #[command(flatten)]
     tolerance: Tolerance,
     /// Compare tensors at the same position instead of those with the same name
-    #[arg(long)]
+    #[arg(long, conflicts_with = "renames")]
     by_position: bool,
     /// Treat tensors as equal if only their dtypes differ
     #[arg(long, conflicts_with = "names_only")]
@@ -86,6 +92,7 @@ Examples:
   tensorfile diff --atol 1e-6 --rtol 1e-5 before.ptd after.ptd
   tensorfile diff --ignore-dtype --rtol 0.01 --filter '*.weight' model.ptd model-bf16.ptd
   tensorfile diff --by-position named.ptd nameless.btf
+  tensorfile diff llama.gguf model.ptd --rename 'blk.*.attn_q.*=layers.*.q_proj.*'
   tensorfile diff --quiet a.ptd b.ptd || echo they differ";
 
 impl Diff {
@@ -123,7 +130,10 @@ impl Diff {
 
     /// Compares the files, which are open.
     pub fn report<'f>(&self, a: &'f File, b: &'f File) -> Outcome<DiffReport<'f>> {
-        let mut pairs = Pairs::new(a, b, self.by_position);
+        let mut pairs = match self.rename.is_empty() {
+            true => Pairs::new(a, b, self.by_position),
+            false => Pairs::renamed(a, b, self.new_names(a)?),
+        };
         if !pairs.is_empty() && pairs.iter().all(|pair| pair.both().is_none()) {
             self.suggest_by_position(a, b);
         }
@@ -143,6 +153,14 @@ impl Diff {
         Ok(DiffReport { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, warnings, equal_by })
     }
 
+    /// Returns the names that the tensors of A are compared under.
+    fn new_names(&self, a: &File) -> Outcome<Vec<String>> {
+        let path = display_name(&self.a);
+        let names = self.rename.new_names(&[(a, path)], Unnamed::Numbered(0), &|_| true)?.pop().unwrap_or_default();
+        names.expect_unique(path, &names.chosen)?;
+        Ok(names.names)
+    }
+
     /// Describes the comparison that equal tensors passed, if it was not a full one.
     fn equal_by(&self) -> &'static str {
         match (self.depth.names_only, self.depth.no_values) {
@@ -155,7 +173,6 @@ impl Diff {
 
     /// Suggests `--by-position` for files without names.
     fn suggest_by_position(&self, a: &File, b: &File) {
-        let has_names = |file: &File| file.tensors().any(|tensor| tensor.has_name());
         for (file, path) in [(a, &self.a), (b, &self.b)] {
             if !file.is_empty() && !has_names(file) {
                 let path = display_name(path).display();
@@ -293,6 +310,7 @@ impl Diff {
 struct Pair<'f> {
     a: Option<FileTensor<'f>>,
     b: Option<FileTensor<'f>>,
+    is_renamed: bool,
 }
 
 /// The tensors of both files, by their positions, as there may be millions.
@@ -300,6 +318,8 @@ struct Pairs<'f> {
     a: &'f File,
     b: &'f File,
     positions: Vec<[Position; 2]>,
+    /// Set if the tensors of A were renamed, so that the names in B are the common ones.
+    is_renamed: bool,
 }
 
 /// A position. [`NONE`] stands for no tensor, as an `Option` would take twice the memory.
@@ -313,9 +333,20 @@ impl<'f> Pairs<'f> {
                 let within = |file: &File, at| if at < file.len() { at } else { NONE };
                 (0..a.len().max(b.len())).map(|at| [within(a, at), within(b, at)]).collect()
             }
+            // A tensor without a name has no other to be compared with.
+            false if a.len() == 1 && b.len() == 1 && !(has_names(a) && has_names(b)) => vec![[0, 0]],
             false => by_name(a, b),
         };
-        Self { a, b, positions }
+        Self { a, b, positions, is_renamed: false }
+    }
+
+    /// Pairs tensors of A, under other names, with those of B.
+    fn renamed(a: &'f File, b: &'f File, names: Vec<String>) -> Self {
+        let partners: Vec<Position> = names.iter().map(|name| b.position(name).unwrap_or(NONE)).collect();
+        let taken: HashSet<Position> = partners.iter().copied().collect();
+        let mut positions: Vec<[Position; 2]> = partners.into_iter().enumerate().map(|(a, b)| [a, b]).collect();
+        positions.extend((0..b.len()).filter(|position| !taken.contains(position)).map(|position| [NONE, position]));
+        Self { a, b, positions, is_renamed: true }
     }
 
     fn iter(&self) -> impl Iterator<Item = Pair<'f>> {
@@ -323,7 +354,7 @@ impl<'f> Pairs<'f> {
     }
 
     fn pair(&self, [a, b]: [Position; 2]) -> Pair<'f> {
-        Pair { a: self.a.nth(a), b: self.b.nth(b) }
+        Pair { a: self.a.nth(a), b: self.b.nth(b), is_renamed: self.is_renamed }
     }
 
     fn retain(&mut self, keep: impl Fn(&Pair<'f>) -> bool) {
@@ -339,6 +370,10 @@ impl<'f> Pairs<'f> {
     fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
+}
+
+fn has_names(file: &File) -> bool {
+    file.tensors().any(|tensor| tensor.has_name())
 }
 
 /// Pairs tensors of the same name. If several in a file have one name, those after the first need the same position too.
@@ -367,9 +402,10 @@ impl<'f> Pair<'f> {
         self.a.zip(self.b)
     }
 
-    /// Returns the name in A, or the name in B if A has none.
+    /// Returns the name in A, or the name in B if A has none or was renamed.
     fn name(&self) -> &'f str {
-        let named = [self.a, self.b].into_iter().flatten().find(FileTensor::has_name);
+        let both = if self.is_renamed { [self.b, self.a] } else { [self.a, self.b] };
+        let named = both.into_iter().flatten().find(FileTensor::has_name);
         named.or(self.a).or(self.b).map_or("", |tensor| tensor.name())
     }
 
