@@ -5,9 +5,7 @@ use tensorfile::Tensors;
 use tensorfile::atomic::FileLock;
 use tensorfile::view::Renamed;
 
-use crate::args::{
-    NewNames, Rename, Target, Unnamed, WriteArgs, display_name, expand_joined, file_at, is_stdin, open,
-};
+use crate::args::{NewNames, Rename, Target, Unnamed, WriteArgs, display_name, expand_joined, file_at, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
 use crate::output::Stdout;
