@@ -55,7 +55,7 @@ impl ManifestEntry {
     /// Returns the name as that of a file.
     pub fn path(&self) -> PathBuf {
         #[cfg(unix)]
-        return PathBuf::from(std::os::unix::ffi::OsStrExt::from_bytes(&*self.name) as &std::ffi::OsStr);
+        return PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&self.name));
         #[cfg(not(unix))]
         PathBuf::from(&*String::from_utf8_lossy(&self.name))
     }

@@ -364,11 +364,11 @@ fn is_ours_to_remove(metadata: &fs::Metadata) -> bool {
         // A folder is only for its owner, and a file has one name. The superuser gives a file the owner of the one that it
         // is to replace.
         let is_owner = metadata.uid() == rustix::process::geteuid().as_raw();
-        return match metadata.file_type() {
+        match metadata.file_type() {
             kind if kind.is_file() => metadata.nlink() <= 1,
             kind if kind.is_dir() => is_owner && metadata.mode() & 0o777 == 0o700,
             _ => false,
-        };
+        }
     }
     #[cfg(not(unix))]
     {

@@ -208,7 +208,7 @@ fn bytes_can_change_while_they_are_read() {
                     let _ = file.array::<f32, ndarray::Ix1>("0");
                     for tensor in file.tensors() {
                         let _ = (tensor.read(), tensor.view().map(drop), tensor.range());
-                        let _ = tensor.slice(&[1..2]);
+                        let _ = tensor.slice(std::slice::from_ref(&(1..2)));
                         let _ = tensor.read_at(4, &mut [0; 8]);
                         let _ = tensor.write_row_major_to(&mut Vec::new());
                     }

@@ -219,9 +219,12 @@ fn shards_are_regular_files() {
     }
 }
 
-/// What others have put in place of the temporary files of a save.
+/// Makes something at a path.
+type Make<'a> = &'a dyn Fn(&Path);
+
+/// Others have put something in place of the temporary files of a save.
 fn obstacles(folder: &Path, names: &[&str]) -> Vec<(PathBuf, fs::FileType)> {
-    let make: [(&str, &dyn Fn(&Path)); 6] = [
+    let make: [(&str, Make<'_>); 6] = [
         ("pipe", &mkfifo),
         ("link", &|path| symlink("victim", path).unwrap()),
         ("dangling", &|path| symlink("nowhere", path).unwrap()),

@@ -85,7 +85,7 @@ fn is_plain(byte: u8) -> bool {
 /// if the text ends before the style does.
 fn style_len(text: &[u8]) -> Option<usize> {
     let Some(rest) = text.strip_prefix(b"\x1b") else { return Some(0) };
-    let Some((bracket, numbers)) = rest.split_first() else { return None };
+    let (bracket, numbers) = rest.split_first()?;
     if *bracket != b'[' {
         return Some(0);
     }
