@@ -68,8 +68,10 @@ structs! {
         mean: |stats| stats.mean(),
         std: |stats| stats.std(),
         nans: |stats| stats.nans(),
+        first_nan: |stats| stats.first_nan(),
         positive_infinities: |stats| stats.positive_infinities(),
         negative_infinities: |stats| stats.negative_infinities(),
+        first_infinity: |stats| stats.first_infinity(),
         zeros: |stats| stats.zeros(),
         quantiles: |stats| quantiles(stats),
     }

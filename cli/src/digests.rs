@@ -14,6 +14,7 @@ use crate::args::{display_name, read_lines};
 use crate::exit::{Failure, Outcome};
 use crate::export::quoted;
 use crate::output::numbers::counted;
+use crate::output::tensors::is_unseen;
 use crate::output::{Progress, Stdout, escape, escape_bytes};
 
 /// Computes the digest of a tensor of a file.
@@ -35,6 +36,11 @@ pub fn of_file(file: &File, digests: &[Digest]) -> Digest {
     let mut collection = SortedDigester::new(by_name.len());
     by_name.into_iter().for_each(|at| collection.add(name_at(file, at), digests[at]));
     collection.finish()
+}
+
+/// Returns the names of the tensors whose elements cannot be read, so that their digests have none.
+pub fn unseen(file: &File) -> Vec<String> {
+    file.tensors().filter(|tensor| is_unseen(file, *tensor)).map(|tensor| tensor.name().to_owned()).collect()
 }
 
 fn name_at(file: &File, at: usize) -> &str {

@@ -56,7 +56,7 @@ impl Histogram {
                 elements.read(parts[part], |chunk| match chunk {
                     Chunk::F32(chunk) => count(edges, found, chunk),
                     Chunk::F64(chunk) => count(edges, found, chunk),
-                    Chunk::Range(..) => {}
+                    Chunk::Integers(integers) => count(edges, found, integers.rounded),
                 });
             };
             let Ok(()) = in_order(&mut Vec::new(), parts.len(), bytes.len(), &count, &mut |found| {

@@ -4,6 +4,7 @@ mod elements;
 mod histogram;
 mod moments;
 mod quantiles;
+mod twofold;
 
 use std::convert::Infallible;
 use std::io;
@@ -19,7 +20,11 @@ use quantiles::Quantiles;
 /// Statistics of a tensor, computed from its payload in one pass.
 ///
 /// NaN and infinities are counted; everything else is computed from the finite elements. Quantized elements count as the
-/// stored integers, and `bool` as 0 and 1. The memory is below 20 MiB for tensors of any size, and up to 4 MiB more for each
+/// stored integers, and `bool` as 0 and 1: any byte but 0 is true. Complex numbers count as their magnitudes; one with a NaN is
+/// NaN.
+///
+/// Minimum and maximum are exact. The mean and the standard deviation are those of exact arithmetic but for their last digits,
+/// however far from zero the elements are. The memory is below 20 MiB for tensors of any size, and up to 4 MiB more for each
 /// further thread.
 ///
 /// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`]. Large pieces are
@@ -54,12 +59,13 @@ impl Stats {
     /// The quantiles in the serialized form.
     pub const PARTS: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
-    /// Creates statistics of elements of this dtype. `None` if they are not numbers, but packed or uninterpreted bits.
+    /// Creates statistics of elements of this dtype. `None` if they are not numbers, but packed or uninterpreted bits, or
+    /// blocks of several elements.
     ///
     /// ```
     /// use tensorfile::{Dtype, Stats};
     ///
-    /// assert!(Stats::of(Dtype::Bf16).is_some());
+    /// assert!(Stats::of(Dtype::Bf16).is_some() && Stats::of(Dtype::C64).is_some());
     /// assert!(Stats::of(Dtype::Bits16).is_none());
     /// ```
     #[must_use]
@@ -92,7 +98,7 @@ impl Stats {
     fn after(dtype: Dtype, skip: usize) -> Option<Self> {
         let elements = Elements::new(dtype)?;
         let whole = elements.joined_after(skip);
-        let quantiles = Some(Quantiles::new(elements.floats, dtype.block_bytes() > 2));
+        let quantiles = Some(Quantiles::new(elements.are_f32(), dtype.block_bytes() > 2));
         Some(Self { dtype, skip, elements, whole, moments: Moments::default(), quantiles, exact_range: None })
     }
 
@@ -149,7 +155,7 @@ impl Stats {
         });
     }
 
-    /// Merges other statistics of the same dtype, such as those of another part of the tensor.
+    /// Merges other statistics of the same dtype, such as those of a later part of the tensor.
     ///
     /// ```
     /// use tensorfile::{Dtype, Stats, Tensor};
@@ -196,7 +202,28 @@ impl Stats {
     /// ```
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.moments.finite + self.moments.nans + self.moments.positive_infinities + self.moments.negative_infinities
+        self.moments.count()
+    }
+
+    /// Returns the position of the first element that is NaN, in the order of the payload.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, Stats, Tensor};
+    ///
+    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// stats.update(Tensor::from_slice(&[0.0_f32, f32::INFINITY, 5.0, f32::NAN, f32::NAN], [5])?.as_bytes());
+    /// assert_eq!((stats.first_nan(), stats.first_infinity()), (Some(3), Some(1)));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn first_nan(&self) -> Option<u64> {
+        self.moments.first_nan
+    }
+
+    /// Returns the position of the first element that is infinite, in the order of the payload.
+    #[must_use]
+    pub fn first_infinity(&self) -> Option<u64> {
+        self.moments.first_infinity
     }
 
     /// Returns the number of elements that are NaN.
@@ -282,13 +309,13 @@ impl Stats {
     fn limit(&self, float: f64, exact: Option<i128>) -> Option<Number> {
         let number = match exact {
             Some(integer) => Number::Integer(integer),
-            None if self.dtype.is_float() => Number::Float(float),
+            None if self.dtype.is_float() || self.dtype.is_complex() => Number::Float(float),
             None => Number::Float(float).to_integer().map(Number::Integer)?,
         };
         (self.moments.finite > 0).then_some(number)
     }
 
-    /// Returns the mean of the finite elements. `None` if there is none, or the mean overflows `f64`.
+    /// Returns the mean of the finite elements. `None` if there is none.
     ///
     /// ```
     /// use tensorfile::{Dtype, Stats, Tensor};
@@ -300,10 +327,10 @@ impl Stats {
     /// ```
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        (self.moments.finite > 0).then_some(self.moments.mean).filter(|mean| mean.is_finite())
+        (self.moments.finite > 0).then(|| self.moments.mean())
     }
 
-    /// Returns the population standard deviation of the finite elements. `None` if there is none, or it overflows `f64`.
+    /// Returns the population standard deviation of the finite elements. `None` if there is none.
     ///
     /// ```
     /// use tensorfile::{Dtype, Stats, Tensor};
@@ -315,8 +342,13 @@ impl Stats {
     /// ```
     #[must_use]
     pub fn std(&self) -> Option<f64> {
-        let variance = self.moments.squares / self.moments.finite as f64;
-        (self.moments.finite > 0).then_some(variance.sqrt()).filter(|std| std.is_finite())
+        let Moments { finite, min, max, .. } = self.moments;
+        // No numbers in a range deviate more than its ends.
+        let most = match self.exact_range {
+            Some((smallest, largest)) => (largest - smallest) as f64 / 2.0,
+            None => max / 2.0 - min / 2.0,
+        };
+        (finite > 0).then(|| self.moments.std().min(most))
     }
 
     /// Returns quantiles of the finite elements: for 0.5 the median. `None` if there is no finite element, or quantiles were
@@ -382,8 +414,10 @@ impl PartStats {
         elements.read(part, |chunk| match chunk {
             Chunk::F32(chunk) => self.moments.push(Moments::of(chunk, |finite| take(Chunk::F32(finite)))),
             Chunk::F64(chunk) => self.moments.push(Moments::of(chunk, |finite| take(Chunk::F64(finite)))),
-            Chunk::Range(smallest, largest) => {
-                self.exact_range = join(self.exact_range, Some((smallest, largest)));
+            Chunk::Integers(integers) => {
+                self.moments.push(Moments::of_integers(&integers));
+                self.exact_range = join(self.exact_range, Some((integers.min, integers.max)));
+                take(Chunk::Integers(integers));
             }
         });
     }

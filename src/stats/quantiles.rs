@@ -9,7 +9,8 @@ use std::sync::Mutex;
 use num_traits::Float;
 
 use super::elements::Chunk;
-use crate::cast::{CHUNK, FloatChunks, widest};
+use super::twofold::two_sum;
+use crate::cast::{CHUNK, widest};
 
 /// The most elements that are kept.
 const FEW: usize = 1 << 20;
@@ -31,10 +32,13 @@ pub(super) trait Real: Float + Into<f64> {
 
     /// Returns the number in the middle of a bin.
     fn of_bin(bin: u32) -> f64;
+
+    /// Adds the number to a sum. What rounding leaves out is added to `rest`, if it could matter.
+    fn add_to(self, sum: &mut f64, rest: &mut f64);
 }
 
 macro_rules! reals {
-    ($($float:ident by $bits:ident),*) => {$(
+    ($($float:ident by $bits:ident, $add:expr;)*) => {$(
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_possible_wrap,
@@ -63,11 +67,24 @@ macro_rules! reals {
                 let magnitude: f64 = $float::from_bits(bits).into();
                 if from_zero < 0 { -magnitude } else { magnitude }
             }
+
+            #[inline(always)]
+            fn add_to(self, sum: &mut f64, rest: &mut f64) {
+                ($add)(self, sum, rest);
+            }
         }
     )*};
 }
 
-reals! { f32 by u32, f64 by u64 }
+reals! {
+    // A sum of `f32` has 29 more bits than its numbers.
+    f32 by u32, |number: f32, sum: &mut f64, _: &mut f64| *sum += f64::from(number);
+    f64 by u64, |number: f64, sum: &mut f64, rest: &mut f64| {
+        let (rounded, left_out) = two_sum(*sum, number);
+        *sum = rounded;
+        *rest += left_out;
+    };
+}
 
 /// The numbers of elements in bins. Memory is taken for bins in use and their neighbors, so that it stays in the processor's
 /// caches.
@@ -98,7 +115,7 @@ impl BinCounts {
         match elements {
             Chunk::F32(elements) => self.add_floats(elements),
             Chunk::F64(elements) => self.add_floats(elements),
-            Chunk::Range(..) => {}
+            Chunk::Integers(integers) => self.add_floats(integers.rounded),
         }
     }
 
@@ -170,11 +187,11 @@ pub(super) enum Quantiles {
 }
 
 impl Quantiles {
-    /// Creates quantiles without elements, which come as these floats. `are_wide`: they may have more bits than bins.
-    pub(super) fn new(floats: FloatChunks, are_wide: bool) -> Self {
-        match floats {
-            FloatChunks::F32(_) => Self::OfF32(Sample::new(are_wide)),
-            FloatChunks::F64(_) => Self::OfF64(Sample::new(are_wide)),
+    /// Creates quantiles without elements, which come as `f32` or as `f64`. `are_wide`: they may have more bits than bins.
+    pub(super) fn new(are_f32: bool, are_wide: bool) -> Self {
+        match are_f32 {
+            true => Self::OfF32(Sample::new(are_wide)),
+            false => Self::OfF64(Sample::new(are_wide)),
         }
     }
 
@@ -183,6 +200,7 @@ impl Quantiles {
         match (self, finite) {
             (Self::OfF32(sample), Chunk::F32(finite)) => sample.add(finite),
             (Self::OfF64(sample), Chunk::F64(finite)) => sample.add(finite),
+            (Self::OfF64(sample), Chunk::Integers(integers)) => sample.add(integers.rounded),
             _ => {}
         }
     }

@@ -136,6 +136,28 @@ impl Scalar {
         }
     }
 
+    /// Returns the element with the digits that give the same number when they are parsed as an `f64`. By itself, it has those
+    /// that distinguish it from others of its dtype, as numpy prints them.
+    ///
+    /// ```
+    /// use tensorfile::view::scalars;
+    /// use tensorfile::{Tensor, half::f16};
+    ///
+    /// let largest = Tensor::from_slice(&[f16::MAX], [1])?;
+    /// let scalar = scalars(largest.dtype(), largest.as_bytes()).next().expect("there is one");
+    /// assert_eq!((scalar.to_string(), scalar.with_all_digits().to_string()), ("65500.0".into(), "65504.0".into()));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_all_digits(self) -> Self {
+        let full = |float: Float| Float { precision: F64, ..float };
+        match self {
+            Self::Float(float) => Self::Float(full(float)),
+            Self::Complex(real, imaginary) => Self::Complex(full(real), full(imaginary)),
+            other => other,
+        }
+    }
+
     /// Returns the real and the imaginary part, which is 0 for numbers that are not complex.
     #[must_use]
     pub fn to_complex(self) -> (f64, f64) {

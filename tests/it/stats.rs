@@ -77,7 +77,7 @@ fn without_elements_there_are_no_statistics() {
         assert_eq!((stats.mean(), stats.std(), stats.quantiles(&[0.5])), (None, None, None));
         assert!(stats.histogram(3).is_none());
     }
-    for dtype in [Dtype::QUint4x2, Dtype::QUint2x4, Bits16::DTYPE, Dtype::F4, Dtype::F6E2M3, Dtype::C64, Dtype::C128] {
+    for dtype in [Dtype::QUint4x2, Dtype::QUint2x4, Bits16::DTYPE, Dtype::F4, Dtype::F6E2M3] {
         assert!(Stats::of(dtype).is_none(), "{dtype}");
     }
     assert!(Stats::of_tensor(&TensorInfo::blob(4)).is_none());
@@ -90,9 +90,9 @@ fn limits_are_exact() {
     assert_eq!(range(&of(&[i32::MIN, i32::MAX])), "-2147483648 to 2147483647");
     assert_eq!(range(&of(&[f32::from_bits(1), 0.1])), "1.401298464324817e-45 to 0.10000000149011612");
     assert_eq!(range(&of(&[-f64::MAX, f64::MAX])), format!("-{0:e} to {0:e}", f64::MAX));
-    // Their distances pass what an `f64` holds; the median does not.
+    // Their distances pass what an `f64` holds.
     let stats = of(&[-f64::MAX, f64::MAX]);
-    assert_eq!((stats.std(), stats.quantiles(&[0.5])), (None, Some(vec![0.0])));
+    assert_eq!((stats.std(), stats.quantiles(&[0.5])), (Some(f64::MAX), Some(vec![0.0])));
     let mut histogram = stats.histogram(2).unwrap();
     histogram.update(bytemuck::cast_slice(&[-f64::MAX, f64::MAX, 1.0]));
     assert_eq!((histogram.edges(), histogram.counts()), (&[-f64::MAX, 0.0, f64::MAX][..], &[1, 2][..]));
@@ -193,8 +193,8 @@ fn merges_many_elements_with_few() {
 fn statistics_serialize_to_json() {
     let expected = serde_json::json!({
         "dtype": "u64", "count": 2, "min": 1, "max": u64::MAX, "mean": 9_223_372_036_854_775_808_u64 as f64,
-        "std": 9_223_372_036_854_775_808_u64 as f64, "nans": 0, "positive_infinities": 0, "negative_infinities": 0,
-        "zeros": 0, "quantiles": null,
+        "std": 9_223_372_036_854_775_808_u64 as f64, "nans": 0, "first_nan": null,
+        "positive_infinities": 0, "negative_infinities": 0, "first_infinity": null, "zeros": 0, "quantiles": null,
     });
     assert_eq!(serde_json::to_value(of(&[1, u64::MAX]).without_quantiles()).unwrap(), expected);
     let json = serde_json::to_value(of(&[-1.5_f32])).unwrap();
@@ -205,6 +205,40 @@ fn statistics_serialize_to_json() {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Compares with exact arithmetic.
+    #[test]
+    fn moments_are_those_of_exact_arithmetic(
+        from in -(1_i64 << 52)..1 << 52,
+        distances in vec(0..1_u64 << 40, 1..4000),
+        bits in 1..40_u32,
+        power in -900..900_i32,
+        piece in 1..9000_usize,
+    ) {
+        let distances: Vec<i64> = distances.into_iter().map(|distance| (distance >> (40 - bits)) as i64).collect();
+        let count = distances.len() as i128;
+        let sum: i128 = distances.iter().map(|distance| i128::from(*distance)).sum();
+        let squares: i128 = distances.iter().map(|distance| i128::from(*distance).pow(2)).sum();
+        let std = ((count * squares - sum * sum) as f64).sqrt() / count as f64;
+        let whole = i128::from(from) + sum.div_euclid(count);
+        let mean = whole as f64 + sum.rem_euclid(count) as f64 / count as f64;
+        // Of a power of two, the number and the deviation have the same digits.
+        let scale = 2.0_f64.powi(power);
+        let floats: Vec<f64> = distances.iter().map(|distance| (from + distance) as f64 * scale).collect();
+        let integers: Vec<i64> = distances.iter().map(|distance| from * 1024 + distance).collect();
+        let near = |found: f64, expected: f64| (found - expected).abs() <= expected.abs() * 4e-16;
+        // Squares are rounded, and so are the sums of those of a chunk.
+        let is_std = |found: f64, expected: f64| (found - expected).abs() <= expected.abs() * 1e-14;
+
+        let [mut of_floats, mut of_integers] = [Dtype::F64, Dtype::I64].map(|dtype| Stats::of(dtype).unwrap());
+        f64::as_le_bytes(&floats).chunks(piece).for_each(|piece| of_floats.update(piece));
+        i64::as_le_bytes(&integers).chunks(piece).for_each(|piece| of_integers.update(piece));
+        prop_assert!(near(of_floats.mean().unwrap(), mean * scale), "{:?}, expected {}", of_floats.mean(), mean * scale);
+        prop_assert!(is_std(of_floats.std().unwrap(), std * scale), "{:?}, expected {}", of_floats.std(), std * scale);
+        let mean = (whole + i128::from(from) * 1023) as f64 + sum.rem_euclid(count) as f64 / count as f64;
+        prop_assert!(near(of_integers.mean().unwrap(), mean), "{:?}, expected {mean}", of_integers.mean());
+        prop_assert!(is_std(of_integers.std().unwrap(), std), "{:?}, expected {std}", of_integers.std());
+    }
 
     #[test]
     fn every_dtype_has_the_statistics_of_its_numbers(
@@ -282,4 +316,87 @@ fn quantiles_are_close_if_elements_are_far_from_zero() {
             assert!((quantile - expected).abs() < 4.0, "{part}: {quantile} instead of {expected}");
         }
     }
+}
+
+/// Returns the mean and the standard deviation as literals say it.
+fn moments<A: Element>(elements: &[A]) -> (f64, f64) {
+    let stats = of(elements);
+    (stats.mean().unwrap(), stats.std().unwrap())
+}
+
+#[test]
+fn moments_far_from_zero_have_all_digits() {
+    let alternating = |from: f64, step: f64| (0..3000).map(|at| from + step * f64::from(at % 2)).collect::<Vec<_>>();
+    assert_eq!(moments(&alternating(1e15, 1.0)), (1_000_000_000_000_000.5, 0.5));
+    // The mean is between two floats.
+    assert_eq!(moments(&alternating(9e15, 2.0)).1, 1.0);
+    assert_eq!(moments(&alternating(-9e15, 2.0)).1, 1.0);
+    assert_eq!(moments(&[1e200, -1e200]), (0.0, 1e200));
+    assert_eq!(moments(&[1.7e308, 1.7e308]), (1.7e308, 0.0));
+    assert_eq!(moments(&[1.5e308, 1.7e308]).0, 1.6e308);
+    assert_eq!(moments(&[3e-200, 1e-200]).0, 2e-200);
+    assert!((moments(&[3e-200, 1e-200]).1 / 1e-200 - 1.0).abs() < 1e-15);
+    assert_eq!(moments(&[1e16, 1.0, -1e16, 2.0]).0, 0.75);
+    assert_eq!(moments(&[0.1_f64; 5000]), (0.1, 0.0));
+    assert_eq!(moments(&[0.1_f32; 5000]), (0.1_f32.into(), 0.0));
+
+    let far: Vec<u64> = (0..7001).map(|at| (1 << 63) + at).collect();
+    let (mean, std) = moments(&far);
+    assert_eq!(mean, 9_223_372_036_854_779_308.0);
+    assert!((std - 2021.01).abs() < 0.01, "{std}");
+    assert_eq!(moments(&[u64::MAX, u64::MAX - 1, u64::MAX, u64::MAX - 1]).1, 0.5);
+    assert_eq!(moments(&[i64::MIN, i64::MAX]), (-0.5, (u64::MAX as f64) / 2.0));
+    assert_eq!(moments(&[i64::MIN, i64::MIN + 1]).1, 0.5);
+    assert_eq!(moments(&[0_i64; 2000]), (0.0, 0.0));
+
+    // Chunks of other magnitudes: zeros, tiny, ordinary and huge.
+    let mut mixed = vec![0.0; 1024];
+    mixed.extend([1e-300; 1024]);
+    mixed.extend([1.0; 1024]);
+    assert_eq!(moments(&mixed), (1.0 / 3.0, (2.0_f64 / 9.0).sqrt()));
+    mixed.extend([3e300; 1024]);
+    let (mean, std) = moments(&mixed);
+    assert!((mean / 0.75e300 - 1.0).abs() < 1e-15 && (std / (0.75e300 * 3.0_f64.sqrt()) - 1.0).abs() < 1e-15);
+    mixed.reverse();
+    let reversed = moments(&mixed);
+    assert!((reversed.0 / mean - 1.0).abs() < 1e-15 && (reversed.1 / std - 1.0).abs() < 1e-15);
+}
+
+#[test]
+fn the_first_numbers_that_are_not_finite_are_found() {
+    let mut elements = vec![1.0_f32; 5000];
+    assert_eq!((of(&elements).first_nan(), of(&elements).first_infinity()), (None, None));
+    elements[4321] = f32::NAN;
+    elements[1024] = f32::NEG_INFINITY;
+    elements[4999] = f32::INFINITY;
+    assert_eq!((of(&elements).first_nan(), of(&elements).first_infinity()), (Some(4321), Some(1024)));
+    let (mut first, second) = (of(&elements[..1000]), of(&elements[1000..]));
+    first.merge(&second);
+    assert_eq!((first.first_nan(), first.first_infinity()), (Some(4321), Some(1024)));
+}
+
+#[test]
+fn complex_numbers_count_as_their_magnitudes() {
+    let bytes: Vec<u8> = [3.0_f32, 4.0, 0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.0, 1.0, f32::NAN]
+        .iter()
+        .flat_map(|part| part.to_le_bytes())
+        .collect();
+    let mut stats = Stats::of(Dtype::C64).unwrap();
+    bytes.chunks(3).for_each(|piece| stats.update(piece));
+    assert_eq!((counts(&stats), range(&stats).as_str(), stats.mean()), ([5, 2, 1, 0, 1], "0 to 5", Some(2.5)));
+    assert_eq!((stats.first_nan(), stats.first_infinity()), (Some(2), Some(3)));
+    let bytes: Vec<u8> = [3e200_f64, 4e200].iter().flat_map(|part| part.to_le_bytes()).collect();
+    let mut stats = Stats::of(Dtype::C128).unwrap();
+    stats.update(&bytes);
+    assert_eq!(
+        (stats.mean(), stats.std(), stats.quantiles(&[0.5])),
+        (Some(4.999_999_999_999_999_5e200), Some(0.0), Some(vec![4.999_999_999_999_999_5e200]))
+    );
+}
+
+#[test]
+fn any_byte_but_zero_is_true() {
+    let mut stats = Stats::of(Dtype::Bool).unwrap();
+    stats.update(&[1, 255, 0, 2]);
+    assert_eq!((stats.max().unwrap().to_string(), stats.mean(), stats.zeros()), ("1".to_owned(), Some(0.75), 1));
 }

@@ -1,17 +1,19 @@
 use std::ffi::OsStr;
+use std::path::Path;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use clap::{Arg, Command};
+use clap::{Arg, Command, ValueEnum};
 use indexmap::{IndexMap, IndexSet};
 use tensorfile::view::{CastView, TensorCast};
-use tensorfile::{CastReport, Caster, Dtype, Layout, TensorInfo, Tensors};
+use tensorfile::{CastReport, Caster, Dtype, Layout, TensorInfo, TensorRecord, TensorSink, Tensors};
 
 use super::complete::dtype_rule;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::numbers::{count, counted};
 use crate::output::tensors::dtype_label;
-use crate::output::{escape, note};
+use crate::output::{Progress, escape, note};
+use crate::pieces::Pieces;
 
 /// The arguments that cast tensors.
 #[derive(Debug, Clone, clap::Args)]
@@ -30,6 +32,30 @@ pub struct Cast {
     /// Print the number of changed elements for each tensor; they are not read with --dry-run
     #[arg(long, short, requires = "dtypes")]
     verbose: bool,
+    /// Write nothing and exit with code 1 if a cast loses a number in one of these ways; the tensors are read twice
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "dtypes")]
+    fail_on: Vec<Loss>,
+}
+
+/// A way in which a cast loses a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Loss {
+    /// A number that is too large, and becomes infinite or the largest one
+    Overflow,
+    /// A number that is too small, and becomes zero
+    Underflow,
+    /// A NaN that becomes zero
+    Nan,
+}
+
+impl Loss {
+    fn count(self, report: &CastReport) -> u64 {
+        match self {
+            Self::Overflow => report.overflowed,
+            Self::Underflow => report.underflowed,
+            Self::Nan => report.nan_to_zero,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -230,6 +256,37 @@ impl Cast {
         note(format_args!("--dtype changes no tensor{all}"));
     }
 
+    /// Casts all tensors, if losses are to be found before anything is written, and prints those with losses of `--fail-on`.
+    pub fn check(&self, tensors: &CastView<'_>, path: &Path) -> Outcome {
+        /// Reads tensors, of which nothing is needed but the report of their cast.
+        struct Read(Progress);
+
+        impl TensorSink for Read {
+            fn tensor(&mut self, tensor: &TensorRecord<'_>) -> tensorfile::Result<()> {
+                let mut read = Pieces(|piece: &[u8]| {
+                    self.0.advance(piece.len());
+                    Ok(())
+                });
+                Ok(tensor.data.write_to(&mut read)?)
+            }
+        }
+
+        if self.fail_on.is_empty() {
+            return Ok(Verdict::Pass);
+        }
+        tensors.send(&mut Read(Progress::stream())).at(path)?;
+        let mut passes = true;
+        for TensorCast { name, from, to, report, .. } in tensors.casts() {
+            if self.fail_on.iter().all(|loss| loss.count(&report) == 0) {
+                continue;
+            }
+            passes = false;
+            let loss = report.first_loss.as_ref().map(|loss| format!("; first loss: {loss}")).unwrap_or_default();
+            note(format_args!("{name}: {from} to {to}: {}{loss}", changes(&report)));
+        }
+        Ok(Verdict::from_pass(passes))
+    }
+
     /// Prints the changes of tensors that were cast.
     pub fn report(&self, casts: &[TensorCast]) {
         let mut total = CastReport::default();
@@ -275,7 +332,7 @@ mod tests {
 
     fn cast(rules: &[&str], cast_integers: bool) -> Cast {
         let dtypes = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        Cast { dtypes, cast_integers, verbose: false }
+        Cast { dtypes, cast_integers, verbose: false, fail_on: Vec::new() }
     }
 
     fn target(rules: &[&str], cast_integers: bool, from: Dtype) -> Dtype {

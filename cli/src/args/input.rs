@@ -11,7 +11,7 @@ use serde::Serialize;
 use tensorfile::{Backend, ErrorKind, FORMATS, File, Format, OpenOptions, TensorRecord, TensorSink, WarningKind};
 
 use super::complete::{path_or_tensor_name, tensor_name};
-use crate::exit::{At, Failure, Outcome, for_each};
+use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::{HEADER, JsonList, Progress, Stdout, escape, note, warnings};
 
 /// The argument of commands that read one file.
@@ -70,7 +70,18 @@ impl Inputs {
         run: &mut OnFile<'_, File>,
     ) -> Outcome {
         let mut open = |path: &Path| open_in_order(path, self.from.as_deref(), warnings, &mut PassOver);
-        for_each_file(&self.files, &mut open, json, out, run)
+        for_each_file(&self.files, &mut open, None, json, out, run)
+    }
+
+    /// Runs a command on the index of each file, and prints those that are rows of a table in one.
+    pub fn for_each_in_table(
+        &self,
+        table: &mut dyn FileTable<File>,
+        out: &mut Stdout,
+        run: &mut OnFile<'_, File>,
+    ) -> Outcome {
+        let mut open = |path: &Path| open_in_order(path, self.from.as_deref(), Warnings::StandardError, &mut PassOver);
+        for_each_file(&self.files, &mut open, Some(table), false, out, run)
     }
 }
 
@@ -119,7 +130,18 @@ impl NamedInputs {
         out: &mut Stdout,
         run: &mut OnFile<'_, O>,
     ) -> Outcome {
-        for_each_file(&self.files(), &mut |path| open(path, self.from.as_deref()), json, out, run)
+        for_each_file(&self.files(), &mut |path| open(path, self.from.as_deref()), None, json, out, run)
+    }
+
+    /// Runs a command on each file, and prints those that are rows of a table in one.
+    pub fn for_each_in_table<O>(
+        &self,
+        open: impl Fn(&Path, Option<&str>) -> Outcome<O>,
+        table: &mut dyn FileTable<O>,
+        out: &mut Stdout,
+        run: &mut OnFile<'_, O>,
+    ) -> Outcome {
+        for_each_file(&self.files(), &mut |path| open(path, self.from.as_deref()), Some(table), false, out, run)
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -165,6 +187,24 @@ impl NamedInputs {
 /// A command on one of several files, which is open.
 pub type OnFile<'a, O> = dyn FnMut(&Path, O, &mut Printer<'_, '_>) -> Outcome + 'a;
 
+/// A table of several files that have one tensor each, and no name for it, as numpy's `.npy` files. Each is a row, with the file as
+/// the name.
+pub trait FileTable<O> {
+    /// Adds a file, or returns it if it is not a row.
+    fn add(&mut self, path: &Path, file: O) -> Outcome<Result<Verdict, O>>;
+
+    /// Returns whether rows were added since the last ones were printed.
+    fn has_rows(&self) -> bool;
+
+    /// Prints the rows that were added.
+    fn print(&mut self, out: &mut Stdout) -> Outcome<()>;
+}
+
+/// Returns whether a file has one tensor, and no name for it.
+pub fn is_one_tensor(file: &File) -> bool {
+    file.len() == 1 && file.tensors().all(|tensor| !tensor.has_name())
+}
+
 /// The output of a command on one of several files.
 pub enum Printer<'a, 'o> {
     Text(&'a mut Stdout),
@@ -181,10 +221,11 @@ pub struct Unread {
 }
 
 /// Opens each file, and those in directories, and runs a command on it. If there are several, a line with its path precedes
-/// the text of each.
+/// the text of each, except for the rows of a table.
 fn for_each_file<O>(
     files: &[PathBuf],
     open: &mut dyn FnMut(&Path) -> Outcome<O>,
+    table: Option<&mut dyn FileTable<O>>,
     json: bool,
     out: &mut Stdout,
     run: &mut OnFile<'_, O>,
@@ -207,21 +248,36 @@ fn for_each_file<O>(
         })?;
     }
     let mut is_first = true;
-    for_each(paths, |path| {
+    let mut separate = |out: &mut Stdout| if std::mem::take(&mut is_first) { Ok(()) } else { writeln!(out) };
+    let mut table = table.filter(|_| has_titles);
+    let outcome = for_each(paths, |path| {
         let path = path?;
         // Text that was printed appears before the messages of this file.
         out.flush()?;
-        let file = open(&path)?;
-        if has_titles {
-            if !std::mem::take(&mut is_first) {
-                writeln!(out)?;
+        let mut file = open(&path)?;
+        if let Some(table) = &mut table {
+            file = match table.add(display_name(&path), file).map_err(|failure| failure.or_in(&path))? {
+                Ok(verdict) => return Ok(verdict),
+                Err(file) => file,
+            };
+            if table.has_rows() {
+                separate(out)?;
+                table.print(out)?;
             }
+        }
+        if has_titles {
+            separate(out)?;
             let line = format!("{}:", escape(&display_name(&path).display().to_string()));
             writeln!(out, "{}", out.styled(HEADER, &line).into_owned())?;
         }
         let ran = run(display_name(&path), file, &mut Printer::Text(out));
         ran.map_err(|failure| if has_titles { failure.or_in(&path) } else { failure })
-    })
+    });
+    if let Some(table) = table.filter(|table| table.has_rows()) {
+        separate(out)?;
+        table.print(out)?;
+    }
+    outcome
 }
 
 /// Replaces directories by the tensor files in them, in the order of their names.

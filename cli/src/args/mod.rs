@@ -14,8 +14,8 @@ pub use complete::metadata_key;
 pub use filter::Filter;
 pub use glob::{Glob, InvalidGlob};
 pub use input::{
-    Input, Inputs, NamedInputs, Printer, Unread, Warnings, display_name, expand, expand_joined, file_at, format_names,
-    is_stdin, is_stream, open, open_in_order, read_lines, written_format_names,
+    FileTable, Input, Inputs, NamedInputs, Printer, Unread, Warnings, display_name, expand, expand_joined, file_at,
+    format_names, is_one_tensor, is_stdin, is_stream, open, open_in_order, read_lines, written_format_names,
 };
 pub use rename::{NewNames, Rename, Unnamed};
 pub use slice::{Axis, Slice};

@@ -53,7 +53,7 @@ pub struct Convert {
 const EXAMPLES: &str = "\
 Examples:
   tensorfile convert model.ptd model.tbs
-  tensorfile convert model.ptd half.ptd --dtype f16
+  tensorfile convert model.ptd half.ptd --dtype f16 --fail-on overflow
   tensorfile convert model.ptd mixed.ptd --dtype f32=bf16,i64=i32 -v
   tensorfile convert model.ptd encoder.ptd --filter 'encoder.*' --rename 'encoder.*=*'
   tensorfile convert llama.gguf llama.ptd --rename 'blk.*.attn_q.*=layers.*.q_proj.*'
@@ -83,6 +83,9 @@ impl Convert {
         let export =
             Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?.with_note(NewNames::note(&[names]));
         self.filter.expect_some(export.len())?;
+        if self.cast.check(&cast, path)? == Verdict::Fail {
+            return Ok(Verdict::Fail);
+        }
         self.cast.report_uncast(&cast.casts(), export.tensors());
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
         if !self.write.dry_run {

@@ -8,8 +8,9 @@ use crate::args::{Unread, Warnings, display_name, expand, format_names};
 use crate::computed::Computed;
 use crate::digests::{self, Manifest, path_bytes, write_line};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
+use crate::export::quoted;
 use crate::output::warnings::WarningRow;
-use crate::output::{Each, Stdout, escape};
+use crate::output::{Each, Stdout, escape, note};
 
 /// Print digests of files, which are equal for equal tensors in any format.
 ///
@@ -61,8 +62,9 @@ impl Hash {
             (None, _) if self.json => self.print_json(out),
             (None, files) => for_each(expand(files), |path| {
                 let path = path?;
-                write_line(out, path_bytes(&path), self.digest(&path)?)?;
-                Ok(Verdict::Pass)
+                let (digest, verdict) = self.digest(&path)?;
+                write_line(out, path_bytes(&path), digest)?;
+                Ok(verdict)
             }),
         }
     }
@@ -81,9 +83,10 @@ impl Hash {
         Ok((file, digests))
     }
 
-    fn digest(&self, path: &Path) -> Outcome<Digest> {
+    /// Returns the digest of a file. The verdict is whether it has all elements.
+    fn digest(&self, path: &Path) -> Outcome<(Digest, Verdict)> {
         let (file, digests) = self.digests(path)?;
-        Ok(digests::of_file(&file, &digests))
+        Ok((digests::of_file(&file, &digests), check_seen(&file, path)))
     }
 
     fn print_tensors(&self, path: &Path, out: &mut Stdout) -> Outcome {
@@ -91,7 +94,7 @@ impl Hash {
         for tensor in file.tensors() {
             write_line(out, tensor.name().as_bytes(), digests.of(tensor).at(display_name(path))?)?;
         }
-        Ok(Verdict::Pass)
+        Ok(check_seen(&file, path))
     }
 
     fn print_json(&self, out: &mut Stdout) -> Outcome {
@@ -116,16 +119,21 @@ impl Hash {
                     warnings: WarningRow::of_file(&file),
                     tensors: Each(rows),
                 })?;
-                Ok(Verdict::Pass)
+                Ok(check_seen(&file, &path))
             })
         })?
     }
 
     fn check_files(&self, manifest: &Path, out: &mut Stdout) -> Outcome {
         for_each(Manifest::read(manifest)?.entries(), |entry| {
-            let is_equal = self.digest(&entry.path())? == entry.digest;
-            writeln!(out, "{}: {}", entry.text(), if is_equal { "ok" } else { "differs" })?;
-            Ok(Verdict::from_pass(is_equal))
+            let (digest, seen) = self.digest(&entry.path())?;
+            let verdict = match (digest == entry.digest, seen) {
+                (false, _) => "differs",
+                (true, Verdict::Fail) => "not checked",
+                (true, Verdict::Pass) => "ok",
+            };
+            writeln!(out, "{}: {verdict}", entry.text())?;
+            Ok(Verdict::from_pass(verdict == "ok"))
         })
     }
 
@@ -139,11 +147,23 @@ impl Hash {
         for difference in differences.each() {
             writeln!(out, "{}: {}", escape(&path), escape(&difference))?;
         }
-        if differences.is_empty() {
+        let seen = check_seen(&file, Path::new(&path));
+        if differences.is_empty() && seen == Verdict::Pass {
             writeln!(out, "{}: ok", escape(&path))?;
         }
-        Ok(Verdict::from_pass(differences.is_empty()))
+        Ok(if differences.is_empty() { seen } else { Verdict::Fail })
     }
+}
+
+/// Reports the tensors whose elements no digest has.
+fn check_seen(file: &File, path: &Path) -> Verdict {
+    let unseen = digests::unseen(file);
+    if unseen.is_empty() {
+        return Verdict::Pass;
+    }
+    let (path, tensors) = (display_name(path).display(), quoted(&unseen));
+    note(format_args!("{path}: the digest has no elements of {tensors}, which are not stored in one place"));
+    Verdict::Fail
 }
 
 #[derive(Serialize)]

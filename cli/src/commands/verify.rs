@@ -14,7 +14,7 @@ use tensorfile::{
 
 use crate::args::{Warnings, display_name, expand, format_names, written_format_names};
 use crate::computed::Computed;
-use crate::digests::Manifest;
+use crate::digests::{self, Manifest};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each, in_own_words};
 use crate::export::{FILE_METADATA, quoted};
 use crate::output::numbers::counted;
@@ -173,6 +173,12 @@ impl Verify {
         if let Some(manifest) = manifest.filter(|_| digests.len() == file.len()) {
             let differences = manifest.differences(digests.into_iter().map(Ok))?;
             report.problems.extend(if self.json { differences.each() } else { differences.grouped() });
+            let unseen = digests::unseen(&file);
+            if !unseen.is_empty() {
+                let tensors = quoted(&unseen);
+                let reason = "whose elements are not stored in one place";
+                report.problems.push(format!("cannot compare {tensors} with the manifest, {reason}"));
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Style};
 use serde::{Serialize, Serializer};
-use tensorfile::{Dtype, FileTensor, Layout, TensorInfo};
+use tensorfile::{Dtype, File, FileTensor, Layout, TensorInfo};
 
 /// Returns the text of a dtype column.
 pub fn dtype_label(info: &TensorInfo) -> &str {
@@ -16,6 +16,50 @@ pub fn dtype_label(info: &TensorInfo) -> &str {
 /// Returns whether the dtype of a tensor is unknown, so that its elements cannot be read or stored.
 pub fn is_unknown(info: &TensorInfo) -> bool {
     info.unknown_dtype().is_some()
+}
+
+/// Returns whether a tensor has elements that are not in the place where its bytes would be, so that nothing can look at them.
+///
+/// PyTorch's sparse tensors are listed with the tensors that they are made of, and those on the device `meta` have no elements.
+pub fn is_unseen(file: &File, tensor: FileTensor<'_>) -> bool {
+    let Some(tag) = tensor.info().unknown_dtype() else { return false };
+    tensor.payload_bytes() == 0
+        && tensor.shape().elements() != Some(0)
+        && !tag.ends_with("(meta)")
+        && file.position(&format!("{}.values", tensor.name())).is_none()
+}
+
+/// Returns the index of an element, given its position in the payload; of a sparse tensor, its number among the stored ones.
+pub fn index_of(info: &TensorInfo, position: u64) -> Vec<u64> {
+    let dims = info.shape.dims();
+    match &info.layout {
+        Layout::Coo { .. } => vec![position],
+        Layout::DimOrder(order) => {
+            let order: Vec<usize> = order.as_slice().iter().map(|dim| usize::from(*dim)).collect();
+            let stored: Vec<usize> = order.iter().map(|dim| dims[*dim]).collect();
+            let mut index = vec![0; dims.len()];
+            order.iter().zip(row_major_index(position, &stored)).for_each(|(dim, at)| index[*dim] = at);
+            index
+        }
+        _ => row_major_index(position, dims),
+    }
+}
+
+/// Converts a position in row-major order to an index for each dim.
+pub fn row_major_index(position: u64, shape: &[usize]) -> Vec<u64> {
+    let mut left = position;
+    let mut index: Vec<u64> = shape
+        .iter()
+        .rev()
+        .map(|&dim| {
+            let dim = (dim as u64).max(1);
+            let at = left % dim;
+            left /= dim;
+            at
+        })
+        .collect();
+    index.reverse();
+    index
 }
 
 /// Returns the style of the label of a dtype, or of a dtype and a shape: one for floats, integers, bools and others.
@@ -120,6 +164,13 @@ impl Total {
         let mut total = Self::default();
         tensors.into_iter().for_each(|tensor| total.add(&tensor));
         total
+    }
+
+    /// Adds other sums.
+    pub fn join(&mut self, other: &Self) {
+        self.tensors += other.tensors;
+        self.parameters = self.parameters.saturating_add(other.parameters);
+        self.bytes = self.bytes.saturating_add(other.bytes);
     }
 
     /// Adds a tensor.

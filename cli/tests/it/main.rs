@@ -6,6 +6,7 @@
 
 mod append_split_merge;
 mod checkpoint;
+mod checks;
 mod codegen;
 mod convert;
 mod diff;

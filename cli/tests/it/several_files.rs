@@ -41,6 +41,30 @@ fn lists_files_and_directories() {
 }
 
 #[test]
+fn files_of_one_tensor_are_rows_of_a_table() {
+    let session = session();
+    std::fs::create_dir(session.path("arrays")).unwrap();
+    for (name, shape) in [("b", &[2, 3][..]), ("a", &[4]), ("c", &[1])] {
+        session.write(&format!("arrays/{name}.npy"), &[("0", weights(shape))].into_iter().collect());
+    }
+    let nan = tensorfile::Tensor::from_slice(&[1.0_f32, f32::NAN], [2]).unwrap();
+    session.write("arrays/n.npy", &[("0", nan)].into_iter().collect());
+    insta::assert_snapshot!(session.transcript(&[
+        "ls arrays",
+        "ls --sort bytes --reverse arrays",
+        "ls arrays/b.npy models/b.ten arrays/a.npy arrays/c.npy",
+        "ls --tree arrays/b.npy arrays/c.npy",
+        "ls --diffable arrays/b.npy arrays/c.npy",
+        "ls arrays/b.npy missing.npy arrays/c.npy",
+        "ls arrays/b.npy",
+        "stats arrays",
+        "stats --sort max --fail-on nan arrays",
+        "stats arrays/b.npy models/b.ten arrays/a.npy",
+        "hash arrays",
+    ]));
+}
+
+#[test]
 fn json_has_every_file() {
     let session = session();
     insta::assert_snapshot!(session.transcript(&[

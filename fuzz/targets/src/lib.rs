@@ -10,6 +10,7 @@ mod append;
 mod budget;
 mod codegen;
 mod convert;
+mod diff;
 mod filter;
 mod input;
 mod json;
@@ -28,6 +29,7 @@ mod rows;
 mod samples;
 mod shards;
 mod slice;
+mod stats;
 mod stream;
 
 /// A function to call with inputs.
@@ -54,6 +56,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "filter", run: filter::run, seeds: filter::seeds },
     Target { name: "rename", run: rename::run, seeds: rename::seeds },
     Target { name: "codegen", run: codegen::run, seeds: codegen::seeds },
+    Target { name: "stats", run: stats::run, seeds: stats::seeds },
+    Target { name: "diff", run: diff::run, seeds: diff::seeds },
     Target { name: "program", run: program::run, seeds: program::seeds },
 ];
 

@@ -5,13 +5,14 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tensorfile::view::Scalar;
 use tensorfile::{Dtype, Number, Tensor, max_threads};
 
 use crate::commands::show::Sparse;
 use crate::exit::Outcome;
 use crate::output::numbers::count;
+use crate::output::tensors::row_major_index;
 
 /// The arguments that allow small differences.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -33,7 +34,7 @@ fn parse(text: &str) -> Result<f64, String> {
 }
 
 /// The differences between the values of two tensors.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ValueDiff {
     /// The number of elements that differ.
     pub differing: u64,
@@ -42,8 +43,42 @@ pub struct ValueDiff {
     /// The number of differing elements of which one is NaN or infinite.
     not_finite: u64,
     first: Option<DifferingElement>,
+    first_not_finite: Option<DifferingElement>,
+    /// The largest differences between finite numbers.
     max_abs: Option<Extreme>,
     max_rel: Option<Extreme>,
+}
+
+impl Serialize for ValueDiff {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Row<'a> {
+            differing: u64,
+            of: u64,
+            not_finite: u64,
+            first: Option<&'a DifferingElement>,
+            first_not_finite: Option<&'a DifferingElement>,
+            /// Infinite if a number became NaN or infinite.
+            max_abs: Option<Extreme>,
+            max_finite_abs: Option<&'a Extreme>,
+            /// Of finite numbers.
+            max_rel: Option<&'a Extreme>,
+        }
+
+        let infinite =
+            self.first_not_finite.as_ref().map(|place| Extreme { difference: f64::INFINITY, place: place.clone() });
+        let row = Row {
+            differing: self.differing,
+            of: self.of,
+            not_finite: self.not_finite,
+            first: self.first.as_ref(),
+            first_not_finite: self.first_not_finite.as_ref(),
+            max_abs: infinite.or_else(|| self.max_abs.clone()),
+            max_finite_abs: self.max_abs.as_ref(),
+            max_rel: self.max_rel.as_ref(),
+        };
+        row.serialize(serializer)
+    }
 }
 
 /// An element that differs.
@@ -58,9 +93,16 @@ struct DifferingElement {
 /// The element with the largest difference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Extreme {
+    #[serde(serialize_with = "as_scalar")]
     difference: f64,
     #[serde(flatten)]
     place: DifferingElement,
+}
+
+/// Serializes a number as an element, as JSON has no infinity.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn as_scalar<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    Scalar::from(*number).serialize(serializer)
 }
 
 /// The number of elements that are compared at once, for every dtype.
@@ -166,7 +208,7 @@ impl<'a> Comparison<'a> {
         let (size, elements) = (self.dtypes[0].block_bytes(), self.dtypes[0].block_elements() as u64);
         for (at, _) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate().filter(|(_, (a, b))| a != b) {
             let (at, shape) = ((self.diff.of + at as u64) * elements, self.shape);
-            self.diff.add(Gap::Other, || DifferingElement { index: index(at, shape), a: None, b: None });
+            self.diff.add(Gap::Other, || DifferingElement { index: row_major_index(at, shape), a: None, b: None });
         }
     }
 
@@ -174,7 +216,7 @@ impl<'a> Comparison<'a> {
     fn compare(&mut self, at: usize, a: Scalar, b: Scalar) {
         let Some(gap) = gap(self.dtypes, a, b, self.tolerance) else { return };
         let (at, shape) = (self.diff.of + at as u64, self.shape);
-        self.diff.add(gap, || DifferingElement { index: index(at, shape), a: Some(a), b: Some(b) });
+        self.diff.add(gap, || DifferingElement { index: row_major_index(at, shape), a: Some(a), b: Some(b) });
     }
 
     /// Returns whether any elements compared so far differ.
@@ -283,23 +325,6 @@ fn mixed_difference(integer: i128, float: f64) -> Option<f64> {
     (difference > 0).then_some(difference as f64)
 }
 
-/// Converts a position in row-major order to an index for each dim.
-fn index(position: u64, shape: &[usize]) -> Vec<u64> {
-    let mut left = position;
-    let mut index: Vec<u64> = shape
-        .iter()
-        .rev()
-        .map(|&dim| {
-            let dim = (dim as u64).max(1);
-            let at = left % dim;
-            left /= dim;
-            at
-        })
-        .collect();
-    index.reverse();
-    index
-}
-
 impl ValueDiff {
     /// Adds an element that differs. `place` is only called if the element is kept.
     fn add(&mut self, gap: Gap, place: impl Fn() -> DifferingElement) {
@@ -313,7 +338,10 @@ impl ValueDiff {
                 // Infinite if `b` is zero, which `raise` ignores.
                 raise(&mut self.max_rel, difference / b.abs(), &place);
             }
-            Gap::NotFinite => self.not_finite += 1,
+            Gap::NotFinite => {
+                self.not_finite += 1;
+                self.first_not_finite.get_or_insert_with(place);
+            }
             Gap::Other => {}
         }
     }
@@ -323,6 +351,7 @@ impl ValueDiff {
         self.differing += later.differing;
         self.not_finite += later.not_finite;
         self.first = self.first.take().or(later.first);
+        self.first_not_finite = self.first_not_finite.take().or(later.first_not_finite);
         for (extreme, later) in [(&mut self.max_abs, later.max_abs), (&mut self.max_rel, later.max_rel)] {
             if let Some(Extreme { difference, place }) = later {
                 raise(extreme, difference, || place.clone());
@@ -330,9 +359,10 @@ impl ValueDiff {
         }
     }
 
-    /// Returns the largest difference between finite numbers.
+    /// Returns the largest difference, which is infinite if a number became NaN or infinite.
     pub fn max_abs(&self) -> Option<f64> {
-        self.max_abs.as_ref().map(|extreme| extreme.difference)
+        let infinite = self.first_not_finite.as_ref().map(|_| f64::INFINITY);
+        infinite.or_else(|| self.max_abs.as_ref().map(|extreme| extreme.difference))
     }
 
     /// Describes the differences in a line of text.
@@ -340,24 +370,29 @@ impl ValueDiff {
         let Self { differing, of, not_finite, .. } = *self;
         let verb = if differing == 1 { "differs" } else { "differ" };
         let mut parts = vec![format!("{} of {} {verb}", count(differing), count(of))];
+        // These come first: no other difference is as large.
+        let mut others = "";
+        if let Some(first) = &self.first_not_finite {
+            parts.push(format!("{} by NaN or infinity, max abs inf, first {}", count(not_finite), first.phrase(None)));
+            others = "others ";
+        }
         match (&self.max_abs, &self.max_rel) {
             (Some(abs), Some(rel)) if abs.place == rel.place => {
-                let (abs, rel, place) = (short(abs.difference), short(rel.difference), abs.place.phrase());
-                parts.push(format!("max abs {abs}, max rel {rel} {place}"));
+                let place = abs.place.phrase(Some((abs.difference, Measure::Absolute)));
+                let (abs, rel) = (short(abs.difference), short(rel.difference));
+                parts.push(format!("{others}max abs {abs}, max rel {rel} {place}"));
             }
             (abs, rel) => {
-                let extremes = [("abs", abs), ("rel", rel)].into_iter();
-                let extremes = extremes.filter_map(|(kind, extreme)| Some((kind, extreme.as_ref()?)));
-                parts.extend(extremes.map(|(kind, extreme)| {
-                    format!("max {kind} {} {}", short(extreme.difference), extreme.place.phrase())
+                let extremes = [("abs", abs, Measure::Absolute), ("rel", rel, Measure::Relative)].into_iter();
+                let extremes = extremes.filter_map(|(kind, extreme, measure)| Some((kind, extreme.as_ref()?, measure)));
+                parts.extend(extremes.map(|(kind, extreme, measure)| {
+                    let difference = Some((extreme.difference, measure));
+                    format!("{others}max {kind} {} {}", short(extreme.difference), extreme.place.phrase(difference))
                 }));
             }
         }
-        if not_finite > 0 {
-            parts.push(format!("{} by NaN or infinity", count(not_finite)));
-        }
-        if let Some(first) = self.first.as_ref().filter(|_| self.max_abs.is_none() || not_finite > 0) {
-            parts.push(format!("first {}", first.phrase()));
+        if let Some(first) = self.first.as_ref().filter(|_| self.max_abs().is_none()) {
+            parts.push(format!("first {}", first.phrase(None)));
         }
         parts.join("; ")
     }
@@ -371,9 +406,46 @@ fn raise(extreme: &mut Option<Extreme>, difference: f64, place: impl Fn() -> Dif
 }
 
 impl DifferingElement {
-    fn phrase(&self) -> String {
-        let value = |value: Option<Scalar>| value.map_or_else(|| "missing".to_owned(), |value| value.to_string());
-        format!("at {:?}: {} -> {}", self.index, value(self.a), value(self.b))
+    /// Describes the place and the elements, which have this difference.
+    fn phrase(&self, difference: Option<(f64, Measure)>) -> String {
+        let Self { index, a, b } = self;
+        let text = |value: Option<Scalar>| value.map_or_else(|| "missing".to_owned(), |value| value.to_string());
+        match [*a, *b] {
+            [None, None] => format!("at {index:?}: the bytes of the block"),
+            values if differ_as_texts(values, difference) => format!("at {index:?}: {} -> {}", text(*a), text(*b)),
+            values => {
+                let [a, b] = values.map(|value| text(value.map(Scalar::with_all_digits)));
+                format!("at {index:?}: {a} -> {b}")
+            }
+        }
+    }
+}
+
+/// The measure of a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Absolute,
+    /// In parts of the element of B.
+    Relative,
+}
+
+/// Returns whether the texts of two elements differ, and by as much as the elements do. Those of narrow floats, or of two dtypes,
+/// may be the same, or others by a few digits.
+fn differ_as_texts(values: [Option<Scalar>; 2], difference: Option<(f64, Measure)>) -> bool {
+    let [Some(a), Some(b)] = values else { return true };
+    let texts = [a, b].map(|value| value.to_string());
+    let Some((difference, measure)) = difference else { return texts[0] != texts[1] };
+    match [a, b] {
+        [Scalar::Complex(..), _] | [_, Scalar::Complex(..)] => false,
+        // They have all digits, and a float may not.
+        [Scalar::Integer(_) | Scalar::Bool(_), Scalar::Integer(_) | Scalar::Bool(_)] => true,
+        _ => match [&texts[0], &texts[1]].map(|text| text.parse::<f64>()) {
+            [Ok(a), Ok(b)] => {
+                let found = (a - b).abs() / if measure == Measure::Relative { b.abs() } else { 1.0 };
+                short(found) == short(difference)
+            }
+            _ => true,
+        },
     }
 }
 
@@ -421,7 +493,42 @@ mod tests {
     fn nan_equals_nan_and_zeros_are_equal() {
         assert_eq!(count_of(&[f32::NAN, 0.0], &[-f32::NAN, -0.0]), 0);
         let found = compared(&[f32::NAN, 1.0, f32::INFINITY], &[1.0, f32::NAN, f32::INFINITY], EXACT);
-        assert_eq!(found.summary(), "2 of 3 differ; 2 by NaN or infinity; first at [0]: nan -> 1.0");
+        assert_eq!(found.summary(), "2 of 3 differ; 2 by NaN or infinity, max abs inf, first at [0]: nan -> 1.0");
+    }
+
+    #[test]
+    fn numbers_that_became_infinite_come_first() {
+        let (mut a, mut b) = ([1.0_f32; 100], [1.0_f32; 100]);
+        (a[0], b[0]) = (3.0, 3.5);
+        (a[33], b[33]) = (20.0, 4.5);
+        (a[70], b[70]) = (70_000.0, f32::INFINITY);
+        (a[80], b[80]) = (f32::NAN, 0.0);
+        let found = compared(&a, &b, EXACT);
+        let expected = "4 of 100 differ; 2 by NaN or infinity, max abs inf, first at [70]: 70000.0 -> inf; \
+                        others max abs 15.5, max rel 3.44444 at [33]: 20.0 -> 4.5";
+        assert_eq!((found.summary().as_str(), found.max_abs()), (expected, Some(f64::INFINITY)));
+        let json = serde_json::to_value(&found).unwrap();
+        assert_eq!((&json["max_abs"]["difference"], &json["max_abs"]["index"][0]), (&"Infinity".into(), &70.into()));
+        assert_eq!((&json["max_finite_abs"]["difference"], &json["first"]["index"][0]), (&15.5.into(), &0.into()));
+    }
+
+    #[test]
+    fn texts_differ_by_what_is_said() {
+        use half::f16;
+
+        let found = compared(&[1.1_f32], &[1.1_f64], EXACT).summary();
+        assert_eq!(found, "1 of 1 differs; max abs 2.38419e-08, max rel 2.16744e-08 at [0]: 1.100000023841858 -> 1.1");
+        // numpy prints both as `46700.0`.
+        let [a, b] = [46_688.0_f32, 46_656.0].map(f16::from_f32);
+        let found = compared(&[a], &[b], EXACT).summary();
+        assert_eq!(found, "1 of 1 differs; max abs 32, max rel 0.000685871 at [0]: 46688.0 -> 46656.0");
+        let found = compared(&[f16::from_f32(46_688.0)], &[46_700.0_f32], EXACT).summary();
+        assert_eq!(found, "1 of 1 differs; max abs 12, max rel 0.000256959 at [0]: 46688.0 -> 46700.0");
+        // Blocks have no elements to print.
+        let blocks = [[0_u8; 18], [1; 18]];
+        let mut comparison = Comparison::new([Dtype::Q4_0; 2], &[64], EXACT);
+        comparison.update(&blocks.concat(), &[blocks[0], [2; 18]].concat());
+        assert_eq!(comparison.finish().summary(), "1 of 2 differs; first at [32]: the bytes of the block");
     }
 
     #[test]
@@ -467,7 +574,8 @@ mod tests {
         };
         let (elements, mut done) = (a.shape().elements().unwrap(), 0);
         let all = comparison().of_all(elements, &read, false, &mut |bytes| done += bytes).unwrap();
-        assert_eq!((all, done), (pieces.finish(), 2 * a.as_bytes().len()));
+        // As text, as NaN is not equal to itself.
+        assert_eq!((format!("{all:?}"), done), (format!("{:?}", pieces.finish()), 2 * a.as_bytes().len()));
         let first = comparison().of_all(elements, &read, true, &mut |_| ()).unwrap();
         assert!((1..5).contains(&first.differing));
         let fail = |_: u64, _: &mut [u8], _: u64, _: &mut [u8]| Err(Failure::usage("gone"));

@@ -11,7 +11,7 @@ use tensorfile::{File, FileTensor, Layout, Shape, TensorInfo};
 
 use crate::args::{Filter, Rename, Unnamed, display_name, format_names, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::output::tensors::{TensorRow, is_unknown};
+use crate::output::tensors::{TensorRow, is_unknown, is_unseen};
 use crate::output::{Progress, Stdout, Wide, note};
 
 use compare::{Comparison, PIECE, Tolerance, are_comparable, compare_sparse};
@@ -205,7 +205,7 @@ impl Diff {
                 }
                 _ => None,
             };
-            diffs.extend(self.tensor_diff(&pair, values));
+            diffs.extend(self.tensor_diff(pairs, &pair, values));
             if self.quiet && !diffs.is_empty() {
                 break;
             }
@@ -273,12 +273,13 @@ impl Diff {
     }
 
     /// Returns the differences of a pair, if it has any.
-    fn tensor_diff<'f>(&self, pair: &Pair<'f>, values: Option<ValueDiff>) -> Option<TensorDiff<'f>> {
+    fn tensor_diff<'f>(&self, pairs: &Pairs<'f>, pair: &Pair<'f>, values: Option<ValueDiff>) -> Option<TensorDiff<'f>> {
         let what = match (pair.a, pair.b) {
             (Some(_), None) => vec![Aspect::OnlyInA],
             (None, _) => vec![Aspect::OnlyInB],
             (Some(_), Some(_)) if self.depth.names_only => vec![],
             (Some(a), Some(b)) => {
+                let is_unread = is_unseen(pairs.a, a) || is_unseen(pairs.b, b);
                 let (a, b) = (a.info(), b.info());
                 let same_dtype = a.dtype == b.dtype || self.ignore_dtype && are_comparable([a.dtype, b.dtype]);
                 let same_dtype = same_dtype && have_same_tag(a, b);
@@ -287,6 +288,7 @@ impl Diff {
                     (Aspect::Shape, a.shape != b.shape),
                     (Aspect::Kind, TensorKind::of(a) != TensorKind::of(b)),
                     (Aspect::Values, values.as_ref().is_some_and(|values| values.differing > 0)),
+                    (Aspect::Unread, !self.depth.no_values && is_unread),
                 ];
                 differ.into_iter().filter(|(_, differs)| *differs).map(|(aspect, _)| aspect).collect()
             }

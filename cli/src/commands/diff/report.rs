@@ -77,6 +77,8 @@ pub enum Aspect {
     /// Dense, sparse or a blob.
     Kind,
     Values,
+    /// The elements of one of them cannot be read, so that nobody knows whether the values differ.
+    Unread,
 }
 
 /// A metadata entry that differs.
@@ -115,7 +117,8 @@ impl DiffReport<'_> {
     pub fn summary(&self) -> String {
         let with = |aspect: Aspect| self.tensors.iter().filter(|tensor| tensor.what.contains(&aspect)).count();
         let [only_a, only_b] = [Aspect::OnlyInA, Aspect::OnlyInB].map(with);
-        let different = self.tensors.len() - only_a - only_b;
+        let unread = self.tensors.iter().filter(|tensor| tensor.what == [Aspect::Unread]).count();
+        let different = self.tensors.len() - only_a - only_b - unread;
         let equal = counted(self.compared - self.tensors.len(), "tensor");
         let mut parts = vec![format!("{equal} equal{}", self.equal_by)];
         let mut part = |number: usize, text: &str| {
@@ -124,6 +127,7 @@ impl DiffReport<'_> {
             }
         };
         part(different, "different");
+        part(unread, "not compared");
         part(only_a, &format!("only in {}", self.a));
         part(only_b, &format!("only in {}", self.b));
         part(self.metadata.len(), "different in the metadata");
@@ -165,13 +169,16 @@ impl TensorDiff<'_> {
             return [self.a, self.b].iter().flatten().map(|tensor| type_label(tensor.info)).collect();
         };
         let mut parts = Vec::new();
-        if self.what != [Aspect::Values] {
+        if !matches!(self.what[..], [Aspect::Values | Aspect::Unread]) {
             parts.push(format!("{} -> {}", type_label(a.info), type_label(b.info)));
         }
         parts.extend(self.values.as_ref().map(|values| match values.differing {
             0 => "equal values".to_owned(),
             _ => values.summary(),
         }));
+        if self.what.contains(&Aspect::Unread) {
+            parts.push(format!("{} cannot be compared: its elements are not stored in one place", type_label(a.info)));
+        }
         parts.join("; ")
     }
 }

@@ -2,6 +2,7 @@ mod patterns;
 mod tree;
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::io::{self, Write};
 use std::path::Path;
@@ -10,7 +11,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tensorfile::{File, TensorInfo};
 
-use crate::args::{Filter, Inputs, Printer, Warnings};
+use crate::args::{FileTable, Filter, Inputs, Printer, Warnings, is_one_tensor};
 use crate::exit::{Outcome, Verdict};
 use crate::output::numbers::{Sizes, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label, dtype_style, shape_label, type_label};
@@ -23,7 +24,8 @@ use tree::{Line, Tree};
 /// List the tensors of files with dtype, shape, size and offset.
 ///
 /// Only the index of the file is read. The offset is the position of the payload in bytes from the start of the file. The
-/// last line has the sums over all listed tensors.
+/// last line has the sums over all listed tensors; after several files, another one has those over all of them. Several files
+/// of one tensor without a name, such as those of numpy, are one table with the files as names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Ls {
@@ -82,11 +84,27 @@ Examples:
 
 impl Ls {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
-        let list = &mut |path: &Path, file: File, printer: &mut Printer<'_, '_>| self.list(path, &file, printer);
-        self.inputs.for_each_index(Warnings::StandardError, self.view.json, out, list)
+        let totals = RefCell::new(Totals::default());
+        let list = &mut |path: &Path, file: File, printer: &mut Printer<'_, '_>| {
+            let total = self.list(path, &file, printer)?;
+            totals.borrow_mut().add(&total);
+            Ok(Verdict::Pass)
+        };
+        if self.view.json || self.view.diffable {
+            return self.inputs.for_each_index(Warnings::StandardError, self.view.json, out, list);
+        }
+        let mut table = LsTable { ls: self, rows: Vec::new(), totals: &totals };
+        let outcome = self.inputs.for_each_in_table(&mut table, out, list);
+        let Totals { files, total } = totals.into_inner();
+        if files > 1 {
+            let files = counted(files, "file");
+            let line = format!("{files}, {}", self.sums(&total));
+            writeln!(out, "\n{}", out.styled(HEADER, &line).into_owned())?;
+        }
+        outcome
     }
 
-    fn list(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome {
+    fn list(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome<Total> {
         // There may be millions of tensors, so only their positions are held, and rows are made as they are printed.
         let matching = file.tensors().filter(|tensor| self.filter.matches(tensor.name()));
         let mut positions: Vec<usize> = matching.map(|tensor| tensor.position()).collect();
@@ -101,12 +119,12 @@ impl Ls {
                 let file_name = path.display().to_string();
                 let (format, warnings) = (file.format().name, WarningRow::of_file(file));
                 list.push(&Listing { file: file_name, format, warnings, tensors: Each(rows), total })?;
-                return Ok(Verdict::Pass);
+                return Ok(total);
             }
         };
         if self.view.diffable {
             print_diffable(rows, out)?;
-            return Ok(Verdict::Pass);
+            return Ok(total);
         }
         if self.view.tree {
             self.print_tree(positions.len(), &|at| row(file, positions[at]), out)?;
@@ -115,10 +133,13 @@ impl Ls {
         } else {
             self.print_table(rows, out)?;
         }
-        let sums =
-            [counted(total.tensors, "tensor"), counted(total.parameters, "parameter"), self.sizes.phrase(total.bytes)];
-        writeln!(out, "{}", out.styled(HEADER, &sums.join(", ")).into_owned())?;
-        Ok(Verdict::Pass)
+        writeln!(out, "{}", out.styled(HEADER, &self.sums(&total)).into_owned())?;
+        Ok(total)
+    }
+
+    fn sums(&self, total: &Total) -> String {
+        let Total { tensors, parameters, bytes } = *total;
+        [counted(tensors, "tensor"), counted(parameters, "parameter"), self.sizes.phrase(bytes)].join(", ")
     }
 
     fn print_table<'f>(
@@ -202,6 +223,66 @@ impl Ls {
         if self.reverse {
             rows.reverse();
         }
+    }
+}
+
+/// The sums over several files.
+#[derive(Default)]
+struct Totals {
+    files: usize,
+    total: Total,
+}
+
+impl Totals {
+    fn add(&mut self, total: &Total) {
+        self.files += 1;
+        self.total.join(total);
+    }
+}
+
+/// Files of one tensor, as rows of a table.
+struct LsTable<'a> {
+    ls: &'a Ls,
+    rows: Vec<ListedFile>,
+    totals: &'a RefCell<Totals>,
+}
+
+/// A file of one tensor.
+struct ListedFile {
+    path: String,
+    info: TensorInfo,
+    offset: u64,
+    bytes: u64,
+}
+
+impl ListedFile {
+    fn row(&self) -> TensorRow<'_> {
+        TensorRow { name: &self.path, info: &self.info, offset: self.offset, bytes: self.bytes }
+    }
+}
+
+impl FileTable<File> for LsTable<'_> {
+    fn add(&mut self, path: &Path, file: File) -> Outcome<Result<Verdict, File>> {
+        let LsView { tree, patterns, .. } = self.ls.view;
+        if tree || patterns || !self.ls.filter.is_empty() || !is_one_tensor(&file) {
+            return Ok(Err(file));
+        }
+        for tensor in file.tensors().map(TensorRow::from) {
+            let path = path.display().to_string();
+            self.rows.push(ListedFile { path, info: tensor.info.clone(), offset: tensor.offset, bytes: tensor.bytes });
+            self.totals.borrow_mut().add(&Total::of([tensor]));
+        }
+        Ok(Ok(Verdict::Pass))
+    }
+
+    fn has_rows(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
+    fn print(&mut self, out: &mut Stdout) -> Outcome<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        self.ls.sort(&mut rows, |a, b, key| a.row().sort_keys().compare(&b.row().sort_keys(), key));
+        Ok(self.ls.print_table(rows.iter().map(ListedFile::row), out)?)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
+use tensorfile::view::Scalar;
 use tensorfile::{File, FileMetadata, FileTensor, Warning, WarningKind};
 
 use super::coverage::{Coverage, shard_numbers};
@@ -259,7 +260,14 @@ struct DiffRow {
     values: Option<String>,
     /// The part of the elements that differ.
     part: Option<f64>,
+    #[serde(serialize_with = "as_scalar")]
     max_abs: Option<f64>,
+}
+
+/// Serializes a number as an element, as JSON has no infinity.
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
+fn as_scalar<S: Serializer>(number: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    number.map(Scalar::from).serialize(serializer)
 }
 
 impl DiffData {

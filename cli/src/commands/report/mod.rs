@@ -51,8 +51,8 @@ pub struct Report {
     /// Read the values of at most this number of tensors, the largest, of all files together
     #[arg(long, value_name = "COUNT", default_value_t = 128, value_parser = RangedU64ValueParser::<usize>::new().range(..=10_000))]
     charts: usize,
-    /// Read at most this much of a tensor, such as 64MiB
-    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = parse_bytes)]
+    /// Read at most this much of a tensor, such as 4MiB
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
     sample: u64,
     /// Read no values, and compare only names, dtypes and shapes
     #[arg(long, conflicts_with_all = ["charts", "sample"])]

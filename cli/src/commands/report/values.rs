@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde::Serialize;
 use tensorfile::view::{Scalar, scalars};
-use tensorfile::{Caster, Dtype, Error, FileTensor, Layout, Stats, TensorData};
+use tensorfile::{Caster, Dtype, Error, FileTensor, Layout, Number, Stats, TensorData};
 
 use super::heat_map::{Cells, HeatMap, Matrix};
 use crate::commands::stats::empty_histogram;
 use crate::exit::{At, Outcome};
 use crate::output::Progress;
-use crate::output::numbers::{DIGITS, float, general, number, to_f64};
+use crate::output::numbers::{NONE, to_f64};
 use crate::pieces::Pieces;
 
 /// The bins of histograms.
@@ -107,7 +107,7 @@ impl Elements {
         if !dtype.has_elements() {
             return Err(NoValues::Blocks);
         }
-        if Stats::of(dtype).is_none() && !dtype.is_complex() {
+        if Stats::of_tensor(tensor.info()).is_none() {
             return Err(NoValues::Bits);
         }
         let size = dtype.block_bytes() as u64;
@@ -150,6 +150,10 @@ impl Reader<'_> {
             (false, false) => (Part::Spread, cells.runs(most)),
         };
         let mut source = SourceTensor { tensor, elements, in_order, path: self.path };
+        if matches!(tensor.layout(), Layout::Coo { .. }) {
+            // The coordinates, which are checked as they are read in order.
+            source.read_front(1, &mut |_, _| {})?;
+        }
         let (mut stats, mut numbers) = (Stats::of(tensor.dtype()), Numbers::new(tensor.dtype()));
         source.read(&runs, &mut |first, bytes| {
             if let Some(stats) = &mut stats {
@@ -293,19 +297,31 @@ fn value(scalar: Scalar) -> f64 {
     )
 }
 
+/// Returns all digits of a number.
+fn exact(number: Option<Number>) -> String {
+    match number {
+        None => NONE.to_owned(),
+        Some(Number::Integer(integer)) => integer.to_string(),
+        Some(Number::Float(float)) => Scalar::from(float).to_string(),
+    }
+}
+
 impl From<&Stats> for StatsRow {
     fn from(stats: &Stats) -> Self {
         let quantiles = stats.quantiles(&Stats::PARTS).unwrap_or_default();
         Self {
-            min: number(stats.min()),
-            max: number(stats.max()),
-            mean: float(stats.mean()),
-            std: float(stats.std()),
+            min: exact(stats.min()),
+            max: exact(stats.max()),
+            mean: exact(stats.mean().map(Number::Float)),
+            std: exact(stats.std().map(Number::Float)),
             zeros: stats.zeros(),
             nans: stats.nans(),
             positive_infinities: stats.positive_infinities(),
             negative_infinities: stats.negative_infinities(),
-            quantiles: Stats::PARTS.into_iter().zip(quantiles.iter().map(|value| general(*value, DIGITS))).collect(),
+            quantiles: Stats::PARTS
+                .into_iter()
+                .zip(quantiles.iter().map(|value| exact(Some(Number::Float(*value)))))
+                .collect(),
         }
     }
 }

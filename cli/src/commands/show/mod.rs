@@ -27,8 +27,8 @@ pub use sparse::Sparse;
 /// A file of one tensor needs no name.
 ///
 /// Text looks as numpy prints it: tensors with more than 1000 elements are summarized, and only the shown elements are
-/// read. Floats have up to 8 digits after the point. All other formats have every element, with enough digits to
-/// distinguish it from others of its dtype. Quantized and packed elements are shown as integers. Blocks of several
+/// read. Floats have up to 8 digits after the point. All other formats have every element. JSON and CSV have the digits that
+/// give the same number when they are parsed as doubles: an f32 of 0.1 is 0.10000000149011612. Quantized and packed elements are shown as integers. Blocks of several
 /// elements, such as those of f4 and q4_0, and elements of unknown dtypes are shown with --format raw only.
 ///
 /// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". Complex numbers are lists of two. CSV is for
@@ -152,7 +152,7 @@ impl Show {
                 selection.read_in_pieces(&mut |bytes| {
                     scalars(dtype, bytes).try_for_each(|scalar| {
                         column = if column + 1 == columns { 0 } else { column + 1 };
-                        write!(out, "{scalar}{}", if column == 0 { '\n' } else { ',' })
+                        write!(out, "{}{}", scalar.with_all_digits(), if column == 0 { '\n' } else { ',' })
                     })
                 })
             }
@@ -484,12 +484,12 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Writes an element as JSON, with the digits of its dtype.
+/// Writes an element as JSON. Parsers read numbers as doubles, so it has all digits.
 fn write_json(scalar: Scalar, out: &mut dyn Write) -> io::Result<()> {
     match scalar {
         Scalar::Float(float) if !float.value().is_finite() => Ok(serde_json::to_writer(out, &scalar)?),
         Scalar::Bool(bool) => write!(out, "{bool}"),
-        Scalar::Integer(_) | Scalar::Float(_) => write!(out, "{scalar}"),
+        Scalar::Integer(_) | Scalar::Float(_) => write!(out, "{}", scalar.with_all_digits()),
         Scalar::Complex(real, imaginary) => {
             write!(out, "[")?;
             write_json(Scalar::Float(real), out)?;

@@ -82,7 +82,7 @@ impl<'a> Sparse<'a> {
             for index in indices {
                 write!(out, "{index},")?;
             }
-            writeln!(out, "{value}")?;
+            writeln!(out, "{}", value.with_all_digits())?;
         }
         Ok(())
     }

@@ -7,22 +7,25 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
-use tensorfile::{File, FileTensor, Stats as Statistics};
+use tensorfile::{File, FileTensor, Layout, Stats as Statistics, TensorInfo};
 
-use crate::args::{Filter, NamedInputs, NoClobber, Printer, Warnings, open};
+use crate::args::{FileTable, Filter, NamedInputs, NoClobber, Printer, Warnings, is_one_tensor, open};
 use crate::computed::Computed;
 use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::export::quoted;
 use crate::output::numbers::{NONE, count, counted, general, to_f64};
 use crate::output::plot::{ChartFormat, MAX_PANELS, Panel, plot};
-use crate::output::tensors::type_label;
+use crate::output::tensors::{index_of, is_unknown, type_label};
 use crate::output::{Progress, Stdout, Wide, escape, note};
 
-use print::{StatsListing, infinities, print_diffable, print_long, print_table};
+use print::{StatsListing, StatsTotal, infinities, print_diffable, print_long, print_rows, print_table};
 use summary::{PayloadStats, TensorStats};
 
 pub use summary::{empty_histogram, is_quantized};
 
 /// Print statistics of tensors: range, mean, standard deviation, NaN, infinities and zeros.
+///
+/// Several files of one tensor without a name, such as those of numpy, are one table with the files as names.
 ///
 /// NaN and infinities are counted; all other statistics are of the finite elements. For a single tensor, or with --long,
 /// quantiles and a histogram are printed too, for which the tensor is read twice. A pipe is held for that.
@@ -31,8 +34,8 @@ pub use summary::{empty_histogram, is_quantized};
 /// integers of up to 8 bits. Otherwise they are accurate to 0.2 % of their value, or of their distance from the median if
 /// most elements are close to it.
 ///
-/// Quantized elements count as integers. Of sparse tensors, only the stored elements count. Packed dtypes and blobs have no
-/// statistics.
+/// Quantized elements count as integers, and complex numbers as their magnitudes. Of sparse tensors, only the stored elements count.
+/// Packed dtypes, blocks of several elements, unknown dtypes and blobs have no statistics; --fail-on says so, and fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Stats {
@@ -58,7 +61,8 @@ pub struct Stats {
     plot: Option<PathBuf>,
     #[command(flatten)]
     no_clobber: NoClobber,
-    /// Exit with code 1 if a tensor has one of these, and print its name to standard error
+    /// Exit with code 1 if a tensor has one of these, and print its name and the first place to standard error; also if the
+    /// elements of a tensor cannot be checked
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     fail_on: Vec<Flaw>,
 }
@@ -140,9 +144,75 @@ impl Stats {
             };
             Ok((file, computed))
         };
-        self.inputs.for_each(open, self.view.json, out, &mut |path, (file, computed), printer| {
+        let run = &mut |path: &Path, (file, computed): OpenFile, printer: &mut Printer<'_, '_>| {
             StatsRun { args: self, path, names: &names, is_long }.run(&file, computed, printer)
-        })
+        };
+        if self.view.json || self.view.diffable || is_long || !names.is_empty() || !self.filter.is_empty() {
+            return self.inputs.for_each(open, self.view.json, out, run);
+        }
+        let mut table = StatsTable { args: self, rows: Vec::new(), total: StatsTotal::default() };
+        self.inputs.for_each_in_table(open, &mut table, out, run)
+    }
+}
+
+/// An open file, and the statistics of its tensors if it is a stream.
+type OpenFile = (File, Computed<PayloadStats>);
+
+/// Files of one tensor, as rows of a table.
+struct StatsTable<'a> {
+    args: &'a Stats,
+    rows: Vec<SummedFile>,
+    total: StatsTotal,
+}
+
+/// A file of one tensor.
+struct SummedFile {
+    path: String,
+    info: TensorInfo,
+    rank: Rank,
+    cells: [String; 10],
+}
+
+impl FileTable<OpenFile> for StatsTable<'_> {
+    fn add(&mut self, path: &Path, (file, mut computed): OpenFile) -> Outcome<Result<Verdict, OpenFile>> {
+        if !is_one_tensor(&file) {
+            return Ok(Err((file, computed)));
+        }
+        let run = StatsRun { args: self.args, path, names: &[], is_long: false };
+        let mut flaws = Flaws::default();
+        computed.watch(file.tensors());
+        for tensor in file.tensors() {
+            let stats = run.read(tensor, &mut computed)?;
+            run.check(&stats, &mut flaws);
+            self.total.add(&stats);
+            let path = path.display().to_string();
+            let rank = self.args.sort.map_or(Rank::Count(None), |key| key.rank(stats.stats.as_ref()));
+            let cells = print::cells(&path, &stats).map(|cell| cell.into_owned());
+            self.rows.push(SummedFile { path, info: tensor.info().clone(), rank, cells });
+        }
+        Ok(Ok(run.report(&file, &flaws)))
+    }
+
+    fn has_rows(&self) -> bool {
+        !self.rows.is_empty()
+    }
+
+    fn print(&mut self, out: &mut Stdout) -> Outcome<()> {
+        let mut rows = std::mem::take(&mut self.rows);
+        if let Some(key) = self.args.sort {
+            rows.sort_by(|a, b| match key {
+                StatsKey::Name => a.path.cmp(&b.path),
+                StatsKey::Dtype => a.info.dtype.name().cmp(b.info.dtype.name()),
+                StatsKey::Shape => a.info.shape.dims().cmp(b.info.shape.dims()),
+                _ => a.rank.compare(&b.rank),
+            });
+        }
+        if self.args.reverse {
+            rows.reverse();
+        }
+        print_rows(rows.iter().map(|row| &row.cells), self.args.wide.width(out), out)?;
+        std::mem::take(&mut self.total).print(out)?;
+        Ok(())
     }
 }
 
@@ -321,39 +391,81 @@ impl StatsRun<'_> {
         plot(path, &escape(&caption), &panels)
     }
 
-    /// Notes the flaws of `--fail-on` that a tensor has.
+    /// Notes the flaws of `--fail-on` that a tensor has, and whether it could be checked.
     fn check(&self, tensor: &TensorStats<'_>, flaws: &mut Flaws) {
-        let Some(stats) = &tensor.stats else { return };
+        let position = tensor.tensor.position();
+        let Some(stats) = &tensor.stats else {
+            if !self.args.fail_on.is_empty() && (tensor.tensor.payload_bytes() > 0 || is_unknown(tensor.tensor.info()))
+            {
+                flaws.unchecked.push(position);
+            }
+            return;
+        };
         for &flaw in &self.args.fail_on {
-            let found = match flaw {
-                Flaw::Nan => stats.nans(),
-                Flaw::Inf => infinities(stats),
-                Flaw::Zero if stats.zeros() == stats.count() => stats.count(),
-                Flaw::Zero => 0,
+            let (count, first) = match flaw {
+                Flaw::Nan => (stats.nans(), stats.first_nan()),
+                Flaw::Inf => (infinities(stats), stats.first_infinity()),
+                Flaw::Zero if stats.zeros() == stats.count() => (stats.count(), None),
+                Flaw::Zero => (0, None),
             };
-            if found > 0 {
-                flaws.0.push((tensor.tensor.position(), flaw, found));
+            if count > 0 {
+                flaws.found.push(FoundFlaw { position, flaw, count, first });
             }
         }
     }
 
     /// Reports tensors with the flaws of `--fail-on`.
     fn report(&self, file: &File, flaws: &Flaws) -> Verdict {
-        for &(at, flaw, found) in &flaws.0 {
+        let path = self.path.display();
+        for &FoundFlaw { position, flaw, count: number, first } in &flaws.found {
+            let tensor = tensor_at(file, position);
+            let number = count(number);
+            let place = first.map(|first| format!(", first at {}", place(tensor, first))).unwrap_or_default();
             let found = match flaw {
-                Flaw::Nan => format!("has {} NaN", count(found)),
-                Flaw::Inf => format!("has {} Inf", count(found)),
+                Flaw::Nan => format!("has {number} NaN{place}"),
+                Flaw::Inf => format!("has {number} Inf{place}"),
                 Flaw::Zero => "is all zeros".to_owned(),
             };
-            note(format_args!("{}: `{}` {found}", self.path.display(), tensor_at(file, at).name()));
+            note(format_args!("{path}: `{}` {found}", tensor.name()));
         }
-        Verdict::from_pass(flaws.0.is_empty())
+        let unchecked: Vec<String> = tensors(file, &flaws.unchecked).map(|tensor| tensor.name().to_owned()).collect();
+        if !unchecked.is_empty() {
+            let advice = if self.names.is_empty() { "; --filter '!NAME' leaves a tensor out" } else { "" };
+            let names = quoted(&unchecked);
+            note(format_args!("{path}: cannot check {names}, whose elements are not numbers{advice}"));
+        }
+        Verdict::from_pass(flaws.found.is_empty() && unchecked.is_empty())
     }
 }
 
-/// Flaws of tensors: the position, the flaw, and the number of elements that have it.
+/// The results of `--fail-on`.
 #[derive(Debug, Default)]
-struct Flaws(Vec<(usize, Flaw, u64)>);
+struct Flaws {
+    found: Vec<FoundFlaw>,
+    /// The positions of tensors that have no statistics.
+    unchecked: Vec<usize>,
+}
+
+/// A flaw of a tensor.
+#[derive(Debug)]
+struct FoundFlaw {
+    /// The position of the tensor.
+    position: usize,
+    flaw: Flaw,
+    /// The number of elements that have it.
+    count: u64,
+    /// The position of the first one.
+    first: Option<u64>,
+}
+
+/// Describes the place of an element, given its position in the payload.
+pub fn place(tensor: FileTensor<'_>, position: u64) -> String {
+    let index = index_of(tensor.info(), position);
+    match tensor.layout() {
+        Layout::Coo { .. } => format!("stored element {position}"),
+        _ => format!("{index:?}"),
+    }
+}
 
 fn tensors<'f>(file: &'f File, positions: &[usize]) -> impl Iterator<Item = FileTensor<'f>> + Clone {
     positions.iter().map(|at| tensor_at(file, *at))

@@ -5,10 +5,12 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::path::Path;
 
+use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde::ser::{SerializeSeq, SerializeStruct, Serializer};
 use tensorfile::{File, FileTensor, Histogram, Stats};
 
+use super::place;
 use super::summary::{TensorStats, is_quantized};
 use crate::exit::{Failure, Outcome};
 use crate::output::numbers::{self, DIGITS, NONE, count, counted, digits_between, general};
@@ -87,7 +89,7 @@ impl<'f, I: Iterator<Item = Outcome<TensorStats<'f>>>> Serialize for StatsRows<'
 
 /// The sums over several tensors.
 #[derive(Default, Serialize)]
-struct StatsTotal {
+pub struct StatsTotal {
     tensors: u64,
     count: u64,
     nans: u64,
@@ -96,7 +98,7 @@ struct StatsTotal {
 }
 
 impl StatsTotal {
-    fn add(&mut self, tensor: &TensorStats<'_>) {
+    pub fn add(&mut self, tensor: &TensorStats<'_>) {
         self.tensors += 1;
         if let Some(stats) = &tensor.stats {
             self.count += stats.count();
@@ -104,6 +106,21 @@ impl StatsTotal {
             self.infinities += infinities(stats);
             self.zeros += stats.zeros();
         }
+    }
+}
+
+impl StatsTotal {
+    /// Prints the sums.
+    pub fn print(self, out: &mut Stdout) -> io::Result<()> {
+        let Self { tensors, count: elements, nans, infinities, zeros } = self;
+        let line = [
+            counted(tensors, "tensor"),
+            counted(elements, "element"),
+            format!("{} NaN", count(nans)),
+            format!("{} Inf", count(infinities)),
+            counted(zeros, "zero"),
+        ];
+        writeln!(out, "{}", out.styled(HEADER, &line.join(", ")).into_owned())
     }
 }
 
@@ -119,6 +136,40 @@ const HELD: usize = 1000;
 const FLOATS: std::ops::Range<usize> = 3..7;
 const LONGEST_FLOAT: usize = DIGITS + "-.e-308".len();
 
+/// Returns the columns of the table, which have the cells that [`cells`] returns.
+fn table() -> Columns {
+    use Column::{Left, Right};
+    let [name, dtype, shape] = ["name", "dtype", "shape"].map(|title| (title, Left));
+    let [min, max, mean, std] = ["min", "max", "mean", "std"].map(|title| (title, Right));
+    let [nan, inf, zeros] = ["NaN", "Inf", "zeros"].map(|title| (title, Right));
+    Columns::new([name, dtype, shape, min, max, mean, std, nan, inf, zeros])
+        .spare(&[9, 2, 8, 7, 1])
+        .style(1, dtype_style)
+        .style(7, flaw_style)
+        .style(8, flaw_style)
+}
+
+/// Returns the row of a tensor under a name.
+pub fn cells<'a>(name: &'a str, tensor: &TensorStats<'a>) -> [Cow<'a, str>; 10] {
+    let info = tensor.tensor.info();
+    let [min, max, mean, std, nan, inf, zeros] = columns(tensor).map(Cow::Owned);
+    [name.into(), dtype_label(info).into(), shape_label(info).into(), min, max, mean, std, nan, inf, zeros]
+}
+
+/// Prints a table of rows that were made before.
+pub fn print_rows<'r>(
+    rows: impl Iterator<Item = &'r [String; 10]> + Clone,
+    width: Option<usize>,
+    out: &mut Stdout,
+) -> io::Result<()> {
+    let mut table = table();
+    rows.clone().for_each(|row| table.measure(row));
+    table.fit(width);
+    table.print_header(out)?;
+    rows.into_iter().try_for_each(|row| table.print(row, out))?;
+    table.print_omissions(out)
+}
+
 /// Prints a table with a row for each tensor, as their statistics arrive.
 pub fn print_table<'f>(
     tensors: impl Iterator<Item = FileTensor<'f>> + Clone,
@@ -126,13 +177,7 @@ pub fn print_table<'f>(
     width: Option<usize>,
     out: &mut Stdout,
 ) -> Outcome<()> {
-    use Column::{Left, Right};
-    let [name, dtype, shape] = ["name", "dtype", "shape"].map(|title| (title, Left));
-    let [min, max, mean, std] = ["min", "max", "mean", "std"].map(|title| (title, Right));
-    let [nan, inf, zeros] = ["NaN", "Inf", "zeros"].map(|title| (title, Right));
-    let mut table = Columns::new([name, dtype, shape, min, max, mean, std, nan, inf, zeros])
-        .spare(&[9, 2, 8, 7, 1])
-        .style(1, dtype_style);
+    let mut table = table();
     let labels = |tensor: FileTensor<'f>| -> [Cow<'f, str>; 3] {
         [tensor.name().into(), dtype_label(tensor.info()).into(), shape_label(tensor.info()).into()]
     };
@@ -157,18 +202,19 @@ pub fn print_table<'f>(
         table.print(row?, out)?;
     }
     table.print_omissions(out)?;
-    let line = [
-        counted(total.tensors, "tensor"),
-        counted(total.count, "element"),
-        format!("{} NaN", count(total.nans)),
-        format!("{} Inf", count(total.infinities)),
-        counted(total.zeros, "zero"),
-    ];
-    writeln!(out, "{}", out.styled(HEADER, &line.join(", ")).into_owned())?;
+    total.print(out)?;
     if tensors.into_iter().any(is_quantized) {
         writeln!(out, "{}", out.styled(FAINT, "quantized elements are counted as integers").into_owned())?;
     }
     Ok(())
+}
+
+/// Returns the style of a number of elements that are NaN or infinite.
+fn flaw_style(count: &str) -> Style {
+    match count {
+        "0" | NONE => Style::new(),
+        _ => AnsiColor::Red.on_default().bold(),
+    }
 }
 
 /// Prints a line for each tensor, without alignment.
@@ -219,6 +265,13 @@ fn print_one(tensor: &TensorStats<'_>, out: &mut Stdout) -> io::Result<()> {
         0 => "0".to_owned(),
         _ => format!("{} ({} %)", count(number), general(number as f64 / stats.count() as f64 * 100.0, 3)),
     };
+    let with_place = |number: u64, first: Option<u64>| {
+        let place = first.map(|first| format!(", first at {}", place(tensor.tensor, first)));
+        with_percentage(number) + &place.unwrap_or_default()
+    };
+    // The first infinity has one of the signs.
+    let infinite = |number: u64, is_first: bool| with_place(number, stats.first_infinity().filter(|_| is_first));
+    let [positive, negative] = [stats.positive_infinities(), stats.negative_infinities()];
     let mut table = Table::without_header([Column::Left, Column::Left]);
     table.row(["count", &count(stats.count()).to_string()]);
     table.row(["min", &min]);
@@ -230,9 +283,9 @@ fn print_one(tensor: &TensorStats<'_>, out: &mut Stdout) -> io::Result<()> {
     table.row(["mean", &mean]);
     table.row(["std", &std]);
     table.row(["zeros", &with_percentage(stats.zeros())]);
-    table.row(["NaN", &with_percentage(stats.nans())]);
-    table.row(["+Inf", &with_percentage(stats.positive_infinities())]);
-    table.row(["-Inf", &with_percentage(stats.negative_infinities())]);
+    table.row(["NaN", &with_place(stats.nans(), stats.first_nan())]);
+    table.row(["+Inf", &infinite(positive, positive > 0 && negative == 0)]);
+    table.row(["-Inf", &infinite(negative, negative > 0 && positive == 0)]);
     table.print(None, out)?;
     if let Some(histogram) = &tensor.histogram {
         writeln!(out)?;

@@ -8,7 +8,7 @@ use tensorfile::{Dtype, Error, FileTensor, Histogram, Layout, Number, Stats, Ten
 use crate::computed::WatchedTensor;
 use crate::exit::{At, Outcome};
 use crate::output::Progress;
-use crate::output::tensors::TensorRow;
+use crate::output::tensors::{TensorRow, index_of};
 
 /// The statistics that are computed in one pass over a payload.
 #[derive(Clone, Default)]
@@ -64,7 +64,11 @@ impl<'f> TensorStats<'f> {
         match self.tensor.layout() {
             _ if self.stats.is_none() => Some("the elements are not numbers"),
             Layout::Coo { .. } if is_quantized(self.tensor) => Some("statistics of the stored elements, as integers"),
+            Layout::Coo { .. } if self.tensor.dtype().is_complex() => {
+                Some("statistics of the magnitudes of the stored elements")
+            }
             Layout::Coo { .. } => Some("statistics of the stored elements"),
+            _ if self.tensor.dtype().is_complex() => Some("statistics of the magnitudes"),
             _ if is_quantized(self.tensor) => Some("statistics of the stored integers"),
             _ => None,
         }
@@ -104,8 +108,11 @@ impl Serialize for TensorStats<'_> {
             mean: Option<f64>,
             std: Option<f64>,
             nans: u64,
+            /// The index; of a sparse tensor, the number among the stored elements.
+            first_nan: Option<Vec<u64>>,
             positive_infinities: u64,
             negative_infinities: u64,
+            first_infinity: Option<Vec<u64>>,
             zeros: u64,
             /// Pairs of part and quantile.
             quantiles: Option<Vec<(f64, f64)>>,
@@ -114,6 +121,7 @@ impl Serialize for TensorStats<'_> {
         }
 
         let pairs = |quantiles: &Vec<f64>| Stats::PARTS.into_iter().zip(quantiles.iter().copied()).collect();
+        let index = |position| index_of(self.tensor.info(), position);
         let row = |stats: &Stats| StatsRow {
             count: stats.count(),
             min: stats.min(),
@@ -121,8 +129,10 @@ impl Serialize for TensorStats<'_> {
             mean: stats.mean(),
             std: stats.std(),
             nans: stats.nans(),
+            first_nan: stats.first_nan().map(index),
             positive_infinities: stats.positive_infinities(),
             negative_infinities: stats.negative_infinities(),
+            first_infinity: stats.first_infinity().map(index),
             zeros: stats.zeros(),
             quantiles: self.quantiles.as_ref().map(pairs),
             histogram: self.histogram.as_ref(),

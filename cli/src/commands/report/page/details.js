@@ -152,23 +152,21 @@ function detailCard(model) {
     const which = { spread: 'in runs that are spread evenly', front: 'the first ones' }[values.part];
     const text = values.part === 'all' ? `All ${count(values.of)} ${elements} were read.`
       : `A sample: ${count(values.read)} of ${count(values.of)} ${elements} (${share(values.read, values.of)}), ${which}. The others may be beyond these numbers.`;
-    parts.push(el('p', { class: `part${values.part === 'all' ? '' : ' sampled'}`, text: text + (row.quantized ? ' The numbers are the stored integers.' : '') }));
+    parts.push(el('p', { class: `part${values.part === 'all' ? '' : ' sampled'}`, text: text + (row.quantized ? ' The numbers are the stored integers.' : '') + (row.dtype.startsWith('c') ? ' The numbers are magnitudes.' : '') }));
     const { stats } = values;
     if (stats) {
       const list = el('dl', { class: 'stats' });
       const stat = (term, shown, isBad) => list.append(el('div', {}, el('dt', { text: term }), el('dd', { class: isBad ? 'bad' : '', text: shown })));
-      stat('min', stats.min);
-      for (const [part, quantile] of stats.quantiles) stat(part === 0.5 ? 'median' : `${part * 100} %`, quantile);
-      stat('max', stats.max);
-      stat('mean', stats.mean);
-      stat('std', stats.std);
+      stat('min', figure(stats.min));
+      for (const [part, quantile] of stats.quantiles) stat(part === 0.5 ? 'median' : `${part * 100} %`, figure(quantile));
+      stat('max', figure(stats.max));
+      stat('mean', figure(stats.mean));
+      stat('std', figure(stats.std));
       stat('zeros', stats.zeros ? `${count(stats.zeros)} (${share(stats.zeros, values.read)})` : '0');
       stat('NaN', count(stats.nans), stats.nans);
       stat('+Inf', count(stats.positive_infinities), stats.positive_infinities);
       stat('-Inf', count(stats.negative_infinities), stats.negative_infinities);
       parts.push(list);
-    } else {
-      parts.push(el('p', { class: 'part', text: 'There are no statistics of complex numbers. The map shows absolute values.' }));
     }
     if (values.histogram) parts.push(histogramOf(values));
     else if (stats) parts.push(el('p', { class: 'part', text: 'No element is a finite number, so there is no histogram.' }));

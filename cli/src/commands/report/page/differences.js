@@ -1,10 +1,11 @@
 // Differences.
 
-const KINDS = { only_in_a: 'only in A', only_in_b: 'only in B', dtype: 'dtype', shape: 'shape', kind: 'kind', values: 'values' };
+const KINDS = { only_in_a: 'only in A', only_in_b: 'only in B', dtype: 'dtype', shape: 'shape', kind: 'kind', values: 'values', unread: 'not compared' };
 
 function valuesText(change) {
   if (change.what.includes('only_in_a')) return 'only in A';
   if (change.what.includes('only_in_b')) return 'only in B';
+  if (change.what.includes('unread')) return 'the elements cannot be read';
   if (!change.values) return 'values not compared';
   return change.part === 0 ? 'equal values' : visible(change.values, 1000);
 }
@@ -13,6 +14,9 @@ function changeText(change) {
   const isChanged = change.a !== null && change.b !== null && change.a !== change.b;
   return (isChanged ? `${visible(change.a)} → ${visible(change.b)}; ` : '') + valuesText(change);
 }
+
+// JSON has no infinity.
+const isInfinite = (change) => change.max_abs === 'Infinity';
 
 function diffView() {
   const { diff } = data;
@@ -31,7 +35,12 @@ function diffView() {
     { title: 'A', width: '150px', cell: (change) => visible(change.a ?? ''), sort: (change) => change.a },
     { title: 'B', width: '150px', cell: (change) => visible(change.b ?? ''), sort: (change) => change.b },
     { title: 'differ', width: '92px', num: true, help: 'The part of the elements that differ', cell: (change) => (change.part === null ? '' : share(change.part, 1)), sort: (change) => change.part },
-    { title: 'max abs', width: '104px', num: true, help: 'The largest difference between finite numbers', cell: (change) => (change.max_abs === null ? '' : digits(change.max_abs)), sort: (change) => change.max_abs },
+    { title: 'max abs', width: '104px', num: true, help: 'The largest difference; infinite if a number became NaN or infinite',
+      fill(change, cell) {
+        if (isInfinite(change)) cell.classList.add('bad');
+        cell.append(isInfinite(change) ? '∞' : change.max_abs === null ? '' : digits(change.max_abs));
+      },
+      sort: (change) => (isInfinite(change) ? Infinity : change.max_abs) },
     { title: 'difference', width: 'minmax(260px, 2fr)', least: 260, fill(change, cell) { cell.textContent = valuesText(change); cell.title = changeText(change); }, sort: valuesText },
   ];
   const table = grid({

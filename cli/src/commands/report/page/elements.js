@@ -78,6 +78,11 @@ function digits(number) {
   const magnitude = Math.abs(rounded);
   return magnitude >= 1e6 || (magnitude < 1e-3 && magnitude > 0) ? rounded.toExponential() : String(rounded);
 }
+/** A number of which the text has all digits, with six of them; integers keep all. */
+function figure(text) {
+  const number = Number(text);
+  return /^-?\d+$/.test(text) || Number.isNaN(number) ? text : String(Number(number.toPrecision(6)));
+}
 /** A text of which both ends stay in sight if it does not fit. */
 function ends(text, kind = '') {
   const at = Math.max(0, text.length - 14);
