@@ -155,6 +155,7 @@ impl Failure {
 
 /// Names of the library's API in its messages, and those of what the program has.
 const OWN_WORDS: &[(&str, &str)] = &[
+    ("rename the tensor, or embed the names", "--rename shortens a name, --names embed keeps it"),
     ("`Options::embed_names`", "--names embed"),
     ("`WriteOptions::embed_names`", "--names embed"),
     ("`Options::keep_dim_order`", "--keep-dim-order"),

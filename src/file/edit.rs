@@ -153,6 +153,10 @@ impl MetadataEdit {
     /// Checks the changes, and makes the bytes of the file other than its tensors.
     fn try_rewrite(&self, file: &File) -> Result<Rewritten> {
         let unsupported = |what: String, instead: String| Err(ErrorKind::Unsupported { what, instead }.into());
+        if file.path().is_some_and(|path| file.shards().iter().any(|shard| shard == path)) {
+            let instead = "merge them into one file first".to_owned();
+            return unsupported("edit the metadata of a model in several files".to_owned(), instead);
+        }
         if !file.shards().is_empty() {
             let instead = "the files that it lists can be edited one by one".to_owned();
             return unsupported("edit the metadata of an index of shards".to_owned(), instead);

@@ -35,7 +35,7 @@ use crate::model::{
     Adapt, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors, node_of, put,
 };
 use crate::progress::{Listener, ProgressCount};
-use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage, Unread};
+use crate::record::{FileMetadata, FilePart, Format, Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage};
 use crate::tensor::{Element, Tensor, TensorView};
 
@@ -80,6 +80,9 @@ pub struct File {
     index: Index,
     /// The metadata, if it was read with the index.
     metadata: Option<FileMetadata>,
+    /// The place of the file among those of a model, if it states it and is opened alone.
+    #[cfg_attr(not(feature = "shards"), expect(dead_code, reason = "files are opened one by one"))]
+    part: Option<FilePart>,
     limits: Limits,
     progress: Option<Listener>,
     shards: Shards,
@@ -290,7 +293,15 @@ impl File {
         let mut metadata = self.untyped_metadata().map_err(|error| self.place(error))?;
         metadata.warnings.extend(self.index_warnings());
         #[cfg(feature = "shards")]
-        if matches!(self.storage, FileStorage::Joined(_)) {
+        if let FileStorage::Joined(joined) = &self.storage {
+            if let Some(read) = self.format.typed_metadata {
+                let mut all = Vec::new();
+                for (part, path) in joined.parts().iter().zip(self.shards()) {
+                    let typed = read(&mut FileReader::new(part), &self.limits);
+                    all.append(&mut typed.map_err(|error| self.place(error.in_shard(path, 0)))?);
+                }
+                metadata.typed = Some(Arc::new(all));
+            }
             return Ok(metadata);
         }
         if let Some(read) = self.format.typed_metadata {
@@ -682,6 +693,15 @@ impl File {
         match &self.storage {
             #[cfg(feature = "shards")]
             FileStorage::Joined(joined) => shards::metadata(self, joined.parts()),
+            #[cfg(feature = "shards")]
+            storage => {
+                let mut metadata = self.metadata_in(storage, self.metadata.as_ref())?;
+                // A part that says so itself has a warning.
+                let path = self.path.as_ref().filter(|_| self.part.is_none());
+                metadata.warnings.extend(path.and_then(|path| shards::part_warning(path)));
+                Ok(metadata)
+            }
+            #[cfg(not(feature = "shards"))]
             storage => self.metadata_in(storage, self.metadata.as_ref()),
         }
     }

@@ -1,6 +1,10 @@
 use std::fs;
 use std::io::{self, Read, Seek};
 use std::path::Path;
+#[cfg(feature = "shards")]
+use std::path::PathBuf;
+#[cfg(feature = "shards")]
+use std::sync::Arc;
 
 #[cfg(feature = "shards")]
 use super::shards;
@@ -9,12 +13,10 @@ use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
 use crate::format::{detect, recognize, unknown};
 use crate::limits::Limits;
 use crate::progress::{Listener, Progress};
-use crate::record::{FileMetadata, Format, Index, Reader, ReaderStorage};
-#[cfg(feature = "shards")]
-use crate::storage::FileVersion;
-#[cfg(feature = "shards")]
-use crate::storage::open_regular;
+use crate::record::{FileMetadata, FilePart, Format, Index, Reader, ReaderStorage};
 use crate::storage::{AccessPattern, FileReader, FileStorage, explain_open};
+#[cfg(feature = "shards")]
+use crate::storage::{FilePool, FileVersion, open_regular};
 use crate::tensor::Tensor;
 
 /// A way to access the bytes of an open file.
@@ -208,7 +210,45 @@ impl OpenOptions {
             return Err(ErrorKind::FeatureOff { format: "sharded", feature: "shards" }.into());
         }
         let contents = self.contents(reader, &storage, Some(path))?;
-        Ok(self.file(storage, Some(path), contents))
+        self.with_other_parts(storage, path, contents)
+    }
+
+    /// Returns a file, with the other parts of its model if they lie next to it.
+    fn with_other_parts(&self, storage: FileStorage, path: &Path, contents: Contents) -> Result<File> {
+        let file = self.file(storage, Some(path), contents);
+        #[cfg(feature = "shards")]
+        if let Some(part) = file.part
+            && let Some(paths) = shards::all_parts(path, &part)
+        {
+            return self.open_parts(file, &part, &paths, path);
+        }
+        Ok(file)
+    }
+
+    /// Opens the other files of a model that state their numbers, as one file with the one that is open.
+    #[cfg(feature = "shards")]
+    fn open_parts(&self, open: File, part: &FilePart, paths: &[PathBuf], path: &Path) -> Result<File> {
+        let (mut files, mut open, pool) = (Vec::with_capacity(paths.len()), Some(open), Arc::default());
+        for (number, path) in (0..).zip(paths) {
+            let file = match open.take_if(|_| number == part.index) {
+                Some(open) => open,
+                None => self.open_in_pool(path, &pool)?,
+            };
+            let checked = shards::check_part(&file, number, part.count);
+            checked.map_err(|error| error.in_format(file.format.name).in_shard(path, 0))?;
+            files.push(file);
+        }
+        let file = shards::join_parts(files, path, &self.limits)?;
+        Ok(File { progress: self.progress.clone(), ..file })
+    }
+
+    /// Opens a file that may be closed until it is read.
+    #[cfg(feature = "shards")]
+    fn open_in_pool(&self, path: &Path, pool: &Arc<FilePool>) -> Result<File> {
+        let (file, metadata) =
+            open_regular(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);
+        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
     }
 
     /// Opens a file that is in memory, as [`File::from_bytes`] does.
@@ -293,14 +333,15 @@ impl OpenOptions {
     fn open_shards_once(&self, storage: &FileStorage, path: &Path) -> Result<File> {
         let index = shards::read(storage, &self.limits)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0]);
+        let pool = Arc::default();
+        let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0], &pool);
         let files = index.shards().into_iter().map(open).collect::<Result<Vec<_>>>()?;
         let file = shards::join(index, files, path, &self.limits)?;
         Ok(File { progress: self.progress.clone(), ..file })
     }
 
     #[cfg(feature = "shards")]
-    fn open_shard(&self, path: &Path, tensor: &str) -> Result<File> {
+    fn open_shard(&self, path: &Path, tensor: &str, pool: &Arc<FilePool>) -> Result<File> {
         // Nothing waits for a pipe that an index names.
         let (file, metadata) = open_regular(path).map_err(|error| {
             if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
@@ -311,7 +352,7 @@ impl OpenOptions {
             let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
             io::Error::new(error.kind(), message).into()
         })?;
-        let storage = self.regular(file, metadata.len())?;
+        let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);
         self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
     }
 
@@ -325,7 +366,7 @@ impl OpenOptions {
         let format = self.format.map_or_else(|| detect(&mut file, path), Ok)?;
         let storage = ReaderStorage::Boxed(Box::new(file));
         let reader = Reader::new(storage, format.index_reader, self.limits.clone());
-        let (index, metadata) = reader.into_index().map_err(|error| {
+        let (index, metadata, part) = reader.into_index().map_err(|error| {
             // The call or the name says what the file should be, but it is something else.
             if error.category() == Category::File {
                 if all.len() == 0 {
@@ -337,7 +378,7 @@ impl OpenOptions {
             }
             error.in_format(format.name)
         })?;
-        Ok(Contents { format, index, metadata })
+        Ok(Contents { format, index, metadata, part })
     }
 
     /// Reads a tensor, and of the index no more than leads to it, as far as the format allows that.
@@ -370,9 +411,12 @@ impl OpenOptions {
         let format = self.format.map_or_else(|| detect(&mut reader, Some(path)), Ok)?;
         let reader = Reader::new(ReaderStorage::Boxed(Box::new(reader)), format.index_reader, self.limits.clone());
         // The whole index says what is wrong with the file.
-        let Ok(Some(index)) = reader.into_index_of(name) else { return self.read(storage, Some(path))?.tensor(name) };
+        let Ok(Some(index)) = reader.into_index_of(name) else {
+            let contents = self.contents(FileReader::of_index(&storage), &storage, Some(path))?;
+            return self.with_other_parts(storage, path, contents)?.tensor(name);
+        };
         // The system would read on past the tensor if more of the file were to follow.
-        let file = self.file_at_random(storage, Some(path), Contents { format, index, metadata: None });
+        let file = self.file_at_random(storage, Some(path), Contents { format, index, metadata: None, part: None });
         FileTensor::new(&file, 0).read()
     }
 
@@ -380,7 +424,7 @@ impl OpenOptions {
     fn tensor_in_shard(&self, index: &FileStorage, path: &Path, name: &str) -> Result<Option<Tensor>> {
         let index = shards::read(index, &self.limits)?;
         let Some(shard) = index.shard_of(name) else { return Ok(None) };
-        self.open_shard(&path.with_file_name(shard), name)?.tensor(name).map(Some)
+        self.open_shard(&path.with_file_name(shard), name, &Arc::default())?.tensor(name).map(Some)
     }
 
     fn file(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
@@ -390,10 +434,10 @@ impl OpenOptions {
 
     /// A file that is still read as its index is, at random.
     fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
-        let Contents { format, index, metadata } = contents;
+        let Contents { format, index, metadata, part } = contents;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
         let progress = self.progress.clone();
-        File { path, format, storage, index, metadata, limits, progress, shards: Shards::default() }
+        File { path, format, storage, index, metadata, part, limits, progress, shards: Shards::default() }
     }
 }
 
@@ -412,4 +456,5 @@ struct Contents {
     format: &'static Format,
     index: Index,
     metadata: Option<FileMetadata>,
+    part: Option<FilePart>,
 }

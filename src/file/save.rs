@@ -73,6 +73,8 @@ pub struct SaveOptions {
     durability: Durability,
     #[cfg(feature = "shards")]
     max_shard_bytes: Option<u64>,
+    #[cfg(feature = "shards")]
+    keep_single: bool,
 }
 
 impl SaveOptions {
@@ -211,11 +213,16 @@ impl SaveOptions {
     ///
     /// A process that is killed can leave its temporary folder, `.model.safetensors.N.tmp`, which the next save to the same
     /// path removes, as [`save`](super::save()) does. If it is killed while the shards and the index are renamed, it leaves
-    /// shards that no index names. The next save with as many shards overwrites them; others stay, and can be removed by
-    /// hand.
+    /// shards that no index names. The folder lists them, and the next save to the path removes them too. A folder of that
+    /// name that somebody else made stays.
     ///
-    /// Only shards that the old index names, and whose names are as above, are removed. `model.safetensors` stays, which
-    /// programs may prefer to the index. If the value now fits into one file, the old index and its shards stay.
+    /// Only shards that the old index names, and whose names are as above, are removed, and a single file
+    /// `model.safetensors`, which programs prefer to the index; [`keep_single`](Self::keep_single) keeps it. If the value now
+    /// fits into one file, the old index and its shards stay.
+    ///
+    /// Shards of GGUF state their numbers in `split.no`, `split.count` and `split.tensors.count`, and only the first one has
+    /// the metadata, so that llama.cpp opens them by the first shard. If the names would be the same as those of old shards,
+    /// they are `model.2-00001-of-00003.gguf` and so on.
     ///
     /// Saves to one path take turns to rename their files, if the file system has locks: the last one is there as a whole.
     /// [`File::open`](super::File::open) begins again if the index is replaced before all of its shards are open.
@@ -223,6 +230,27 @@ impl SaveOptions {
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
         self.max_shard_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets whether a single file at the path stays when shards are saved. It hides them from whoever opens the path, so it is
+    /// only right for a file with the same tensors. Default: `false`, and it is removed when the index is in place.
+    ///
+    /// ```
+    /// use tensorfile::{File, SaveOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
+    /// tensorfile::save(&path, &map)?;
+    /// SaveOptions::new().max_shard_bytes(8).keep_single(true).save(&path, &map)?;
+    /// assert!(path.exists() && path.with_file_name("model.ten.index.json").exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "shards")]
+    #[must_use]
+    pub fn keep_single(mut self, keep: bool) -> Self {
+        self.keep_single = keep;
         self
     }
 
@@ -425,17 +453,19 @@ impl PlannedFiles {
             Self::File(plan) => plan,
             #[cfg(feature = "shards")]
             Self::Shards(split) => {
+                let (durability, progress) = (options.durability, options.progress.as_ref());
+                let saving = shards::Saving { durability, progress, keeps_single: options.keep_single };
                 if options.no_replace {
-                    shards::refuse_old(path, split)?;
+                    shards::refuse_old(path, split, saving)?;
                 }
-                return shards::save(path, split, tensors, options.durability, options.progress.as_ref());
+                return shards::save(path, split, tensors, saving);
             }
         };
         if options.no_replace {
             refuse_existing(path)?;
         }
         #[cfg(feature = "shards")]
-        shards::remove_left(path);
+        shards::remove_left(path)?;
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
         replace_with(path, options.durability, |file| {
             plan.write_file(tensors, file, options.durability, count.as_mut())?;

@@ -314,19 +314,23 @@ impl Format {
     #[inline]
     pub(crate) fn check_stored_name(&self, name: &str, encode: &dyn Encode) -> Result<(), ErrorKind> {
         if let Some(most) = self.max_name.filter(|most| name.len() > *most) {
-            let bytes = encode.name_bytes(name);
-            if bytes > most {
-                return Err(self.name_too_long(bytes, most));
+            let (bytes, longest) = (encode.name_bytes(name), encode.longest_name().unwrap_or(most));
+            if bytes > longest {
+                return Err(self.name_too_long(bytes, longest, encode.longer_names()));
             }
         }
         (self.check_name)(name)
     }
 
     #[cold]
-    fn name_too_long(&self, bytes: usize, most: usize) -> ErrorKind {
-        // The list of embedded names is a tensor of `u8`.
-        let embed = if self.dtypes.contains(&Dtype::U8) { ", `Options::embed_names` keeps it" } else { "" };
-        let instead = format!("{} stores up to {most}; `#[tensor(rename)]` shortens a name{embed}", self.name);
+    fn name_too_long(&self, bytes: usize, most: usize, longer: Option<usize>) -> ErrorKind {
+        let way_out = match longer.filter(|longer| bytes <= *longer) {
+            Some(longer) => format!(", or allow long names, of up to {longer}"),
+            // The list of embedded names is a tensor of `u8`.
+            None if self.dtypes.contains(&Dtype::U8) => ", or embed the names".to_owned(),
+            None => String::new(),
+        };
+        let instead = format!("{} stores up to {most}; rename the tensor{way_out}", self.name);
         cannot_store(format!("a name of {bytes} bytes"), instead)
     }
 }
@@ -404,6 +408,8 @@ pub struct WriteOptions {
     pub tfrt_coo: bool,
     /// The alignment of payloads in the file, in bytes. Default: that of the format.
     pub alignment: Option<u64>,
+    /// Write GGUF names of 64 to 127 bytes, which only builds of ggml with a higher limit read. Default: `false`.
+    pub long_names: bool,
     /// Metadata to write; see [`FileMetadata::entries`]. Default: none.
     pub metadata: IndexMap<String, String>,
     /// The types of entries of other files.
@@ -445,6 +451,13 @@ impl WriteOptions {
     #[must_use]
     pub fn tfrt_coo(mut self, tfrt: bool) -> Self {
         self.tfrt_coo = tfrt;
+        self
+    }
+
+    /// Sets whether to write GGUF names of 64 to 127 bytes; see [`gguf::Options::long_names`](crate::gguf::Options::long_names).
+    #[must_use]
+    pub fn long_names(mut self, long: bool) -> Self {
+        self.long_names = long;
         self
     }
 

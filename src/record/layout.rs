@@ -37,6 +37,8 @@ pub struct FileLayout {
     pub end_offset: u64,
     /// The bytes at the end.
     pub end: Vec<u8>,
+    /// Names that are just the positions of their tensors are left out of the headers.
+    pub(super) omits_positions: bool,
     /// All headers, one after the other.
     headers: Vec<u8>,
     /// Messages are often of one tensor.

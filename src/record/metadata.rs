@@ -34,6 +34,17 @@ pub struct FileMetadata {
     pub(crate) typed: Option<Arc<Vec<TypedEntry>>>,
 }
 
+/// The place of a file among those of a model in several files, if the file states it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilePart {
+    /// The number of the file, from 0 on.
+    pub index: u64,
+    /// The number of files.
+    pub count: u64,
+    /// The number of tensors in all files.
+    pub tensors: Option<u64>,
+}
+
 /// The layout number of sparse tensors in the code of the TensorFlow Runtime.
 pub(crate) const COO_OF_TFRT: u8 = 1;
 

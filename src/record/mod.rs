@@ -20,6 +20,7 @@ mod json;
 mod kept;
 mod layout;
 mod metadata;
+pub(crate) mod name_lists;
 pub(crate) mod names;
 mod order;
 mod payload;
@@ -52,8 +53,8 @@ pub use io_slices::IoSlices;
 #[doc(hidden)]
 pub use kept::{KeptPayloads, Records};
 pub use layout::FileLayout;
-pub use metadata::FileMetadata;
 pub(crate) use metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
+pub use metadata::{FileMetadata, FilePart};
 pub use names::Names;
 pub use plan::Plan;
 pub(crate) use planner::no_place_for_metadata;
@@ -147,6 +148,22 @@ pub trait Encode: fmt::Debug + Send + Sync {
     fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn Encode>> {
         let key = entries.first().map_or("", |(key, _)| key);
         Err(no_place_for_metadata(key, self.format()).into())
+    }
+
+    /// Returns the length of the longest name in bytes that is written, if there is one. It is not asked about shorter names
+    /// than [`Format::max_name`].
+    fn longest_name(&self) -> Option<usize> {
+        self.format().max_name
+    }
+
+    /// Returns the length of the longest name in bytes that another option allows, if one does.
+    fn longer_names(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns the same for a file that states that it is one of several. `None` if files of the format state nothing.
+    fn with_part(&self, _part: FilePart) -> Option<Arc<dyn Encode>> {
+        None
     }
 
     /// Decides where everything goes, and makes all bytes that are not payload.

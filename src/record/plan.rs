@@ -11,10 +11,10 @@ use super::infos::Infos;
 use super::kept::{KeptPayloads, ToKeep};
 use super::repeats::may_repeat;
 use super::share::{Digester, KeyedDigest, Shared};
-use super::{Encode, FileLayout, Names, cannot_store, names};
+use super::{Encode, FileLayout, Names, cannot_store, name_lists, names};
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::model::MetadataValue;
-use crate::tensor::{Dtype, TensorInfo};
+use crate::model::{MetadataValue, TensorData};
+use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
 ///
@@ -41,6 +41,12 @@ pub struct Plan {
     tensors: SmallVec<[PlannedTensor; 1]>,
     /// The name was given, so it is stored even if it looks like a position.
     pub(super) is_named: bool,
+    /// The tensor is one of a stream that has names, and not a file.
+    pub(super) is_message: bool,
+    /// The last tensor that begins as the list of embedded names does, of those without a name before them.
+    last_list: Option<usize>,
+    /// The number of tensors at the beginning that are known to have no name.
+    unnamed: usize,
     /// The payload of the last tensor, if that is the list of names.
     embedded: Option<Vec<u8>>,
     pub(super) shared: Option<Box<Shared>>,
@@ -147,6 +153,9 @@ impl Plan {
             payload_bytes: SmallVec::new(),
             tensors: SmallVec::new(),
             is_named: false,
+            is_message: false,
+            last_list: None,
+            unnamed: 0,
             embedded: None,
             shared: None,
             metadata: Vec::new(),
@@ -222,11 +231,13 @@ impl Plan {
             self.embed_names()?;
         }
         if self.kept.are_records() {
+            self.refuse_names()?;
             let kept = std::mem::take(&mut self.kept);
             self.made = Some(self.encode.complete(self, kept)?);
             return Ok(());
         }
         self.layout = self.encode.lay_out(self)?;
+        self.refuse_names()?;
         self.check_layout()?;
         if self.is_made(self.file_bytes()) {
             let mut kept = std::mem::take(&mut self.kept);
@@ -238,8 +249,8 @@ impl Plan {
 
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
     #[cfg(feature = "shards")]
-    pub(crate) fn subset(&self, positions: &[usize]) -> Result<Self> {
-        let mut plan = Self::empty(Arc::clone(&self.encode));
+    pub(crate) fn subset(&self, positions: &[usize], encode: Arc<dyn Encode>) -> Result<Self> {
+        let mut plan = Self::empty(encode);
         plan.is_named = self.is_named;
         for &at in positions {
             let info = self.info(at);
@@ -439,6 +450,7 @@ impl Plan {
             end = next;
         }
         layout.end_offset = end;
+        layout.omits_positions = stores_names;
         Ok(layout)
     }
 
@@ -496,6 +508,62 @@ impl Plan {
 
     pub(crate) fn encode(&self) -> &dyn Encode {
         &*self.encode
+    }
+
+    #[cfg(feature = "shards")]
+    pub(crate) fn shared_encode(&self) -> Arc<dyn Encode> {
+        Arc::clone(&self.encode)
+    }
+
+    /// Notes a tensor that begins as the list of embedded names does, if no tensor up to it has a name.
+    #[inline(never)]
+    pub(super) fn look_for_names(&mut self, at: usize, data: &dyn TensorData) {
+        if self.is_vector_of_bytes(at) && self.has_no_names_up_to(at) && name_lists::begins_as_list(data) {
+            self.last_list = Some(at);
+        }
+    }
+
+    /// Returns whether the last tensor would be read as the list of names, if it begins as one.
+    pub(crate) fn may_end_in_names(&mut self) -> bool {
+        let omits = match self.encode.names() {
+            Names::Embedded => false,
+            Names::Omitted => true,
+            Names::Stored => self.layout.omits_positions || self.kept.are_records() && self.kept.has_headers(),
+        };
+        let Some(last) = self.len().checked_sub(1).filter(|_| omits && !self.is_message) else { return false };
+        self.is_vector_of_bytes(last)
+            && self.has_no_names_up_to(last)
+            && (self.encode.format().index_reader)().embeds_names()
+    }
+
+    /// Refuses a last tensor that would be read as the list of names.
+    fn refuse_names(&mut self) -> Result<()> {
+        if self.last_list.is_some_and(|at| at + 1 == self.len()) && self.may_end_in_names() {
+            return Err(Error::new(name_lists::reads_as_names()).in_tensor(self.name(self.len() - 1)));
+        }
+        Ok(())
+    }
+
+    fn is_vector_of_bytes(&self, at: usize) -> bool {
+        let info = self.info(at);
+        info.dtype == Dtype::U8
+            && info.shape.rank() == 1
+            && info.layout == Layout::RowMajor
+            && self.payload_bytes(at) >= names::MAGIC.len()
+    }
+
+    /// Returns whether no tensor up to one has a name, or the format stores none.
+    fn has_no_names_up_to(&mut self, at: usize) -> bool {
+        if self.encode.names() != Names::Stored {
+            return self.encode.names() == Names::Omitted;
+        }
+        // Each is looked at once.
+        while self.unnamed <= at
+            && (self.name(self.unnamed).is_empty() || self.is_implied(self.name(self.unnamed), self.unnamed))
+        {
+            self.unnamed += 1;
+        }
+        self.unnamed > at
     }
 
     pub(crate) fn layout(&self) -> &FileLayout {

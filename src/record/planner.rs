@@ -8,6 +8,7 @@ use super::order::RowMajor;
 use super::{Encode, Format, Names, Plan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::tensor::Dtype;
 
 impl Plan {
     /// Plans the file of some tensors.
@@ -21,6 +22,14 @@ impl Plan {
     pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
         plan.is_named = true;
+        plan.fill(tensors)?;
+        Ok(plan)
+    }
+
+    /// Plans a tensor without a name, to be written after some that have names.
+    pub(crate) fn of_message(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
+        let mut plan = Self::empty(encode);
+        plan.is_message = true;
         plan.fill(tensors)?;
         Ok(plan)
     }
@@ -138,6 +147,9 @@ impl Planner<'_> {
         encode.check_name(tensor.name, tensor.info)?;
         let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info));
         self.candidates.add(at, payload_bytes, tensor);
+        if tensor.info.dtype == Dtype::U8 {
+            plan.look_for_names(at, tensor.data);
+        }
         let is_header_named =
             self.names == Names::Stored && plan.kept.has_headers() && !plan.is_implied(tensor.name, at);
         plan.kept.add(ToKeep {

@@ -11,7 +11,7 @@ use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, r
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
 use super::single::{Message, ReadMessage, ReadSingle};
-use super::{Entry, FileMetadata, Index, Labels, Unread};
+use super::{Entry, FileMetadata, FilePart, Index, Labels, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, Result};
@@ -61,6 +61,11 @@ pub trait IndexReader {
     /// stream, this is the only way to them.
     fn metadata_entries(&mut self) -> Option<IndexMap<String, String>> {
         self.metadata().map(|metadata| metadata.entries)
+    }
+
+    /// Returns which part of a model the file is, if it states that it is one of several. The index was read before.
+    fn part(&self) -> Option<FilePart> {
+        None
     }
 
     /// Returns whether tensors come in the order of their payloads, so that a stream need not hold what was read.
@@ -229,15 +234,15 @@ impl<'de> Reader<'de> {
     }
 
     /// Reads the index of the whole file, and the metadata if it comes with the index.
-    pub(crate) fn into_index(mut self) -> Result<(Index, Option<FileMetadata>)> {
+    pub(crate) fn into_index(mut self) -> Result<(Index, Option<FileMetadata>, Option<FilePart>)> {
         self.drain()?;
         let mut index = self.index.into_owned();
         index.shrink();
-        let metadata = match self.index_reader {
-            ReaderOfIndex::Ended(Some(mut reader)) => reader.metadata(),
-            _ => None,
+        let (metadata, part) = match self.index_reader {
+            ReaderOfIndex::Ended(Some(mut reader)) => (reader.metadata(), reader.part()),
+            _ => (None, None),
         };
-        Ok((index, metadata))
+        Ok((index, metadata, part))
     }
 
     /// Returns an index of only the tensor with a name, or at a position. `None` if there is none, or if the format has to read

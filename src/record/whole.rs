@@ -4,10 +4,10 @@ use super::candidates::Candidates;
 #[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 use super::plan::Planned;
 use super::planner::Planner;
-use super::{Encode, Names, Plan};
+use super::{Encode, Names, Plan, names};
 use crate::error::{ErrorKind, Result};
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
-use crate::tensor::{Layout, TensorInfo};
+use crate::tensor::{Dtype, Layout, TensorInfo};
 use crate::threads;
 
 /// A value that is one tensor in row-major order, whose bytes are in memory.
@@ -62,6 +62,7 @@ impl WholeTensor<'_> {
         let can_store = is_stored
             && self.info.layout == Layout::RowMajor
             && self.info.payload_bytes() == Some(self.payload.len())
+            && !(self.info.dtype == Dtype::U8 && self.payload.starts_with(&names::MAGIC))
             && format.check(self.info).is_ok()
             && encode.check(self.info).is_ok()
             && encode.check_name(Self::NAME, self.info).is_ok();

@@ -1,12 +1,20 @@
 use std::fmt;
+#[cfg(feature = "shards")]
+use std::fs;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+#[cfg(feature = "shards")]
+use std::path::Path;
+#[cfg(feature = "shards")]
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use super::headers::Headers;
 #[cfg(feature = "mmap")]
-use super::mapping::Mapping;
+use super::mapping::{MappedFile, Mapping};
+#[cfg(feature = "shards")]
+use super::pool::{FilePool, PooledFile};
 use crate::checked_io::{check_read, write_all};
 use crate::error::{Error, ErrorKind, Result};
 use crate::threads;
@@ -76,6 +84,9 @@ pub struct Positioned {
 
 enum Origin {
     File(File),
+    /// A file that may be closed until it is read.
+    #[cfg(feature = "shards")]
+    Pooled(PooledFile),
     /// One thread at a time moves it to a position and reads.
     Reader(Mutex<Box<dyn ReadSeek + Send>>),
 }
@@ -89,6 +100,8 @@ impl<R: Read + Seek> ReadSeek for R {}
 #[derive(Clone, Copy)]
 enum OriginRef<'a> {
     File(&'a File),
+    #[cfg(feature = "shards")]
+    Pooled(&'a PooledFile),
     Reader(&'a Mutex<Box<dyn ReadSeek + Send>>),
 }
 
@@ -97,6 +110,8 @@ impl OriginRef<'_> {
     fn read_at(self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             OriginRef::File(file) => read_file_at(file, offset, bytes),
+            #[cfg(feature = "shards")]
+            OriginRef::Pooled(file) => read_file_at(&*file.open()?, offset, bytes),
             OriginRef::Reader(reader) => {
                 // Whatever a panic left undone, the next read begins with its own position.
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,7 +155,28 @@ impl FileStorage {
     /// A file of `len` bytes that is mapped when its bytes are first borrowed. If that fails, it is read at positions.
     #[cfg(feature = "mmap")]
     pub(crate) fn mapped(file: File, len: u64) -> Self {
-        Self::Mapped(Mapping::new(file, len))
+        Self::Mapped(Mapping::new(MappedFile::Open(file), len))
+    }
+
+    /// Lets a file on disk be closed until it is read or mapped. It was just opened.
+    #[cfg(feature = "shards")]
+    pub(crate) fn pooled(self, pool: &Arc<FilePool>, path: &Path, metadata: &fs::Metadata) -> Self {
+        match self {
+            #[cfg(feature = "mmap")]
+            Self::Mapped(mapping) => {
+                let len = mapping.len();
+                match mapping.into_file() {
+                    MappedFile::Open(file) => {
+                        Self::Mapped(Mapping::new(MappedFile::Pooled(pool.add(file, path, metadata)), len))
+                    }
+                    pooled @ MappedFile::Pooled(_) => Self::Mapped(Mapping::new(pooled, len)),
+                }
+            }
+            Self::Positioned(Positioned { origin: Origin::File(file), len, chunk }) => {
+                Self::Positioned(Positioned { origin: Origin::Pooled(pool.add(file, path, metadata)), len, chunk })
+            }
+            other => other,
+        }
     }
 
     /// Reads a file of `len` bytes at positions.
@@ -221,11 +257,22 @@ impl FileStorage {
             (Self::Positioned(Positioned { origin: Origin::File(file), len, .. }), start) => {
                 Some((OriginRef::File(file), *len, start))
             }
+            #[cfg(feature = "shards")]
+            (Self::Positioned(Positioned { origin: Origin::Pooled(file), len, .. }), start) => {
+                Some((OriginRef::Pooled(file), *len, start))
+            }
             (Self::Positioned(Positioned { origin: Origin::Reader(reader), len, .. }), start) => {
                 Some((OriginRef::Reader(reader), *len, start))
             }
             #[cfg(feature = "mmap")]
-            (Self::Mapped(mapping), start) => Some((OriginRef::File(mapping.file()), mapping.len(), start)),
+            (Self::Mapped(mapping), start) => {
+                let origin = match mapping.file() {
+                    MappedFile::Open(file) => OriginRef::File(file),
+                    #[cfg(feature = "shards")]
+                    MappedFile::Pooled(file) => OriginRef::Pooled(file),
+                };
+                Some((origin, mapping.len(), start))
+            }
             _ => None,
         }
     }
@@ -290,20 +337,32 @@ impl FileStorage {
             _access.advise(file);
         }
         #[cfg(all(target_os = "linux", feature = "mmap"))]
-        if let Self::Mapped(mapping) = self {
-            _access.advise(mapping.file());
+        if let Self::Mapped(mapping) = self
+            && let MappedFile::Open(file) = mapping.file()
+        {
+            _access.advise(file);
         }
     }
 
     /// Makes the system read bytes of a file on disk without waiting for them. Nothing happens where it cannot.
     pub(super) fn prefetch(&self, _offset: u64, _len: u64) {
         #[cfg(target_os = "linux")]
-        if let Some((OriginRef::File(file), len, start)) = self.positions(_offset)
+        if let Some((origin, len, start)) = self.positions(_offset)
             && start < len
         {
-            let advice = rustix::fs::Advice::WillNeed;
             // Advice may fail: the bytes are then read when they are asked for.
-            let _ = rustix::fs::fadvise(file, start, std::num::NonZeroU64::new(_len), advice);
+            let advise = |file: &File| {
+                let advice = rustix::fs::Advice::WillNeed;
+                let _ = rustix::fs::fadvise(file, start, std::num::NonZeroU64::new(_len), advice);
+            };
+            match origin {
+                OriginRef::File(file) => advise(file),
+                #[cfg(feature = "shards")]
+                OriginRef::Pooled(file) => {
+                    let _ = file.open().map(|file| advise(&file));
+                }
+                OriginRef::Reader(_) => {}
+            }
         }
     }
 

@@ -5,25 +5,40 @@ use std::sync::OnceLock;
 
 use memmap2::{Mmap, MmapOptions};
 
+#[cfg(feature = "shards")]
+use super::pool::PooledFile;
+
 /// A file that is mapped into memory when its bytes are first borrowed. The system reads a page when it is first accessed,
 /// and pages after it.
 #[derive(Debug)]
 pub struct Mapping {
     /// Indices and large payloads are read from the file: access to the mapping would read many pages for each header. So
     /// some files are never mapped.
-    file: File,
+    file: MappedFile,
     len: u64,
     bytes: OnceLock<Option<Mmap>>,
 }
 
+/// A file that stays open, or one that may be closed after it was mapped.
+#[derive(Debug)]
+pub(super) enum MappedFile {
+    Open(File),
+    #[cfg(feature = "shards")]
+    Pooled(PooledFile),
+}
+
 impl Mapping {
     /// A file of `len` bytes.
-    pub(super) fn new(file: File, len: u64) -> Self {
+    pub(super) fn new(file: MappedFile, len: u64) -> Self {
         Self { file, len, bytes: OnceLock::new() }
     }
 
-    pub(super) fn file(&self) -> &File {
+    pub(super) fn file(&self) -> &MappedFile {
         &self.file
+    }
+
+    pub(super) fn into_file(self) -> MappedFile {
+        self.file
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -50,8 +65,12 @@ impl Mapping {
             // others can write to, so the docs of `Backend::Mapped` ask it of the caller, and `Backend::Positioned` reads
             // files that others may change.
             #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
-            let bytes = unsafe { options.map(&self.file) };
-            bytes.ok()
+            let map = |file: &File| unsafe { options.map(file) };
+            match &self.file {
+                MappedFile::Open(file) => map(file).ok(),
+                #[cfg(feature = "shards")]
+                MappedFile::Pooled(file) => map(&*file.open().ok()?).ok(),
+            }
         };
         self.bytes.get_or_init(map).as_deref()
     }

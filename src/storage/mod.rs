@@ -8,6 +8,8 @@ mod lock;
 #[cfg(feature = "mmap")]
 mod mapping;
 mod new_file;
+#[cfg(feature = "shards")]
+mod pool;
 mod positioned;
 mod replace;
 mod rest;
@@ -33,10 +35,12 @@ pub use lock::FileLock;
 #[cfg(feature = "shards")]
 pub(crate) use lock::FileVersion;
 pub(crate) use new_file::{WriteBehind, allocate};
-pub use positioned::FileReader;
 #[cfg(feature = "shards")]
-pub(crate) use replace::ReplaceStep;
+pub(crate) use pool::FilePool;
+pub use positioned::FileReader;
 pub(crate) use replace::{Durability, refuse_existing, replace, replace_with};
+#[cfg(feature = "shards")]
+pub(crate) use replace::{ReplaceStep, look};
 #[cfg(feature = "shards")]
 pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
@@ -46,7 +50,7 @@ pub(crate) use special::open_regular;
 pub use stream::Stream;
 pub(crate) use temporary::exit_without_saving;
 #[cfg(feature = "shards")]
-pub(crate) use temporary::remove_left_for;
+pub(crate) use temporary::{Journal, finish_left_sets, has_left_sets, remove_left_for};
 
 /// Bytes at offsets, as the reader of an index sees them.
 ///

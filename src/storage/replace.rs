@@ -165,7 +165,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Returns the metadata of the file that is to be replaced, if there is one.
-pub(super) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
+pub(crate) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
         Ok(old) if old.is_file() && old.permissions().readonly() => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,

@@ -53,7 +53,7 @@ impl FileSet {
         for path in paths {
             look(path).map_err(|error| named(path, error))?;
         }
-        self.folder.set_replaced(replaced);
+        self.folder.set_replaced(paths, replaced).map_err(|error| named(index, error))?;
         for (at, path) in paths.iter().enumerate() {
             before(ReplaceStep::Rename)?;
             self.folder.place(&at.to_string(), path).map_err(|error| named(path, error))?;

@@ -22,6 +22,9 @@ use super::special::non_blocking;
 /// saves to one path run at once.
 const SEARCHED: u32 = 8;
 
+/// The file of a temporary folder that lists files that it places and replaces.
+const JOURNAL: &str = "tensorfile.journal";
+
 /// The temporary files and folders of a process, and files that are to be removed with them.
 ///
 /// Files are created, renamed and removed while this is locked, so that whoever locks it knows all of them. A name that is
@@ -221,9 +224,17 @@ impl Folder {
         create_file(&self.path.join(name), private)
     }
 
-    /// Sets the files that are to be removed when those of this folder have replaced them.
-    pub(super) fn set_replaced(&mut self, paths: Vec<PathBuf>) {
-        self.replaced = paths;
+    /// Sets the files that are to be removed when those of this folder have replaced them, which go to `placed`. Both are
+    /// noted, so that the next save finds what is left if the process is killed.
+    pub(super) fn set_replaced(&mut self, placed: &[PathBuf], replaced: Vec<PathBuf>) -> io::Result<()> {
+        let entry = |mark: u8, path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_str().unwrap_or_default();
+            [&[mark], name.as_bytes(), b"\0"].concat()
+        };
+        let journal = placed.iter().map(|path| entry(b'+', path)).chain(replaced.iter().map(|path| entry(b'-', path)));
+        fs::write(self.path.join(JOURNAL), journal.collect::<Vec<_>>().concat())?;
+        self.replaced = replaced;
+        Ok(())
     }
 
     /// Moves a file out of the folder.
@@ -285,10 +296,13 @@ fn remove(path: &Path) -> bool {
     removed.is_ok()
 }
 
-/// Removes a folder, unless there is anything in it that [`Folder`] does not create: a regular file whose name is a number.
+/// Removes a folder, unless there is anything in it that [`Folder`] does not create: a regular file whose name is a number, or
+/// the journal.
 fn remove_folder(path: &Path) -> io::Result<()> {
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
-    let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_number = |name: &OsStr| {
+        name.to_str().is_some_and(|name| name == JOURNAL || name.bytes().all(|byte| byte.is_ascii_digit()))
+    };
     for entry in &entries {
         if !is_number(&entry.file_name()) || !entry.file_type()?.is_file() {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
@@ -315,6 +329,86 @@ pub(crate) fn remove_left_for(target: &Path) {
     }
 }
 
+/// The files that a set places and replaces, as its folder notes them.
+#[cfg(feature = "shards")]
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    /// The names of the new files.
+    pub(crate) placed: Vec<String>,
+    /// The names of the old ones.
+    pub(crate) replaced: Vec<String>,
+}
+
+#[cfg(feature = "shards")]
+impl Journal {
+    /// Reads the journal of a folder; `None` if there is none.
+    fn read(folder: &Path) -> Option<Self> {
+        /// More than the names of shards in the longest index.
+        const MAX_BYTES: u64 = 1 << 27;
+
+        let path = folder.join(JOURNAL);
+        fs::symlink_metadata(&path).ok().filter(|metadata| metadata.is_file() && metadata.len() <= MAX_BYTES)?;
+        let mut journal = Self::default();
+        for entry in String::from_utf8(fs::read(path).ok()?).ok()?.split_terminator('\0') {
+            match entry.split_at_checked(1)? {
+                ("+", name) => journal.placed.push(name.to_owned()),
+                ("-", name) => journal.replaced.push(name.to_owned()),
+                _ => return None,
+            }
+        }
+        Some(journal)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.placed.is_empty() && self.replaced.is_empty()
+    }
+}
+
+/// Calls `finish` with the journal of each set for `target` that a killed process left after it began to place files, and
+/// removes what is left of it.
+#[cfg(feature = "shards")]
+pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) {
+    let _live = live();
+    let (mut at, mut missing) = (0, 0);
+    while missing < SEARCHED {
+        let path = name(target, at);
+        at += 1;
+        let Ok(metadata) = fs::symlink_metadata(&path) else {
+            missing += 1;
+            continue;
+        };
+        missing = 0;
+        if metadata.is_dir()
+            && is_ours_to_remove(&metadata)
+            && let Some(journal) = Journal::read(&path).filter(|journal| !journal.is_empty())
+            && let Ok(folder) = File::open(&path)
+            && try_lock(&folder) == Lock::Taken
+            && is_at(&folder, &path)
+        {
+            finish(&journal);
+            remove(&path);
+        }
+    }
+}
+
+/// Returns whether [`finish_left_sets`] may have something to do.
+#[cfg(feature = "shards")]
+pub(crate) fn has_left_sets(target: &Path) -> bool {
+    let (mut at, mut missing) = (0, 0);
+    while missing < SEARCHED {
+        let path = name(target, at);
+        at += 1;
+        match fs::symlink_metadata(&path) {
+            Err(_) => missing += 1,
+            Ok(metadata) if metadata.is_dir() && Journal::read(&path).is_some_and(|journal| !journal.is_empty()) => {
+                return true;
+            }
+            Ok(_) => missing = 0,
+        }
+    }
+    false
+}
+
 /// The state of the path of a temporary file, after a file that a killed process left there was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftFile {
@@ -339,6 +433,11 @@ fn remove_left(path: &Path) -> LeftFile {
     };
     if !is_ours_to_remove(&metadata) {
         return LeftFile::Foreign;
+    }
+    #[cfg(feature = "shards")]
+    if metadata.is_dir() && Journal::read(path).is_some_and(|journal| !journal.is_empty()) {
+        // Files that are visible already belong to it.
+        return LeftFile::Busy;
     }
     // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
     let opened = match metadata.is_dir() {

@@ -3,11 +3,13 @@
     gguf_tensors.py read FILE              prints what is in a file as JSON
     gguf_tensors.py copy SOURCE TARGET     writes the tensors of a file to another one
     gguf_tensors.py model TARGET           writes a file with metadata of many types, and no tensors
+    gguf_tensors.py split TARGET           writes a model of three tensors in files of one each
 """
 
 import json
 import sys
 
+import numpy as np
 from gguf import GGUFReader, GGUFWriter
 
 
@@ -53,9 +55,21 @@ def model(target):
     writer.close()
 
 
+def split(target):
+    writer = GGUFWriter(target, "test", split_max_tensors=1)
+    for at in range(3):
+        writer.add_tensor(f"t{at}", np.full((2, 3), at, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 command, source, *target = sys.argv[1:]
 if command == "model":
     model(source)
+elif command == "split":
+    split(source)
 elif command == "read":
     json.dump(describe(GGUFReader(source)), sys.stdout)
 else:

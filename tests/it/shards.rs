@@ -12,11 +12,11 @@ use ndarray::{Array1, Array2, Ix1, array};
 use serde_json::{Value, json};
 use tensorfile::{
     Backend, Category, ErrorKind, File, Format, OpenOptions, Result, SaveOptions, Tensor, TensorMap, TensorSink,
-    Tensors, WriteOptions, load_tensor,
+    Tensors, WarningKind, WriteOptions, load_tensor,
 };
 
 use crate::support::memory::peak;
-use crate::support::{format, multi_tensor_formats};
+use crate::support::{format, multi_tensor_formats, root};
 
 /// Tensors of 16, 8, 40, 0 and 8 bytes.
 fn map() -> TensorMap {
@@ -366,15 +366,11 @@ fn an_index_that_does_not_fit_its_shards_is_refused() {
         (
             "b.bias",
             json!(second),
-            "`model-00001-of-00003.ten` has `b.bias`, but the index says that it is in `model-00002-of-00003.ten`",
+            "the index says that `b.bias` is in `model-00002-of-00003.ten`, which does not have it",
         ),
         ("new", json!(second), "the index says that `new` is in `model-00002-of-00003.ten`, which does not have it"),
-        ("empty", Value::Null, "`model-00002-of-00003.ten` has `empty`, which the index does not list"),
     ] {
-        let error = refused(|json| {
-            let map = json["weight_map"].as_object_mut().unwrap();
-            if value.is_null() { drop(map.remove(key)) } else { drop(map.insert(key.to_owned(), value)) }
-        });
+        let error = refused(|json| json["weight_map"][key] = value);
         assert_eq!((error.without_path().to_string(), error.category()), (message.to_owned(), Category::File));
     }
     let error = refused(|json| json["weight_map"]["new"] = json!("missing.ten"));
@@ -539,4 +535,269 @@ fn progress_is_reported_for_writers_too() {
     let plan = options.plan("model.ten", &map).unwrap();
     plan.to_writer(&mut Vec::new(), &map).unwrap();
     assert_eq!(bytes.load(Ordering::Relaxed), plan.file_bytes());
+}
+
+/// The warnings of a file.
+fn warnings(file: &File) -> Vec<(WarningKind, String)> {
+    file.metadata().unwrap().warnings.iter().map(|warning| (warning.kind, warning.to_string())).collect()
+}
+
+/// Files that somebody has.
+fn cases(name: &str) -> PathBuf {
+    root().join("tests/fixtures/cases").join(name)
+}
+
+#[test]
+fn the_index_decides_which_tensors_of_its_shards_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let text = fs::read_to_string(&index).unwrap();
+    let mut json: Value = serde_json::from_str(&text).unwrap();
+    let weight_map = json["weight_map"].as_object_mut().unwrap();
+    weight_map.remove("empty");
+    weight_map.remove("b.bias");
+    fs::write(&index, json.to_string()).unwrap();
+    let other = Tensor::from_slice(&[9_i32; 2], [2]).unwrap();
+    // The third shard has a tensor of the first too.
+    let third = folder.path().join("model-00003-of-00003.ten");
+    let map_of_third: TensorMap = [("a.bias", map()["a.bias"].clone()), ("b.weight", other)].into_iter().collect();
+    SaveOptions::new().write(WriteOptions::new().embed_names(true)).save(&third, &map_of_third).unwrap();
+
+    let file = File::open(&index).unwrap();
+    assert_eq!(
+        file.tensors().map(|tensor| tensor.name().to_owned()).collect::<Vec<_>>(),
+        ["b.weight", "a.weight", "a.bias"]
+    );
+    assert_eq!(file.tensor("b.weight").unwrap(), map()["b.weight"]);
+    assert_eq!(load_tensor(&index, "b.weight").unwrap(), map()["b.weight"]);
+    let index_warning = |text: &str| (WarningKind::Index, text.to_owned());
+    assert_eq!(
+        warnings(&file),
+        [
+            index_warning("the index states 72 bytes, but the tensors have 64"),
+            index_warning("`model-00001-of-00003.ten` has a tensor that the index does not list: `b.bias` is left out"),
+            index_warning("`model-00002-of-00003.ten` has a tensor that the index does not list: `empty` is left out"),
+            index_warning(
+                "`model-00003-of-00003.ten` has a tensor that the index lists in another shard: `b.weight` is left out"
+            ),
+        ]
+    );
+}
+
+#[cfg(feature = "safetensors")]
+#[test]
+fn tensors_that_the_index_does_not_list_are_left_out() {
+    let file = File::open(cases("index-lists-a-part/more-in-shard/model.safetensors.index.json")).unwrap();
+    let values = |name: &str| file.array::<f32, Ix1>(name).unwrap();
+    assert_eq!((values("a"), values("b")), (array![0.0, 1.0], array![4.0, 5.0]));
+    assert!(file.get("c").is_err());
+    let found = warnings(&file);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].0 == WarningKind::Index && found[0].1.contains("`c` is left out"), "{found:?}");
+}
+
+#[cfg(feature = "gguf")]
+#[test]
+fn parts_of_gguf_open_as_one() {
+    let parts = [1, 2].map(|number| cases(&format!("gguf-split/m-0000{number}-of-00002.gguf")));
+    for path in &parts {
+        for backend in [Backend::Mapped, Backend::Positioned] {
+            let file = OpenOptions::new().backend(backend).open(path).unwrap();
+            assert_eq!(file.tensors().map(|tensor| tensor.name().to_owned()).collect::<Vec<_>>(), ["a", "b"]);
+            assert_eq!((file.shards(), file.path()), (&parts[..], Some(&**path)));
+            let metadata = file.metadata().unwrap();
+            assert!(metadata.warnings.is_empty(), "{:?}", metadata.warnings);
+            assert!(metadata.entries.keys().all(|key| !key.starts_with("split.")));
+            assert_eq!(file.load::<TensorMap>().unwrap().len(), 2);
+        }
+        assert_eq!(load_tensor(path, "b").unwrap(), File::open(path).unwrap().tensor("b").unwrap());
+    }
+    // One file has all tensors, with the metadata of the first part and its types.
+    let folder = tempfile::tempdir().unwrap();
+    let whole = folder.path().join("m.gguf");
+    let file = File::open(&parts[1]).unwrap();
+    let write = WriteOptions::new().keep_metadata(&file.metadata().unwrap());
+    SaveOptions::new().write(write).save(&whole, &file).unwrap();
+    let entries = tensorfile::gguf::metadata(&fs::read(&whole).unwrap()).unwrap();
+    assert!(entries.keys().all(|key| !key.starts_with("split.")), "{entries:?}");
+    assert_eq!(entries, file.metadata().unwrap().entries);
+
+    let edit = tensorfile::MetadataEdit::new().set("general.name", "x");
+    let error = edit.to_writer(&file, &mut Vec::new()).unwrap_err();
+    let expected = "cannot edit the metadata of a model in several files; merge them into one file first";
+    assert!(error.to_string().ends_with(expected), "{error}");
+
+    // A part whose others are missing, or that has another name, is opened alone.
+    for name in ["m-00002-of-00002.gguf", "other.gguf"] {
+        let path = folder.path().join(name);
+        fs::copy(&parts[1], &path).unwrap();
+        let file = File::open(&path).unwrap();
+        assert_eq!((file.len(), file.shards().len()), (1, 0));
+        let text = "the file is part 2 of 2 of a model in several files; it has 1 of 2 tensors";
+        assert_eq!(warnings(&file), [(WarningKind::Part, text.to_owned())]);
+        fs::remove_file(path).unwrap();
+    }
+    // Another file in the place of one is an error.
+    for (first, expected) in [
+        (&parts[1], "it states that it is part 2 of 2, but expected part 1 of 2"),
+        (&whole, "it does not state that it is a part, but expected part 1 of 2"),
+    ] {
+        let [one, two] = [1, 2].map(|number| folder.path().join(format!("m-0000{number}-of-00002.gguf")));
+        fs::copy(first, &one).unwrap();
+        fs::copy(&parts[1], &two).unwrap();
+        let error = File::open(&two).unwrap_err();
+        assert_eq!(error.category(), Category::File);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[cfg(feature = "gguf")]
+#[test]
+fn shards_of_gguf_state_their_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.gguf");
+    let write = || WriteOptions::new().metadata([("general.name".to_owned(), "x".to_owned())].into_iter().collect());
+    let save = || SaveOptions::new().write(write()).max_shard_bytes(24).save(&path, &map()).unwrap();
+    save();
+    let entries = |name: &str| {
+        let entries = tensorfile::gguf::metadata(&fs::read(folder.path().join(name)).unwrap()).unwrap();
+        entries.into_iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+    };
+    let part = |number: u8| format!("split.no={number} split.count=3 split.tensors.count=5");
+    assert_eq!(entries("m-00001-of-00003.gguf"), format!("general.name=x {}", part(0)));
+    assert_eq!(entries("m-00002-of-00003.gguf"), part(1));
+    assert_eq!(entries("m-00003-of-00003.gguf"), part(2));
+    // With and without the index.
+    for name in ["m.gguf", "m.gguf.index.json", "m-00002-of-00003.gguf"] {
+        let file = File::open(folder.path().join(name)).unwrap();
+        assert_eq!(file.load::<TensorMap>().unwrap(), map(), "{name}");
+        assert_eq!((warnings(&file), &*file.metadata().unwrap().entries["general.name"]), (Vec::new(), "x"));
+    }
+    // A second set has names that llama.cpp takes too, and takes no names of others.
+    fs::write(folder.path().join("m.2-00001-of-00003.gguf"), "mine").unwrap();
+    save();
+    let second = names(folder.path());
+    let expected = [
+        "m.2-00001-of-00003.gguf",
+        "m.3-00001-of-00003.gguf",
+        "m.3-00002-of-00003.gguf",
+        "m.3-00003-of-00003.gguf",
+        "m.gguf.index.json",
+    ];
+    assert_eq!(second, expected);
+    assert_eq!(File::open(folder.path().join(expected[1])).unwrap().load::<TensorMap>().unwrap(), map());
+    save();
+    assert_eq!(names(folder.path()).len(), 5, "the third set is removed again");
+}
+
+#[test]
+fn a_shard_that_is_opened_alone_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    save(folder.path(), format("ten"));
+    let shard = folder.path().join("model-00002-of-00003.ten");
+    let expected = "the file is shard 2 of 3; `model.ten.index.json` next to it opens all of them";
+    assert_eq!(warnings(&File::open(&shard).unwrap()), [(WarningKind::Part, expected.to_owned())]);
+    fs::remove_file(folder.path().join("model.ten.index.json")).unwrap();
+    let expected = "the file is part 2 of 3 of a model, by its name";
+    assert_eq!(warnings(&File::open(&shard).unwrap()), [(WarningKind::Part, expected.to_owned())]);
+    // The only one is whole.
+    for name in
+        ["model-00001-of-00001.ten", "a-1-of-2.ten", "model-of-00002.ten", "00001-of-00002", "a-00003-of-00002.ten"]
+    {
+        let path = folder.path().join(name);
+        fs::copy(&shard, &path).unwrap();
+        let file = OpenOptions::new().format(format("ten")).open(&path).unwrap();
+        assert_eq!(warnings(&file), [], "{name}");
+    }
+}
+
+#[test]
+fn shards_replace_a_single_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    let old: TensorMap = [("old", Tensor::from_slice(&[1_u8], [1]).unwrap())].into_iter().collect();
+    tensorfile::save(&path, &old).unwrap();
+    options().no_replace(true).save(&path, &map()).unwrap_err();
+    assert_eq!(names(folder.path()), ["model.ten"]);
+    options().keep_single(true).save(&path, &map()).unwrap();
+    assert_eq!(File::open(&path).unwrap().load::<TensorMap>().unwrap(), old);
+    options().save(&path, &map()).unwrap();
+    assert!(!path.exists());
+    assert_eq!(File::open(&path).unwrap().load::<TensorMap>().unwrap(), map());
+    assert_eq!(names(folder.path()).len(), 4);
+}
+
+#[cfg(unix)]
+#[test]
+fn special_files_are_no_shards() {
+    let folder = tempfile::tempdir().unwrap();
+    let index = save(folder.path(), format("ten"));
+    let shard = folder.path().join("model-00002-of-00003.ten");
+    let fifo = |path: &Path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    let device = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+    for make in [&fifo as &dyn Fn(&Path), &device, &|path| fs::create_dir(path).unwrap()] {
+        fs::remove_file(&shard).unwrap();
+        make(&shard);
+        let error = File::open(&index).unwrap_err();
+        let expected = "the index says that `a.weight` is in `model-00002-of-00003.ten`, which is not a regular file";
+        assert_eq!((error.without_path().to_string(), error.category()), (expected.to_owned(), Category::File));
+        load_tensor(&index, "a.weight").unwrap_err();
+        if shard.is_dir() {
+            fs::remove_dir(&shard).unwrap();
+            fs::write(&shard, "").unwrap();
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn special_files_do_not_stop_a_save() {
+    let fifo = |path: &Path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    let link = |path: &Path| std::os::unix::fs::symlink("nowhere", path).unwrap();
+    let to_file = |path: &Path| {
+        fs::write(path.with_file_name("target"), "mine").unwrap();
+        std::os::unix::fs::symlink("target", path).unwrap();
+    };
+    let own_folder = |path: &Path| {
+        fs::create_dir(path).unwrap();
+        for name in ["0", "1", "notes", "journal"] {
+            fs::write(path.join(name), "mine").unwrap();
+        }
+    };
+    for make in [&fifo as &dyn Fn(&Path), &link, &to_file, &own_folder] {
+        for name in [".model.ten.0.tmp", ".model.ten.turn.0.tmp", ".model.ten.index.json.0.tmp"] {
+            let folder = tempfile::tempdir().unwrap();
+            make(&folder.path().join(name));
+            let before = names(folder.path());
+            let inside = || fs::read_dir(folder.path().join(name)).map_or(0, |entries| entries.count());
+            let files = inside();
+            options().save(folder.path().join("model.ten"), &map()).unwrap();
+            options().save(folder.path().join("model.ten"), &map()).unwrap();
+            let after = names(folder.path());
+            assert!(before.iter().all(|name| after.contains(name)), "{name}: {after:?}");
+            assert_eq!((after.len() - before.len(), inside()), (4, files), "{name}: {after:?}");
+        }
+    }
+}
+
+#[test]
+fn more_shards_than_files_may_be_open() {
+    const SHARDS: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    let tensors: TensorMap =
+        (0..SHARDS).map(|at| (format!("t{at}"), Tensor::from_slice(&[at as u64; 20_000], [20_000]).unwrap())).collect();
+    options().max_shard_bytes(1).durable(false).save(&path, &tensors).unwrap();
+    let open_files = || fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count());
+    for backend in [Backend::Mapped, Backend::Positioned] {
+        let before = open_files();
+        let file = OpenOptions::new().backend(backend).open(&path).unwrap();
+        assert_eq!(file.shards().len(), SHARDS);
+        // Other tests open files too.
+        assert!(open_files() < before + SHARDS, "{} files are open", open_files());
+        for (name, tensor) in tensors.iter().step_by(7).chain(tensors.iter().rev().step_by(11)) {
+            assert_eq!(&file.tensor(name).unwrap(), tensor);
+        }
+        assert_eq!(file.view("t0").is_ok(), backend == Backend::Mapped && cfg!(feature = "mmap"));
+    }
 }

@@ -299,6 +299,11 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
             Err(failure) => expanded.push(Err(failure)),
         }
     }
+    if expanded.len() > 1 {
+        let paths: Vec<PathBuf> = expanded.iter().flatten().cloned().collect();
+        let others = other_parts(&paths);
+        expanded.retain(|path| path.as_ref().map_or(true, |path| !others.contains(path)));
+    }
     expanded
 }
 
@@ -310,6 +315,16 @@ pub fn expand_joined(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
         false => Ok(vec![path.clone()]),
     });
     Ok(expanded.collect::<Outcome<Vec<_>>>()?.concat())
+}
+
+/// Returns the files that are opened together with the first part of their model, which is among `paths` too.
+pub fn other_parts(paths: &[PathBuf]) -> HashSet<PathBuf> {
+    let is_first = |path: &&PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        name.contains("-00001-of-") && path.is_file()
+    };
+    let parts = paths.iter().filter(is_first).filter_map(|path| options().open(path).ok());
+    parts.flat_map(|file| file.shards().iter().skip(1).cloned().collect::<Vec<_>>()).collect()
 }
 
 /// Returns the tensor files in a directory. An index stands for its shards.

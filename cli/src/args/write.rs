@@ -17,6 +17,11 @@ pub struct WriteArgs {
     /// Store names in this way; by default, they are embedded if the format cannot store all of them
     #[arg(long, value_name = "HOW", value_enum)]
     pub names: Option<Names>,
+    /// Write names of 64 to 127 bytes to gguf, which only some programs read
+    ///
+    /// llama.cpp reads up to 63 bytes, stable-diffusion.cpp up to 127.
+    #[arg(long)]
+    pub long_names: bool,
     /// Align payloads to this number of bytes
     #[arg(long, value_name = "BYTES")]
     pub align: Option<u64>,
@@ -115,6 +120,8 @@ pub struct Target {
     pub max_shard: Option<u64>,
     /// Fail if the file, or one of its shards, exists.
     pub no_replace: bool,
+    /// A file at the path stays if shards are written. It has the same tensors.
+    pub keeps_single: bool,
 }
 
 impl Target {
@@ -143,12 +150,17 @@ impl Target {
             let name = format.name;
             return Err(Failure::usage_at(path, format_args!("{name} files are only read; choose another format")));
         }
-        Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false })
+        Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false, keeps_single: false })
     }
 
     /// Splits the file into shards of at most `max_shard` bytes.
     pub fn in_shards(self, max_shard: Option<u64>) -> Self {
         Self { max_shard, ..self }
+    }
+
+    /// Keeps a file at the path when shards are written.
+    pub fn keep_single(self, keep: bool) -> Self {
+        Self { keeps_single: keep, ..self }
     }
 
     /// Fails if the file exists and is not to be replaced. The names of shards are not known yet.

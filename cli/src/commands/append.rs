@@ -50,7 +50,7 @@ impl Append {
         let _lock = is_written.then(|| FileLock::acquire(&path).at(&path)).transpose()?;
         let file = open(&path, None)?;
         if !file.shards().is_empty() {
-            let advice = "cannot append to an index of shards; `tensorfile merge` makes one file of them";
+            let advice = "cannot append to a model in shards; `tensorfile merge` makes one file of them";
             return Err(Failure::usage_at(&path, advice));
         }
         let others = expand_joined(&self.others)?;

@@ -6,7 +6,7 @@ use tensorfile::{File, Format, Tensors};
 
 use crate::args::{
     NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, display_name, expand_joined, is_stdin, is_stdout, open,
-    written_format_names,
+    other_parts, written_format_names,
 };
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Duplicates, Export, Joined, Kept, Source};
@@ -65,8 +65,11 @@ impl Merge {
         let (inputs, output) = self.inputs_and_output()?;
         let target = Target::new(output, self.to.as_deref().and_then(Format::named))?.guard(self.no_clobber)?;
         let inputs = expand_joined(inputs)?;
+        // The parts of a model that state their numbers are opened together.
+        let others = other_parts(&inputs);
+        let inputs = inputs.iter().filter(|path| !others.contains(*path));
         let files: Vec<(File, &Path)> =
-            inputs.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
+            inputs.map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
         let sources: Vec<Source<'_>> = files.iter().map(|(file, path)| Source::new(file, path)).collect();
         let names = self.names(&files, target.format)?;
         for (new, source) in names.iter().zip(&sources) {

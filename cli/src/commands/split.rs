@@ -87,9 +87,10 @@ impl Split {
         let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
         let source = Source::new(&file, path);
         let groups = self.groups(&file)?;
-        let targets = groups
-            .keys()
-            .map(|path| Target::new(path, format)?.in_shards(self.by.max_shard_size).guard(self.no_clobber));
+        let targets = groups.keys().map(|path| {
+            let keeps = file.path().is_some_and(|input| is_same_file(path, input));
+            Target::new(path, format)?.in_shards(self.by.max_shard_size).keep_single(keeps).guard(self.no_clobber)
+        });
         let targets: Vec<Target> = targets.collect::<Outcome<_>>()?;
         // Several tensors without names stay a list, as in `convert`.
         let unnamed = match targets.as_slice() {

@@ -113,12 +113,17 @@ impl<'t> Export<'t> {
         let mut options = options
             .metadata(entries)
             .embed_names(embeds)
+            .long_names(args.long_names)
             .keep_dim_order(keeps_order)
             .tfrt_coo(args.tfrt_coo || kept.tfrt_coo);
         if let Some(bytes) = args.align {
             options = options.alignment(bytes);
         }
-        let mut save = SaveOptions::new().format(target.format).write(options).no_replace(target.no_replace);
+        let mut save = SaveOptions::new()
+            .format(target.format)
+            .write(options)
+            .no_replace(target.no_replace)
+            .keep_single(target.keeps_single);
         if let Some(bytes) = target.max_shard {
             if target.is_stdout() {
                 return Err(Failure::usage("shards cannot be written to standard output"));
@@ -129,7 +134,10 @@ impl<'t> Export<'t> {
             save = save.max_shard_bytes(bytes);
         }
         let plan = save.plan(&target.path, &named(&Storable { tensors, format: target.format }, drops));
-        let plan = plan.map_err(|error| cannot_write(&target, &list, &error))?;
+        // gguf alone has a limit that can be raised.
+        let is_long = |(name, _): &(String, TensorInfo)| target.format.max_name.is_some_and(|most| name.len() > most);
+        let can_allow = !args.long_names && target.format.name == "gguf" && list.iter().any(is_long);
+        let plan = plan.map_err(|error| cannot_write(&target, &list, &error, can_allow))?;
         // The index of shards; a single file was looked for before.
         if target.no_replace && plan.path().symlink_metadata().is_ok() {
             return Err(Failure::exists(&plan.path()));
@@ -337,6 +345,8 @@ impl Naming {
             None => false,
             // Shards need names, by which their index lists them.
             Some(0) => has_names || target.max_shard.is_some(),
+            // Those that are still too long are the error to report.
+            Some(_) if args.long_names && target.format.name == "gguf" => false,
             Some(longest) => tensors.iter().any(|(name, _)| !(1..=longest).contains(&name.len())),
         };
         // The list of names is a tensor of bytes. Without it, a name that is too long is the error to report.
@@ -354,9 +364,13 @@ impl Naming {
 }
 
 /// Converts an error of planning a file.
-fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error) -> Failure {
+fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error, can_allow_names: bool) -> Failure {
     let path = &target.path;
     match error.kind() {
+        ErrorKind::Unsupported { .. } if can_allow_names => {
+            let message = in_own_words(&error.without_path());
+            Failure::usage_at(path, format_args!("{message}; --long-names allows them"))
+        }
         ErrorKind::Unsupported { .. } => {
             let message = in_own_words(&error.without_path());
             match cast_that_helps(target.format, tensors, error) {

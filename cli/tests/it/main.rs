@@ -24,6 +24,7 @@ mod info;
 #[cfg(target_os = "linux")]
 mod limits;
 mod ls;
+mod parts;
 mod pipes;
 mod pytorch;
 mod rename;

@@ -44,6 +44,38 @@ pub fn run(input: &[u8]) {
     }
     assert_eq!(found[0], found[1], "mapped, and positioned");
     save(folder.path(), &index);
+    if own.starts_with(b"GGUF") {
+        parts(own);
+    }
+}
+
+/// Opens a file as the second part of a model whose first part is as it should be.
+fn parts(second: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SaveOptions::new().max_shard_bytes(8);
+    let map: TensorMap =
+        ["a", "b"].map(|name| (name, Tensor::from_slice(&[1_i64], [1]).unwrap())).into_iter().collect();
+    options.save(folder.path().join("m.gguf"), &map).unwrap();
+    let part = |number: u8| folder.path().join(format!("m-0000{number}-of-00002.gguf"));
+    assert_eq!(File::open(part(2)).unwrap().load::<TensorMap>().unwrap(), map);
+    fs::write(part(2), second).unwrap();
+    let len = second.len() + fs::metadata(part(1)).unwrap().len() as usize;
+    let mut found = Vec::new();
+    for (backend, number) in [(Backend::Mapped, 1), (Backend::Positioned, 1), (Backend::Positioned, 2)] {
+        let options = OpenOptions::new().limits(limits(len)).backend(backend);
+        let file = bounded("opening", len, || options.open(part(number)));
+        match &file {
+            // The second may be a file by itself.
+            Ok(file) => assert!(file.shards().len() == 2 || number == 2, "{file:?}"),
+            Err(error) => {
+                let is_unsupported = matches!(error.kind(), ErrorKind::Unsupported { .. });
+                let is_of_file = matches!(error.category(), Category::File | Category::Limit | Category::Io);
+                assert!(is_of_file || is_unsupported, "{error:?}");
+            }
+        }
+        found.push(contents(&file, len));
+    }
+    assert_eq!(found[0], found[1], "mapped, and positioned");
 }
 
 /// Shards that cannot be read: an endless device and a socket, also under the names of temporary files.
@@ -123,5 +155,12 @@ pub fn seeds() -> Vec<Vec<u8>> {
         "",
     ];
     let own = ten::to_vec(&TensorMap::from_iter([("t", Tensor::from_slice(&[1_u8, 2], [2]).unwrap())])).unwrap();
-    texts.iter().map(|text| [text.as_bytes(), &[0], &own].concat()).collect()
+    let gguf = |index: &str, tensor: &str| {
+        let options = tensorfile::gguf::Options::new().metadata("split.no", index).metadata("split.count", "2");
+        let map = TensorMap::from_iter([(tensor, Tensor::from_slice(&[1_i8, 2], [2]).unwrap())]);
+        [&b"{\0"[..], &options.metadata("split.tensors.count", "2").to_vec(&map).unwrap()].concat()
+    };
+    // The second part, one of a name that the first has, and one that is the first.
+    let parts = [("1", "c"), ("1", "a"), ("0", "c")].map(|(index, tensor)| gguf(index, tensor));
+    texts.iter().map(|text| [text.as_bytes(), &[0], &own].concat()).chain(parts).collect()
 }

@@ -13,13 +13,15 @@
 //!
 //! # Deviations
 //!
-//! - Other readers ignore tensors that the index does not list. We refuse a shard with such a tensor: it belongs to another
-//!   index.
+//! - As other readers, we leave out tensors that the index does not list, or lists in another shard. There is a warning.
+//! - Shards of GGUF also state their numbers, as llama.cpp expects it. Such files are opened as one without an index too.
 //! - Two entries of the same name are an error. In most JSON readers the later one wins.
 
 mod index;
 mod open;
+mod parts;
 mod save;
 
-pub(super) use open::{is_index, join, metadata, read};
-pub(super) use save::{Files, Split, refuse_old, remove_left, save, split};
+pub(super) use open::{is_index, join, join_parts, metadata, read};
+pub(super) use parts::{all_parts, check_part, part_warning};
+pub(super) use save::{Files, Saving, Split, refuse_old, remove_left, save, split};

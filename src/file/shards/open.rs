@@ -4,7 +4,8 @@ use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use super::index::{MAX_BYTES, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
-use crate::error::{ErrorKind, Result, Warning, WarningKind};
+use super::parts::count_warning;
+use crate::error::{ErrorKind, Result, Short, Warning, WarningKind};
 use crate::file::checkpoint::is_index_name;
 use crate::file::{File, Shards};
 use crate::limits::Limits;
@@ -51,15 +52,38 @@ fn read_all(storage: &FileStorage) -> Result<Vec<u8>> {
 
 /// Joins the files of an index, opened in the order of [`ShardIndex::shards`], after checking them against it.
 pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, limits: &Limits) -> Result<File> {
+    let mut warnings = Vec::new();
+    let shards: Vec<String> = index.shards().into_iter().map(|(shard, _)| shard.to_owned()).collect();
     for ((shard, tensors), file) in index.shards().iter().zip(&files) {
-        check(file, shard, tensors, &index)?;
+        check(file, shard, tensors)?;
+        warnings.extend(left_out(file, shard, &index));
     }
+    let mut metadata = metadata_of(index.metadata, &index.weight_map, &shards, &files);
+    metadata.warnings.extend(warnings);
+    join_files(files, metadata, path, limits, &mut |at, name| {
+        index.weight_map.get(name).is_some_and(|shard| *shard == shards[at])
+    })
+}
+
+/// Joins the files of a model that state their numbers, in order.
+pub(in crate::file) fn join_parts(files: Vec<File>, path: &Path, limits: &Limits) -> Result<File> {
+    let metadata = FileMetadata { warnings: count_warning(&files).into_iter().collect(), ..FileMetadata::default() };
+    join_files(files, metadata, path, limits, &mut |_, _| true)
+}
+
+/// Joins files that were checked. Takes the tensors of each that `keeps` returns `true` for.
+fn join_files(
+    files: Vec<File>,
+    metadata: FileMetadata,
+    path: &Path,
+    limits: &Limits,
+    keeps: &mut dyn FnMut(usize, &str) -> bool,
+) -> Result<File> {
     let format = files.first().expect("an index lists a shard").format;
     if let Some(other) = files.iter().find(|file| file.format.name != format.name) {
         let (one, two) = (format.name, other.format.name);
         return Err(malformed(format!("the shards are of two formats, {one} and {two}")));
     }
-    let metadata = metadata_of(index.metadata, &files);
     let (mut parts, mut indexes, mut paths, mut owns) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for file in files {
         parts.push(file.storage);
@@ -69,8 +93,9 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
     }
     let joined = Joined::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
     let mut index = Index::default();
-    for ((own, &start), path) in indexes.into_iter().zip(joined.starts()).zip(&paths) {
-        index.append(&own, start).map_err(|error| error.in_shard(path, start))?;
+    for (at, ((own, &start), path)) in indexes.into_iter().zip(joined.starts()).zip(&paths).enumerate() {
+        let appended = index.append(&own, start, &mut |name| keeps(at, name));
+        appended.map_err(|error| error.in_shard(path, start))?;
     }
     index.complete()?;
     let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata, own: owns });
@@ -80,33 +105,57 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
         storage,
         index,
         metadata: None,
+        part: None,
         limits: limits.clone(),
         progress: None,
         shards,
     })
 }
 
-/// Checks that a shard has the tensors that the index says it has, and no others.
-fn check(file: &File, shard: &str, tensors: &[&str], index: &ShardIndex) -> Result<()> {
+/// Checks that a shard has the tensors that the index says it has.
+fn check(file: &File, shard: &str, tensors: &[&str]) -> Result<()> {
     if let Some(tensor) = tensors.iter().find(|tensor| file.index.position(tensor).is_none()) {
         return Err(malformed(format!("the index says that `{tensor}` is in `{shard}`, which does not have it")));
-    }
-    for tensor in file.tensors().map(|tensor| tensor.name()) {
-        match index.weight_map.get(tensor) {
-            Some(other) if other == shard => {}
-            Some(other) => {
-                return Err(malformed(format!("`{shard}` has `{tensor}`, but the index says that it is in `{other}`")));
-            }
-            None => return Err(malformed(format!("`{shard}` has `{tensor}`, which the index does not list"))),
-        }
     }
     Ok(())
 }
 
-/// Returns the metadata of the index. Its sum of bytes is compared with the files.
-fn metadata_of(entries: IndexMap<String, Box<RawValue>>, files: &[File]) -> FileMetadata {
-    let bytes = files.iter().flat_map(File::tensors).map(|tensor| tensor.payload_bytes());
-    let total = bytes.fold(0, u64::saturating_add);
+/// Returns warnings about the tensors of a shard that are left out, because the index does not list them, or in another
+/// shard.
+fn left_out(file: &File, shard: &str, index: &ShardIndex) -> Vec<Warning> {
+    let (mut unlisted, mut elsewhere) = ((0, None), (0, None));
+    for tensor in file.tensors() {
+        let (count, first) = match index.weight_map.get(tensor.name()) {
+            Some(other) if other == shard => continue,
+            Some(_) => &mut elsewhere,
+            None => &mut unlisted,
+        };
+        *count += 1;
+        first.get_or_insert(tensor.name());
+    }
+    let warning = |(count, first): (usize, Option<&str>), does: &str| {
+        let first = first?;
+        let tensors = if count == 1 { "a tensor" } else { &format!("{count} tensors") };
+        let which = if count == 1 { "" } else { ", the first of them," };
+        let text = format!("`{shard}` has {tensors} that the index {does}: `{}`{which} is left out", Short(first));
+        Some(Warning::new(WarningKind::Index, text).in_tensor(first))
+    };
+    let warnings = [warning(unlisted, "does not list"), warning(elsewhere, "lists in another shard")];
+    warnings.into_iter().flatten().collect()
+}
+
+/// Returns the metadata of the index. Its sum of bytes is compared with the tensors that it lists.
+fn metadata_of(
+    entries: IndexMap<String, Box<RawValue>>,
+    weight_map: &IndexMap<String, String>,
+    shards: &[String],
+    files: &[File],
+) -> FileMetadata {
+    let listed = files
+        .iter()
+        .zip(shards)
+        .flat_map(|(file, shard)| file.tensors().filter(move |tensor| weight_map.get(tensor.name()) == Some(shard)));
+    let total = listed.map(|tensor| tensor.payload_bytes()).fold(0, u64::saturating_add);
     let mut metadata = FileMetadata::default();
     for (key, value) in entries {
         if key != TOTAL {
@@ -133,7 +182,9 @@ pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<Fi
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         metadata.version = metadata.version.or(own.version);
         own.coo_layouts.into_iter().for_each(|layout| metadata.add_coo_layout(layout));
-        metadata.warnings.extend(own.warnings.into_iter().map(|warning| {
+        // All parts are here.
+        let warnings = own.warnings.into_iter().filter(|warning| warning.kind != WarningKind::Part);
+        metadata.warnings.extend(warnings.map(|warning| {
             let text = format!("{name}: {warning}");
             Warning { text, ..warning }
         }));

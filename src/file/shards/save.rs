@@ -10,8 +10,12 @@ use crate::file::checkpoint::index_of;
 use crate::limits::Limits;
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 use crate::progress::{Listener, ProgressCount};
-use crate::record::{Names, Plan};
-use crate::storage::{Durability, FileSet, ReplaceStep, Turn, refuse_existing, remove_left_for, turn_path};
+use crate::record::name_lists::refuse_lists;
+use crate::record::{FilePart, Names, Plan};
+use crate::storage::{
+    Durability, FileSet, Journal, ReplaceStep, Turn, finish_left_sets, has_left_sets, look, refuse_existing,
+    remove_left_for, turn_path,
+};
 
 /// The plans of shards, and the shard of each tensor.
 #[derive(Debug)]
@@ -22,6 +26,18 @@ pub(in crate::file) struct Split {
     shards: Vec<Plan>,
     /// The bytes of all tensors. Shared bytes count once.
     bytes: u64,
+    naming: Naming,
+}
+
+/// The names of shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    /// `model-00001-of-00003.safetensors`; in the second set, `model-00001-of-00003-2.safetensors`: the number of the set is
+    /// last, so that no other path has a shard of that name.
+    SetLast,
+    /// `m-00001-of-00003.gguf`; in the second set, `m.2-00001-of-00003.gguf`: software that finds the other files by the name
+    /// of one wants the numbers at the end.
+    SetFirst,
 }
 
 impl Split {
@@ -58,8 +74,27 @@ pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u6
     }
     let mut positions = vec![Vec::new(); shards];
     shard_of.iter().enumerate().for_each(|(at, shard)| positions[*shard].push(at));
-    let shards = positions.iter().map(|positions| all.subset(positions)).collect::<Result<_>>()?;
-    Ok(Files::Shards(Split { all, shard_of, shards, bytes }))
+    let mut naming = Naming::SetLast;
+    let mut plan = |(index, positions): (usize, &Vec<usize>)| {
+        let part = FilePart { index: index as u64, count: shards as u64, tensors: Some(all.len() as u64) };
+        let encode = match all.encode().with_part(part) {
+            Some(encode) => {
+                naming = Naming::SetFirst;
+                encode
+            }
+            None => all.shared_encode(),
+        };
+        all.subset(positions, encode)
+    };
+    let mut plans: Vec<Plan> = positions.iter().enumerate().map(&mut plan).collect::<Result<_>>()?;
+    let last = plans
+        .iter_mut()
+        .zip(&positions)
+        .filter_map(|(plan, positions)| positions.last().copied().filter(|_| plan.may_end_in_names()));
+    let mut last: Vec<usize> = last.collect();
+    last.sort_unstable();
+    refuse_lists(&last, tensors)?;
+    Ok(Files::Shards(Split { all, shard_of, shards: plans, bytes, naming }))
 }
 
 /// Returns the shard of each tensor, given by its length and the first tensor with the same bytes, and the bytes of all.
@@ -118,28 +153,58 @@ impl TensorSink for Filter<'_> {
 }
 
 /// Saves tensors to the shards next to `path`, and the index of them.
-pub(in crate::file) fn save(
-    path: &Path,
-    split: &Split,
-    tensors: &dyn Tensors,
-    durability: Durability,
-    progress: Option<&Listener>,
-) -> Result<()> {
-    save_in_steps(path, split, tensors, durability, progress, &mut |_| Ok(()))
+pub(in crate::file) fn save(path: &Path, split: &Split, tensors: &dyn Tensors, saving: Saving<'_>) -> Result<()> {
+    save_in_steps(path, split, tensors, saving, &mut |_| Ok(()))
+}
+
+/// The options of saving shards.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::file) struct Saving<'a> {
+    pub(in crate::file) durability: Durability,
+    pub(in crate::file) progress: Option<&'a Listener>,
+    /// A file at the path itself stays. It hides the shards from whoever opens the path.
+    pub(in crate::file) keeps_single: bool,
 }
 
 /// Returns an error if a file to write exists.
-pub(in crate::file) fn refuse_old(path: &Path, split: &Split) -> Result<()> {
+pub(in crate::file) fn refuse_old(path: &Path, split: &Split, saving: Saving<'_>) -> Result<()> {
     refuse_existing(&index_of(path))?;
+    if !saving.keeps_single {
+        refuse_existing(path)?;
+    }
     // Without an index, the shards have the first names.
     let shards = split.len();
-    (0..shards).try_for_each(|at| refuse_existing(&path.with_file_name(shard_name(path, 1, at, shards)?)))
+    let naming = split.naming;
+    (0..shards).try_for_each(|at| refuse_existing(&path.with_file_name(shard_name(path, naming, 1, at, shards)?)))
 }
 
 /// Removes what killed saves left for a path that is saved as one file now.
-pub(in crate::file) fn remove_left(path: &Path) {
+pub(in crate::file) fn remove_left(path: &Path) -> Result<()> {
+    if has_left_sets(path) {
+        let _turn = Turn::wait(path)?;
+        finish_left(path);
+    }
     remove_left_for(&index_of(path));
     remove_left_for(&turn_path(path));
+    Ok(())
+}
+
+/// Finishes what saves began that were killed while they placed their shards. The turn is ours.
+fn finish_left(path: &Path) {
+    finish_left_sets(path, &mut |Journal { placed, replaced }| {
+        let Ok(OldSet { names, is_unknown: false }) = OldSet::read(path) else { return };
+        let is_named = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
+        let is_finished = !placed.is_empty() && placed.iter().all(is_named);
+        let is_single = |name: &String| path.file_name().is_some_and(|own| *own == **name);
+        let is_left = |name: &&String| match is_finished {
+            true => is_shard_name(path, name) || is_single(name),
+            false => is_shard_name(path, name),
+        };
+        for name in if is_finished { replaced } else { placed }.iter().filter(is_left).filter(|name| !is_named(name)) {
+            // What cannot be removed is in nobody's way.
+            let _ = fs::remove_file(path.with_file_name(name));
+        }
+    });
 }
 
 /// As [`save`], with a call before each step of renaming, which may fail instead of it.
@@ -147,13 +212,12 @@ fn save_in_steps(
     path: &Path,
     split: &Split,
     tensors: &dyn Tensors,
-    durability: Durability,
-    progress: Option<&Listener>,
+    Saving { durability, progress, keeps_single }: Saving<'_>,
     before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
 ) -> Result<()> {
     let old = OldSet::read(path)?;
     // A path that cannot be in an index is found before anything is written.
-    shard_name(path, 1, 0, split.len())?;
+    shard_name(path, split.naming, 1, 0, split.len())?;
     let mut count = progress.map(|listener| listener.count(split.file_bytes()));
     let mut set = FileSet::new(path, durability)?;
     for (shard, plan) in split.shards.iter().enumerate() {
@@ -165,11 +229,16 @@ fn save_in_steps(
 
     // Another save to the path would take the same names, and remove the same old shards.
     let _turn = Turn::wait(path)?;
+    finish_left(path);
     let old = OldSet::read(path)?;
-    let names = old.other_names(path, split.len())?;
+    let names = old.other_names(path, split.naming, split.len())?;
     let paths: Vec<PathBuf> = names.iter().map(|name| path.with_file_name(name)).collect();
     let own = old.names.iter().filter(|name| is_shard_name(path, name));
-    let replaced = own.map(|name| path.with_file_name(name)).collect();
+    let mut replaced: Vec<PathBuf> = own.map(|name| path.with_file_name(name)).collect();
+    // Whoever opens the path would get the old file. A link goes, and the file that it leads to stays.
+    if !keeps_single && fs::symlink_metadata(path).is_ok_and(|old| old.is_file() || old.is_symlink()) {
+        replaced.push(path.to_owned());
+    }
     set.put(&paths, replaced, &index_of(path), &index(split, &names), before)
 }
 
@@ -185,6 +254,9 @@ impl OldSet {
     fn read(path: &Path) -> Result<Self> {
         let index_path = index_of(path);
         let mut json = Vec::new();
+        // Opening a pipe would wait for its other end.
+        look(&index_path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", index_path.display())))?;
         let read = fs::File::open(&index_path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut json));
         let index = match read {
             Ok(_) if json.len() as u64 > MAX_BYTES => Err(malformed("the index is too long".to_owned())),
@@ -205,11 +277,13 @@ impl OldSet {
     ///
     /// There are two such sets for a number of shards, which take turns. So a set without an index, as a crash leaves, is
     /// overwritten by the next save.
-    fn other_names(&self, path: &Path, shards: usize) -> Result<Vec<String>> {
+    fn other_names(&self, path: &Path, naming: Naming, shards: usize) -> Result<Vec<String>> {
         let mut set = 1;
         loop {
-            let names = (0..shards).map(|at| shard_name(path, set, at, shards)).collect::<Result<Vec<_>>>()?;
-            let is_old = |name: &String| match self.is_unknown {
+            let names = (0..shards).map(|at| shard_name(path, naming, set, at, shards)).collect::<Result<Vec<_>>>()?;
+            // A name with the set in front may be that of a shard of another path.
+            let may_be_others = naming == Naming::SetFirst && set > 1;
+            let is_old = |name: &String| match self.is_unknown || may_be_others {
                 true => fs::symlink_metadata(path.with_file_name(name)).is_ok(),
                 false => self.names.iter().any(|old| old.eq_ignore_ascii_case(name)),
             };
@@ -237,17 +311,19 @@ fn around_number(path: &Path) -> Option<(&str, String)> {
     Some((stem, format!("{dot}{extension}")))
 }
 
-/// `model-00001-of-00003.safetensors`; in the second set, `model-00001-of-00003-2.safetensors`.
-///
-/// The number of the set is last, so that no other path has a shard of that name.
-fn shard_name(path: &Path, set: usize, at: usize, shards: usize) -> Result<String> {
+/// Returns the name of a shard.
+fn shard_name(path: &Path, naming: Naming, set: usize, at: usize, shards: usize) -> Result<String> {
     let Some((stem, end)) = around_number(path) else {
         let what = format!("save {} in shards", path.display());
         let instead = "the name goes into an index, which takes UTF-8".to_owned();
         return Err(ErrorKind::Unsupported { what, instead }.into());
     };
-    let set = if set == 1 { String::new() } else { format!("-{set}") };
-    Ok(format!("{stem}-{:05}-of-{shards:05}{set}{end}", at + 1))
+    let number = at + 1;
+    Ok(match (naming, set) {
+        (_, 1) => format!("{stem}-{number:05}-of-{shards:05}{end}"),
+        (Naming::SetLast, _) => format!("{stem}-{number:05}-of-{shards:05}-{set}{end}"),
+        (Naming::SetFirst, _) => format!("{stem}.{set}-{number:05}-of-{shards:05}{end}"),
+    })
 }
 
 /// Returns whether [`shard_name`] returns a name for some number of shards.
@@ -255,8 +331,12 @@ fn is_shard_name(path: &Path, name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = || {
         let (stem, end) = around_number(path)?;
-        let numbers = name.strip_prefix(stem)?.strip_suffix(end.as_str())?.strip_prefix('-')?;
-        let (at, rest) = numbers.split_once("-of-")?;
+        let numbers = name.strip_prefix(stem)?.strip_suffix(end.as_str())?;
+        let numbers = match numbers.strip_prefix('.').and_then(|numbers| numbers.split_once('-')) {
+            Some((set, numbers)) if is_number(set) => numbers.split_once("-of-").filter(|(_, count)| is_number(count)),
+            _ => numbers.strip_prefix('-').and_then(|numbers| numbers.split_once("-of-")),
+        };
+        let (at, rest) = numbers?;
         let (count, set) = rest.split_once('-').map_or((rest, None), |(count, set)| (count, Some(set)));
         Some(is_number(at) && is_number(count) && set.is_none_or(is_number))
     };
@@ -299,7 +379,7 @@ mod tests {
         let Files::Shards(split) = split(Plan::empty(encode), &tensors, 1).unwrap() else {
             panic!("one file is enough")
         };
-        save_in_steps(path, &split, &tensors, Durability::Flushed, None, before)
+        save_in_steps(path, &split, &tensors, Saving::default(), before)
     }
 
     /// Returns the number whose tensors are saved.
@@ -355,6 +435,72 @@ mod tests {
         }
     }
 
+    /// Copies the files of a folder and of those in it, as a process that is killed leaves them.
+    fn copy(from: &Path, to: &Path) {
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let target = to.join(entry.file_name());
+            if entry.file_type().unwrap().is_dir() {
+                fs::create_dir(&target).unwrap();
+                fs::set_permissions(&target, entry.metadata().unwrap().permissions()).unwrap();
+                copy(&entry.path(), &target);
+            } else {
+                fs::copy(entry.path(), target).unwrap();
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_next_save_removes_what_a_killed_one_left() {
+        // Over nothing, over other shards, and over a single file.
+        for before in ["nothing", "shards", "single"] {
+            for fault in 0..INDEX + 2 {
+                let (folder, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+                let path = folder.path().join("model.ten");
+                match before {
+                    "shards" => save_tensors(&path, 0, &mut |_| Ok(())).unwrap(),
+                    "single" => crate::file::save(&path, &tensors(0)).unwrap(),
+                    _ => {}
+                }
+                let mut step = 0;
+                let kill = |_| {
+                    if step == fault {
+                        copy(folder.path(), left.path());
+                    }
+                    step += 1;
+                    Ok(())
+                };
+                save_tensors(&path, 1, &mut { kill }).unwrap();
+                let path = left.path().join("model.ten");
+                let is_new = File::open(&path).is_ok_and(|file| file.tensor("a").unwrap().as_bytes() == [1]);
+                assert!(!is_new || fault > INDEX, "{before}, {fault}");
+                // Two shards instead of three, and one file.
+                let names = || {
+                    let names = fs::read_dir(left.path()).unwrap().map(|entry| entry.unwrap().file_name());
+                    let mut names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+                    names.sort();
+                    names
+                };
+                if fault % 2 == 0 {
+                    let encode = (ten::FORMAT.encode)(&WriteOptions::new()).unwrap();
+                    let tensors = tensors(2);
+                    let Files::Shards(split) = split(Plan::empty(encode), &tensors, 2).unwrap() else {
+                        panic!("one file is enough")
+                    };
+                    save(&path, &split, &tensors, Saving::default()).unwrap();
+                    assert_eq!(names().len(), 3, "{before}, {fault}: {:?}", names());
+                } else {
+                    crate::file::save(&path, &tensors(2)).unwrap();
+                    // The index that was there stays, with its shards.
+                    let has_index = before == "shards" || fault > INDEX;
+                    assert_eq!(names().len(), if has_index { 5 } else { 1 }, "{before}, {fault}: {:?}", names());
+                }
+                assert_eq!(File::open(&path).unwrap().load::<TensorMap>().unwrap(), tensors(2), "{before}, {fault}");
+            }
+        }
+    }
+
     #[test]
     fn shards_stay_next_to_a_malformed_index() {
         let folder = tempfile::tempdir().unwrap();
@@ -371,7 +517,7 @@ mod tests {
     #[test]
     fn only_own_shards_are_removed() {
         let path = Path::new("dir/model.ten");
-        for own in ["model-00001-of-00003.ten", "model-00001-of-00003-2.ten"] {
+        for own in ["model-00001-of-00003.ten", "model-00001-of-00003-2.ten", "model.2-00001-of-00003.ten"] {
             assert!(is_shard_name(path, own), "{own}");
         }
         for other in [
@@ -384,6 +530,8 @@ mod tests {
             "model-00001-of-00003-2-2.ten",
             "model-00001-of-00003.ptd",
             "model-00001-of-.ten",
+            "model.x-00001-of-00003.ten",
+            "model.2-00001-of-00003-2.ten",
             "",
         ] {
             assert!(!is_shard_name(path, other), "{other}");
@@ -399,12 +547,12 @@ mod tests {
         let path = folder.path().join("model.ten");
         save_tensors(&path, 0, &mut |_| Ok(())).unwrap();
         for at in 0..3 {
-            let shard = folder.path().join(shard_name(&path, 1, at, 3).unwrap());
+            let shard = folder.path().join(shard_name(&path, Naming::SetLast, 1, at, 3).unwrap());
             fs::set_permissions(shard, fs::Permissions::from_mode(0o600)).unwrap();
         }
         save_tensors(&path, 1, &mut |_| Ok(())).unwrap();
         for at in 0..3 {
-            let shard = folder.path().join(shard_name(&path, 2, at, 3).unwrap());
+            let shard = folder.path().join(shard_name(&path, Naming::SetLast, 2, at, 3).unwrap());
             assert_eq!(fs::metadata(shard).unwrap().permissions().mode() & 0o777, 0o600);
         }
     }

@@ -19,7 +19,8 @@
 //! dtypes and shapes are checked at every step, and decide which `Option`s are present and how long lists are. If they
 //! leave a choice, the result is [`ErrorKind::Ambiguous`](crate::ErrorKind::Ambiguous), not a guess.
 //! [`Options::embed_names`] adds a last tensor of bytes that holds all names. Other readers see it as a tensor, this
-//! crate takes the names from it.
+//! crate takes the names from it. In a file without names, the last tensor must not begin as such a list does, which is an
+//! error when it is written.
 //!
 //! # Deviations
 //!

@@ -1,10 +1,18 @@
+#[cfg(feature = "npy")]
+use std::num::NonZeroU8;
 use std::ops::Range;
+
+use indexmap::IndexMap;
 
 use super::header::{self, Beginning};
 use super::metadata::{self, HeaderMetadata, bad_number, check_limit};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::record::{Cursor, FileMetadata, Index, IndexReader, MetadataChanges, Rewritten, TypedEntry, trailing_bytes};
+#[cfg(feature = "npy")]
+use crate::record::Codec;
+use crate::record::{
+    Cursor, FileMetadata, FilePart, Index, IndexReader, MetadataChanges, Rewritten, TypedEntry, trailing_bytes,
+};
 use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, Shape, TensorInfo};
 
@@ -12,7 +20,9 @@ use crate::tensor::{InvalidTensor, Shape, TensorInfo};
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     is_read: bool,
-    metadata: FileMetadata,
+    /// The metadata, if all of it was read.
+    metadata: Option<FileMetadata>,
+    part: Option<FilePart>,
 }
 
 impl IndexReader for Reader {
@@ -20,8 +30,12 @@ impl IndexReader for Reader {
         if std::mem::replace(&mut self.is_read, true) {
             return Ok(false);
         }
-        let FileHeader { metadata, data, alignment, .. } = read(file, limits, index)?;
-        self.metadata = metadata;
+        // A stream cannot be read again.
+        let skips_long = file.file_len().is_some();
+        let FileHeader { metadata, is_whole, part, data, alignment, is_big_endian, .. } =
+            read(file, skips_long, limits, index)?;
+        self.part = part;
+        self.metadata = Some(metadata).filter(|_| is_whole);
         let mut end = 0;
         for at in 0..index.pushed() {
             let Range { mut start, end: stop } = index.entry(at).range();
@@ -34,6 +48,9 @@ impl IndexReader for Reader {
             // The sums were checked when the header was read.
             let range = Cursor::new(file, data + start).payload(index.entry(at).info());
             index.set_range(at, &range.map_err(|error| error.in_tensor(index.label(at)))?);
+            if is_big_endian {
+                set_big_endian(index, at);
+            }
         }
         Ok(true)
     }
@@ -47,7 +64,25 @@ impl IndexReader for Reader {
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {
-        Some(std::mem::take(&mut self.metadata))
+        self.metadata.take()
+    }
+
+    fn part(&self) -> Option<FilePart> {
+        self.part
+    }
+}
+
+/// Has the elements of a tensor swapped when it is read.
+fn set_big_endian(index: &mut Index, at: usize) {
+    let info = index.entry(at).info().clone();
+    if info.dtype.block_elements() > 1 || info.unknown_dtype().is_some() {
+        index.set_info(at, header::big_endian_blocks(&info));
+        return;
+    }
+    #[cfg(feature = "npy")]
+    if let Some(bytes) = u8::try_from(info.dtype.block_bytes()).ok().filter(|bytes| *bytes > 1).and_then(NonZeroU8::new)
+    {
+        index.set_codec(at, Codec::BigEndian(bytes));
     }
 }
 
@@ -55,6 +90,10 @@ impl IndexReader for Reader {
 #[derive(Debug)]
 struct FileHeader {
     metadata: FileMetadata,
+    /// All arrays of the metadata were read.
+    is_whole: bool,
+    part: Option<FilePart>,
+    is_big_endian: bool,
     /// The offset of the data.
     data: u64,
     alignment: u64,
@@ -64,24 +103,38 @@ struct FileHeader {
 
 /// Reads the metadata and checks the whole header.
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
-    let mut reader = Reader::default();
-    reader.read_on(file, limits, &mut Index::default())?;
-    Ok(reader.metadata().unwrap_or_default())
+    Ok(read(file, false, limits, &mut Index::default())?.metadata)
+}
+
+/// Reads all entries as text, those about the file included. The whole header is checked.
+pub(super) fn entries(file: &mut dyn ReadAt, limits: &Limits) -> Result<IndexMap<String, String>> {
+    read(file, false, limits, &mut Index::default())?;
+    let mut cursor = Cursor::new(file, 0);
+    let Beginning { entries, is_big_endian, .. } = header::read_beginning(&mut cursor)?;
+    Ok(metadata::MetadataReader::new(&mut cursor, is_big_endian, limits).entries(entries, limits)?.entries)
 }
 
 /// Reads the metadata with its types. The header is one that was read before.
 pub(super) fn typed_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<TypedEntry>> {
     let mut cursor = Cursor::new(file, 0);
-    let Beginning { entries, .. } = header::read_beginning(&mut cursor)?;
-    metadata::MetadataReader::new(&mut cursor, limits).typed_entries(entries, limits)
+    let Beginning { entries, is_big_endian, .. } = header::read_beginning(&mut cursor)?;
+    let mut entries =
+        metadata::MetadataReader::new(&mut cursor, is_big_endian, limits).typed_entries(entries, limits)?;
+    entries.retain(|entry| !metadata::PART_KEYS.contains(&entry.key.as_str()));
+    Ok(entries)
 }
 
 /// Makes a header with other metadata.
 pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
-    let FileHeader { data, alignment, header_end, .. } = read(file, limits, &mut Index::default())?;
+    let FileHeader { data, alignment, header_end, is_big_endian, .. } =
+        read(file, true, limits, &mut Index::default())?;
+    if is_big_endian {
+        let (what, instead) = ("change the metadata of a big-endian file", "convert it to a new file first");
+        return Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into());
+    }
     let mut cursor = Cursor::new(file, 0);
     let beginning = header::read_beginning(&mut cursor)?;
-    let entries = metadata::MetadataReader::new(&mut cursor, limits).typed_entries(beginning.entries, limits)?;
+    let entries = metadata::MetadataReader::new(&mut cursor, false, limits).typed_entries(beginning.entries, limits)?;
     let mut descriptions = Vec::new();
     let len = header_end.saturating_sub(cursor.offset());
     cursor.append(len, &mut descriptions)?;
@@ -93,22 +146,25 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
 
 /// Reads a header, and adds its tensors to the index, in the order of their data. Their ranges count from the offset of the
 /// data on.
-fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<FileHeader> {
+fn read(file: &mut dyn ReadAt, skips_long: bool, limits: &Limits, index: &mut Index) -> Result<FileHeader> {
     /// The length of the shortest description of a tensor: no name, rank 0, the type and the offset.
     const SHORTEST: u64 = 8 + 4 + 4 + 8;
     let len = file.file_len();
     let mut cursor = Cursor::new(file, 0);
-    let Beginning { version, tensors: count, entries } = header::read_beginning(&mut cursor)?;
+    let Beginning { is_big_endian, version, tensors: count, entries } = header::read_beginning(&mut cursor)?;
     check_limit("number of tensors", count, limits.tensors).map_err(|error| error.at(8))?;
-    let mut reader = metadata::MetadataReader::new(&mut cursor, limits);
-    let HeaderMetadata { entries, alignment } = reader.entries(entries, limits)?;
+    let mut reader = metadata::MetadataReader::new(&mut cursor, is_big_endian, limits);
+    reader.skip_long(skips_long);
+    let mut found = reader.entries(entries, limits)?;
+    let part = found.take_part();
+    let HeaderMetadata { entries, alignment, is_whole } = found;
     reader.check_fits(count, SHORTEST)?;
     let mut places = Vec::new();
     let mut has_unknown = false;
     for number in 0..count {
         let in_tensor = |error: Error| error.in_tensor(format!("#{number}"));
         let name = reader.name("length of a name").map_err(in_tensor)?;
-        let tensor = tensor(reader.cursor, alignment, limits).map_err(|error| error.in_tensor(&*name))?;
+        let tensor = tensor(&mut reader, alignment, limits).map_err(|error| error.in_tensor(&*name))?;
         let (info, range, place) = tensor;
         has_unknown |= info.unknown_dtype().is_some();
         index.push_checked(Some(&name), info, range)?;
@@ -129,15 +185,26 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<Fil
         set_unknown_ends(index, &places, len.map(|len| len.saturating_sub(data)))?;
     }
     let end = check(index, &places, data)?;
-    let warnings =
-        trailing_bytes(end.max(data), len).filter(|_| padded(end, alignment).is_none_or(|end| len > Some(end)));
-    let metadata = FileMetadata {
-        version: Some(version.to_string()),
-        entries,
-        warnings: warnings.into_iter().collect(),
-        ..FileMetadata::default()
-    };
-    Ok(FileHeader { metadata, data, alignment, header_end })
+    let mut warnings = Vec::new();
+    if let Some(part) = &part {
+        warnings.push(part_warning(part, index.pushed()));
+    }
+    let trailing = trailing_bytes(end.max(data), len);
+    warnings.extend(trailing.filter(|_| padded(end, alignment).is_none_or(|end| len > Some(end))));
+    let version = if is_big_endian { format!("{version}, big-endian") } else { version.to_string() };
+    let metadata = FileMetadata { version: Some(version), entries, warnings, ..FileMetadata::default() };
+    Ok(FileHeader { metadata, is_whole, part, is_big_endian, data, alignment, header_end })
+}
+
+fn part_warning(part: &FilePart, tensors: usize) -> Warning {
+    let FilePart { index, count, tensors: all } = part;
+    let of = all.map_or(String::new(), |all| format!(" of {all}"));
+    let noun = if all.unwrap_or(tensors as u64) == 1 { "tensor" } else { "tensors" };
+    let text = format!(
+        "the file is part {} of {count} of a model in several files; it has {tensors}{of} {noun}",
+        index.saturating_add(1)
+    );
+    Warning::new(WarningKind::Part, text)
 }
 
 fn padded(end: u64, alignment: u64) -> Option<u64> {
@@ -145,23 +212,27 @@ fn padded(end: u64, alignment: u64) -> Option<u64> {
 }
 
 /// Reads the description of a tensor after its name. Returns also the offset of its last part.
-fn tensor(cursor: &mut Cursor<'_>, alignment: u64, limits: &Limits) -> Result<(TensorInfo, Range<u64>, u64)> {
-    let place = cursor.offset();
-    let rank = u64::from(cursor.u32()?);
+fn tensor(
+    reader: &mut metadata::MetadataReader<'_, '_>,
+    alignment: u64,
+    limits: &Limits,
+) -> Result<(TensorInfo, Range<u64>, u64)> {
+    let place = reader.cursor.offset();
+    let rank = u64::from(reader.u32()?);
     check_limit("rank", rank, limits.rank).map_err(|error| error.at(place))?;
-    let dims_at = cursor.offset();
+    let dims_at = reader.cursor.offset();
     let mut dims = Vec::new();
     for _ in 0..rank {
-        let offset = cursor.offset();
-        let dim = cursor.u64()?;
+        let offset = reader.cursor.offset();
+        let dim = reader.u64()?;
         let expected = || bad_number("dim", dim, "less than 2^63".to_owned()).at(offset);
         dims.push(usize::try_from(dim).ok().filter(|_| dim <= header::MAX_DIM).ok_or_else(expected)?);
     }
     // The innermost dim comes first.
     dims.reverse();
-    let tag = cursor.u32()?;
-    let place = cursor.offset();
-    let start = cursor.u64()?;
+    let tag = reader.u32()?;
+    let place = reader.cursor.offset();
+    let start = reader.u64()?;
     if !start.is_multiple_of(alignment) {
         return Err(bad_number("offset", start, format!("a multiple of the alignment, {alignment}")).at(place));
     }

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::model::{MetadataKind, MetadataValue};
-use crate::record::{Cursor, MetadataChanges, TypedEntry};
+use crate::record::{Cursor, FilePart, MetadataChanges, TypedEntry};
 
 /// The alignment of files that do not state one, in bytes.
 const ALIGNMENT: u64 = 32;
@@ -21,11 +21,15 @@ const MAX_KEY: usize = u16::MAX as usize;
 /// The longest string that ggml reads, in bytes.
 const MAX_STRING: u64 = 1 << 30;
 
-/// Arrays of up to this many items are kept in full.
-const SHORT: u64 = 16;
+/// The numbers of parts, of a model in several files. They are about the file, and not about the model.
+pub(super) const PART_KEYS: [&str; 3] = [PART_INDEX, PART_COUNT, PART_TENSORS];
 
-/// The number of items that are kept of longer ones.
-const FIRST: u64 = 8;
+const PART_INDEX: &str = "split.no";
+const PART_COUNT: &str = "split.count";
+const PART_TENSORS: &str = "split.tensors.count";
+
+/// Longer arrays are skipped where nobody asks for their items.
+const SHORT: u64 = 16;
 
 /// Arrays in arrays are read up to this depth. ggml does not read them at all.
 const MAX_DEPTH: u32 = 4;
@@ -117,7 +121,13 @@ fn le_u64(bytes: &[u8]) -> u64 {
 /// Reads strings and values. The memory for them is limited.
 pub(super) struct MetadataReader<'a, 'f> {
     pub(super) cursor: &'a mut Cursor<'f>,
-    /// The bytes of strings that may still be kept.
+    /// Numbers are big-endian.
+    is_big_endian: bool,
+    /// Long arrays are not read.
+    skips_long: bool,
+    /// One was skipped.
+    has_skipped: bool,
+    /// The bytes of strings and texts that may still be kept.
     room: u64,
     limit: u64,
 }
@@ -127,16 +137,32 @@ pub(super) struct MetadataReader<'a, 'f> {
 pub(super) struct HeaderMetadata {
     pub(super) entries: IndexMap<String, String>,
     pub(super) alignment: u64,
+    /// All arrays were read.
+    pub(super) is_whole: bool,
+}
+
+impl HeaderMetadata {
+    /// Returns which part of a model the file is. The entries that state it are removed.
+    pub(super) fn take_part(&mut self) -> Option<FilePart> {
+        let mut number = |key| self.entries.shift_remove(key)?.parse().ok();
+        let [index, count, tensors]: [Option<u64>; 3] = PART_KEYS.map(&mut number);
+        Some(FilePart { index: index?, count: count?, tensors }).filter(|part| part.count > 1)
+    }
 }
 
 /// A closure that is called with an entry that was just read.
 type Each<'x> = &'x mut dyn FnMut(&mut Cursor<'_>, u64, &str, &str) -> Result<()>;
 
 impl<'a, 'f> MetadataReader<'a, 'f> {
-    pub(super) fn new(cursor: &'a mut Cursor<'f>, limits: &Limits) -> Self {
+    pub(super) fn new(cursor: &'a mut Cursor<'f>, is_big_endian: bool, limits: &Limits) -> Self {
         // In a file of known length, strings are no longer than the file.
         let limit = cursor.left().unwrap_or(0).saturating_add(limits.shared);
-        Self { cursor, room: limit, limit }
+        Self { cursor, is_big_endian, skips_long: false, has_skipped: false, room: limit, limit }
+    }
+
+    /// Skips long arrays, which take longer to read than all tensors of a file.
+    pub(super) fn skip_long(&mut self, skips: bool) {
+        self.skips_long = skips;
     }
 
     /// Reads `count` entries.
@@ -149,15 +175,19 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
         /// More is not kept in memory. Vocabularies take some MiB.
         const LIMIT: u64 = 1 << 30;
         let (mut entries, mut total) = (Vec::new(), 0_u64);
+        let is_big_endian = self.is_big_endian;
         self.each_entry(count, limits, &mut |cursor, offset, key, text| {
             let end = cursor.offset();
             cursor.go_to(offset);
-            let kind = cursor.u32()?;
+            let kind = number(cursor.array()?, is_big_endian, u32::from_le_bytes);
             let len = end - cursor.offset();
             total = total.saturating_add(len);
             check_limit("metadata in bytes", total, LIMIT).map_err(|error| error.at(offset))?;
             let mut bytes = Vec::new();
             cursor.append(len, &mut bytes)?;
+            if is_big_endian {
+                swap_value(kind, &mut bytes);
+            }
             entries.push(TypedEntry { key: key.to_owned(), text: text.to_owned(), kind, bytes });
             Ok(())
         })?;
@@ -171,7 +201,7 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
         let offset = self.cursor.offset();
         check_limit("number of entries of metadata", count, limits.tensors).map_err(|error| error.at(offset))?;
         self.check_fits(count, SHORTEST)?;
-        let mut metadata = HeaderMetadata { entries: IndexMap::new(), alignment: ALIGNMENT };
+        let mut metadata = HeaderMetadata { entries: IndexMap::new(), alignment: ALIGNMENT, is_whole: true };
         for _ in 0..count {
             let offset = self.cursor.offset();
             let key = self.name("length of a key")?;
@@ -197,7 +227,20 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
             let what = format!("two entries of the metadata have the key `{}`", Short(&key));
             return Err(malformed(what).at(offset));
         }
+        metadata.is_whole = !self.has_skipped;
         Ok(metadata)
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32> {
+        self.number(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64> {
+        self.number(u64::from_le_bytes)
+    }
+
+    fn number<T, const N: usize>(&mut self, of_bytes: fn([u8; N]) -> T) -> Result<T> {
+        Ok(number(self.cursor.array()?, self.is_big_endian, of_bytes))
     }
 
     /// Checks that the file has room for `count` items of at least `size` bytes.
@@ -221,23 +264,29 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
 
     fn string(&mut self, what: &'static str, most: u64) -> Result<Vec<u8>> {
         let len = self.length(what, most)?;
-        match self.room.checked_sub(len) {
-            Some(room) => self.room = room,
-            None => {
-                let found = (self.limit - self.room).saturating_add(len);
-                let kind = ErrorKind::Limit { what: "strings of the header in bytes", found, limit: self.limit };
-                return Err(Error::new(kind).at(self.cursor.offset()));
-            }
-        }
+        self.take_room(len)?;
         self.check_fits(len, 1)?;
         let mut bytes = Vec::new();
         self.cursor.append(len, &mut bytes)?;
         Ok(bytes)
     }
 
+    /// Counts bytes that are kept.
+    fn take_room(&mut self, bytes: u64) -> Result<()> {
+        match self.room.checked_sub(bytes) {
+            Some(room) => self.room = room,
+            None => {
+                let found = (self.limit - self.room).saturating_add(bytes);
+                let kind = ErrorKind::Limit { what: "strings of the header in bytes", found, limit: self.limit };
+                return Err(Error::new(kind).at(self.cursor.offset()));
+            }
+        }
+        Ok(())
+    }
+
     fn length(&mut self, what: &'static str, most: u64) -> Result<u64> {
         let offset = self.cursor.offset();
-        match self.cursor.u64()? {
+        match self.u64()? {
             len if len <= most => Ok(len),
             len => Err(bad_number(what, len, format!("at most {most}")).at(offset)),
         }
@@ -245,12 +294,12 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
 
     fn alignment(&mut self) -> Result<u64> {
         let offset = self.cursor.offset();
-        let kind = self.cursor.u32()?;
+        let kind = self.u32()?;
         if kind != U32 {
             return Err(bad_number("type of the alignment", kind.into(), format!("{U32}, an integer")).at(offset));
         }
         let offset = self.cursor.offset();
-        match self.cursor.u32()? {
+        match self.u32()? {
             alignment if alignment.is_power_of_two() => Ok(alignment.into()),
             other => Err(bad_number("alignment", other.into(), "a power of two".to_owned()).at(offset)),
         }
@@ -259,62 +308,75 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
     fn typed_value(&mut self) -> Result<String> {
         match self.kind()? {
             STRING => Ok(String::from_utf8_lossy(&self.string("length of a string", MAX_STRING)?).into_owned()),
-            kind => self.value(kind, 0),
+            kind => {
+                let mut text = String::new();
+                self.value(kind, 0, &mut text)?;
+                Ok(text)
+            }
         }
     }
 
     /// Reads the type of a value.
     fn kind(&mut self) -> Result<u32> {
         let offset = self.cursor.offset();
-        match self.cursor.u32()? {
+        match self.u32()? {
             kind if kind <= F64 => Ok(kind),
             kind => Err(bad_number("type of metadata", kind.into(), format!("{U8} to {F64}")).at(offset)),
         }
     }
 
-    /// Reads a value in an array of that depth, where strings are in quotes.
-    fn value(&mut self, kind: u32, depth: u32) -> Result<String> {
-        let cursor = &mut *self.cursor;
-        Ok(match kind {
-            U8 => u8::from_le_bytes(cursor.array()?).to_string(),
-            I8 => i8::from_le_bytes(cursor.array()?).to_string(),
-            U16 => u16::from_le_bytes(cursor.array()?).to_string(),
-            I16 => i16::from_le_bytes(cursor.array()?).to_string(),
-            U32 => u32::from_le_bytes(cursor.array()?).to_string(),
-            I32 => i32::from_le_bytes(cursor.array()?).to_string(),
-            U64 => u64::from_le_bytes(cursor.array()?).to_string(),
-            I64 => i64::from_le_bytes(cursor.array()?).to_string(),
+    /// Appends the text of a value in an array of that depth, where strings are in quotes.
+    fn value(&mut self, kind: u32, depth: u32, text: &mut String) -> Result<()> {
+        let written = match kind {
+            U8 => write!(text, "{}", self.number(u8::from_le_bytes)?),
+            I8 => write!(text, "{}", self.number(i8::from_le_bytes)?),
+            U16 => write!(text, "{}", self.number(u16::from_le_bytes)?),
+            I16 => write!(text, "{}", self.number(i16::from_le_bytes)?),
+            U32 => write!(text, "{}", self.number(u32::from_le_bytes)?),
+            I32 => write!(text, "{}", self.number(i32::from_le_bytes)?),
+            U64 => write!(text, "{}", self.number(u64::from_le_bytes)?),
+            I64 => write!(text, "{}", self.number(i64::from_le_bytes)?),
             // In short: `Display` has all zeros of 1e300.
-            F32 => format!("{:?}", f32::from_le_bytes(cursor.array()?)),
-            F64 => format!("{:?}", f64::from_le_bytes(cursor.array()?)),
+            F32 => write!(text, "{:?}", self.number(f32::from_le_bytes)?),
+            F64 => write!(text, "{:?}", self.number(f64::from_le_bytes)?),
             BOOL => {
-                let offset = cursor.offset();
-                match cursor.array()? {
-                    [0] => "false".to_owned(),
-                    [1] => "true".to_owned(),
+                let offset = self.cursor.offset();
+                text.push_str(match self.cursor.array()? {
+                    [0] => "false",
+                    [1] => "true",
                     [other] => return Err(bad_number("bool", other.into(), "0 or 1".to_owned()).at(offset)),
-                }
+                });
+                Ok(())
             }
             STRING => {
                 let bytes = self.string("length of a string", MAX_STRING)?;
-                format!("{:?}", String::from_utf8_lossy(&bytes))
+                write!(text, "{:?}", String::from_utf8_lossy(&bytes))
             }
-            _ => self.array(depth)?,
-        })
+            _ => return self.array(depth, text),
+        };
+        written.expect("a string takes all text");
+        Ok(())
     }
 
-    fn array(&mut self, depth: u32) -> Result<String> {
+    fn array(&mut self, depth: u32, text: &mut String) -> Result<()> {
         let (kind, count) = self.array_header(depth)?;
-        let shown = if count <= SHORT { count } else { FIRST };
-        let mut text = if count > shown { format!("{count} items: [") } else { "[".to_owned() };
-        for at in 0..shown {
-            let comma = if at > 0 { ", " } else { "" };
-            let item = self.value(kind, depth + 1)?;
-            write!(text, "{comma}{item}").expect("a string takes all text");
+        // Bools are checked.
+        if self.skips_long && count > SHORT && kind != BOOL {
+            self.has_skipped = true;
+            return self.skip(kind, count, depth + 1);
         }
-        self.skip(kind, count - shown, depth + 1)?;
-        text.push_str(if count > shown { ", …]" } else { "]" });
-        Ok(text)
+        text.push('[');
+        for index in 0..count {
+            text.push_str(if index > 0 { ", " } else { "" });
+            let before = text.len();
+            self.value(kind, depth + 1, text)?;
+            // Those of arrays in arrays were counted.
+            if kind != ARRAY {
+                self.take_room((text.len() - before) as u64)?;
+            }
+        }
+        text.push(']');
+        Ok(())
     }
 
     /// Reads the type and the number of items.
@@ -324,7 +386,7 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
             let kind = ErrorKind::Limit { what: "depth of arrays", found: limit + 1, limit };
             return Err(Error::new(kind).at(self.cursor.offset()));
         }
-        let (kind, count) = (self.kind()?, self.cursor.u64()?);
+        let (kind, count) = (self.kind()?, self.u64()?);
         self.check_fits(count, least_size(kind))?;
         Ok((kind, count))
     }
@@ -342,6 +404,41 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
             }),
             _ => self.cursor.pass(count.saturating_mul(least_size(kind))),
         }
+    }
+}
+
+fn number<T, const N: usize>(mut bytes: [u8; N], is_big_endian: bool, of_bytes: fn([u8; N]) -> T) -> T {
+    if is_big_endian {
+        bytes.reverse();
+    }
+    of_bytes(bytes)
+}
+
+/// Turns the bytes of a big-endian value, which was read before, into those of a little-endian one. Returns the bytes after
+/// it.
+fn swap_value(kind: u32, bytes: &mut [u8]) -> &mut [u8] {
+    /// Swaps the number at the beginning. Returns it and the bytes after it.
+    fn swap(bytes: &mut [u8], size: usize) -> (u64, &mut [u8]) {
+        let (number, rest) = bytes.split_at_mut(size.min(bytes.len()));
+        number.reverse();
+        (le_u64(number), rest)
+    }
+    match kind {
+        STRING => {
+            let (len, rest) = swap(bytes, 8);
+            let end = usize::try_from(len).unwrap_or(usize::MAX).min(rest.len());
+            &mut rest[end..]
+        }
+        ARRAY => {
+            let (kind, rest) = swap(bytes, 4);
+            let (count, mut rest) = swap(rest, 8);
+            let kind = u32::try_from(kind).unwrap_or(U8);
+            for _ in 0..count {
+                rest = swap_value(kind, rest);
+            }
+            rest
+        }
+        kind => swap(bytes, usize::try_from(least_size(kind)).unwrap_or(usize::MAX)).1,
     }
 }
 
@@ -372,12 +469,18 @@ pub(super) fn bad_number(what: &'static str, found: u64, expected: String) -> Er
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
     entries: &'a IndexMap<String, TypedValue>,
+    part: Option<FilePart>,
     pub(super) alignment: u64,
 }
 
 impl<'a> Writing<'a> {
     /// Checks the keys and the alignment: `None` is that of the entries, or else the default.
-    pub(super) fn new(entries: &'a IndexMap<String, TypedValue>, alignment: Option<u64>) -> Result<Self> {
+    /// Of a part of a model, only the first has the entries, as llama.cpp writes them.
+    pub(super) fn new(
+        entries: &'a IndexMap<String, TypedValue>,
+        alignment: Option<u64>,
+        part: Option<FilePart>,
+    ) -> Result<Self> {
         if let Some(key) = entries.keys().find(|key| !keeps(key)) {
             let what = format!("write metadata of the key `{}`", Short(key));
             let instead = format!("a key is 1 to {MAX_KEY} bytes of ASCII");
@@ -396,14 +499,18 @@ impl<'a> Writing<'a> {
             what: format!("align tensors to {} bytes", Short(&found)),
             instead: "an alignment is a power of two below 2^32".to_owned(),
         })?;
-        Ok(Self { entries, alignment })
+        Ok(Self { entries, part, alignment })
     }
 
     /// Appends the number of the entries, and the entries.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let states_alignment = self.alignment != ALIGNMENT;
-        let others = || self.entries.iter().filter(|(key, _)| *key != ALIGNMENT_KEY);
-        let count = others().count() as u64 + u64::from(states_alignment);
+        let is_own = |key: &str| key == ALIGNMENT_KEY || self.part.is_some() && PART_KEYS.contains(&key);
+        let has_entries = self.part.is_none_or(|part| part.index == 0);
+        let others = || self.entries.iter().filter(|(key, _)| has_entries && !is_own(key));
+        let part = self.part.map(part_entries);
+        let parts = part.as_ref().map_or(0, |entries| entries.len());
+        let count = others().count() as u64 + u64::from(states_alignment) + parts as u64;
         out.extend_from_slice(&count.to_le_bytes());
         if states_alignment {
             put_string(ALIGNMENT_KEY, out);
@@ -413,7 +520,19 @@ impl<'a> Writing<'a> {
         for (key, value) in others() {
             put_entry(key, value.kind, &value.bytes, out);
         }
+        for (key, value) in part.iter().flatten() {
+            put_entry(key, value.kind, &value.bytes, out);
+        }
     }
+}
+
+/// Returns the entries of a part, with the types that llama.cpp expects.
+fn part_entries(part: FilePart) -> [(&'static str, TypedValue); 3] {
+    let short = |number: u64| MetadataValue::U16(u16::try_from(number).unwrap_or(u16::MAX));
+    let tensors = MetadataValue::I32(i32::try_from(part.tensors.unwrap_or(0)).unwrap_or(i32::MAX));
+    let values = [short(part.index), short(part.count), tensors];
+    let [index, count, tensors] = values.each_ref().map(TypedValue::of_field);
+    [(PART_INDEX, index), (PART_COUNT, count), (PART_TENSORS, tensors)]
 }
 
 pub(super) fn put_entry(key: &str, kind: u32, bytes: &[u8], out: &mut Vec<u8>) {

@@ -27,7 +27,7 @@
 //! # Metadata
 //!
 //! [`metadata`] returns every entry as text: strings as they are, numbers in decimal, arrays in brackets with strings in
-//! quotes. Of an array of more than 16 items, the number of items and the first 8 are kept.
+//! quotes. Arrays are whole, however long they are.
 //!
 //! Entries that are given as text are written as strings. Programs that expect a number there, as llama.cpp does for most
 //! keys, refuse such a file. `general.alignment` is the exception: it sets the alignment. Fields with
@@ -37,7 +37,7 @@
 //! # Names
 //!
 //! Names have up to 63 bytes when they are written, as ggml needs a NUL after them, and up to 65,535 when they are
-//! read. A name with NUL in it is not written. Names cannot be embedded, as the format has no `u8`.
+//! read. [`Options::long_names`] writes up to 127 bytes, for builds of ggml with a higher limit. A name with NUL in it is not written. Names cannot be embedded, as the format has no `u8`.
 //!
 //! # Deviations
 //!
@@ -52,7 +52,17 @@
 //! - The specification has arrays in arrays, and ggml does not read them. They are read here up to a depth of 4.
 //! - Strings that are not UTF-8, as some tokenizers have, are read with replacement characters.
 //! - `q8_1` has blocks of 36 bytes in ggml, and of 40 in the Python package `gguf`. Files do not hold it. It is ggml's here.
-//! - Big-endian files cannot be read.
+//! - Big-endian files are read, except for tensors in blocks, which are listed as unknown. They need the feature `npy`. They
+//!   are not written.
+//!
+//! # Models in several files
+//!
+//! llama.cpp splits a model into files with names such as `m-00001-of-00002.gguf`, which state their number in `split.no`,
+//! `split.count` and `split.tensors.count`. [`File::open`](crate::File::open) opens all of them as one, whichever is named, if
+//! they lie next to each other. Otherwise, and in memory and streams, a file is opened alone, with a
+//! [warning](crate::WarningKind::Part). These entries are about the file and not about the model: they are not among
+//! [`FileMetadata::entries`](crate::FileMetadata::entries), so that no copy says that it is a part. Shards that are
+//! [saved](crate::SaveOptions::max_shard_bytes) have them.
 //!
 //! # Limits
 //!
@@ -108,7 +118,12 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
         let value = typed(key, text).map_or_else(|| TypedValue::text(text), |entry| TypedValue::of_typed(entry));
         (key.clone(), value)
     };
-    Ok(Arc::new(ser::Encode { metadata: options.metadata.iter().map(stored).collect(), alignment: options.alignment }))
+    Ok(Arc::new(ser::Encode {
+        metadata: options.metadata.iter().map(stored).collect(),
+        alignment: options.alignment,
+        long_names: options.long_names,
+        part: None,
+    }))
 }
 
 /// The serializer of all formats. A [`Plan`] makes it write a GGUF file; [`plan`] has an example.
@@ -304,7 +319,8 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 
 /// Reads the metadata of a file in memory as text, in the order of the file. The whole header is checked.
 ///
-/// The [module](self#metadata) tells how arrays and numbers read.
+/// The [module](self#metadata) tells how arrays and numbers read. Of a model in several files, this also has the entries
+/// about them, such as `split.count`.
 ///
 /// ```
 /// use tensorfile::{TensorMap, gguf};
@@ -318,8 +334,7 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 ///
 /// As [`from_slice`], if the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<IndexMap<String, String>> {
-    let metadata = de::metadata(&mut Slice::new(file), &Limits::default());
-    metadata.map(|metadata| metadata.entries).map_err(|error| error.in_format(FORMAT.name))
+    de::entries(&mut Slice::new(file), &Limits::default()).map_err(|error| error.in_format(FORMAT.name))
 }
 
 /// Options for reading and writing GGUF files.
@@ -373,6 +388,24 @@ impl Options {
     #[must_use]
     pub fn alignment(mut self, bytes: u64) -> Self {
         Arc::make_mut(&mut self.encode).alignment = Some(bytes);
+        self
+    }
+
+    /// Sets whether names of 64 to 127 bytes are written too, which only builds of ggml with a higher limit read, such as those
+    /// of stable-diffusion.cpp. Default: `false`, and a longer name than 63 bytes is an error.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use tensorfile::{TensorView, gguf};
+    ///
+    /// let tensors = BTreeMap::from([("n".repeat(77), TensorView::from_slice(&[1.0_f32], [1])?)]);
+    /// assert!(gguf::to_vec(&tensors).is_err());
+    /// let file = gguf::Options::new().long_names(true).to_vec(&tensors)?;
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn long_names(mut self, long: bool) -> Self {
+        Arc::make_mut(&mut self.encode).long_names = long;
         self
     }
 

@@ -6,7 +6,7 @@ use super::header;
 use super::metadata::{TypedValue, Writing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
-use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
+use crate::record::{self, FileLayout, FilePart, Format, Names, Plan, cannot_store};
 use crate::tensor::TensorInfo;
 
 /// Writes the header, then the tensors, each padded to the alignment.
@@ -14,6 +14,10 @@ use crate::tensor::TensorInfo;
 pub(super) struct Encode {
     pub(super) metadata: IndexMap<String, TypedValue>,
     pub(super) alignment: Option<u64>,
+    /// Names that only some builds of ggml read are written.
+    pub(super) long_names: bool,
+    /// The file is one of several.
+    pub(super) part: Option<FilePart>,
 }
 
 impl record::Encode for Encode {
@@ -35,6 +39,18 @@ impl record::Encode for Encode {
         }
     }
 
+    fn longest_name(&self) -> Option<usize> {
+        Some(if self.long_names { header::MAX_LONG_NAME } else { header::MAX_NAME })
+    }
+
+    fn longer_names(&self) -> Option<usize> {
+        (!self.long_names).then_some(header::MAX_LONG_NAME)
+    }
+
+    fn with_part(&self, part: FilePart) -> Option<Arc<dyn record::Encode>> {
+        Some(Arc::new(Self { part: Some(part), ..self.clone() }))
+    }
+
     fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
         let mut encode = self.clone();
         encode.metadata.extend(entries.iter().map(|(key, value)| (key.clone(), TypedValue::of_field(value))));
@@ -42,7 +58,13 @@ impl record::Encode for Encode {
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        let entries = Writing::new(&self.metadata, self.alignment)?;
+        if let Some(FilePart { count, .. }) = self.part
+            && count > header::MAX_PARTS
+        {
+            let (what, most) = (format!("save in {count} parts"), header::MAX_PARTS);
+            return Err(ErrorKind::Unsupported { what, instead: format!("gguf has up to {most}") }.into());
+        }
+        let entries = Writing::new(&self.metadata, self.alignment, self.part)?;
         for at in 0..plan.len() {
             let checked = header::check_alignment(plan.info(at), entries.alignment);
             checked.map_err(|error| Error::new(error).in_tensor(plan.name(at)))?;

@@ -61,6 +61,8 @@ fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
 #[derive(Debug)]
 pub(super) struct FlatbufferContents {
     pub(super) metadata: Metadata,
+    /// A warning about tensors that cannot be read.
+    odd: Option<Warning>,
     /// A tensor with bytes begins before the end of others.
     goes_back: bool,
     /// The first name that has a NUL in it.
@@ -97,6 +99,7 @@ impl FlatbufferContents {
             let text = format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", Short(&escaped));
             warnings.push(Warning::new(WarningKind::Name, text).in_tensor(name.as_str()));
         }
+        warnings.extend(self.odd.clone());
         warnings.extend(trailing_bytes(self.end_of_tensors, len));
         FileMetadata {
             version: Some(version.to_owned()),
@@ -148,7 +151,7 @@ pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor
     let found = Found::named(named.get(0).ok()?).ok()?;
     found.table.string(found.name).ok()??;
     match parser.tensor(&found).ok()? {
-        (ReadHeader::New(info), payload) => SingleTensor::new(file, info, payload),
+        (ReadHeader::New(info), payload) if info.unknown_dtype().is_none() => SingleTensor::new(file, info, payload),
         _ => None,
     }
 }
@@ -179,6 +182,9 @@ struct FlatbufferParser<'a> {
     goes_back: bool,
     /// The last headers of tensors that take a whole segment.
     last: LastHeaders<StoredHeader<'a>>,
+    /// The number of tensors whose segments have another length than they take, and a warning about the first.
+    of_another_length: usize,
+    odd: Option<Warning>,
 }
 
 /// The header of a tensor that takes a whole segment, as it is stored.
@@ -253,6 +259,8 @@ impl<'a> FlatbufferParser<'a> {
             end_of_bytes: 0,
             goes_back: false,
             last: LastHeaders::default(),
+            of_another_length: 0,
+            odd: None,
         }
     }
 
@@ -420,8 +428,11 @@ impl<'a> FlatbufferParser<'a> {
         };
         let info = self.info(&table, first, fields, stated)?;
         let range = match found.place {
+            SegmentPart::Whole if info.check_payload(segment_bytes).is_err() => {
+                let (name, range) = (found.table.string(found.name)?.unwrap_or_default(), segment.clone());
+                return Ok((ReadHeader::New(self.of_another_length(name, &info, segment_bytes)), range));
+            }
             SegmentPart::Whole => {
-                info.check_payload(segment_bytes)?;
                 let range = segment.clone();
                 let header = StoredHeader { table: table.offset(), fields, bytes: segment_bytes };
                 self.last.add(header, self.index.pushed());
@@ -446,6 +457,21 @@ impl<'a> FlatbufferParser<'a> {
             }
         };
         Ok((ReadHeader::New(info), range))
+    }
+
+    /// Returns an unknown tensor for one whose segment has another length than it takes. The others can be read.
+    fn of_another_length(&mut self, name: &str, info: &TensorInfo, segment_bytes: u64) -> TensorInfo {
+        let takes = info.payload_bytes().unwrap_or(usize::MAX);
+        self.of_another_length += 1;
+        if self.of_another_length == 1 {
+            let text = format!(
+                "`{}` cannot be read, as its segment has {segment_bytes} bytes, but {info} takes {takes}",
+                Short(name)
+            );
+            self.odd = Some(Warning::new(WarningKind::UnknownDtype, text).in_tensor(name));
+        }
+        let bytes = usize::try_from(segment_bytes).unwrap_or(usize::MAX);
+        TensorInfo::unknown_in("", &format!("{}, of another length", info.dtype), &[], info.shape.clone(), bytes)
     }
 
     /// Returns the dtype, shape and layout of a tensor from the fields of a table, the first of which is `first`.
@@ -519,8 +545,15 @@ impl<'a> FlatbufferParser<'a> {
         }
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
         let end_of_tensors = if self.index.pushed() == 0 { begin } else { end };
+        let mut odd = self.odd;
+        if let Some(warning) = &mut odd
+            && self.of_another_length > 1
+        {
+            warning.text += &format!("; there are {} such tensors", self.of_another_length);
+        }
         Ok(FlatbufferContents {
             metadata,
+            odd,
             goes_back: self.goes_back,
             name_with_nul: self.index.name_with(0).map(str::to_owned),
             end,

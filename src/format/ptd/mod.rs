@@ -47,7 +47,8 @@
 //!   header is `"eh00"`, the length 32, and as u64 the flatbuffer's size with the header, the offset of the segments and
 //!   their size. A header of 24 bytes, without the last, is read too.
 //! - ExecuTorch compares neither a layout with its segment nor a dim order with the rank. Both are checked, and so are
-//!   segments that leave the file, overlap without being the same, or lie in the index.
+//!   segments that leave the file, overlap without being the same, or lie in the index. A tensor whose segment has another
+//!   length than it takes is [unknown](crate::Layout::Unknown), with a warning; the others are read.
 //! - Of two entries of one name ExecuTorch's C++ takes the first, its Python the last. That is an error here.
 //! - With a segment alignment of 128, ExecuTorch 0.6 and 0.7 write an offset of the segments that is past the data.
 //!   Such a file is refused, and the message says so.

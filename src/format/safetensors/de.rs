@@ -144,6 +144,10 @@ fn parse<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Result<JsonHe
 }
 
 fn read_metadata(value: JsonValue<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
+    // The crate reads it as none.
+    if value.is_null() {
+        return Ok(IndexMap::new());
+    }
     let duplicate = |key: String| ErrorKind::Malformed {
         what: format!("two entries of the metadata have the key `{}`", Short(&key)),
     };

@@ -158,6 +158,11 @@ impl<'a> JsonValue<'a> {
         Ok(members.into_iter().map(member).collect())
     }
 
+    /// Returns whether the value is `null`.
+    pub(super) fn is_null(self) -> bool {
+        self.json.trim() == "null"
+    }
+
     pub(super) fn string(self) -> Result<String> {
         self.parse()
     }

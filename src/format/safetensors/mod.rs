@@ -25,6 +25,7 @@
 //! - The crate writes its metadata in any order. We write it sorted, so that the same value makes the same file.
 //! - The specification forbids two entries of one name. The crate takes the last, also of two metadata entries. Both are
 //!   errors here.
+//! - The crate takes `"__metadata__": null` for no metadata, and so do we.
 //! - The specification requires a header to begin with `{`. The crate also reads blanks before it, we do not.
 //! - The specification makes a tensor's entry an object. The crate also reads an array of the three values, we do not.
 //! - The crate counts elements dim by dim, so it refuses a shape such as `[2^40, 2^40, 0]`, which is read here and not

@@ -48,7 +48,7 @@ impl IndexReader for Reader {
             (self.count, self.offset) = (index.count(), index.next_offset());
         }
         // The file may end between tensors, but not inside one or its padding.
-        while !self.ends(file)? {
+        while !self.ends(file, index)? {
             let (number, start) = (self.count, self.offset);
             self.count += 1;
             let alike = file_len.and_then(|len| self.tensor_alike(&last, file, len, index));
@@ -101,8 +101,14 @@ impl Reader {
         self.expected = next(AHEAD - 1).unwrap_or(end);
     }
 
-    fn ends(&self, file: &mut dyn ReadAt) -> Result<bool> {
-        file.ends_at(self.offset).map_err(|error| error.in_tensor(format!("#{}", self.count.saturating_sub(1))))
+    fn ends(&self, file: &mut dyn ReadAt, index: &Index) -> Result<bool> {
+        // Of a stream, the padding of the last tensor is missing. A decoder has dropped it.
+        file.ends_at(self.offset).map_err(|error| {
+            error.in_tensor(match index.pushed().checked_sub(1) {
+                Some(last) if index.has_name(last) => index.name(last).to_owned(),
+                _ => format!("#{}", self.count.saturating_sub(1)),
+            })
+        })
     }
 
     /// Adds a tensor whose header is one of the last, but for the name. Returns `None` if it is not, or passes the end of the

@@ -19,7 +19,8 @@
 //! A name takes up to 8 bytes. A tensor whose name is its position, as for the items of a list, is written without one.
 //! If no tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names).
 //! [`Options::embed_names`] writes names of any length into one more tensor at the end. A file that is cut right before it
-//! reads as one without names.
+//! reads as one without names. In a file without names, the last tensor must not begin as such a list does, which is an error
+//! when it is written.
 //!
 //! Names may repeat, as nothing in a stream is looked up by them: WebDataset writes such files. They are listed, and read
 //! by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`]. A struct or a map needs names
@@ -213,6 +214,9 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 }
 
 /// Deserializes a value from a reader of a ten file.
+///
+/// A stream does not say how many tensors it has, so this reads to its end. On a socket or a pipe that stays open, it waits
+/// until the other side closes it: read one tensor at a time with a [`Decoder`] there.
 ///
 /// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
 /// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.

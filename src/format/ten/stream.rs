@@ -11,9 +11,9 @@ use crate::model::{
     Adapt, EachEntry, EachPart, Entries, FromTensors, KeyPart, List, LoadFrom, Loaded, Node, Payload, Serializer, Sink,
     Source, Store, StructDef, TensorData, TensorSink, TensorSpec, Tensors, put,
 };
-use crate::record::{self, Message, Plan, write_slices};
+use crate::record::{self, Message, Plan, names, write_slices};
 use crate::storage::Stream;
-use crate::tensor::{Layout, Tensor, TensorInfo};
+use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
 
 /// Writes tensors to a stream one at a time.
 ///
@@ -35,6 +35,8 @@ pub struct Encoder<W> {
     writer: W,
     /// Memory for the header of a tensor, and for the rest of it if it is small.
     buffer: Vec<u8>,
+    /// A tensor with a name was written. If none was, the last may be read as the list of the names of the others.
+    has_names: bool,
 }
 
 impl<W: Write> Encoder<W> {
@@ -52,7 +54,7 @@ impl<W: Write> Encoder<W> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(writer: W) -> Self {
-        Self { writer, buffer: Vec::new() }
+        Self { writer, buffer: Vec::new(), has_names: false }
     }
 
     /// Writes one tensor under a name of up to 8 bytes. An empty name means that the tensor has none.
@@ -73,12 +75,14 @@ impl<W: Write> Encoder<W> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor. Nothing has been
-    ///   written.
+    /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor; or there is no name yet and
+    ///   the tensor begins as a [list of names](super::ten#names) does. Nothing has been written.
     /// - [`ErrorKind::NotATensor`]: the value is not one tensor. Nothing has been written.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn encode(&mut self, name: &str, tensor: &(impl Store + ?Sized)) -> Result<()> {
-        let encoded = encode(&mut self.writer, &mut self.buffer, Named { name, tensor: &tensor });
+        let refuses_lists = !self.has_names && name.is_empty();
+        let encoded = encode(&mut self.writer, &mut self.buffer, Named { name, tensor: &tensor }, refuses_lists);
+        self.has_names |= encoded.is_ok() && !name.is_empty();
         encoded.map_err(|error| error.in_tensor(name).in_format(FORMAT.name))
     }
 
@@ -127,15 +131,17 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>) -> Result<()> {
-    let mut one = One { name: tensor.name, writer, buffer, written: None };
+fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>, refuses_lists: bool) -> Result<()> {
+    let mut one = One { name: tensor.name, writer, buffer, refuses_lists, written: None };
     tensor.tensor.store(&mut one, &Adapt::NONE)?;
     if let Some(written) = one.written {
         return Ok(written?);
     }
     let encode = Arc::new(Encode::default());
     let plan = match tensor.name {
-        "" => Plan::new(&tensor, encode)?,
+        "" if refuses_lists => Plan::new(&tensor, encode)?,
+        // A list of names is a tensor like others after one with a name.
+        "" => Plan::of_message(&tensor, encode)?,
         _ => Plan::of_named(&tensor, encode)?,
     };
     if plan.len() != 1 {
@@ -158,6 +164,8 @@ struct One<'a> {
     name: &'a str,
     writer: &'a mut dyn Write,
     buffer: &'a mut Vec<u8>,
+    /// The tensor must not begin as a list of names does.
+    refuses_lists: bool,
     /// The result of writing the tensor, if it was written.
     written: Option<io::Result<()>>,
 }
@@ -197,6 +205,7 @@ impl Sink for One<'_> {
         if let Some(payload) = data.as_bytes()
             && info.payload_bytes() == Some(payload.len())
             && self.can_store(info)
+            && !(self.refuses_lists && info.dtype == Dtype::U8 && payload.starts_with(&names::MAGIC))
         {
             self.written = Some(self.write(info, payload));
         }

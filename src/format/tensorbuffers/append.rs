@@ -14,7 +14,7 @@ use hashbrown::HashSet;
 use super::metadata::{self, MetadataTensor};
 use super::ser::{Before, Encode, OldTensor};
 use super::{FORMAT, entries};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::model::Tensors;
 use crate::record::{MetadataChanges, Plan, ReadHeader, Rewritten};
@@ -49,6 +49,10 @@ fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: E
 /// Reads the contents of the file. Its model and operations are kept, unless `encode` has others.
 fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<Before> {
     metadata::open(file, limits, |contents| {
+        if !metadata::is_known(contents.version) {
+            let what = format!("change a file of version `{}`", Short(contents.version));
+            return Err(ErrorKind::Unsupported { what, instead: "1.x is known; write a new file".to_owned() }.into());
+        }
         let mut names = HashSet::new();
         let mut tensors: Vec<OldTensor> = Vec::new();
         contents.each_tensor(limits, &mut |record| {

@@ -32,6 +32,10 @@ impl IndexReader for Reader {
         Some(entries::entries(self.model.take(), &self.operations))
     }
 
+    fn names_may_repeat(&self) -> bool {
+        true
+    }
+
     fn is_in_file_order(&self) -> bool {
         true
     }

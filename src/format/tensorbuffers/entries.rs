@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::metadata::MetadataSummary;
+use super::metadata::{MetadataSummary, is_known};
 use super::{FORMAT, Operation, Options};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
@@ -57,10 +57,19 @@ pub(super) fn unset(model: &mut Option<String>, operations: &mut Option<Vec<Oper
 }
 
 pub(super) fn file_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
-    let MetadataSummary { version, model, operations, is_sorted, wrong_ids, first_wrong } =
+    let MetadataSummary { version, model, operations, is_sorted, wrong_ids, first_wrong, first_repeated } =
         MetadataSummary::read(file, limits)?;
     let entries = entries(model, &operations);
     let mut warnings = Vec::new();
+    if !is_known(&version) {
+        let text = format!("the version is `{}`, but the format is known as 1.x", Short(&version));
+        warnings.push(Warning::new(WarningKind::Version, text));
+    }
+    if let Some(name) = first_repeated {
+        let short = Short(&name);
+        let text = format!("several tensors have the id of `{short}`; the reference reader finds one of them");
+        warnings.push(Warning::new(WarningKind::DuplicateName, text).in_tensor(name));
+    }
     if !is_sorted {
         let text = "the tensors are not sorted by id, so the reference reader misses most of them";
         warnings.push(Warning::new(WarningKind::Order, text));

@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use smallvec::SmallVec;
 
 use super::{FORMAT, header};
-use crate::error::{Error, ErrorKind, Result, Short};
+use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::record::{FlatbufferReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables};
 use crate::sorted;
@@ -106,12 +106,12 @@ pub fn metadata(file: &[u8]) -> Result<Metadata> {
 /// Reads the information in a file besides its tensors.
 pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Metadata> {
     open(file, limits, |contents| {
-        let (mut names, mut wrong_ids) = (HashSet::new(), Vec::new());
+        let mut wrong_ids = Vec::new();
         contents.each_tensor(limits, &mut |record| {
             if record.id != header::id(record.name) {
                 wrong_ids.push(record.name.to_owned());
             }
-            insert_name(&mut names, &record)
+            Ok(())
         })?;
         Ok(Metadata {
             version: contents.version.to_owned(),
@@ -133,18 +133,25 @@ pub(super) struct MetadataSummary {
     pub(super) wrong_ids: usize,
     /// The first of them, in the order of their data.
     pub(super) first_wrong: Option<String>,
+    /// The name of the first tensor whose id another one has, by id.
+    pub(super) first_repeated: Option<String>,
 }
 
 impl MetadataSummary {
     /// Reads the metadata. Holds nothing for each tensor: a file may have millions.
     pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Self> {
         open_root(file, limits, |table, _| {
-            let (mut is_sorted, mut last, mut wrong_ids, mut first) = (true, 0, 0, None);
-            for table in table.tables(root::TENSORS)? {
+            let (mut is_sorted, mut last, mut wrong_ids, mut first) = (true, None, 0, None);
+            let mut first_repeated = None;
+            let tensors = table.tables(root::TENSORS)?;
+            for table in tensors.clone() {
                 let table = table?;
                 let (id, range, name) = (table.u64(tensor::ID)?, data_range(&table)?, name(&table)?);
-                is_sorted &= last <= id;
-                last = id;
+                is_sorted &= last <= Some(id);
+                if last == Some(id) && first_repeated.is_none() {
+                    first_repeated = Some(name.to_owned());
+                }
+                last = Some(id);
                 if id != header::id(name) {
                     wrong_ids += 1;
                     let key = (range, Reverse(table.offset()));
@@ -153,6 +160,9 @@ impl MetadataSummary {
                     }
                 }
             }
+            if !is_sorted {
+                first_repeated = repeated_id(&tensors)?;
+            }
             Ok(Self {
                 version: version(table)?.to_owned(),
                 model: table.string(root::MODEL)?.map(str::to_owned),
@@ -160,6 +170,7 @@ impl MetadataSummary {
                 is_sorted,
                 wrong_ids,
                 first_wrong: first.map(|(_, name)| name.to_owned()),
+                first_repeated,
             })
         })
     }
@@ -167,7 +178,7 @@ impl MetadataSummary {
 
 /// The metadata of a file.
 pub(super) struct MetadataView<'a> {
-    version: &'a str,
+    pub(super) version: &'a str,
     pub(super) model: Option<&'a str>,
     /// In the order of the file.
     pub(super) operations: Vec<Operation>,
@@ -236,19 +247,22 @@ fn operations(table: &Table<'_>) -> Result<Vec<Operation>> {
     table.tables(root::OPERATIONS)?.map(|operation| Operation::read(&operation?)).collect()
 }
 
-fn check_version(version: &str) -> Result<()> {
-    if version.split('.').next() == Some("1") {
-        return Ok(());
-    }
-    let shown: String = version.chars().take(32).collect();
-    let what = format!("version is `{}`, but expected 1.x", shown.escape_debug());
-    Err(ErrorKind::Malformed { what }.into())
+/// Returns whether the reference implementation writes files of a version.
+pub(super) fn is_known(version: &str) -> bool {
+    version.split('.').next() == Some("1")
+}
+
+/// Returns the name of a tensor whose id another one has. Two references to one entry have, too.
+fn repeated_id(tensors: &Tables<'_>) -> Result<Option<String>> {
+    let ids = tensors.clone().map(|table| table?.u64(tensor::ID)).collect::<Result<Vec<_>>>()?;
+    let order = sorted::by_number(&ids);
+    let repeated = order.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    repeated.map(|pair| Ok(name(&tensors.get(pair[1].1)?)?.to_owned())).transpose()
 }
 
 impl<'a> MetadataView<'a> {
     fn read(table: &Table<'a>, start: u64, limits: &Limits) -> Result<Self> {
         let version = version(table)?;
-        check_version(version).map_err(|error| error.at(start))?;
         let tensors = table.tables(root::TENSORS)?;
         if tensors.len() as u64 > limits.tensors {
             let what = "number of tensors";
@@ -272,9 +286,6 @@ impl<'a> MetadataView<'a> {
         limits: &Limits,
         take: &mut dyn FnMut(MetadataTensor<'a>) -> Result<()>,
     ) -> Result<()> {
-        if !self.is_sorted {
-            self.check_ids()?;
-        }
         let mut before: Option<(&str, Range<u64>)> = None;
         let mut last = LastHeaders::default();
         for (position, &(range, at)) in self.order.iter().enumerate() {
@@ -302,19 +313,6 @@ impl<'a> MetadataView<'a> {
             take(MetadataTensor { id: table.u64(tensor::ID)?, name, header, range })?;
         }
         Ok(())
-    }
-
-    /// Checks that no two tensors have the same id. Two references to one entry have, too.
-    fn check_ids(&self) -> Result<()> {
-        let ids = self.tensors.clone().map(|table| table?.u64(tensor::ID)).collect::<Result<Vec<_>>>()?;
-        let order = sorted::by_number(&ids);
-        match order.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            Some(&[(id, one), (_, other)]) => {
-                let (one, other) = (self.tensors.get(one)?, self.tensors.get(other)?);
-                Err(Error::new(same_id(name(&one)?, name(&other)?, id)).at(other.offset()))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Checks that the data of a tensor lies before the metadata, and checks it against the last tensor with elements: two
@@ -433,13 +431,4 @@ pub(super) fn insert_name(names: &mut HashSet<Box<str>>, tensor: &MetadataTensor
         return Ok(());
     }
     Err(Error::new(ErrorKind::DuplicateName { name: tensor.name.to_owned() }).at(tensor.range.start))
-}
-
-/// Returns the error for two tensors of one id.
-fn same_id(one: &str, other: &str, id: u64) -> ErrorKind {
-    if one == other {
-        return ErrorKind::DuplicateName { name: one.to_owned() };
-    }
-    let (one, other) = (Short(one), Short(other));
-    ErrorKind::Malformed { what: format!("tensors `{one}` and `{other}` have the same id, {id:016x}") }
 }

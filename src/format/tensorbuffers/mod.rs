@@ -30,10 +30,12 @@
 //!   tensors at one offset.
 //! - The reference stores offsets past 4 GiB wrapped around. Tensors that end there are refused before anything is
 //!   written.
-//! - The reference ignores the version and the magic at the end. The version must be 1.x, and both magics must be
-//!   there.
+//! - The reference ignores the version and the magic at the end. Both magics must be there. A version that is not 1.x is a
+//!   [warning](crate::WarningKind::Version), and such a file is not appended to.
 //! - The reference's schema lets the shape be missing, its reader does not. It must be there; it is empty at rank 0.
-//! - Duplicate ids, tensors that overlap or reach into the metadata, and a length that does not fit dtype and shape are
+//! - Of several tensors of one id, the reference finds one. All are listed, with a warning. Those of one name are read by
+//!   position: as a list, or by [`File`](crate::File) as `#0`.
+//! - Tensors that overlap or reach into the metadata, and a length that does not fit dtype and shape are
 //!   errors. The dtype 0, which the schema has for no dtype, is an [unknown](crate::Layout::Unknown) one.
 //! - Operations of kinds that the reference does not have are kept.
 //!
@@ -222,7 +224,8 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
 ///   shape take.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+/// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` is a map or
+///   a struct, which asks by name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.

@@ -204,12 +204,16 @@ impl Index {
         self.entries.reserve_exact(tensors);
     }
 
-    /// Adds the tensors of another file, which begins `start` bytes later, with their names there.
+    /// Adds the tensors of another file, which begins `start` bytes later, with their names there, except for those that
+    /// `keeps` refuses.
     #[cfg(feature = "shards")]
-    pub(crate) fn append(&mut self, other: &Self, start: u64) -> Result<()> {
+    pub(crate) fn append(&mut self, other: &Self, start: u64, keeps: &mut dyn FnMut(&str) -> bool) -> Result<()> {
         self.reserve(other.len());
         for at in 0..other.len() {
             let name = other.name(at);
+            if !keeps(name) {
+                continue;
+            }
             // As in one file, a name that is only the position is none.
             let is_position = is_index(name) && name.parse() == Ok(self.entries.len());
             self.push_from(other, at, (!is_position).then_some(name), start)?;
@@ -528,6 +532,13 @@ impl Index {
     #[cfg(feature = "gguf")]
     pub(crate) fn set_info(&mut self, at: usize, info: TensorInfo) {
         self.entries[at].info = self.add_info(info);
+    }
+
+    /// Sets the codec of a tensor that has none.
+    #[cfg(all(feature = "gguf", feature = "npy"))]
+    pub(crate) fn set_codec(&mut self, at: usize, codec: Codec) {
+        self.codecs.push(codec);
+        self.entries[at].codec = u32::try_from(self.codecs.len()).expect("there are no more than tensors");
     }
 
     /// Returns whether the payloads are in the order of the tensors.

@@ -20,8 +20,9 @@ fn read(format: &Format, file: &[u8], what: &str) -> Option<TensorMap> {
     let (stream, used) = peak(|| format.from_reader(file));
     assert!(used < 32 * file.len() + BUFFERS, "{what}: reading {} bytes from a stream took {used}", file.len());
     for error in [&slice, &stream].into_iter().filter_map(|result| result.as_ref().err()) {
-        // Names may repeat in a stream, but not in the map that it is read as.
-        let is_ambiguous = format.name == "ten" && matches!(error.kind(), ErrorKind::AmbiguousName { .. });
+        // Names may repeat in a file, but not in the map that it is read as.
+        let is_ambiguous =
+            ["ten", "tensorbuffers"].contains(&format.name) && matches!(error.kind(), ErrorKind::AmbiguousName { .. });
         // Any byte may be read as a dtype.
         let is_unknown = matches!(error.kind(), ErrorKind::Unsupported { .. });
         assert!(

@@ -314,8 +314,8 @@ fn unsupported_tensors_leave_the_writer_untouched() {
     messages.compare(
         "name",
         ten::to_writer(Untouched, &Arrays(std::collections::BTreeMap::from([("a", large()), ("encoder.w", large())]))),
-        "ten: tensor `encoder.w`: cannot store a name of 9 bytes; ten stores up to 8; `#[tensor(rename)]` shortens a \
-         name, `Options::embed_names` keeps it",
+        "ten: tensor `encoder.w`: cannot store a name of 9 bytes; ten stores up to 8; rename the tensor, or embed \
+             the names",
     );
     messages.compare(
         "an error of the value's own",

@@ -1,5 +1,5 @@
 use indexmap::IndexMap;
-use tensorfile::{Dtype, File, Limits, OpenOptions, Tensor, TensorInfo, TensorMap, WriteOptions, gguf};
+use tensorfile::{Dtype, File, Limits, OpenOptions, Tensor, TensorInfo, TensorMap, WarningKind, WriteOptions, gguf};
 
 use super::unknown;
 use crate::support::{Dribble, Messages, format, hex, message, root, tensor};
@@ -74,6 +74,11 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(root().join("tests/fixtures/gguf").join(name)).unwrap()
 }
 
+/// A file that somebody has, in `tests/fixtures/cases`.
+fn case(name: &str) -> Vec<u8> {
+    std::fs::read(root().join("tests/fixtures/cases").join(name)).unwrap()
+}
+
 fn open(file: Vec<u8>) -> File {
     OpenOptions::new().from_bytes(file).unwrap()
 }
@@ -145,7 +150,8 @@ fn metadata_of_all_types_is_text() {
     let file = fixture("mixed.gguf");
     let found: Vec<String> =
         gguf::metadata(&file).unwrap().iter().map(|(key, value)| format!("{key} = {value}")).collect();
-    let tokens = r#"["token0", "token1", "token2", "token3", "token4", "token5", "token6", "token7", …]"#;
+    let tokens: Vec<String> = (0..100).map(|at| format!("\"token{at}\"")).collect();
+    let numbers: Vec<String> = (0..1000).map(|at| at.to_string()).collect();
     let expected = [
         "general.architecture = test",
         "general.alignment = 64",
@@ -163,8 +169,8 @@ fn metadata_of_all_types_is_text() {
         "a.short = [1, 2, 3]",
         "a.floats = [0.5, 2.0]",
         r#"a.strings = ["<s>", "a\"b", "ä"]"#,
-        "a.long = 1000 items: [0, 1, 2, 3, 4, 5, 6, 7, …]",
-        &format!("a.tokens = 100 items: {tokens}"),
+        &format!("a.long = [{}]", numbers.join(", ")),
+        &format!("a.tokens = [{}]", tokens.join(", ")),
         "a.nested = [[1, 2], [3]]",
     ];
     assert_eq!(found, expected);
@@ -181,11 +187,17 @@ fn metadata_may_be_long_nested_and_not_utf8() {
     assert_eq!(text(&entry(9, &array(8, 1, &word(b"\xff\"")))).unwrap(), "[\"\u{fffd}\\\"\"]");
     assert_eq!(text(&entry(9, &array(7, 3, &[0, 1, 0]))).unwrap(), "[false, true, false]");
     assert_eq!(text(&entry(9, &array(6, 0, &[]))).unwrap(), "[]");
-    // Of a long array of arrays, those that are not kept are skipped.
+    // Long arrays are whole, also where an index skips them.
     let inner = array(8, 2, &[word(b"x"), word(b"")].concat());
     let long = entry(9, &array(9, 20, &inner.repeat(20)));
-    let shown = [r#"["x", ""], "#; 8].concat();
-    assert_eq!(text(&long).unwrap(), format!("20 items: [{shown}…]"));
+    let shown = vec![r#"["x", ""]"#; 20].join(", ");
+    assert_eq!(text(&long).unwrap(), format!("[{shown}]"));
+    assert_eq!(open(long.clone()).metadata().unwrap().entries["k"], format!("[{shown}]"));
+    assert_eq!(open(entry(9, &array(9, 20, &array(0, 0, &[]).repeat(20)))).len(), 0);
+    // A bool that is none is found in an array of any length.
+    let bools = entry(9, &array(7, 20, &[[1; 19].as_slice(), &[2]].concat()));
+    assert_eq!(message(text(&bools)), "gguf: bool is 2, but expected 0 or 1 (at byte 68)");
+    assert_eq!(message(OpenOptions::new().from_bytes(bools)), "gguf: bool is 2, but expected 0 or 1 (at byte 68)");
     for len in 24..long.len() {
         assert!(message(text(&long[..len])).contains("more byte"), "{len}");
         let stream = gguf::from_reader::<TensorMap>(&long[..len]);
@@ -232,7 +244,8 @@ fn refuses_what_ggml_does_not_read() {
     assert_eq!(
         write(&"n".repeat(64), TensorInfo::new(Dtype::F32, [1])),
         format!(
-            "gguf: tensor `{}`: cannot store a name of 64 bytes; gguf stores up to 63; `#[tensor(rename)]` shortens a name",
+            "gguf: tensor `{}`: cannot store a name of 64 bytes; gguf stores up to 63; rename the tensor, or allow long \
+             names, of up to 127",
             "n".repeat(64)
         )
     );
@@ -289,8 +302,6 @@ fn an_unknown_type_ends_where_the_next_tensor_begins() {
 fn reports_malformed_files() {
     let mut messages = Messages::default();
     let u64s = |number: u64| number.to_le_bytes();
-    let big_endian =
-        "cannot read a big-endian file of gguf; `gguf_convert_endian.py` of llama.cpp makes it little-endian";
     for (file, expected) in [
         (b"GGU".to_vec(), "needs 4 more bytes, but the file has 3 left (at byte 0)"),
         (changed(&[(0, b"ggml")]), "found `ggml`, but expected `GGUF` (at byte 0)"),
@@ -299,7 +310,15 @@ fn reports_malformed_files() {
             changed(&[(VERSION, &[1])]),
             "cannot read version 1 of gguf; llama.cpp cannot either; convert the model again (at byte 4)",
         ),
-        (changed(&[(VERSION, &[0, 0, 0, 3])]), &format!("{big_endian} (at byte 4)")),
+        (
+            changed(&[(VERSION, &[0, 0, 0, 1])]),
+            "cannot read version 1 of gguf; llama.cpp cannot either; convert the model again (at byte 4)",
+        ),
+        // All numbers are big-endian then.
+        (
+            changed(&[(VERSION, &[0, 0, 0, 3])]),
+            "number of tensors is 144115188075855872, but the limit is 4194304 (at byte 8)",
+        ),
         (
             changed(&[(TENSORS, &u64s(1 << 30))]),
             "number of tensors is 1073741824, but the limit is 4194304 (at byte 8)",
@@ -401,4 +420,122 @@ fn strings_of_a_stream_are_limited() {
     assert!(gguf::Options::new().limits(limits()).from_slice::<TensorMap>(&file).is_ok());
     let error = message(gguf::Options::new().limits(limits()).from_reader::<TensorMap>(&file[..]));
     assert_eq!(error, "gguf: strings of the header in bytes is 5001, but the limit is 1000 (at byte 45)");
+}
+
+#[test]
+fn texts_of_arrays_are_limited() {
+    // Each byte is a text of seven.
+    let file = entry(9, &array(7, 5000, &[0; 5000]));
+    let limits = || Limits::new().shared(1000);
+    let error = message(OpenOptions::new().limits(limits()).from_bytes(file.clone()).and_then(|file| file.metadata()));
+    assert_eq!(error, "gguf: strings of the header in bytes is 6026, but the limit is 6025 (at byte 1254)");
+    assert!(
+        message(gguf::Options::new().limits(limits()).from_reader::<TensorMap>(&file[..])).contains("but the limit")
+    );
+    // An index does not keep the items of other arrays.
+    let numbers = entry(9, &array(0, 5000, &[200; 5000]));
+    let options = gguf::Options::new().limits(Limits::new().shared(0));
+    assert_eq!(options.from_slice::<TensorMap>(&numbers).unwrap(), TensorMap::new());
+}
+
+#[test]
+fn whole_arrays_reach_other_formats_and_come_back() {
+    let file = open(case("gguf-array-metadata/tokens40.gguf"));
+    let metadata = file.metadata().unwrap();
+    let tokens: Vec<String> = (0..40).map(|at| format!("\"t{at}\"")).collect();
+    let tokens = format!("[{}]", tokens.join(", "));
+    assert_eq!(metadata.entries["tokenizer.ggml.tokens"], tokens);
+    let options = WriteOptions::new().keep_metadata(&metadata);
+    // Between two files, arrays keep their types.
+    let again = gguf::FORMAT.to_vec(&file, &options).unwrap();
+    assert_eq!(open(again).metadata().unwrap(), metadata);
+    #[cfg(feature = "safetensors")]
+    {
+        let other = tensorfile::safetensors::FORMAT.to_vec(&file, &options).unwrap();
+        assert_eq!(tensorfile::safetensors::metadata(&other).unwrap()["tokenizer.ggml.tokens"], tokens);
+    }
+}
+
+#[test]
+fn long_names_are_written_on_request() {
+    let file = open(case("gguf-long-name/name77.gguf"));
+    let name = file.nth(0).unwrap().name().to_owned();
+    assert_eq!(name.len(), 77);
+    assert!(message(gguf::FORMAT.to_vec(&file, &WriteOptions::new())).ends_with("or allow long names, of up to 127"));
+    let long = gguf::FORMAT.to_vec(&file, &WriteOptions::new().long_names(true)).unwrap();
+    assert_eq!(open(long).tensor(&name).unwrap(), file.tensor(&name).unwrap());
+    let longer: TensorMap = [("n".repeat(128), Tensor::from_slice(&[1_i8], [1]).unwrap())].into_iter().collect();
+    assert_eq!(
+        message(gguf::Options::new().long_names(true).to_vec(&longer)),
+        format!(
+            "gguf: tensor `{}`: cannot store a name of 128 bytes; gguf stores up to 127; rename the tensor",
+            "n".repeat(128)
+        )
+    );
+}
+
+#[test]
+fn a_part_says_that_it_is_one_and_copies_do_not() {
+    let file = open(case("gguf-split/m-00001-of-00002.gguf"));
+    let metadata = file.metadata().unwrap();
+    let expected = "the file is part 1 of 2 of a model in several files; it has 1 of 2 tensors";
+    assert_eq!(crate::support::warnings(&metadata), [expected]);
+    assert_eq!(metadata.warnings[0].kind, WarningKind::Part);
+    assert!(metadata.entries.keys().all(|key| !key.starts_with("split.")), "{:?}", metadata.entries);
+    // The entries of the file itself are there for whoever asks for them.
+    assert_eq!(gguf::metadata(&case("gguf-split/m-00002-of-00002.gguf")).unwrap()["split.no"], "1");
+    let copy = gguf::FORMAT.to_vec(&file, &WriteOptions::new().keep_metadata(&metadata)).unwrap();
+    assert!(gguf::metadata(&copy).unwrap().keys().all(|key| !key.starts_with("split.")));
+    // One file of one is whole, and numbers that cannot be are not those of a part.
+    for (count, text) in [("1", "1"), ("2", "x")] {
+        let options = gguf::Options::new().metadata("split.no", "0").metadata("split.count", count);
+        let file = options.metadata("split.tensors.count", text).to_vec(&TensorMap::new()).unwrap();
+        assert_eq!(open(file).metadata().unwrap().warnings.is_empty(), count == "1");
+    }
+}
+
+#[cfg(feature = "npy")]
+#[test]
+fn reads_big_endian_files_of_llama_cpp() {
+    let (little, big) = (open(fixture("little_endian.gguf")), open(fixture("big_endian.gguf")));
+    assert_eq!(big.metadata().unwrap().version.as_deref(), Some("3, big-endian"));
+    assert_eq!(big.metadata().unwrap().entries, little.metadata().unwrap().entries);
+    for tensor in little.tensors() {
+        let other = big.get(tensor.name()).unwrap();
+        match tensor.dtype().block_elements() {
+            1 => assert_eq!(other.read().unwrap(), tensor.read().unwrap(), "{}", tensor.name()),
+            _ => assert_eq!(other.info().to_string(), "q8_0, big-endian[2, 32] of unknown dtype"),
+        }
+    }
+    // Written again, it is the little-endian file, but for what cannot be read.
+    let readable = tensorfile::view::Subset::new(&big, |name| name != "q");
+    let options = WriteOptions::new().keep_metadata(&big.metadata().unwrap());
+    let expected = tensorfile::view::Subset::new(&little, |name| name != "q");
+    assert_eq!(gguf::FORMAT.to_vec(&readable, &options).unwrap(), gguf::FORMAT.to_vec(&expected, &options).unwrap());
+    assert!(message(gguf::FORMAT.to_vec(&big, &options)).contains("leave the tensor out"));
+    let edit = tensorfile::MetadataEdit::new().set("general.name", "x");
+    assert!(message(edit.to_writer(&big, &mut Vec::new())).contains("convert it to a new file first"));
+    // A stream is read as a file is.
+    let bytes = fixture("big_endian.gguf");
+    let streamed: IndexMap<String, Tensor> = {
+        let mut all = IndexMap::new();
+        OpenOptions::new().read_in_order(&bytes[..], &mut Collect(&mut all)).unwrap();
+        all
+    };
+    assert_eq!(streamed["f32"], little.tensor("f32").unwrap());
+}
+
+#[cfg(feature = "npy")]
+struct Collect<'a>(&'a mut IndexMap<String, Tensor>);
+
+#[cfg(feature = "npy")]
+impl tensorfile::TensorSink for Collect<'_> {
+    fn tensor(&mut self, tensor: &tensorfile::TensorRecord<'_>) -> tensorfile::Result<()> {
+        if tensor.info.unknown_dtype().is_none() {
+            let mut bytes = Vec::new();
+            tensor.data.write_to(&mut bytes)?;
+            self.0.insert(tensor.name.to_owned(), Tensor::new(tensor.info.clone(), &bytes)?);
+        }
+        Ok(())
+    }
 }

@@ -12,6 +12,7 @@ mod flatbuffer;
 mod gguf;
 mod hostile;
 mod layouts;
+mod lists_of_names;
 #[cfg(feature = "npy")]
 mod npy;
 #[cfg(feature = "npz")]

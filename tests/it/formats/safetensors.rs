@@ -6,10 +6,10 @@ use indexmap::IndexMap;
 use ndarray::{Array1, ArrayView1, CowArray, Ix1, array};
 use num_complex::Complex;
 use tensorfile::{
-    Arrays, Blob, Category, CooTensor, Dtype, Limits, Tensor, TensorFile, TensorInfo, TensorMap, safetensors,
+    Arrays, Blob, Category, CooTensor, Dtype, File, Limits, Tensor, TensorFile, TensorInfo, TensorMap, safetensors,
 };
 
-use crate::support::{Dribble, Messages, message, u64s};
+use crate::support::{Dribble, Messages, message, root, u64s};
 
 /// The file of a header and data.
 fn file(json: &str, data: &[u8]) -> Vec<u8> {
@@ -546,4 +546,28 @@ fn twenty_thousand_tensors() {
     assert!(safetensors::from_slice::<TensorMap>(&file).unwrap() == map);
     assert!(safetensors::from_reader::<TensorMap>(&file[..]).unwrap() == map);
     assert!(by_the_crate(&file).unwrap() == map.into_iter().collect());
+}
+
+#[test]
+fn metadata_that_is_null_is_none() {
+    let path = root().join("tests/fixtures/cases/st-null-metadata/null.safetensors");
+    let bytes = std::fs::read(&path).unwrap();
+    let file = File::open(&path).unwrap();
+    assert_eq!(file.array::<f32, Ix1>("a").unwrap(), array![0.0, 1.0, 2.0, 3.0]);
+    let metadata = file.metadata().unwrap();
+    assert!(metadata.entries.is_empty() && metadata.warnings.is_empty(), "{metadata:?}");
+    assert_eq!(safetensors::metadata(&bytes).unwrap().len(), 0);
+    assert_eq!(safetensors::from_reader::<TensorMap>(&bytes[..]).unwrap(), safetensors::from_slice(&bytes).unwrap());
+    // An entry can be set.
+    let mut edited = Vec::new();
+    tensorfile::MetadataEdit::new().set("format", "pt").to_writer(&file, &mut edited).unwrap();
+    assert_eq!(safetensors::metadata(&edited).unwrap()["format"], "pt");
+    // Other values are none of it.
+    for (value, found) in [("nul", "expected ident"), ("[]", "invalid type: sequence"), ("1", "invalid type: integer")]
+    {
+        let json = format!("{{\"__metadata__\":{value}}}");
+        let file = [&(json.len() as u64).to_le_bytes()[..], json.as_bytes()].concat();
+        let error = message(safetensors::from_slice::<TensorMap>(&file));
+        assert!(error.contains(found), "{value}: {error}");
+    }
 }

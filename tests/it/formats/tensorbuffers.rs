@@ -1,6 +1,9 @@
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, CowArray, Ix1, array};
 use tensorfile::tensorbuffers::{self, Operation};
-use tensorfile::{Arrays, Category, Dtype, ErrorKind, Limits, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap};
+use tensorfile::{
+    Arrays, Category, Dtype, ErrorKind, File, Limits, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap,
+    WarningKind,
+};
 
 use super::unknown::check as check_unknown;
 use crate::support::{Dribble, Messages, format, hex, message};
@@ -376,8 +379,6 @@ fn reports_malformed_files() {
             &format!("{flatbuffer}: a part lies outside of it (at byte 19)"),
         ),
         ("no metadata", changed(&[(396, &[0, 0])]), &format!("{flatbuffer}: a part lies outside of it (at byte 396)")),
-        ("version 2", changed(&[(88, b"2")]), "version is `2.0.0`, but expected 1.x (at byte 20)"),
-        ("version 11", changed(&[(88, b"11.0\n")]), r"version is `11.0\n`, but expected 1.x (at byte 20)"),
         ("no version", changed(&[(32, &[0])]), &format!("{flatbuffer}: it has no `version` (at byte 40)")),
         ("no name", changed(&[(216, &[0])]), &format!("tensor `#2`: {flatbuffer}: it has no `name` (at byte 224)")),
         ("no shape", changed(&[(332, &[0])]), &format!("tensor `gate`: {flatbuffer}: it has no `shape` (at byte 340)")),
@@ -447,11 +448,6 @@ fn reports_malformed_files() {
             "tensor `a.w`: overlaps tensor `gate`, which takes bytes 4 to 16 (at byte 276)",
         ),
         (
-            "an id twice",
-            changed(&[(300, &hex("17 94 5b 4c bd 69 73 71"))]),
-            "tensors `gate` and `a.w` have the same id, 717369bd4c5b9417 (at byte 276)",
-        ),
-        (
             "an operation without a list of fields",
             changed(&[(96, &[2])]),
             "length of a table's list of fields is 2, but expected at least 4 (at byte 96)",
@@ -461,8 +457,6 @@ fn reports_malformed_files() {
             changed(&[(140, &[0])]),
             "length of a table's list of fields is 0, but expected at least 4 (at byte 140)",
         ),
-        ("a name twice", changed(&[(256, b"gate")]), "two tensors are named `gate` (at byte 20)"),
-        ("an entry twice", changed(&[(76, &[8, 1])]), "two tensors are named `gate` (at byte 340)"),
     ] {
         let expected = format!("tensorbuffers: {expected}");
         messages.compare(what, tensorbuffers::from_slice::<TensorMap>(&file), &expected);
@@ -477,6 +471,44 @@ fn reports_malformed_files() {
 }
 
 #[test]
+fn other_versions_and_repeated_names_are_read_with_a_warning() {
+    use WarningKind::{DuplicateName, Name, Version};
+    let (of_version, twice) = ("but the format is known as 1.x", "; the reference reader finds one of them");
+    for (what, file, kinds, text) in [
+        ("version 2", changed(&[(88, b"2")]), &[Version][..], of_version),
+        ("version 11", changed(&[(88, b"11.0\n")]), &[Version], of_version),
+        ("an id twice", changed(&[(300, &hex("17 94 5b 4c bd 69 73 71"))]), &[DuplicateName, Name], twice),
+        ("a name twice", changed(&[(256, b"gate")]), &[Name], "gate"),
+        ("an entry twice", changed(&[(76, &[8, 1])]), &[DuplicateName], twice),
+    ] {
+        let opened = File::from_bytes(file.clone()).unwrap();
+        let reference = File::from_bytes(hex(REFERENCE)).unwrap();
+        assert_eq!(opened.len(), reference.len(), "{what}");
+        let warnings = opened.metadata().unwrap().warnings;
+        let found: Vec<WarningKind> = warnings.iter().map(|warning| warning.kind).collect();
+        assert!(kinds.iter().all(|kind| found.contains(kind)), "{what}: {warnings:?}");
+        assert!(warnings.iter().any(|warning| warning.text.contains(text)), "{what}: {warnings:?}");
+        for at in (0..opened.len()).filter(|_| what != "an entry twice") {
+            assert_eq!(opened.nth(at).unwrap().read().unwrap(), reference.nth(at).unwrap().read().unwrap(), "{what}");
+        }
+        let names: std::collections::HashSet<&str> = opened.tensors().map(|tensor| tensor.name()).collect();
+        match names.len() < opened.len() {
+            true => {
+                let error = "several tensors are named `gate`, so it can only be read by position";
+                assert!(message(opened.tensor("gate")).contains("gate"), "{error}");
+                let map = message(tensorbuffers::from_slice::<TensorMap>(&file));
+                assert!(map.contains("`gate`"), "{what}: {map}");
+            }
+            false => assert_eq!(tensorbuffers::from_slice::<TensorMap>(&file).unwrap(), self::reference(), "{what}"),
+        }
+    }
+    // Nothing is added to what is not known.
+    let (_folder, path) = on_disk(&changed(&[(88, b"2")]));
+    let expected = "tensorbuffers: cannot change a file of version `2.0.0`; 1.x is known; write a new file";
+    assert_eq!(message(tensorbuffers::append(&path, &TensorMap::new())), expected);
+}
+
+#[test]
 fn no_byte_can_do_harm() {
     for file in [hex(REFERENCE), ours()] {
         for at in 0..file.len() {
@@ -487,8 +519,9 @@ fn no_byte_can_do_harm() {
                 let metadata = tensorbuffers::metadata(&wrong).map(drop);
                 for error in [read.err(), metadata.err()].into_iter().flatten() {
                     let category = error.category();
-                    // Some bytes are dtypes.
-                    let is_unknown = matches!(error.kind(), ErrorKind::Unsupported { .. });
+                    // Some bytes are dtypes, and others make two names the same.
+                    let is_unknown =
+                        matches!(error.kind(), ErrorKind::Unsupported { .. } | ErrorKind::AmbiguousName { .. });
                     assert!(
                         is_unknown || matches!(category, Category::File | Category::Limit),
                         "bit {bit} of byte {at}: {error}"
@@ -878,7 +911,7 @@ fn wrong_ids_are_counted_in_the_order_of_the_data() {
             let at = file.windows(8).position(|bytes| bytes == id.to_le_bytes()).unwrap();
             file[at] ^= 1;
         }
-        let warnings = crate::support::warnings(&tensorfile::File::from_bytes(file).unwrap().metadata().unwrap());
+        let warnings = crate::support::warnings(&File::from_bytes(file).unwrap().metadata().unwrap());
         let expected = format!(
             "4 tensors, `{}` first, have ids that are not those of their names; the reference reader misses them",
             names[0]
@@ -893,7 +926,7 @@ fn metadata_holds_nothing_for_each_tensor() {
         (0..10_000).map(|at| (format!("layers.{at}"), Tensor::from_slice(&[1_u8], [1]).unwrap())).collect();
     let file = tensorbuffers::Options::new().alignment(1).to_vec(&map).unwrap();
     let len = file.len();
-    let file = tensorfile::File::from_bytes(file).unwrap();
+    let file = File::from_bytes(file).unwrap();
     let (metadata, bytes) = crate::support::memory::peak(|| file.metadata().unwrap());
     assert_eq!(metadata.warnings, []);
     assert!(bytes < len + 4096, "{bytes} bytes for a file of {len}");

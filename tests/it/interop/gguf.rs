@@ -145,3 +145,31 @@ fn types_of_files_of_python_are_kept() {
     expected.remove("llama.block_count").unwrap();
     assert_eq!(after.metadata, expected);
 }
+
+#[cfg(feature = "shards")]
+#[test]
+fn parts_are_those_of_python() {
+    let Some(python) = Python::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = folder.path().join("theirs.gguf");
+    run(python.script("gguf_tensors.py").arg("split").arg(&theirs));
+    let part = |name: &str, number: u8| folder.path().join(format!("{name}-0000{number}-of-00003.gguf"));
+    let file = File::open(part("theirs", 2)).unwrap();
+    assert_eq!((file.len(), file.shards().len()), (3, 3));
+    let metadata = file.metadata().unwrap();
+    assert_eq!(metadata.warnings, []);
+
+    // Written again, the parts have the same entries, with the same types.
+    let options = WriteOptions::new().keep_metadata(&metadata);
+    let options = tensorfile::SaveOptions::new().write(options).max_shard_bytes(24);
+    options.save(folder.path().join("ours.gguf"), &file).unwrap();
+    for number in 1..=3 {
+        let read = |name: &str| -> Described {
+            let path = part(name, number);
+            serde_json::from_str(&run(python.script("gguf_tensors.py").arg("read").arg(path))).unwrap()
+        };
+        let (theirs, ours) = (read("theirs"), read("ours"));
+        assert_eq!((ours.tensors, ours.metadata), (theirs.tensors, theirs.metadata), "{number}");
+        assert_eq!(ours.types, theirs.types, "{number}");
+    }
+}

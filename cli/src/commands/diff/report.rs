@@ -8,6 +8,7 @@ use serde::Serialize;
 use tensorfile::File;
 
 use super::compare::ValueDiff;
+use crate::commands::info::{MAX_VALUE, cut};
 use crate::output::numbers::{count, counted};
 use crate::output::tensors::{TensorRow, type_label};
 use crate::output::warnings::WarningRow;
@@ -89,6 +90,23 @@ pub struct MetadataDiff {
     pub b: Option<String>,
 }
 
+/// Returns the number of characters before what is shown of two values that differ: none, unless the difference is far from
+/// the beginning.
+fn first_shown(a: &str, b: &str) -> usize {
+    /// The characters that are shown before the difference.
+    const BEFORE: usize = 40;
+
+    let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    if same > MAX_VALUE / 2 { same - BEFORE } else { 0 }
+}
+
+/// Shows a value in quotes from a character on. A long one is cut.
+fn shown_from(text: &str, start: usize) -> String {
+    let from = text.char_indices().nth(start).map_or(text.len(), |(at, _)| at);
+    let before = if start > 0 { "…" } else { "" };
+    format!("{:?}", format!("{before}{}", cut(&text[from..], MAX_VALUE)))
+}
+
 impl DiffReport<'_> {
     /// Prints a line for each difference, and a summary. If lines are wider than `width`, each has its details below it.
     pub fn print(&self, width: Option<usize>, out: &mut Stdout) -> io::Result<()> {
@@ -96,7 +114,11 @@ impl DiffReport<'_> {
             self.tensors.iter().map(|tensor| [tensor.mark().into(), tensor.name.into(), tensor.text().into()]);
         let metadata = self.metadata.iter().map(|MetadataDiff { key, a, b }| -> [Cow<'_, str>; 3] {
             let key = format!("metadata {key}").into();
-            let quoted = |text: &Option<String>| format!("{:?}", text.as_deref().unwrap_or_default());
+            let start = match (a, b) {
+                (Some(a), Some(b)) => first_shown(a, b),
+                _ => 0,
+            };
+            let quoted = |text: &Option<String>| shown_from(text.as_deref().unwrap_or_default(), start);
             match (a, b) {
                 (a, None) => ["-".into(), key, quoted(a).into()],
                 (None, b) => ["+".into(), key, quoted(b).into()],

@@ -130,11 +130,6 @@ fn rejects_wrong_indexes() {
             "ptd: tensor `b`: overlaps tensor `w`, which takes bytes 320 to 326 (at byte 325)",
         ),
         (
-            "layout of other bytes than the segment",
-            with(FT01, &[(0x13c, &[2])]),
-            "ptd: tensor `w`: payload is 6 bytes, but i16[1, 2] takes 4 (at byte 256)",
-        ),
-        (
             "tensor that leaves its segment",
             with(EARLY, &[(0xc0, &[17])]),
             "ptd: tensor `x`: f64[] takes 8 bytes from byte 17 of segment 0, which has 24 (at byte 192)",
@@ -158,11 +153,6 @@ fn rejects_wrong_indexes() {
             "negative size",
             with(FT01, &[(0x13c, &[0xff; 4])]),
             "ptd: tensor `w`: dim is -1, but expected 0 or more (at byte 292)",
-        ),
-        (
-            "largest sizes",
-            with(FT01, &[(0x138, &[0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f])]),
-            "ptd: tensor `w`: payload is 6 bytes, but i16[2147483647, 2147483647] takes 9223372028264841218 (at byte 256)",
         ),
         (
             "no permutation",
@@ -350,4 +340,37 @@ fn flat(name: u32, entries: u32) -> Vec<u8> {
     file.extend(std::iter::repeat_n(b'n', name as usize));
     file.push(0);
     file
+}
+
+#[test]
+fn a_segment_of_another_length_costs_its_tensor() {
+    let whole = OpenOptions::new().from_bytes(hex(FT01)).unwrap();
+    for (changes, shape, takes) in [
+        // Two elements of three, and more than there is memory.
+        (&[(0x13c, &[2][..])][..], "i16[1, 2]", "4"),
+        (
+            &[(0x138, &[0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f])],
+            "i16[2147483647, 2147483647]",
+            "9223372028264841218",
+        ),
+    ] {
+        let file = OpenOptions::new().from_bytes(with(FT01, changes)).unwrap();
+        assert_eq!(file.len(), whole.len());
+        let metadata = file.metadata().unwrap();
+        let text = format!("`w` cannot be read, as its segment has 6 bytes, but {shape} takes {takes}");
+        let expected = [(WarningKind::UnknownDtype, Some("w"), text.as_str())];
+        let found = metadata.warnings.iter().map(|warning| (warning.kind, warning.tensor.as_deref(), &*warning.text));
+        // The next one is that of every unknown dtype.
+        assert_eq!(found.take(1).collect::<Vec<_>>(), expected);
+        for tensor in file.tensors() {
+            if tensor.name() != "w" {
+                assert_eq!(tensor.read().unwrap(), whole.tensor(tensor.name()).unwrap());
+                continue;
+            }
+            assert_eq!(tensor.info().unknown_dtype(), Some("i16, of another length"));
+            // Its bytes are there, but no format takes it.
+            assert_eq!(tensor.payload_bytes(), 6);
+            assert!(message(ptd::FORMAT.to_vec(&file, &WriteOptions::new())).contains("leave the tensor out"));
+        }
+    }
 }

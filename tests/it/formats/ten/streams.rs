@@ -133,8 +133,8 @@ fn an_encoder_refuses_values_that_are_not_one_tensor() {
         ),
         (
             encoder.encode("too long a name", &1_u8),
-            "ten: tensor `too long a name`: cannot store a name of 15 bytes; ten stores up to 8; `#[tensor(rename)]` \
-                 shortens a name, `Options::embed_names` keeps it",
+            "ten: tensor `too long a name`: cannot store a name of 15 bytes; ten stores up to 8; rename the tensor, or embed \
+             the names",
         ),
     ] {
         assert_eq!(message(result), expected);
@@ -152,4 +152,24 @@ fn limits_bound_each_tensor_but_not_their_number() {
         message(decoder.decode::<Tensor>()),
         "ten: tensor `policy`: payload in bytes is 16, but the limit is 15"
     );
+}
+
+#[test]
+fn a_stream_that_ends_early_names_the_tensor_that_is_not_whole() {
+    let map: TensorMap =
+        ["first", "second"].map(|name| (name, Tensor::from_slice(&[1.5_f32; 5], [5]).unwrap())).into_iter().collect();
+    let file = ten::to_vec(&map).unwrap();
+    let half = file.len() / 2;
+    for end in half + 1..file.len() {
+        let errors = [
+            ten::from_reader::<TensorMap>(&file[..end]).unwrap_err(),
+            ten::from_reader::<TensorMap>(Dribble::new(&file[..end])).unwrap_err(),
+            ten::from_reader::<Vec<Tensor>>(&file[..end]).unwrap_err(),
+        ];
+        for error in errors {
+            let name = error.tensor().unwrap();
+            // The name comes with the header.
+            assert!(name == "second" || end < half + 96 && name == "#1", "{end} of {}: {error}", file.len());
+        }
+    }
 }

@@ -1,0 +1,85 @@
+//! Tensors that begin as the list of embedded names does. In a file without names, the last tensor would be read as that list.
+
+use std::io::{self, Write};
+
+use super::cannot_store;
+use super::names::MAGIC;
+use crate::error::ErrorKind;
+#[cfg(feature = "shards")]
+use crate::error::{Error, Result};
+use crate::model::TensorData;
+#[cfg(feature = "shards")]
+use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
+
+/// The error for a last tensor that begins as a list of names does, in a file without names.
+#[cold]
+pub(super) fn reads_as_names() -> ErrorKind {
+    let instead = "as the last tensor of a file without names, it would be read as the names of the others; embed the \
+                   names, or put another tensor last";
+    cannot_store("a tensor that begins as a list of names does", instead)
+}
+
+/// Returns whether a payload begins as the list does.
+#[cold]
+pub(super) fn begins_as_list(data: &dyn TensorData) -> bool {
+    if let Some(bytes) = data.as_bytes() {
+        return bytes.starts_with(&MAGIC);
+    }
+    let mut first = FirstBytes { bytes: [0; MAGIC.len()], len: 0 };
+    // It ends with an error when enough was written. An error of reading comes again when the file is written.
+    let _ = data.write_to(&mut first);
+    first.bytes == MAGIC
+}
+
+/// Takes the first bytes, and fails then.
+struct FirstBytes {
+    bytes: [u8; MAGIC.len()],
+    len: usize,
+}
+
+impl Write for FirstBytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = &mut self.bytes[self.len..];
+        let taken = room.len().min(bytes.len());
+        room[..taken].copy_from_slice(&bytes[..taken]);
+        self.len += taken;
+        // `write_all` fails after a write of nothing.
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Refuses tensors at some positions, which are in order, if they begin as a list of names does.
+#[cfg(feature = "shards")]
+pub(crate) fn refuse_lists(positions: &[usize], tensors: &dyn Tensors) -> Result<()> {
+    if positions.is_empty() {
+        return Ok(());
+    }
+    tensors.send(&mut ListFinder { positions, next: 0 })
+}
+
+#[cfg(feature = "shards")]
+struct ListFinder<'a> {
+    positions: &'a [usize],
+    /// The position of the next tensor.
+    next: usize,
+}
+
+#[cfg(feature = "shards")]
+impl TensorSink for ListFinder<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let at = self.next;
+        self.next += 1;
+        match self.positions.binary_search(&at).is_ok() && begins_as_list(tensor.data) {
+            true => Err(Error::new(reads_as_names()).in_tensor(tensor.name)),
+            false => Ok(()),
+        }
+    }
+
+    fn metadata(&mut self, _: &str, _: &MetadataValue) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! Files on disk, of which only a few are open at a time.
+//!
+//! A system lets a process open about a thousand files, and macOS 256. A model has more shards than that only rarely, but a
+//! program may also open several models.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::lock::FileVersion;
+
+/// The files of a set that were used last. They are closed when many others are used.
+#[derive(Debug, Default)]
+pub(crate) struct FilePool {
+    state: Mutex<PoolState>,
+}
+
+#[derive(Debug, Default)]
+struct PoolState {
+    /// The files that are open, each with its number. The one that was used last is at the end.
+    open: VecDeque<(usize, Arc<File>)>,
+    /// The number of files that were added.
+    added: usize,
+}
+
+impl FilePool {
+    /// The most files that are open. A smaller set stays open as a whole, and is read to its end even if it is replaced.
+    const OPEN: usize = 128;
+
+    /// Adds an open file to the pool.
+    pub(super) fn add(self: &Arc<Self>, file: File, path: &Path, metadata: &fs::Metadata) -> PooledFile {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = state.added;
+        state.added += 1;
+        state.keep(number, Arc::new(file));
+        // The process may change its directory.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        PooledFile { pool: Arc::clone(self), number, path, version: FileVersion::new(Some(metadata)) }
+    }
+}
+
+impl PoolState {
+    fn keep(&mut self, number: usize, file: Arc<File>) {
+        if self.open.len() == FilePool::OPEN {
+            self.open.pop_front();
+        }
+        self.open.push_back((number, file));
+    }
+}
+
+/// A file that is opened again when it is read after it was closed.
+#[derive(Debug)]
+pub(super) struct PooledFile {
+    pool: Arc<FilePool>,
+    number: usize,
+    path: PathBuf,
+    version: FileVersion,
+}
+
+impl PooledFile {
+    /// Returns the open file.
+    ///
+    /// # Errors
+    ///
+    /// If it was closed, and its path now leads to nothing or to another file.
+    pub(super) fn open(&self) -> io::Result<Arc<File>> {
+        let mut state = self.pool.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = state.open.iter().position(|(number, _)| *number == self.number) {
+            let (number, file) = state.open.remove(at).expect("it was just found");
+            state.open.push_back((number, Arc::clone(&file)));
+            return Ok(file);
+        }
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
+        // Opening a pipe would wait for its other end.
+        if FileVersion::of(&self.path) != self.version {
+            return Err(named(io::Error::other("the file was replaced or changed since it was opened")));
+        }
+        let file = Arc::new(File::open(&self.path).map_err(named)?);
+        state.keep(self.number, Arc::clone(&file));
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn few_files_are_open_and_all_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = Arc::new(FilePool::default());
+        let path = |number: usize| folder.path().join(number.to_string());
+        let files: Vec<PooledFile> = (0..3 * FilePool::OPEN)
+            .map(|number| {
+                fs::write(path(number), number.to_string()).unwrap();
+                let file = File::open(path(number)).unwrap();
+                let metadata = file.metadata().unwrap();
+                pool.add(file, &path(number), &metadata)
+            })
+            .collect();
+        for (number, file) in files.iter().enumerate().chain(files.iter().enumerate().rev()) {
+            let mut text = String::new();
+            // Each was read to its end if it is still open.
+            let file = file.open().unwrap();
+            let mut file = &*file;
+            io::Seek::rewind(&mut file).unwrap();
+            file.read_to_string(&mut text).unwrap();
+            assert_eq!(text, number.to_string());
+            assert_eq!(pool.state.lock().unwrap().open.len(), FilePool::OPEN);
+        }
+        // The first files are open now, and the last ones are closed.
+        let last = files.len() - 1;
+        fs::remove_file(path(last)).unwrap();
+        fs::write(path(last), "other").unwrap();
+        let error = files[last].open().unwrap_err().to_string();
+        let shown = std::path::absolute(path(last)).unwrap();
+        assert_eq!(error, format!("{}: the file was replaced or changed since it was opened", shown.display()));
+    }
+}
