@@ -24,7 +24,7 @@ static TINY: Format = {
         &[Dtype::F32],
         || Box::new(Reader { offset: MAGIC.len() as u64 }),
         |options| {
-            options.without_alignment(&TINY, "8 bytes")?.only_metadata(&TINY)?;
+            options.only_alignment(&TINY, 8)?.only_metadata(&TINY)?;
             Ok(Arc::new(Writer))
         },
     );

@@ -1,13 +1,13 @@
 /// Limits on the memory that reading a file may take.
 ///
 /// Sizes in a file are checked against the size of the file. Those that this does not bound are checked against these
-/// limits.
+/// limits. Memory that there is not is [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), also below all limits.
 ///
 /// ```
 /// use tensorfile::{Category, Limits, OpenOptions, TensorMap, ten};
 ///
 /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]))?;
-/// let limits = Limits::new().tensors(1).rank(4).payload(1 << 30).shared(1 << 20);
+/// let limits = Limits::new().tensors(1).rank(4).payload(1 << 30).shared(1 << 20).memory(1 << 30);
 /// let error = OpenOptions::new().limits(limits).from_bytes(file).unwrap_err();
 /// assert_eq!(error.category(), Category::Limit);
 /// # Ok::<(), tensorfile::Error>(())
@@ -25,14 +25,22 @@ pub struct Limits {
     /// `tensorbuffers` always, of others if their tensors are not in order, and of a pipe or device that
     /// [`File::open`](crate::File::open) opens. [`payload`](Self::payload) limits it too. Default: 2³⁴.
     pub held: u64,
-    /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes or are
-    /// compressed. The memory for the dtypes and shapes of all tensors is checked in the same way. Default: 2³⁰.
-    pub shared: u64,
+    /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes. They are only
+    /// counted: nothing is allocated for them before they are read. `None`, the default, is 2³⁴, or 64 times the length of the
+    /// file, or [`memory`](Self::memory), whichever is the most.
+    ///
+    /// The memory for names, dtypes, shapes and metadata is allocated, and may be larger than the file by this number too, or
+    /// by 2³⁰ by default.
+    pub shared: Option<u64>,
+    /// The most bytes of memory for the tensors that one call reads: a tensor, a part of it, or all of a type that is loaded.
+    /// What is borrowed takes none. `None`, the default, is as many bytes as the file has and [`shared`](Self::shared) adds, so
+    /// that only compressed tensors, and copies of those that share bytes, can exceed it.
+    pub memory: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { tensors: 1 << 22, rank: 255, payload: 1 << 40, held: 1 << 34, shared: 1 << 30 }
+        Self { tensors: 1 << 22, rank: 255, payload: 1 << 40, held: 1 << 34, shared: None, memory: None }
     }
 }
 
@@ -77,23 +85,62 @@ impl Limits {
         self
     }
 
-    /// Sets the most bytes by which the tensors of a file may be larger than the file.
+    /// Sets the most bytes by which the tensors of a file may be larger than the file, because they share bytes.
     ///
     /// ```
-    /// use tensorfile::{Limits, TensorMap, npz};
+    /// use tensorfile::{File, Limits, OpenOptions, TensorMap, ptd};
     ///
-    /// // A thousand zeros take a few bytes in a compressed file.
-    /// let zeros = TensorMap::from_iter([("zeros", ndarray::Array1::<f32>::zeros(1000))]);
-    /// let file = npz::Options::new().compress(true).to_vec(&zeros)?;
-    /// let strict = npz::Options::new().limits(Limits::new().shared(100));
-    /// assert!(strict.from_slice::<TensorMap>(&file).is_err());
-    /// assert!(npz::from_slice::<TensorMap>(&file).is_ok());
+    /// // Two names of the same bytes.
+    /// let weight = tensorfile::Tensor::from(ndarray::Array1::<f32>::zeros(1000));
+    /// let file = ptd::to_vec(&TensorMap::from_iter([("embed", weight.clone()), ("head", weight)]))?;
+    /// assert!(file.len() < 5000 && File::from_bytes(file.clone()).is_ok());
+    /// let strict = OpenOptions::new().limits(Limits::new().shared(100));
+    /// assert!(strict.from_bytes(file).is_err());
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     #[must_use]
     pub fn shared(mut self, shared: u64) -> Self {
-        self.shared = shared;
+        self.shared = Some(shared);
         self
+    }
+
+    /// Sets the most bytes of memory for the tensors that one call reads.
+    ///
+    /// ```
+    /// use tensorfile::{Limits, OpenOptions, TensorMap, npz};
+    ///
+    /// // A thousand zeros take a few bytes in a compressed file.
+    /// let zeros = TensorMap::from_iter([("zeros", ndarray::Array1::<f32>::zeros(1000))]);
+    /// let file = npz::Options::new().compress(true).to_vec(&zeros)?;
+    /// let file = OpenOptions::new().limits(Limits::new().memory(2000)).from_bytes(file)?;
+    /// let error = file.tensor("zeros").unwrap_err();
+    /// assert!(error.to_string().contains("memory for tensors in bytes is 4000, but the limit is 2000"));
+    /// assert!(file.slice("zeros", &[0..10]).is_ok());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn memory(mut self, memory: u64) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+
+    /// Returns the most bytes that the tensors of a file of `len` bytes may have together.
+    pub(crate) fn most_shared(&self, len: u64) -> u64 {
+        /// The default of [`shared`](Self::shared), and how many times the length of the file it is at least.
+        const SHARED: (u64, u64) = (1 << 34, 64);
+        let default = || SHARED.0.max(len.saturating_mul(SHARED.1)).max(self.memory.unwrap_or(0));
+        len.saturating_add(self.shared.unwrap_or_else(default))
+    }
+
+    /// Returns the most bytes of memory for the tensors that one call reads of a file of `len` bytes.
+    pub(crate) fn most_read(&self, len: u64) -> u64 {
+        self.memory.unwrap_or_else(|| self.most_shared(len))
+    }
+
+    /// Returns the most bytes by which the memory for names, headers and metadata may be larger than the file.
+    pub(crate) fn headers(&self) -> u64 {
+        const HEADERS: u64 = 1 << 30;
+        self.shared.unwrap_or(HEADERS).min(self.memory.unwrap_or(u64::MAX))
     }
 
     /// Sets the most bytes of a tensor that is read from a stream. A stream that has to be held in memory may not be longer

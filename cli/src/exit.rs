@@ -144,12 +144,11 @@ impl Failure {
             Category::Call => Self::USAGE,
             _ => Self::IO,
         };
-        Self {
-            code,
-            file: Some(file.to_string()),
-            message: Some(in_own_words(&error.without_path())),
-            is_listed: false,
+        let mut message = in_own_words(&format_args!("{:#}", error.without_path()));
+        if error.kind().limits_field().is_some() {
+            message += "; --max-memory raises it";
         }
+        Self { code, file: Some(file.to_string()), message: Some(message), is_listed: false }
     }
 }
 

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use args::{parse_bytes, set_max_memory};
 use exit::{Failure, Verdict};
 use output::Stdout;
 
@@ -52,6 +53,13 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 struct Cli {
     #[command(flatten)]
     color: colorchoice_clap::Color,
+    /// Take up to this much memory for the tensors of a file that are held at once, such as 8GiB
+    ///
+    /// Most commands hold a piece of a tensor, whatever its size. By default, they hold no more than the file has bytes,
+    /// or 16 GiB or 64 times its size more if tensors share bytes or are compressed. A larger number also lets the tensors of a
+    /// file share as many bytes.
+    #[arg(long, value_name = "SIZE", global = true, value_parser = parse_bytes)]
+    max_memory: Option<u64>,
     #[command(subcommand)]
     command: commands::Command,
 }
@@ -78,6 +86,7 @@ pub fn main() -> ExitCode {
         }
     };
     cli.color.write_global();
+    set_max_memory(cli.max_memory);
     signals::handle();
     check_threads();
 
@@ -115,6 +124,7 @@ fn check_threads() {
 pub fn run(args: &[&OsStr]) -> Result<Vec<u8>, String> {
     output::be_quiet();
     let cli = Cli::try_parse_from(args).map_err(|error| error.to_string())?;
+    set_max_memory(cli.max_memory);
     let mut out = Stdout::to_memory();
     let outcome = cli.command.run(&mut out).map_err(|failure| failure.to_string());
     outcome.map(|_| out.into_memory())

@@ -3,7 +3,7 @@
 use super::CHUNK;
 use super::changes::Changes;
 use super::kernels::Kernel;
-use crate::error::InvalidCast;
+use crate::error::{InvalidCast, Result};
 use crate::tensor::{Buffer, Dtype};
 
 /// Elements that are cast before they are checked.
@@ -21,23 +21,24 @@ pub(crate) fn can_cast(from: Dtype, to: Dtype) -> bool {
 /// # Errors
 ///
 /// [`InvalidCast`] names the first number that would change otherwise: an integer out of range, a fraction or NaN that
-/// would become an integer, and a finite number that would become infinite.
-pub(crate) fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> Result<Buffer, InvalidCast> {
+/// would become an integer, and a finite number that would become infinite. [`ErrorKind::OutOfMemory`](crate::ErrorKind).
+pub(crate) fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> Result<Buffer> {
     let kernel = Kernel::between(from, to).expect("`can_cast` was asked first");
     let is_invalid = |changes: Changes| match to.is_integer() {
         true => changes.changed + changes.nan_to_zero > 0,
         false => changes.overflowed > 0,
     };
     let expected = bytes.len() / from.block_bytes() * to.block_bytes();
-    let mut elements = Buffer::with_capacity(to.block_bytes(), expected);
+    let mut elements = Buffer::with_capacity(to.block_bytes(), 0);
+    elements.reserve(expected)?;
     let mut out = Vec::new();
     for (piece, bytes) in bytes.chunks(PIECE * from.block_bytes()).enumerate() {
         out.clear();
         if is_invalid(kernel.cast(bytes, &mut out)) {
             let (element, value, _) = kernel.first(bytes, is_invalid).expect("the kernel has counted one");
-            return Err(InvalidCast { element: piece * PIECE + element, value: value.to_string(), to });
+            return Err(InvalidCast { element: piece * PIECE + element, value: value.to_string(), to }.into());
         }
-        elements.append(&out, expected);
+        elements.append(&out, expected)?;
     }
     Ok(elements)
 }
@@ -91,7 +92,8 @@ mod tests {
         let mut numbers = vec![1.0_f32; 3 * PIECE];
         (numbers[2 * PIECE + 5], numbers[2 * PIECE + 7]) = (0.5, 1e10);
         let error = cast(Dtype::F32, Dtype::I32, &Element::as_le_bytes(&numbers[..])).unwrap_err();
-        assert_eq!(error, InvalidCast { element: 2 * PIECE + 5, value: "0.5".to_owned(), to: Dtype::I32 });
+        let expected = InvalidCast { element: 2 * PIECE + 5, value: "0.5".to_owned(), to: Dtype::I32 };
+        assert_eq!(error.to_string(), expected.to_string());
         assert_eq!(error.to_string(), "element 16389 is 0.5, which i32 cannot hold");
     }
 }

@@ -65,6 +65,8 @@ pub struct TensorDigester {
 enum DigestState {
     Hashing(Box<TreeHasher>),
     Buffering(Vec<u8>),
+    /// There is no memory for all that has to be buffered.
+    Failed(InvalidTensor),
 }
 
 impl TensorDigester {
@@ -85,12 +87,15 @@ impl TensorDigester {
             DigestState::Hashing(hasher) => {
                 hasher.update(piece);
             }
+            DigestState::Failed(_) => {}
             DigestState::Buffering(bytes) => {
                 let expected = self.info.payload_bytes().unwrap_or(0);
                 // A payload that is too long is an error in `finish`, and not buffered.
                 if self.found <= expected as u64 {
-                    grow(bytes, piece.len(), expected);
-                    bytes.extend_from_slice(piece);
+                    match grow(bytes, piece.len(), expected) {
+                        Ok(()) => bytes.extend_from_slice(piece),
+                        Err(error) => self.state = DigestState::Failed(error),
+                    }
                 }
             }
         }
@@ -127,6 +132,7 @@ impl TensorDigester {
         match self.state {
             DigestState::Hashing(hasher) => Ok(hasher.finish()),
             DigestState::Buffering(bytes) => Ok(Digest::of(&TensorView::new(self.info, &bytes)?)),
+            DigestState::Failed(error) => Err(error),
         }
     }
 }

@@ -24,11 +24,17 @@ pub enum Category {
     Mismatch,
     /// The value or the call asks for something that is not supported.
     Call,
-    /// The file exceeds one of the [`Limits`](crate::Limits).
+    /// The file exceeds one of the [`Limits`](crate::Limits), or the memory that there is.
     Limit,
     /// An I/O operation failed.
     Io,
 }
+
+/// The number that [`Limits::memory`](crate::Limits::memory) bounds, in [`ErrorKind::Limit`].
+pub(crate) const MEMORY: &str = "memory for tensors in bytes";
+
+/// The number that [`Limits::shared`](crate::Limits::shared) bounds, in [`ErrorKind::Limit`].
+pub(crate) const PAYLOADS: &str = "sum of payloads in bytes";
 
 /// The kinds of errors.
 ///
@@ -274,6 +280,11 @@ pub enum ErrorKind {
         /// The largest number allowed.
         limit: u64,
     },
+    /// There is not enough memory for a tensor or another part of the file.
+    OutOfMemory {
+        /// The number of bytes that could not be allocated.
+        bytes: u64,
+    },
     /// An I/O operation failed.
     Io(io::Error),
     /// A message of a `Serialize` or `Deserialize` implementation.
@@ -345,8 +356,31 @@ impl ErrorKind {
             | Self::NotATensor { .. }
             | Self::Changed { .. }
             | Self::Message(_) => Category::Call,
-            Self::Limit { .. } => Category::Limit,
+            Self::Limit { .. } | Self::OutOfMemory { .. } => Category::Limit,
             Self::Io(_) => Category::Io,
+        }
+    }
+
+    /// Returns the field of [`Limits`](crate::Limits) that a file exceeds, if it is one that bounds the bytes of tensors:
+    /// `memory` or `shared`. The message names it, unless it is formatted with `{:#}`.
+    ///
+    /// ```
+    /// use tensorfile::{Limits, OpenOptions, TensorMap, ten};
+    ///
+    /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let file = OpenOptions::new().limits(Limits::new().memory(3)).from_bytes(file)?;
+    /// let error = file.tensor("a").unwrap_err();
+    /// assert_eq!(error.kind().limits_field(), Some("memory"));
+    /// assert_eq!(error.kind().to_string(), "memory for tensors in bytes is 4, but the limit is 3; `Limits::memory` raises it");
+    /// assert_eq!(format!("{:#}", error.kind()), "memory for tensors in bytes is 4, but the limit is 3");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn limits_field(&self) -> Option<&'static str> {
+        match self {
+            Self::Limit { what, .. } if *what == MEMORY => Some("memory"),
+            Self::Limit { what, .. } if *what == PAYLOADS => Some("shared"),
+            _ => None,
         }
     }
 
@@ -466,7 +500,14 @@ impl fmt::Display for ErrorKind {
             Self::NotATensor { found, instead } => write!(f, "{found} is not a tensor; {instead}"),
             Self::Changed { what } => write!(f, "the value changed between planning and writing: {what}"),
             Self::Cast(cast) => cast.fmt(f),
-            Self::Limit { what, found, limit } => write!(f, "{what} is {found}, but the limit is {limit}"),
+            Self::Limit { what, found, limit } => {
+                write!(f, "{what} is {found}, but the limit is {limit}")?;
+                match self.limits_field() {
+                    Some(field) if !f.alternate() => write!(f, "; `Limits::{field}` raises it"),
+                    _ => Ok(()),
+                }
+            }
+            Self::OutOfMemory { bytes } => write!(f, "there is not enough memory for {bytes} bytes"),
             Self::Io(error) => error.fmt(f),
             Self::Message(message) => f.write_str(message),
         }

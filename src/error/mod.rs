@@ -12,8 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use invalid_cast::InvalidCast;
-pub(crate) use kind::NameList;
 pub use kind::{Category, ErrorKind};
+pub(crate) use kind::{MEMORY, NameList, PAYLOADS};
 pub use report::{Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor};
 
 pub(crate) use report::{fill, pattern};
@@ -269,8 +269,12 @@ impl From<ErrorKind> for Error {
 }
 
 impl From<InvalidTensor> for Error {
+    /// [`InvalidTensor::OutOfMemory`] becomes [`ErrorKind::OutOfMemory`], as the tensor may be valid.
     fn from(invalid: InvalidTensor) -> Self {
-        Self::new(ErrorKind::InvalidTensor(invalid))
+        Self::new(match invalid {
+            InvalidTensor::OutOfMemory { bytes } => ErrorKind::OutOfMemory { bytes },
+            invalid => ErrorKind::InvalidTensor(invalid),
+        })
     }
 }
 

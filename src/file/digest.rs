@@ -4,6 +4,7 @@ use super::FileTensor;
 use crate::digest::{Digest, TensorDigester};
 use crate::error::{Error, Result};
 use crate::model::TensorData;
+use crate::tensor::Layout;
 
 impl FileTensor<'_> {
     /// Computes the digest of the tensor: of a large one with several threads, see
@@ -46,6 +47,9 @@ impl FileTensor<'_> {
     ///
     /// As [`read`](Self::read).
     pub fn digest_with(&self, progress: &mut dyn FnMut(u64)) -> Result<Digest> {
+        if !matches!(self.layout(), Layout::RowMajor | Layout::Blob | Layout::Unknown(_)) {
+            self.check_memory(usize::try_from(self.payload_bytes()).unwrap_or(usize::MAX))?;
+        }
         let mut digester = TensorDigester::new(self.info());
         let hashed = match self.hash_in_parts(&mut digester, progress) {
             Some(hashed) => hashed,

@@ -23,6 +23,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hashbrown::HashSet;
 use indexmap::IndexMap;
 use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
@@ -309,6 +310,40 @@ impl File {
             metadata.typed = Some(Arc::new(typed.map_err(|error| self.place(error))?));
         }
         Ok(metadata)
+    }
+
+    /// Compares the checksums of all parts of the file that no tensor has for itself, such as the pickle of a checkpoint of
+    /// PyTorch, or a storage of which tensors are parts. Reading a tensor compares the checksum of a part that is all its own.
+    ///
+    /// Only `npz` and `pytorch` have checksums, and a file of PyTorch may have none. They find accidents, not intent.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, npz};
+    ///
+    /// let file = File::from_bytes(npz::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+    /// file.check_other_checksums()?;
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Malformed`] if a checksum differs, and [`ErrorKind::Io`] if reading fails.
+    pub fn check_other_checksums(&self) -> Result<()> {
+        let Some(check) = self.format.check_others else { return Ok(()) };
+        let entries = (0..self.len()).map(|at| self.index.entry(at));
+        let checked = entries.filter(|entry| entry.has_checksum() || entry.is_compressed());
+        let checked: HashSet<u64> = checked.map(|entry| entry.needed_from()).collect();
+        let check =
+            |storage: &FileStorage, checked: &HashSet<u64>| check(&mut FileReader::new(storage), &self.limits, checked);
+        #[cfg(feature = "shards")]
+        if let FileStorage::Joined(joined) = &self.storage {
+            for ((part, start), path) in joined.parts().iter().zip(joined.starts()).zip(&self.shards.paths) {
+                let checked = checked.iter().filter_map(|offset| offset.checked_sub(*start)).collect();
+                check(part, &checked).map_err(|error| self.place(error.in_shard(path, 0)))?;
+            }
+            return Ok(());
+        }
+        check(&self.storage, &checked).map_err(|error| self.place(error))
     }
 
     /// Returns the number of tensors.
@@ -639,8 +674,12 @@ impl File {
         count: Option<ProgressCount<'f>>,
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
-        let reader =
-            Reader::with_index(ReaderStorage::Boxed(Box::new(FileReader::new(&self.storage))), index).counting(count);
+        let reader = Reader::with_index(
+            ReaderStorage::Boxed(Box::new(FileReader::new(&self.storage))),
+            index,
+            self.limits.clone(),
+        );
+        let reader = reader.counting(count);
         let mut deserializer = Deserializer::over(reader, self.format.name, MetadataSource::OfFile(self));
         let ended = read(&mut deserializer).and_then(|()| deserializer.end());
         ended.map_err(|error| self.place(error))

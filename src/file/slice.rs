@@ -62,6 +62,13 @@ impl<'a> TensorSlice<'a> {
         offset(|range| range.start) * self.element..(offset(|range| range.end - 1) + 1) * self.element
     }
 
+    /// Returns the offset in the payload of a byte of the part.
+    pub(super) fn place_in_payload(&self, at: usize) -> usize {
+        let mut runs = self.runs();
+        let len = runs.len;
+        runs.find(|run| (run.to..run.to + len).contains(&at)).map_or(at, |run| run.from + (at - run.to))
+    }
+
     /// Copies the part of a payload to `part`, which is as long as the part, in row-major order.
     pub(super) fn copy(&self, payload: &[u8], part: &mut [u8]) {
         self.copy_from(payload, 0, part);

@@ -8,12 +8,13 @@ use ndarray::{Array, Dimension};
 
 use super::File;
 use super::slice::TensorSlice;
-use crate::error::{Category, Error, ErrorKind, Result};
+use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
 use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
 use crate::record::{Entry, Index, check_sum};
 use crate::storage::FileReader;
 use crate::tensor::{
-    Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, check_coo, write_row_major,
+    Buffer, Dtype, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView, are_bools, check_payload,
+    write_row_major,
 };
 
 /// A tensor of an open [`File`]: its entry in the index, and access to its bytes.
@@ -209,16 +210,28 @@ impl<'f> FileTensor<'f> {
         let is_read = self.file.storage.reads_faster(range.start, range.end - range.start);
         if !is_read && let Some(bytes) = self.bytes() {
             let bytes = bytes?;
-            self.check(bytes)?;
-            return Ok(Tensor::of_checked(info.clone(), Buffer::from_slice(info.unit_bytes(), bytes)));
+            self.check_memory(bytes.len())?;
+            let buffer = Buffer::try_from_slice(info.unit_bytes(), bytes).map_err(|invalid| self.locate(invalid))?;
+            return self.checked(buffer);
         }
         if self.entry().has_codec() {
             return self.load();
         }
-        let mut buffer = Buffer::zeroed(info.unit_bytes(), self.payload_len()?);
+        let mut buffer = self.zeros(info, self.payload_len()?)?;
         self.file.storage.read_at(range.start, &mut buffer).map_err(|error| self.locate(error))?;
-        self.check(&buffer)?;
-        Ok(Tensor::of_checked(info.clone(), buffer))
+        self.checked(buffer)
+    }
+
+    /// Returns memory for a tensor of `len` bytes, which this one or a part of it is read into.
+    fn zeros(&self, info: &TensorInfo, len: usize) -> Result<Buffer> {
+        self.check_memory(len)?;
+        Buffer::try_zeroed(info.unit_bytes(), len).map_err(|invalid| self.locate(invalid))
+    }
+
+    /// Refuses to read more bytes than the limit.
+    pub(super) fn check_memory(&self, len: usize) -> Result<()> {
+        let (what, found, limit) = (MEMORY, len as u64, self.file.limits.most_read(self.file.file_bytes()));
+        if found <= limit { Ok(()) } else { Err(self.locate(ErrorKind::Limit { what, found, limit })) }
     }
 
     /// Refuses to read elements of an unknown dtype.
@@ -230,14 +243,18 @@ impl<'f> FileTensor<'f> {
         }
     }
 
-    /// Checks a payload, and compares its checksum if it has one.
-    fn check(&self, bytes: &[u8]) -> Result<()> {
+    /// Returns a tensor of a payload that was read, after its checks. A checksum is compared, if there is one.
+    fn checked(&self, mut payload: Buffer) -> Result<Tensor> {
         let entry = self.entry();
         if entry.has_checksum() {
-            let checked = check_sum(&mut FileReader::new(&self.file.storage), &entry, bytes);
+            let checked = check_sum(&mut FileReader::new(&self.file.storage), &entry, &payload);
             checked.map_err(|error| self.locate(error))?;
         }
-        entry.info().check_bytes(bytes).map_err(|invalid| self.locate(invalid))
+        if entry.takes_any_bool() {
+            entry.normalize(&mut payload, 0).map_err(|invalid| self.locate(invalid))?;
+        }
+        entry.info().check_bytes(&payload).map_err(|invalid| self.locate(invalid))?;
+        Ok(Tensor::of_checked(entry.info().clone(), payload))
     }
 
     /// Borrows the tensor from the mapped file, without reading it. A checksum, as npz has, is not compared.
@@ -278,6 +295,9 @@ impl<'f> FileTensor<'f> {
             Some(_) if self.may_become_invalid() => {
                 Err(self
                     .cannot_borrow("bools of a mapped file, which another process could change", "use an owned array"))
+            }
+            Some(Ok(bytes)) if self.entry().takes_any_bool() && self.entry().has_bools() && !are_bools(bytes) => {
+                Err(self.cannot_borrow("bools of other bytes than 0 and 1", "read the tensor, in which they are true"))
             }
             Some(bytes) => {
                 let (info, bytes) = (self.info(), bytes?);
@@ -381,7 +401,10 @@ impl<'f> FileTensor<'f> {
         if needed > left {
             return Err(self.locate(Error::new(ErrorKind::Truncated { needed, left }).at(start.saturating_add(offset))));
         }
-        self.file.storage.read_at(start + offset, bytes).map_err(|error| self.locate(error))
+        self.file.storage.read_at(start + offset, bytes).map_err(|error| self.locate(error))?;
+        // Sparse tensors, whose payload does not begin with an element, have no bools.
+        let first = usize::try_from(offset).unwrap_or(usize::MAX);
+        self.entry().normalize(bytes, first).map_err(|invalid| self.locate(invalid))
     }
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
@@ -435,7 +458,7 @@ impl<'f> FileTensor<'f> {
     pub fn write_row_major_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let Layout::DimOrder(order) = self.layout() else { return self.write_to(out) };
         let element = self.dtype().block_bytes();
-        match self.bytes() {
+        match self.bytes().filter(|_| !self.entry().has_bools()) {
             Some(bytes) => write_row_major(bytes?, element, self.shape(), order, out),
             None => write_row_major(self.read()?.as_bytes(), element, self.shape(), order, out),
         }
@@ -496,8 +519,9 @@ impl<'f> FileTensor<'f> {
             if codec.moves_elements() {
                 // A few bytes of a file can state any length, so memory is taken after as much was decoded.
                 let bounds = part.bounds();
+                self.check_memory(bounds.len().saturating_add(len))?;
                 let decoded = self.entry().decode(&self.file.storage, bounds.start as u64..bounds.end as u64)?;
-                let mut buffer = Buffer::zeroed(info.unit_bytes(), len);
+                let mut buffer = self.zeros(&info, len)?;
                 part.copy_from(&decoded, bounds.start, &mut buffer);
                 return Ok(Tensor::of_checked(info, buffer));
             }
@@ -506,19 +530,29 @@ impl<'f> FileTensor<'f> {
                 // Reports that the payload is cut short before memory is taken for the part.
                 return self.read();
             }
-            let mut buffer = Buffer::zeroed(info.unit_bytes(), len);
+            let mut buffer = self.zeros(&info, len)?;
             part.read(&mut |offset, bytes| self.file.storage.read_at(start + offset as u64, bytes), &mut buffer)?;
             codec.swap(&mut buffer);
             return Ok(Tensor::of_checked(info, buffer));
         }
-        let mut buffer = Buffer::zeroed(info.unit_bytes(), len);
+        let mut buffer = self.zeros(&info, len)?;
         if let Some(bytes) = self.bytes() {
             part.copy(bytes?, &mut buffer);
         } else {
             let start = self.span().start;
             part.read(&mut |offset, bytes| self.file.storage.read_at(start + offset as u64, bytes), &mut buffer)?;
         }
+        if let Err(invalid) = self.entry().normalize(&mut buffer, 0) {
+            return Err(self.locate_in_part(&part, invalid));
+        }
         Ok(Tensor::of_checked(info, buffer))
+    }
+
+    /// Returns the error for an element of a part that was read. The element is named by its place in the whole tensor.
+    #[cold]
+    fn locate_in_part(&self, part: &TensorSlice<'_>, invalid: InvalidTensor) -> Error {
+        let InvalidTensor::Value { dtype, element, found } = invalid else { return self.locate(invalid) };
+        self.locate(InvalidTensor::Value { dtype, element: part.place_in_payload(element), found })
     }
 
     /// Returns whether elements could become invalid after they were checked: only bytes of `bool` can.
@@ -541,14 +575,14 @@ impl<'f> FileTensor<'f> {
 }
 
 impl TensorData for FileTensor<'_> {
-    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates, and one with a checksum, are
-    /// left to [`write_to`](Self::write_to), which checks them and says what is wrong.
+    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates, one with a checksum, and bools
+    /// of other bytes than 0 and 1 are left to [`write_to`](Self::write_to), which checks them and says what is wrong.
     fn as_bytes(&self) -> Option<&[u8]> {
         if self.entry().has_checksum() || self.may_become_invalid() {
             return None;
         }
         let bytes = self.bytes()?.ok()?;
-        check_coo(self.info(), bytes).is_ok().then_some(bytes)
+        check_payload(self.info(), bytes).is_ok().then_some(bytes)
     }
 
     /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 8 MiB if not.

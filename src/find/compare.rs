@@ -4,6 +4,7 @@ use std::ops::Range;
 use super::findings::Findings;
 use super::{At, Finder, MetadataSource};
 use crate::error::{LoadReport, Result};
+use crate::limits::Limits;
 use crate::model::{Adapt, MetadataOf, Node, Schema, Source};
 use crate::record::{Index, Reader, ReaderStorage};
 use crate::storage::Slice;
@@ -20,7 +21,7 @@ pub(crate) struct Comparison {
 
 /// Compares a type with the tensors and the metadata of a file. No payload is read.
 pub(crate) fn compare(schema: &Schema, index: &Index, metadata: MetadataSource<'_>) -> Comparison {
-    let reader = Reader::with_index(ReaderStorage::Slice(Slice::new(&[])), Cow::Borrowed(index));
+    let reader = Reader::with_index(ReaderStorage::Slice(Slice::new(&[])), Cow::Borrowed(index), Limits::default());
     let mut deserializer = Finder::over(reader, "", metadata);
     deserializer.findings = Some(Box::new(Findings::of(index.len())));
     let compared = deserializer.compare_value(schema.node());

@@ -367,8 +367,8 @@ impl<'de> Finder<'de> {
     fn read(&mut self, at: usize, spec: &TensorSpec) -> Result<Loaded<'de>> {
         let info = self.reader.info(at);
         spec.check(info)?;
-        let will_be_copied = spec.will_be_copied(info);
-        let payload = self.reader.payload(at, will_be_copied)?;
+        let copies = spec.copies(info);
+        let payload = self.reader.payload(at, copies)?;
         Loaded::new(self.reader.info(at).clone(), payload)
     }
 

@@ -108,7 +108,7 @@ impl<'de> Loaded<'de> {
     /// # Errors
     ///
     /// - [`ErrorKind::Unsupported`]: nothing can be borrowed, as the file is a stream or read at positions, the payload had to
-    ///   be decoded, or the elements are `bool` and the file is mapped.
+    ///   be decoded, or the elements are `bool` and the file is mapped or has other bytes than 0 and 1.
     /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment.
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
     /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
@@ -155,7 +155,8 @@ pub(crate) fn misaligned(dtype: Dtype, alignment: usize) -> Error {
 pub(crate) fn cannot_borrow(dtype: Dtype, owned: &str) -> Error {
     let (what, instead) = match dtype {
         Dtype::Bool => (
-            "borrow bools from a stream or from a mapped file, which another process could change",
+            "borrow bools from a stream, of other bytes than 0 and 1, or from a mapped file, which another process could \
+             change",
             format!("use {owned}"),
         ),
         _ => (

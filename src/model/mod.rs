@@ -63,6 +63,7 @@ pub(crate) use maps::not_a_key;
 pub(crate) use metadata::asked_for;
 pub(crate) use path::{Mark, Path, first_segment, is_index, strip};
 pub(crate) use positional::{Matched, NamesByPosition, Step, match_by_position, needs_names};
+pub(crate) use record::gather;
 pub(crate) use serializer::{HeaderField, Numbers, not_bytes};
-pub(crate) use spec::dims_text;
+pub(crate) use spec::{Copies, dims_text};
 pub(crate) use traits::{LoadFrom, MetadataOf};

@@ -3,8 +3,8 @@ use std::io;
 
 use super::MetadataValue;
 use crate::checked_io::write_all;
-use crate::error::Result;
-use crate::tensor::TensorInfo;
+use crate::error::{Error, Result};
+use crate::tensor::{TensorInfo, grow};
 
 /// The bytes of one tensor, for a writer to ask for.
 ///
@@ -54,6 +54,30 @@ pub trait TensorData {
     /// Formats that store shared bytes once compare the bytes too, so two tensors may have the same number by chance.
     fn storage_id(&self) -> Option<u64> {
         self.as_bytes().map(|bytes| bytes.as_ptr().addr() as u64)
+    }
+}
+
+/// Writes a payload into memory, of which there may not be enough.
+pub(crate) fn gather(info: &TensorInfo, data: &dyn TensorData) -> io::Result<Vec<u8>> {
+    let mut all = GatheredPayload { bytes: Vec::new(), expected: info.payload_bytes().unwrap_or(0) };
+    data.write_to(&mut all)?;
+    Ok(all.bytes)
+}
+
+struct GatheredPayload {
+    bytes: Vec<u8>,
+    expected: usize,
+}
+
+impl io::Write for GatheredPayload {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        grow(&mut self.bytes, bytes.len(), self.expected).map_err(Error::from)?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -56,7 +56,18 @@ pub struct TensorSpec {
     layout: LayoutSpec,
     adapt: Adapt,
     /// The value copies the elements.
-    is_owned: bool,
+    copies: Copies,
+}
+
+/// Whether a value copies the payload that it is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// It borrows what can be borrowed.
+    None,
+    /// It copies what can be borrowed, but once for all tensors that share it.
+    Shared,
+    /// It copies the payload.
+    All,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +84,7 @@ const ANY_DIMS: [Option<usize>; 6] = [None; 6];
 impl TensorSpec {
     /// Any tensor.
     pub const ANY: Self =
-        Self { dtype: None, dims: None, layout: LayoutSpec::Any, adapt: Adapt::NONE, is_owned: false };
+        Self { dtype: None, dims: None, layout: LayoutSpec::Any, adapt: Adapt::NONE, copies: Copies::None };
 
     /// A blob.
     pub const BLOB: Self = Self {
@@ -81,13 +92,13 @@ impl TensorSpec {
         dims: Some(&[None]),
         layout: LayoutSpec::Blob,
         adapt: Adapt::NONE,
-        is_owned: false,
+        copies: Copies::None,
     };
 
     /// A dense tensor with the given dims; `None` for any rank, or for a dim of any size.
     #[must_use]
     pub const fn dense(dtype: Dtype, dims: Option<&'static [Option<usize>]>) -> Self {
-        Self { dtype: Some(dtype), dims, layout: LayoutSpec::Dense, adapt: Adapt::NONE, is_owned: false }
+        Self { dtype: Some(dtype), dims, layout: LayoutSpec::Dense, adapt: Adapt::NONE, copies: Copies::None }
     }
 
     /// A dense tensor of the given rank; `None` for any rank.
@@ -106,7 +117,7 @@ impl TensorSpec {
     /// A sparse tensor in COO layout.
     #[must_use]
     pub const fn coo(dtype: Dtype) -> Self {
-        Self { dtype: Some(dtype), dims: None, layout: LayoutSpec::Coo, adapt: Adapt::NONE, is_owned: false }
+        Self { dtype: Some(dtype), dims: None, layout: LayoutSpec::Coo, adapt: Adapt::NONE, copies: Copies::None }
     }
 
     /// Returns the rank as one bit, if it is fixed; no static rank is above 63.
@@ -125,7 +136,12 @@ impl TensorSpec {
 
     /// Returns the spec for a value that copies the elements.
     pub(crate) const fn owned(self) -> Self {
-        Self { is_owned: true, ..self }
+        Self { copies: Copies::All, ..self }
+    }
+
+    /// Returns the spec for a value that copies the payloads of tensors, but shares those that the file shares.
+    pub(crate) const fn shared(self) -> Self {
+        Self { copies: Copies::Shared, ..self }
     }
 
     /// Returns whether the value holds the bytes of any tensor, even of one whose dtype is unknown.
@@ -133,9 +149,12 @@ impl TensorSpec {
         self.layout == LayoutSpec::Any
     }
 
-    /// Returns whether the value copies the elements of this tensor as they are.
-    pub(crate) fn will_be_copied(&self, info: &TensorInfo) -> bool {
-        self.is_owned && self.dtype == Some(info.dtype)
+    /// Returns whether the value copies the payload of this tensor. Elements that are cast are read from where they are.
+    pub(crate) fn copies(&self, info: &TensorInfo) -> Copies {
+        match self.copies {
+            Copies::All if self.dtype.is_some_and(|dtype| dtype != info.dtype) => Copies::Shared,
+            copies => copies,
+        }
     }
 
     /// Returns the dtype that the file must have; `None` for any.

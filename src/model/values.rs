@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::loaded::{Payload, cannot_borrow};
@@ -49,25 +50,26 @@ impl Store for Tensor {
 
 impl<'de> FromTensors<'de> for Tensor {
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
-        load_tensor(source, &mut |bytes, info| Arc::new(copy(info, bytes)))
+        load_tensor(source, &TensorSpec::ANY.owned(), &mut |bytes, info| copy(info, bytes))
     }
 }
 
 /// Loads a tensor. `share` makes or finds the memory for bytes that are borrowed from the file.
 fn load_tensor<'de>(
     source: &mut (dyn Source<'de> + '_),
-    share: &mut dyn FnMut(&'de [u8], &TensorInfo) -> Arc<Buffer>,
+    spec: &TensorSpec,
+    share: &mut dyn FnMut(&'de [u8], &TensorInfo) -> Result<Arc<Buffer>>,
 ) -> Result<Tensor> {
-    let (info, payload) = source.tensor(&TensorSpec::ANY)?.into_parts();
+    let (info, payload) = source.tensor(spec)?.into_parts();
     let bytes = match payload {
-        Payload::Borrowed(bytes) => share(bytes, &info),
+        Payload::Borrowed(bytes) => share(bytes, &info)?,
         Payload::Owned(buffer) => Arc::new(buffer),
     };
     Ok(Tensor::of_checked(info, bytes))
 }
 
-fn copy(info: &TensorInfo, bytes: &[u8]) -> Buffer {
-    Buffer::from_slice(info.unit_bytes(), bytes)
+fn copy(info: &TensorInfo, bytes: &[u8]) -> Result<Arc<Buffer>> {
+    Ok(Arc::new(Buffer::try_from_slice(info.unit_bytes(), bytes)?))
 }
 
 impl TensorFile for TensorMap {
@@ -100,10 +102,13 @@ impl<'de> FromTensors<'de> for TensorMap {
         let mut map = Self::new();
         let mut shared: HashMap<(usize, usize), Arc<Buffer>> = HashMap::new();
         source.map(Tensor::NODE.key_part(), &mut |name, source| {
-            let tensor = load_tensor(source, &mut |bytes, info| {
+            let tensor = load_tensor(source, &TensorSpec::ANY.shared(), &mut |bytes, info| {
                 // Bytes that live as long as the file are the same bytes if they have the same address.
                 let place = (bytes.as_ptr().addr(), bytes.len());
-                Arc::clone(shared.entry(place).or_insert_with(|| Arc::new(copy(info, bytes))))
+                Ok(match shared.entry(place) {
+                    Entry::Occupied(known) => Arc::clone(known.get()),
+                    Entry::Vacant(vacant) => Arc::clone(vacant.insert(copy(info, bytes)?)),
+                })
             })?;
             if map.get(&name).is_some() {
                 return Err(ErrorKind::DuplicateName { name }.into());
@@ -131,8 +136,10 @@ impl Store for Blob {
 
 impl<'de> FromTensors<'de> for Blob {
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
-        match source.tensor(&TensorSpec::BLOB)?.into_parts() {
-            (_, Payload::Borrowed(bytes)) => Ok(Blob(bytes.to_vec())),
+        match source.tensor(&TensorSpec::BLOB.owned())?.into_parts() {
+            (info, Payload::Borrowed(bytes)) => {
+                Ok(Blob(Buffer::try_from_slice(info.unit_bytes(), bytes)?.into_vec_u8()))
+            }
             (_, Payload::Owned(buffer)) => Ok(Blob(buffer.into_vec_u8())),
         }
     }
@@ -162,7 +169,7 @@ impl<A: Element> Store for CooTensor<A> {
 
 impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
-        let loaded = source.tensor(&TensorSpec::coo(A::DTYPE))?;
+        let loaded = source.tensor(&TensorSpec::coo(A::DTYPE).owned())?;
         Ok(CooTensor::from_view(&TensorView::of_checked(Cow::Borrowed(loaded.info()), loaded.as_bytes()))?)
     }
 }

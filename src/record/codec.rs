@@ -8,12 +8,16 @@ use std::ops::Range;
 use crate::error::ErrorKind;
 use crate::error::{Error, Result};
 use crate::storage::{ReadSeek, Storage};
+use crate::tensor::to_bools;
 
 /// The encoding of a payload in its range of the file. Every entry of an index has room for one, so it is small.
 #[derive(Debug, Clone)]
 pub(crate) enum Codec {
     /// Big-endian elements of that many bytes.
     BigEndian(NonZeroU8),
+    /// Bools, of which any byte but 0 is true. Those with another codec are read in this way too. Without a codec, other bytes
+    /// than 0 and 1 are an error.
+    Bools,
     /// The payload is the end of a member of an archive.
     #[cfg(feature = "npz")]
     Zipped(Zipped),
@@ -30,6 +34,7 @@ impl Codec {
     pub(crate) fn big_endian(&self) -> Option<NonZeroU8> {
         match self {
             Self::BigEndian(bytes) => Some(*bytes),
+            Self::Bools => None,
             #[cfg(feature = "npz")]
             Self::Zipped(zipped) => zipped.big_endian,
             #[cfg(feature = "pytorch")]
@@ -39,9 +44,10 @@ impl Codec {
         }
     }
 
-    /// Returns whether the range has to be decoded to the payload.
+    /// Returns whether the range has to be decoded to the payload. Bools do not have to, as most are 0 or 1.
     pub(crate) fn decodes(&self) -> bool {
         match self {
+            Self::Bools => false,
             #[cfg(feature = "npz")]
             Self::Zipped(zipped) => zipped.is_deflated || zipped.big_endian.is_some(),
             _ => true,
@@ -51,7 +57,7 @@ impl Codec {
     /// Returns whether elements are in other places than in the payload, because it is compressed or has gaps.
     pub(crate) fn moves_elements(&self) -> bool {
         match self {
-            Self::BigEndian(_) => false,
+            Self::BigEndian(_) | Self::Bools => false,
             #[cfg(feature = "npz")]
             Self::Zipped(zipped) => zipped.is_deflated,
             #[cfg(feature = "pytorch")]
@@ -138,6 +144,23 @@ fn swap(big_endian: Option<NonZeroU8>, bytes: &mut [u8]) {
 /// The size of a decoded piece. Every element size divides it.
 const PIECE: usize = 32 * 1024;
 
+/// A payload that has to be decoded.
+pub(crate) struct CodedPayload<'a> {
+    codec: &'a Codec,
+    /// The length of its range of the file.
+    _len: u64,
+    /// Its length, decoded.
+    bytes: u64,
+    are_bools: bool,
+}
+
+impl<'a> CodedPayload<'a> {
+    /// A payload of `bytes` bytes in a range of the file.
+    pub(crate) fn new(codec: &'a Codec, range: &Range<u64>, bytes: u64, are_bools: bool) -> Self {
+        Self { codec, _len: range.end - range.start, bytes, are_bools }
+    }
+}
+
 /// Decodes a payload piece by piece.
 ///
 /// It holds one piece in memory, regardless of the sizes in the file.
@@ -146,6 +169,8 @@ pub(crate) struct PayloadDecoder<R> {
     big_endian: Option<NonZeroU8>,
     #[cfg(feature = "pytorch")]
     negation: Option<Negation>,
+    /// Any byte but 0 becomes 1.
+    are_bools: bool,
     /// The number of payload bytes that are not decoded yet.
     left: u64,
     /// The range was checked to its end.
@@ -171,15 +196,15 @@ enum Bytes<R> {
 }
 
 impl<R: ReadSeek> PayloadDecoder<R> {
-    /// Decodes a payload of `payload` bytes from its range of the file, which has `_len` bytes.
-    pub(crate) fn new(reader: R, codec: &Codec, _len: u64, payload: u64) -> Self {
+    /// Decodes a payload from its range of the file.
+    pub(crate) fn new(reader: R, CodedPayload { codec, _len, bytes: payload, are_bools }: &CodedPayload<'_>) -> Self {
         let bytes = match codec {
             #[cfg(feature = "npz")]
             Codec::Zipped(zipped) if zipped.is_deflated => Bytes::Deflated {
                 stream: inflate(reader),
                 is_at_payload: false,
                 expected: zipped.clone(),
-                len: _len,
+                len: *_len,
                 crc: flate2::Crc::new(),
             },
             #[cfg(feature = "pytorch")]
@@ -196,7 +221,8 @@ impl<R: ReadSeek> PayloadDecoder<R> {
                 Codec::Strided(strided) => strided.negation,
                 _ => None,
             },
-            left: payload,
+            are_bools: *are_bools,
+            left: *payload,
             is_checked: false,
             piece: Vec::new(),
         }
@@ -224,6 +250,9 @@ impl<R: ReadSeek> PayloadDecoder<R> {
         #[cfg(feature = "pytorch")]
         if let Some(negation) = self.negation {
             negation.apply(&mut self.piece);
+        }
+        if self.are_bools {
+            to_bools(&mut self.piece);
         }
         Ok(Some(&self.piece))
     }
@@ -378,7 +407,7 @@ impl<R: ReadSeek> StridedReader<R> {
 }
 
 #[cfg(feature = "npz")]
-pub(super) fn check_crc32(found: u32, expected: u32) -> Result<()> {
+pub(crate) fn check_crc32(found: u32, expected: u32) -> Result<()> {
     match found == expected {
         true => Ok(()),
         false => Err(malformed(format!("the CRC-32 is {found:08x}, but the file has {expected:08x}"))),

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{ReadAt, append_range};
-use crate::tensor::{InvalidTensor, TensorInfo};
+use crate::tensor::{InvalidTensor, TensorInfo, grow, try_reserve};
 
 /// Reads numbers of a file one after the other. Errors carry the offset.
 ///
@@ -173,9 +173,11 @@ impl<'a> Cursor<'a> {
     pub fn u64s(&mut self, count: u64) -> Result<Vec<u64>> {
         const AT_ONCE: usize = 1 << 17;
         let mut left = usize::try_from(count).unwrap_or(usize::MAX);
-        let mut numbers = Vec::with_capacity(self.ready(left.saturating_mul(size_of::<u64>())) / size_of::<u64>());
+        let mut numbers = Vec::new();
+        try_reserve(&mut numbers, self.ready(left.saturating_mul(size_of::<u64>())) / size_of::<u64>())?;
         while left > 0 {
             let start = numbers.len();
+            grow(&mut numbers, left.min(AT_ONCE), start.saturating_add(left))?;
             numbers.resize(start + left.min(AT_ONCE), 0);
             let bytes = bytemuck::cast_slice_mut(&mut numbers[start..]);
             self.file.read_at(self.offset, bytes)?;

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hashbrown::HashSet;
 use indexmap::IndexMap;
 
 use super::{
@@ -64,10 +65,14 @@ pub struct Format {
     pub(crate) check_name: fn(&str) -> Result<(), ErrorKind>,
     /// The name under which unknown dtypes are remembered that can be written again.
     pub(crate) unknown_dtypes: Option<&'static str>,
+    pub(crate) check_others: Option<CheckOthers>,
 }
 
 /// A format's function that reads metadata with its types.
 pub(crate) type ReadTyped = fn(&mut dyn ReadAt, &Limits) -> Result<Vec<TypedEntry>>;
+
+/// A format's function that compares the checksums of all that is not a tensor: what begins at other offsets than these.
+pub(crate) type CheckOthers = fn(&mut dyn ReadAt, &Limits, &HashSet<u64>) -> Result<()>;
 
 /// A format's function that makes a file with other metadata.
 pub(crate) type Rewrite = fn(&mut dyn ReadAt, &Limits, &MetadataChanges) -> Result<Rewritten>;
@@ -143,6 +148,7 @@ impl Format {
             looks_like: None,
             check_name: |_| Ok(()),
             unknown_dtypes: None,
+            check_others: None,
         }
     }
 
@@ -169,6 +175,13 @@ impl Format {
     #[cfg(any(feature = "gguf", feature = "safetensors", feature = "tensorbuffers"))]
     pub(crate) const fn with_metadata_edits(mut self, rewrite: Rewrite) -> Self {
         self.rewrite_metadata = Some(rewrite);
+        self
+    }
+
+    /// The same format with a function that compares checksums of what is not a tensor.
+    #[cfg(feature = "npz")]
+    pub(crate) const fn with_checksums(mut self, check: CheckOthers) -> Self {
+        self.check_others = Some(check);
         self
     }
 
@@ -543,6 +556,18 @@ impl WriteOptions {
                 Err(unsupported(format!("align to {bytes} bytes"), format!("{} aligns to {own}", format.name)))
             }
             None => Ok(self),
+        }
+    }
+
+    /// Refuses an alignment that is not that of the format, which always aligns to `own` bytes and so to their divisors.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] if another alignment is set.
+    pub fn only_alignment(&self, format: &Format, own: u64) -> Result<&Self> {
+        match self.alignment {
+            Some(bytes) if bytes > 0 && own.is_multiple_of(bytes) => Ok(self),
+            _ => self.without_alignment(format, &format!("{own} bytes")),
         }
     }
 

@@ -57,7 +57,7 @@ pub(crate) use metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
 pub use metadata::{FileMetadata, FilePart};
 pub use names::Names;
 pub use plan::Plan;
-pub(crate) use planner::no_place_for_metadata;
+pub(crate) use planner::{check_tensor, no_place_for_metadata};
 pub use reader::IndexReader;
 pub use share::Sharing;
 pub use whole::WholeTensor;
@@ -67,9 +67,9 @@ pub use crate::storage::ReadAt;
 
 pub(crate) use alike::{LastHeaders, ReadHeader};
 #[cfg(feature = "npy")]
-pub(crate) use codec::{Codec, PayloadDecoder, RangeReader};
+pub(crate) use codec::{Codec, CodedPayload, PayloadDecoder, RangeReader};
 #[cfg(feature = "pytorch")]
-pub(crate) use codec::{Negation, Strided};
+pub(crate) use codec::{Negation, Strided, check_crc32};
 #[cfg(feature = "npz")]
 pub(crate) use codec::{Zipped, not_deflated};
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
@@ -90,7 +90,10 @@ pub(crate) use reader::{ReadMetadata, Reader, ReaderStorage};
 pub(crate) use single::{Message, ReadSingle, SingleTensor};
 pub(crate) use write::{to_vec, to_vec_into, to_writer, write_slices};
 #[cfg(feature = "npz")]
-pub(crate) use zip::{OtherArchive, ZipContents, ZipFile, cut_off, open_zip, place_of, sure_kind, zip_error};
+pub(crate) use zip::{
+    OtherArchive, ZipContents, ZipFile, check_members, cut_off, open_zip, place_of, sure_kind, unsupported_member,
+    zip_error,
+};
 
 /// The writing half of a format: the bytes around the payloads.
 ///

@@ -3,7 +3,7 @@ use std::io::{self, Write};
 use super::Encode;
 use crate::checked_io::write_all;
 use crate::error::Error;
-use crate::model::{TensorData, TensorRecord};
+use crate::model::{TensorData, TensorRecord, gather};
 use crate::tensor::{Layout, TensorInfo, write_row_major};
 
 /// A tensor in a dim order that is stored in row-major order.
@@ -38,9 +38,7 @@ impl TensorData for RowMajor<'_> {
         let bytes = match data.as_bytes() {
             Some(bytes) => bytes,
             None => {
-                let mut all = Vec::new();
-                data.write_to(&mut all)?;
-                gathered = all;
+                gathered = gather(info, data)?;
                 &gathered
             }
         };

@@ -11,7 +11,9 @@ use crate::checked_io::{check_written, write_all};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
-use crate::tensor::{Buffer, Dtype, InvalidTensor, Layout, TensorInfo, check_coo_indices, coo_index_bytes};
+use crate::tensor::{
+    Buffer, InvalidTensor, Layout, TensorInfo, are_bools, check_coo_indices, coo_index_bytes, try_reserve,
+};
 
 /// The memory that is allocated before the first byte of a stream's payload has arrived, in bytes.
 pub(super) const FIRST: usize = 1 << 20;
@@ -19,7 +21,7 @@ pub(super) const FIRST: usize = 1 << 20;
 /// Returns whether elements that were checked could become invalid while they are borrowed. Only bytes of `bool` can: a
 /// `bool` that is neither 0 nor 1 is undefined behavior.
 fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Entry<'_>) -> bool {
-    entry.info().dtype == Dtype::Bool && storage.may_change()
+    entry.has_bools() && storage.may_change()
 }
 
 /// Reads a payload that is stored as it is. It is not borrowed if it `will_be_copied` and reading takes less time.
@@ -32,8 +34,11 @@ pub(super) fn read_plain<'de>(
     let is_borrowed = !(will_be_copied && storage.reads_faster(&range));
     if is_borrowed && let Some(bytes) = storage.borrow(range.clone()) {
         let bytes = bytes?;
-        return Ok(match may_become_invalid(&*storage, entry) {
-            true => Payload::Owned(Buffer::from_slice(entry.info().unit_bytes(), bytes)),
+        // Bools that are borrowed are 0 and 1.
+        let is_copied =
+            may_become_invalid(&*storage, entry) || entry.has_bools() && entry.takes_any_bool() && !are_bools(bytes);
+        return Ok(match is_copied {
+            true => Payload::Owned(Buffer::try_from_slice(entry.info().unit_bytes(), bytes)?),
             false => Payload::Borrowed(bytes),
         });
     }
@@ -43,7 +48,7 @@ pub(super) fn read_plain<'de>(
     let element = entry.info().unit_bytes();
     if storage.file_len().is_some_and(|file_len| range.end <= file_len) {
         // The bytes are there, so the memory for them may be taken at once.
-        let mut buffer = Buffer::zeroed(element, len);
+        let mut buffer = Buffer::try_zeroed(element, len)?;
         storage.read_at(range.start, &mut buffer)?;
         return Ok(Payload::Owned(buffer));
     }
@@ -58,7 +63,7 @@ pub(super) fn read_stream<'de>(
     len: usize,
 ) -> Result<Buffer> {
     if let Some(payload) = storage.take_at_hand(range.clone()) {
-        return Ok(Buffer::from_slice(element, payload));
+        return Ok(Buffer::try_from_slice(element, payload)?);
     }
     let mut buffer = Buffer::with_capacity(element, len.min(FIRST));
     let mut done = range.start;
@@ -114,14 +119,16 @@ pub(super) fn write_chunks<'de>(
     out: &mut dyn io::Write,
 ) -> Result<io::Result<()>> {
     let most = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(FileStorage::CHUNK);
-    let (mut held, mut done) = (Vec::with_capacity(most.min(FIRST)), range.start);
+    let (mut held, mut done) = (Vec::new(), range.start);
+    try_reserve(&mut held, most.min(FIRST))?;
     while done < range.end {
         let mut piece = chunk(storage, &range, done)?;
         done += piece.len() as u64;
         while !piece.is_empty() {
             let (now, later) = piece.split_at(piece.len().min(most - held.len()));
             if now.len() > held.capacity() - held.len() {
-                held.reserve_exact(most - held.len());
+                let room = most - held.len();
+                try_reserve(&mut held, room)?;
             }
             held.extend_from_slice(now);
             if held.len() == most {
@@ -161,15 +168,16 @@ impl Entry<'_> {
         let mut bytes = Vec::new();
         let Some(codec) = self.codec().filter(|_| !wanted.is_empty()) else { return Ok(bytes) };
         let mut file = FileReader::new(storage);
-        let range = self.range();
-        let packed = range.end - range.start;
-        let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, range), codec, packed, self.payload_bytes());
+        let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, self.range()), &self.coded(codec));
         let mut done = 0;
         while done < wanted.end
             && let Some(piece) = decoder.piece()?
         {
             let within = |at: u64| usize::try_from(at.saturating_sub(done)).unwrap_or(usize::MAX).min(piece.len());
-            bytes.extend_from_slice(&piece[within(wanted.start)..within(wanted.end)]);
+            let piece_wanted = &piece[within(wanted.start)..within(wanted.end)];
+            let expected = usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX);
+            crate::tensor::grow(&mut bytes, piece_wanted.len(), expected)?;
+            bytes.extend_from_slice(piece_wanted);
             done += piece.len() as u64;
         }
         Ok(bytes)
@@ -180,7 +188,8 @@ impl Entry<'_> {
     pub(crate) fn read_at(&self, storage: &FileStorage, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let range = self.range();
         let at = range.start + offset;
-        storage.read_at(at, bytes).map_err(|error| of_whole(&range, at, error))
+        storage.read_at(at, bytes).map_err(|error| of_whole(&range, at, error))?;
+        Ok(self.normalize(bytes, usize::try_from(offset).unwrap_or(usize::MAX))?)
     }
 
     /// Returns the offset of the number of values in the payload of a sparse tensor.
@@ -204,10 +213,7 @@ impl Entry<'_> {
         if let Some(codec) = self.codec() {
             let mut file = FileReader::new(storage);
             check_stored(&mut file, self)?;
-            let range = self.range();
-            let packed = range.end - range.start;
-            let reader = RangeReader::new(&mut file, range);
-            let mut decoder = PayloadDecoder::new(reader, codec, packed, self.payload_bytes());
+            let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, self.range()), &self.coded(codec));
             while let Some(piece) = decoder.piece()? {
                 write_all(out, piece)?;
             }
@@ -223,8 +229,15 @@ impl Entry<'_> {
             write(indices, &mut CheckedIndices::new(self.info(), out))?;
             check_value_count(&mut FileReader::new(storage), self)?;
             write(count, out)?;
-            return write(elements, out);
+            return write(elements, &mut ElementWriter::new(*self, out));
         }
+        let mut elements;
+        let out: &mut dyn io::Write = if self.has_bools() {
+            elements = ElementWriter::new(*self, out);
+            &mut elements
+        } else {
+            out
+        };
         if !self.has_checksum() {
             return storage.write_to(start, len, out);
         }
@@ -237,6 +250,45 @@ impl Entry<'_> {
         }
         storage.write_to(start, len, &mut Summed { out, sum: &mut sum })?;
         Ok(sum.end()?)
+    }
+}
+
+/// Passes on elements of an entry. Bools become 0 or 1, or are an error.
+pub(super) struct ElementWriter<'a> {
+    entry: Entry<'a>,
+    out: &'a mut dyn io::Write,
+    /// The bytes that were passed on.
+    written: usize,
+}
+
+impl<'a> ElementWriter<'a> {
+    /// The most bools that are looked at again if one is neither 0 nor 1.
+    const PIECE: usize = 1 << 20;
+
+    pub(super) fn new(entry: Entry<'a>, out: &'a mut dyn io::Write) -> Self {
+        Self { entry, out, written: 0 }
+    }
+}
+
+impl io::Write for ElementWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.entry.has_bools() {
+            return self.out.write(bytes);
+        }
+        let piece = &bytes[..bytes.len().min(Self::PIECE)];
+        if are_bools(piece) {
+            self.out.write_all(piece)?;
+        } else {
+            let mut piece = piece.to_vec();
+            self.entry.normalize(&mut piece, self.written).map_err(Error::from)?;
+            self.out.write_all(&piece)?;
+        }
+        self.written += piece.len();
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 

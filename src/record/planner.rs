@@ -115,6 +115,30 @@ pub(crate) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
     ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
 }
 
+/// Checks that a format can store a tensor, as planning a file does.
+pub(crate) fn check_tensor(tensor: &TensorRecord<'_>, encode: &dyn Encode) -> Result<()> {
+    if RowMajor::is_needed(tensor, encode) {
+        return check_tensor(&RowMajor::new(tensor).record(), encode);
+    }
+    check_info(tensor, encode).and_then(|()| check_name(tensor, encode, encode.names()))?;
+    Ok(())
+}
+
+#[inline]
+fn check_info(tensor: &TensorRecord<'_>, encode: &dyn Encode) -> Result<(), ErrorKind> {
+    tensor.info.check_order().map_err(ErrorKind::InvalidTensor)?;
+    encode.format().check(tensor.info)?;
+    encode.check(tensor.info)
+}
+
+#[inline(always)]
+fn check_name(tensor: &TensorRecord<'_>, encode: &dyn Encode, names: Names) -> Result<(), ErrorKind> {
+    if names == Names::Stored {
+        encode.format().check_stored_name(tensor.name, encode)?;
+    }
+    encode.check_name(tensor.name, tensor.info)
+}
+
 impl Planner<'_> {
     // A function of its own, as one that calls itself is not inlined.
     #[inline(never)]
@@ -134,17 +158,12 @@ impl Planner<'_> {
         let info = match plan.find_info(tensor.info) {
             Some(known) => known,
             None => {
-                tensor.info.check_order()?;
-                self.encode.format().check(tensor.info)?;
-                self.encode.check(tensor.info)?;
+                check_info(tensor, self.encode)?;
                 plan.add_info(tensor.info)?
             }
         };
         let encode = self.encode;
-        if self.names == Names::Stored {
-            encode.format().check_stored_name(tensor.name, encode)?;
-        }
-        encode.check_name(tensor.name, tensor.info)?;
+        check_name(tensor, encode, self.names)?;
         let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info));
         self.candidates.add(at, payload_bytes, tensor);
         if tensor.info.dtype == Dtype::U8 {

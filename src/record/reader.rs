@@ -4,19 +4,22 @@ use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
 
+use hashbrown::HashSet;
 use indexmap::IndexMap;
 
 use super::names;
-use super::payload::{CheckedIndices, check_sum, check_value_count, read_plain, read_stream, write_chunks};
+use super::payload::{
+    CheckedIndices, ElementWriter, check_sum, check_value_count, read_plain, read_stream, write_chunks,
+};
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
 use super::single::{Message, ReadMessage, ReadSingle};
 use super::{Entry, FileMetadata, FilePart, Index, Labels, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
-use crate::error::{Category, Error, ErrorKind, Result};
+use crate::error::{Category, Error, ErrorKind, MEMORY, PAYLOADS, Result};
 use crate::limits::Limits;
-use crate::model::{Loaded, NamesByPosition, Payload, TensorSpec, is_index};
+use crate::model::{Copies, Loaded, NamesByPosition, Payload, TensorSpec, is_index};
 use crate::progress::ProgressCount;
 use crate::storage::{ReadAt, Slice, Storage};
 use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
@@ -105,6 +108,8 @@ pub(crate) struct Reader<'de> {
     is_stream: bool,
     /// The length of all payloads so far, in bytes.
     payload_bytes: u64,
+    /// The memory that payloads were read into.
+    memory: ReadMemory,
     /// The number of messages that were passed and are not left out of the index yet.
     passed: usize,
     /// The offset at which the last of them ends.
@@ -170,6 +175,7 @@ impl<'de> ReaderStorage<'de> {
             Self::Boxed(storage) => {
                 let single = read(storage.short_file()?, limits)?;
                 single.fits(limits, spec).then(|| {
+                    // It is short.
                     let payload = Payload::Owned(Buffer::from_slice(single.info.unit_bytes(), single.payload));
                     Loaded::of_checked(single.info, payload)
                 })
@@ -197,6 +203,7 @@ impl<'de> Reader<'de> {
             pending: None,
             is_stream,
             payload_bytes: 0,
+            memory: ReadMemory::default(),
             passed: 0,
             passed_to: 0,
             count: None,
@@ -204,19 +211,20 @@ impl<'de> Reader<'de> {
     }
 
     /// A reader of a file whose index is known.
-    pub(crate) fn with_index(storage: ReaderStorage<'de>, index: Cow<'de, Index>) -> Self {
+    pub(crate) fn with_index(storage: ReaderStorage<'de>, index: Cow<'de, Index>, limits: Limits) -> Self {
         Self {
             storage,
             index_reader: ReaderOfIndex::Ended(None),
             is_in_file_order: false,
             embeds_names: false,
             needs_unique_names: false,
-            limits: Limits::default(),
+            limits,
             unread: Unread::of(&index),
             index,
             pending: None,
             is_stream: false,
             payload_bytes: 0,
+            memory: ReadMemory::default(),
             passed: 0,
             passed_to: 0,
             count: None,
@@ -417,6 +425,7 @@ impl<'de> Reader<'de> {
         check_value_count(storage, &entry).map_err(|error| error.in_tensor(self.index.label(at)))?;
         self.pending = None;
         match write_chunks(storage, count, out)? {
+            Ok(()) if entry.has_bools() => write_chunks(storage, elements, &mut ElementWriter::new(entry, out)),
             Ok(()) => write_chunks(storage, elements, out),
             written => Ok(written),
         }
@@ -499,14 +508,14 @@ impl<'de> Reader<'de> {
         Some((entry.info(), bytes))
     }
 
-    /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that `will_be_copied`
-    /// is also read into memory of its own if that takes less time.
-    pub(crate) fn payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
+    /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that will be copied is
+    /// also read into memory of its own if that takes less time.
+    pub(crate) fn payload(&mut self, at: usize, copies: Copies) -> Result<Payload<'de>> {
         self.unread.mark_read(&self.index, at);
         if self.pending == Some(at) {
             self.pending = None;
         }
-        let payload = self.read_payload(at, will_be_copied);
+        let payload = self.read_payload(at, copies);
         if self.is_stream {
             self.release_read(at);
         }
@@ -685,25 +694,39 @@ impl<'de> Reader<'de> {
         embedded.map_err(|error| error.at(start))
     }
 
-    fn read_payload(&mut self, at: usize, will_be_copied: bool) -> Result<Payload<'de>> {
+    fn read_payload(&mut self, at: usize, copies: Copies) -> Result<Payload<'de>> {
         let entry = self.index.entry(at);
+        let is_lent =
+            copies != Copies::All && !entry.has_codec() && self.storage.borrow(entry.start()..entry.start()).is_some();
+        if !is_lent || copies != Copies::None {
+            let len = self.storage.file_len();
+            // A stream has no length. Its limit is that of each payload.
+            let most = len.map_or(self.limits.memory.unwrap_or(u64::MAX), |len| self.limits.most_read(len));
+            self.memory.bytes = self.memory.bytes.saturating_add(entry.payload_bytes());
+            if self.memory.bytes > most || is_lent && self.memory.bytes > len.unwrap_or(u64::MAX) {
+                self.memory.check(&entry, is_lent, most, &self.index, &self.unread)?;
+            }
+        }
         #[cfg(feature = "npy")]
         if let Some(codec) = entry.codec() {
             let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);
             check_stored(&mut *self.storage, &entry)?;
             let mut buffer = Buffer::with_capacity(entry.info().unit_bytes(), len.min(FIRST));
-            let range = entry.range();
-            let packed = range.end - range.start;
-            let reader = RangeReader::new(&mut *self.storage, range);
-            let mut decoder = PayloadDecoder::new(reader, codec, packed, len as u64);
+            let reader = RangeReader::new(&mut *self.storage, entry.range());
+            let mut decoder = PayloadDecoder::new(reader, &entry.coded(codec));
             while let Some(piece) = decoder.piece()? {
-                buffer.append(piece, len);
+                buffer.append(piece, len)?;
             }
             return Ok(Payload::Owned(buffer));
         }
-        let payload = read_plain(&mut *self.storage, &entry, will_be_copied)?;
-        if entry.has_checksum() {
+        let mut payload = read_plain(&mut *self.storage, &entry, copies == Copies::All)?;
+        if entry.has_checksum() && copies != Copies::None {
             check_sum(&mut *self.storage, &entry, payload.bytes())?;
+        }
+        if let Payload::Owned(buffer) = &mut payload
+            && entry.takes_any_bool()
+        {
+            entry.normalize(buffer, 0)?;
         }
         Ok(payload)
     }
@@ -716,6 +739,40 @@ impl<'de> Reader<'de> {
             let next = self.unread.first().map_or(start, |next| self.index.entry(next).needed_from());
             self.storage.release(next);
         }
+    }
+}
+
+/// The memory for the payloads that were read, which [`Limits::memory`] bounds.
+#[derive(Default)]
+struct ReadMemory {
+    bytes: u64,
+    /// The ranges of payloads that are copied once for all tensors that have them. They are only noted once payloads have more
+    /// bytes than the file, which those that share nothing do not.
+    shared: Option<HashSet<(u64, u64)>>,
+}
+
+impl ReadMemory {
+    /// Refuses a payload that was counted and exceeds the limit. One that `is_shared` is copied once for all tensors that have
+    /// it.
+    #[cold]
+    fn check(&mut self, entry: &Entry<'_>, is_shared: bool, most: u64, index: &Index, unread: &Unread) -> Result<()> {
+        let range = |entry: &Entry<'_>| (entry.range().start, entry.range().end);
+        if is_shared {
+            let shared = self.shared.get_or_insert_with(|| {
+                // This one is among those that were read.
+                let mut read: Vec<_> = (0..index.len()).filter(|at| unread.is_read(*at)).collect();
+                let this = read.iter().position(|at| range(&index.entry(*at)) == range(entry));
+                this.into_iter().for_each(|at| _ = read.swap_remove(at));
+                read.into_iter().map(|at| range(&index.entry(at))).collect()
+            });
+            if !shared.insert(range(entry)) {
+                self.bytes -= entry.payload_bytes();
+            }
+        }
+        if self.bytes <= most {
+            return Ok(());
+        }
+        Err(ErrorKind::Limit { what: MEMORY, found: self.bytes, limit: most }.into())
     }
 }
 
@@ -736,18 +793,20 @@ fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes
     let limit =
         |what, found, limit, at| Err(Error::new(ErrorKind::Limit { what, found, limit }).in_tensor(index.label(at)));
     let end = usize::try_from(limits.tensors).unwrap_or(usize::MAX).min(index.pushed());
-    // Many small entries can name one large record, and a compressed payload can grow. Each is read into memory of its own,
-    // and each has a header.
-    let most = len.map(|len| len.saturating_add(limits.shared));
+    // Many small entries can name one large record. What a compressed member has is counted when it is read. The memory for
+    // tensors is taken as they are read, that for the headers was taken now.
+    let most = len.map(|len| limits.most_shared(len));
     for at in first..end {
-        let payload = index.entry(at).payload_bytes();
+        let entry = index.entry(at);
+        let payload = if entry.is_compressed() { entry.range().end - entry.start() } else { entry.payload_bytes() };
         payload_bytes = payload_bytes.saturating_add(payload);
         match most {
-            Some(most) if payload_bytes > most => return limit("sum of payloads in bytes", payload_bytes, most, at),
+            Some(most) if payload_bytes > most => return limit(PAYLOADS, payload_bytes, most, at),
             None if payload > limits.payload => return limit("payload in bytes", payload, limits.payload, at),
             _ => {}
         }
     }
+    let most = len.map(|len| len.saturating_add(limits.headers()));
     if let Some(most) = most.filter(|most| index.header_bytes() as u64 > *most) {
         return limit("memory for the heads in bytes", index.header_bytes() as u64, most, end.saturating_sub(1));
     }

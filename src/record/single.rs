@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::names;
 use crate::limits::Limits;
 use crate::model::TensorSpec;
-use crate::tensor::{Layout, TensorInfo};
+use crate::tensor::{Dtype, Layout, TensorInfo, are_bools};
 
 /// The only tensor of a file in memory, read without an index.
 pub(crate) struct SingleTensor<'a> {
@@ -68,11 +68,14 @@ impl<'a> SingleTensor<'a> {
             && !self.payload.starts_with(&names::MAGIC)
             && self.payload.len() as u64 <= limits.payload
             && limits.tensors > 0
-            && limits.shared >= header_bytes
+            && limits.headers() >= header_bytes
+            && limits.memory.unwrap_or(u64::MAX) >= self.payload.len() as u64
     }
 
     fn is_dense(&self) -> bool {
         matches!(self.info.layout, Layout::RowMajor | Layout::DimOrder(_))
             && self.info.check_payload(self.payload.len() as u64).is_ok()
+            // Other bools are true or an error, which depends on the format.
+            && (self.info.dtype != Dtype::Bool || are_bools(self.payload))
     }
 }

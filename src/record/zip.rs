@@ -1,14 +1,18 @@
 //! The members of zip archives.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 
+use hashbrown::HashSet;
 use rawzip::{
-    CompressionMethod, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, ReaderAt, ZipArchive, ZipFileHeaderRecord, ZipLocator,
+    CompressionMethod, MAX_CENTRAL_DIRECTORY_RECORD_SIZE, RangeReader, ReaderAt, ZipArchive, ZipFileHeaderRecord,
+    ZipLocator,
 };
 
-use crate::error::{Error, ErrorKind, Result};
+use super::codec::{check_crc32, not_deflated};
+
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::storage::ReadAt;
 
@@ -52,16 +56,113 @@ pub(crate) fn cut_off(file: &mut dyn ReadAt) -> Option<Error> {
 
 const CUT_OFF: &str = "the zip archive is cut off: the file does not end with its directory";
 
-/// Returns the range of the contents of a member.
+/// Returns the range of the contents of a member. Refuses a member whose local header contradicts the directory.
 pub(crate) fn place_of(archive: &ZipArchive<ZipFile<'_>>, record: &ZipFileHeaderRecord<'_>) -> Result<Range<u64>> {
-    let entry = archive.get_entry(record.wayfinder());
-    let entry = entry.map_err(|error| zip_error(error, record.central_directory_offset()))?;
-    let (start, end) = entry.compressed_data_range();
-    let left = archive.directory_offset().saturating_sub(start);
-    match end - start <= left {
-        true => Ok(start..end),
-        false => Err(Error::new(ErrorKind::Truncated { needed: end - start, left }).at(start)),
+    /// Names are mostly shorter.
+    const SHORT: usize = 98;
+    let path = record.file_path();
+    let name = path.as_bytes();
+    let (mut short, mut long);
+    let bytes: &mut [u8] = if name.len() <= SHORT {
+        short = [0; LocalHeader::BYTES + SHORT];
+        &mut short[..LocalHeader::BYTES + name.len()]
+    } else {
+        long = vec![0; LocalHeader::BYTES + name.len()];
+        &mut long
+    };
+    let offset = record.local_header_offset();
+    let read = archive.get_ref().read_exact_at(bytes, offset).map_err(rawzip::Error::from);
+    read.map_err(|error| zip_error(error, record.central_directory_offset()))?;
+    let (header, local_name) = bytes.split_at(LocalHeader::BYTES);
+    let header = LocalHeader(header);
+    header.check(record, name, local_name).map_err(|what| malformed(what).at(offset))?;
+    let before = LocalHeader::BYTES as u64 + name.len() as u64 + u64::from(header.u16(LocalHeader::EXTRA));
+    let start = offset.saturating_add(before);
+    let (len, left) = (record.compressed_size_hint(), archive.directory_offset().saturating_sub(start));
+    match len <= left {
+        true => Ok(start..start + len),
+        false => Err(Error::new(ErrorKind::Truncated { needed: len, left }).at(start)),
     }
+}
+
+/// The header before the contents of a member, without its name.
+struct LocalHeader<'a>(&'a [u8]);
+
+impl LocalHeader<'_> {
+    const BYTES: usize = 30;
+    const MAGIC: u32 = 0x0403_4b50;
+
+    // The offsets of fields.
+    const FLAGS: usize = 6;
+    const METHOD: usize = 8;
+    const CRC32: usize = 14;
+    const PACKED: usize = 18;
+    const LEN: usize = 22;
+    const NAME: usize = 26;
+    const EXTRA: usize = 28;
+
+    /// The flags of a member that is encrypted, and of one with its sizes after the contents.
+    const ENCRYPTED: u16 = 1;
+    const SIZES_FOLLOW: u16 = 8;
+
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_le_bytes(self.0[at..at + 2].try_into().expect("two bytes"))
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.0[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    /// Compares the header with the directory, as two readers of which one follows each would see two files.
+    fn check(&self, record: &ZipFileHeaderRecord<'_>, name: &[u8], local_name: &[u8]) -> Result<(), String> {
+        let magic = self.u32(0);
+        if magic != Self::MAGIC {
+            let expected = Self::MAGIC;
+            return Err(format!(
+                "the zip archive is damaged: a record begins with {magic:08x}, but expected {expected:08x}"
+            ));
+        }
+        if usize::from(self.u16(Self::NAME)) != name.len() || local_name != name {
+            let most = local_name.len().min(self.u16(Self::NAME).into());
+            let [local, name] = [&local_name[..most], name].map(|name| name.escape_ascii().to_string());
+            return Err(disagrees("is named", &format!("`{}`", Short(&local)), &format!("`{}`", Short(&name))));
+        }
+        let (method, expected) = (self.u16(Self::METHOD), record.compression_method().as_u16());
+        if method != expected {
+            return Err(disagrees("has the compression method", &method.to_string(), &expected.to_string()));
+        }
+        let is_encrypted = self.u16(Self::FLAGS) & Self::ENCRYPTED != 0;
+        if is_encrypted != record.flags().is_encrypted() {
+            let text = |is_encrypted| if is_encrypted { "encrypted" } else { "not encrypted" };
+            return Err(disagrees("is", text(is_encrypted), text(record.flags().is_encrypted())));
+        }
+        if self.u16(Self::FLAGS) & Self::SIZES_FOLLOW == 0 {
+            return self.check_sizes(record);
+        }
+        Ok(())
+    }
+
+    fn check_sizes(&self, record: &ZipFileHeaderRecord<'_>) -> Result<(), String> {
+        let numbers = [
+            ("compressed bytes", Self::PACKED, record.compressed_size_hint()),
+            ("bytes", Self::LEN, record.uncompressed_size_hint()),
+            ("as its CRC-32", Self::CRC32, record.crc32().into()),
+        ];
+        for (what, at, expected) in numbers {
+            // Some writers leave them out, and sizes of 64 bits are elsewhere.
+            let found = self.u32(at);
+            if found != 0 && (found != u32::MAX || at == Self::CRC32) && u64::from(found) != expected {
+                return Err(disagrees("has", &format!("{found} {what}"), &expected.to_string()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the message about a member that `what`, in its local header and in the directory.
+#[cold]
+fn disagrees(what: &str, local: &str, directory: &str) -> String {
+    format!("the member {what} {local} in its local header, but {directory} in the directory of the archive")
 }
 
 /// The contents of a member.
@@ -70,6 +171,32 @@ pub(crate) struct ZipContents {
     pub(crate) len: u64,
     pub(crate) crc32: u32,
     pub(crate) is_deflated: bool,
+}
+
+/// Returns why a member cannot be decoded, although it may be well-formed.
+pub(crate) fn unsupported_member(record: &ZipFileHeaderRecord<'_>) -> Option<String> {
+    /// The names of methods that other programs have, by their numbers.
+    const METHODS: &[(u16, &str)] = &[
+        (1, "shrink"),
+        (6, "implode"),
+        (9, "deflate64"),
+        (12, "bzip2"),
+        (14, "lzma"),
+        (93, "zstd"),
+        (95, "xz"),
+        (98, "ppmd"),
+    ];
+    let flags = record.flags();
+    if flags.is_encrypted() || flags.has_strong_encryption() || flags.is_masked() {
+        return Some("encrypted".to_owned());
+    }
+    match record.compression_method() {
+        CompressionMethod::STORE | CompressionMethod::DEFLATE => None,
+        method => {
+            let name = METHODS.iter().find(|(number, _)| *number == method.as_u16()).map(|(_, name)| *name);
+            Some(name.map_or_else(|| format!("method {}", method.as_u16()), str::to_owned))
+        }
+    }
 }
 
 impl ZipContents {
@@ -93,6 +220,52 @@ impl ZipContents {
             }
         };
         Ok(Self { len, crc32: record.crc32(), is_deflated })
+    }
+}
+
+/// Compares the checksums of all members but those whose contents begin at one of some offsets. Of PyTorch's archives, which
+/// may have none, zeros are no checksum.
+pub(crate) fn check_members(
+    file: &mut dyn ReadAt,
+    limits: &Limits,
+    checked: &HashSet<u64>,
+    zero_is_none: bool,
+) -> Result<()> {
+    let (archive, mut buffer) = open_zip(file, limits)?;
+    let mut records = archive.entries(&mut buffer);
+    let mut last = archive.directory_offset();
+    while let Some(record) = records.next_entry().map_err(|error| zip_error(error, last))? {
+        last = record.central_directory_offset();
+        let path = record.file_path();
+        let name = path.as_bytes().escape_ascii().to_string();
+        let blame = |error: Error| error.in_tensor(&*name);
+        let range = place_of(&archive, &record).map_err(blame)?;
+        if checked.contains(&range.start)
+            || unsupported_member(&record).is_some()
+            || zero_is_none && record.crc32() == 0
+        {
+            continue;
+        }
+        let start = range.start;
+        let contents = ZipContents::of(&record, &range).map_err(blame)?;
+        let sum = member_sum(archive.get_ref(), &contents, range);
+        sum.and_then(|sum| check_crc32(sum, contents.crc32)).map_err(|error| blame(error).at(start))?;
+    }
+    Ok(())
+}
+
+/// Returns the checksum of the contents of a member.
+fn member_sum(file: &ZipFile<'_>, contents: &ZipContents, range: Range<u64>) -> Result<u32> {
+    const PIECE: usize = 256 << 10;
+    let reader = io::BufReader::with_capacity(4096, RangeReader::new(file, range));
+    let mut reader: Box<dyn Read> =
+        if contents.is_deflated { Box::new(flate2::bufread::DeflateDecoder::new(reader)) } else { Box::new(reader) };
+    let (mut crc, mut piece) = (flate2::Crc::new(), vec![0; PIECE]);
+    loop {
+        match reader.read(&mut piece).map_err(not_deflated)? {
+            0 => return Ok(crc.sum()),
+            len => crc.update(&piece[..len]),
+        }
     }
 }
 

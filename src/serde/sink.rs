@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Seriali
 use super::error::{is_ours, to_ser};
 use super::{own, token};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Adapt, Entries, List, MetadataValue, Sink, Store, StructDef, TensorData};
+use crate::model::{Adapt, Entries, List, MetadataValue, Sink, Store, StructDef, TensorData, gather};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// Serializes a value that maps to tensors: `impl Serialize` of all derived types.
@@ -258,11 +258,11 @@ pub(super) fn serialize_tensor<S: Serializer>(
     info: &TensorInfo,
     data: &dyn TensorData,
 ) -> Result<S::Ok, S::Error> {
-    let mut gathered = Vec::new();
+    let gathered;
     let bytes = match data.as_bytes() {
         Some(bytes) => bytes,
         None => {
-            data.write_to(&mut gathered).map_err(|error| to_ser(error.into()))?;
+            gathered = gather(info, data).map_err(|error| to_ser(error.into()))?;
             &gathered
         }
     };

@@ -798,7 +798,7 @@ impl Request<'_, '_> {
         match self {
             Self::Payload(info, place) => {
                 info.check_payload(bytes.len() as u64)?;
-                keep(place, info, Payload::Owned(Buffer::from_slice(info.unit_bytes(), bytes)))?;
+                keep(place, info, Payload::Owned(Buffer::try_from_slice(info.unit_bytes(), bytes)?))?;
             }
             Self::EarlyPayload(place) => *place = Some(bytes.to_vec()),
             _ => return self.refuse(Unexpected::Bytes(bytes)).map_err(to_de),
@@ -826,8 +826,7 @@ fn append(buffer: &mut Buffer, byte: u64, expected: usize) -> Result<(), Error> 
     if buffer.len() == expected {
         return Err(message(format!("payload is longer than {expected} bytes")));
     }
-    buffer.append(&[as_byte(byte)?], expected);
-    Ok(())
+    Ok(buffer.append(&[as_byte(byte)?], expected)?)
 }
 
 fn as_byte(number: u64) -> Result<u8, Error> {

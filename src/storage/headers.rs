@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::{ReadAt, Storage, Stream};
 use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::try_zeros;
 
 /// The bytes of a stream that its index was read from, and the length of the stream.
 ///
@@ -149,7 +150,7 @@ impl ReadAt for &mut HeaderStream<'_> {
             return Ok(());
         }
         self.stream.keep(range.clone())?;
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+        let mut bytes = try_zeros(usize::try_from(len).unwrap_or(usize::MAX))?;
         self.stream.read_at(range.start, &mut bytes)?;
         self.headers.add(range.start, &bytes);
         Ok(())

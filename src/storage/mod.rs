@@ -24,7 +24,7 @@ use std::io;
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::tensor::Buffer;
+use crate::tensor::{Buffer, grow, try_reserve, try_zeros};
 
 pub(crate) use file::AccessPattern;
 #[cfg(feature = "shards")]
@@ -223,12 +223,13 @@ pub(crate) fn append_range(
     }
     if bytes.is_empty() && left >= MANY && ready == left {
         // The system gives zeros for less than they take to be written, if they are many.
-        *bytes = vec![0; left];
+        *bytes = try_zeros(left)?;
         return file.read_at(start, bytes);
     }
-    bytes.reserve_exact(ready);
+    try_reserve(bytes, ready)?;
     while left > 0 {
         let (now, before) = (left.min(AT_ONCE), bytes.len());
+        grow(bytes, now, before.saturating_add(left))?;
         bytes.resize(before + now, 0);
         file.read_at(start, &mut bytes[before..])?;
         start += now as u64;
@@ -244,6 +245,6 @@ fn append_chunk<'de>(
     expected: usize,
 ) -> Result<u64> {
     let chunk = storage.chunk(range)?;
-    buffer.append(chunk, expected);
+    buffer.append(chunk, expected)?;
     Ok(chunk.len() as u64)
 }

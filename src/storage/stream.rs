@@ -293,7 +293,7 @@ impl<R: Read> ReadAt for Stream<R> {
                     ErrorKind::Truncated { .. } => truncated(range.start, len, done),
                     _ => error,
                 })?;
-                grow(&mut bytes, chunk.len(), usize::try_from(len).unwrap_or(usize::MAX));
+                grow(&mut bytes, chunk.len(), usize::try_from(len).unwrap_or(usize::MAX))?;
                 bytes.extend_from_slice(chunk);
             }
             self.kept.insert(range.start, bytes);
@@ -302,6 +302,9 @@ impl<R: Read> ReadAt for Stream<R> {
     }
 
     fn keep_rest(&mut self, limit: u64) -> Result<()> {
+        if self.rest.is_some() {
+            return Ok(());
+        }
         let mut rest = Rest::new(self.position);
         loop {
             let chunk = self.fill(1)?;
@@ -373,7 +376,7 @@ impl<'de, R: Read> Storage<'de> for Stream<R> {
         }
         // A piece is still in the processor's cache when it is read into, after it was filled with zeros.
         let piece = usize::try_from(len).unwrap_or(PIECE).min(PIECE);
-        match self.read_directly(buffer.append_zeros(piece, expected))? {
+        match self.read_directly(buffer.append_zeros(piece, expected)?)? {
             filled if filled == piece => Ok(piece as u64),
             filled => Err(truncated(range.start, len, filled as u64)),
         }

@@ -2,7 +2,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::Pod;
+use bytemuck::allocation::try_zeroed_vec;
 
+use super::InvalidTensor;
 use crate::threads;
 
 /// Owned bytes in a `Vec` of integers as wide as the elements that they will be viewed as.
@@ -38,14 +40,18 @@ macro_rules! with_vec {
 
 impl Buffer {
     /// Creates a buffer of zeros, to be overwritten with elements of `element` bytes each.
-    pub(crate) fn zeroed(element: usize, len: usize) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::OutOfMemory`].
+    pub(crate) fn try_zeroed(element: usize, len: usize) -> Result<Self, InvalidTensor> {
         let integers = match element {
-            2 => IntegerVec::B2(vec![0; len.div_ceil(2)]),
-            4 => IntegerVec::B4(vec![0; len.div_ceil(4)]),
-            8 => IntegerVec::B8(vec![0; len.div_ceil(8)]),
-            _ => IntegerVec::B1(vec![0; len]),
+            2 => try_zeroed_vec(len.div_ceil(2)).map(IntegerVec::B2),
+            4 => try_zeroed_vec(len.div_ceil(4)).map(IntegerVec::B4),
+            8 => try_zeroed_vec(len.div_ceil(8)).map(IntegerVec::B8),
+            _ => try_zeroed_vec(len).map(IntegerVec::B1),
         };
-        Self { integers, len }
+        Ok(Self { integers: integers.map_err(|()| out_of_memory(len))?, len })
     }
 
     /// Creates an empty buffer with room for `len` bytes, in elements of `element` bytes each.
@@ -59,7 +65,8 @@ impl Buffer {
         Self { integers, len: 0 }
     }
 
-    /// Copies bytes from any address.
+    /// Copies bytes from any address. Aborts without memory for them, as a `Vec` does: bytes of a mapped file can be more
+    /// than there is memory for, and are copied by [`try_from_slice`](Self::try_from_slice).
     pub(crate) fn from_slice(element: usize, bytes: &[u8]) -> Self {
         let integers = match element {
             2 => IntegerVec::B2(copied(bytes)),
@@ -70,35 +77,67 @@ impl Buffer {
         Self { integers, len: bytes.len() }
     }
 
+    /// Copies bytes from any address.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::OutOfMemory`].
+    pub(crate) fn try_from_slice(element: usize, bytes: &[u8]) -> Result<Self, InvalidTensor> {
+        let mut buffer = Self::with_capacity(element, 0);
+        buffer.append(bytes, bytes.len())?;
+        Ok(buffer)
+    }
+
+    /// Makes room for exactly `len` more bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::OutOfMemory`].
+    pub(crate) fn reserve(&mut self, len: usize) -> Result<(), InvalidTensor> {
+        with_vec!(&mut self.integers, elements => try_reserve(elements, len.div_ceil(element_bytes(elements))))
+    }
+
     /// Appends bytes, which may begin and end inside of an element.
     ///
     /// `expected` is the number of bytes in the end: the memory does not [`grow`] past that.
-    pub(crate) fn append(&mut self, bytes: &[u8], expected: usize) {
-        with_vec!(&mut self.integers, elements => append(elements, self.len, bytes, expected));
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::OutOfMemory`], with the buffer as it was.
+    pub(crate) fn append(&mut self, bytes: &[u8], expected: usize) -> Result<(), InvalidTensor> {
+        with_vec!(&mut self.integers, elements => append(elements, self.len, bytes, expected))?;
         self.len += bytes.len();
+        Ok(())
     }
 
     /// Appends `len` zeros, to be overwritten, and returns them. As [`append`](Self::append) otherwise.
-    pub(crate) fn append_zeros(&mut self, len: usize, expected: usize) -> &mut [u8] {
+    pub(crate) fn append_zeros(&mut self, len: usize, expected: usize) -> Result<&mut [u8], InvalidTensor> {
         let start = self.len;
+        with_vec!(&mut self.integers, elements => append_zeros(elements, start + len, expected))?;
         self.len += len;
-        with_vec!(&mut self.integers, elements => append_zeros(elements, self.len, expected));
-        &mut self[start..]
+        Ok(&mut self[start..])
     }
 
     /// Returns the bytes as integers, without a copy if the buffer was made for elements of this size.
     ///
     /// The bytes must be whole integers.
-    pub(super) fn into_integers<I: BufferInteger>(self) -> Vec<I> {
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::OutOfMemory`].
+    pub(super) fn into_integers<I: BufferInteger>(self) -> Result<Vec<I>, InvalidTensor> {
         debug_assert_eq!(self.len % size_of::<I>(), 0, "whole integers");
-        let mut integers = I::take(self.integers).unwrap_or_else(|other| {
-            let bytes: &[u8] = with_vec!(&other, vec => &bytemuck::cast_slice(vec)[..self.len]);
-            let mut integers = bytemuck::zeroed_vec(self.len / size_of::<I>());
-            bytemuck::cast_slice_mut(&mut integers).copy_from_slice(bytes);
-            integers
-        });
+        let mut integers = match I::take(self.integers) {
+            Ok(integers) => integers,
+            Err(other) => {
+                let bytes: &[u8] = with_vec!(&other, vec => &bytemuck::cast_slice(vec)[..self.len]);
+                let mut integers = try_with_capacity(self.len / size_of::<I>())?;
+                threads::append(&mut integers, bytes);
+                integers
+            }
+        };
         le_to_host(&mut integers);
-        integers
+        Ok(integers)
     }
 
     /// Returns the bytes, without a copy if the buffer was made for elements of one byte.
@@ -137,15 +176,16 @@ integers! {
 }
 
 /// Appends `bytes` to the `len` bytes in `elements`.
-fn append<B: Pod>(elements: &mut Vec<B>, len: usize, bytes: &[u8], expected: usize) {
+fn append<B: Pod>(elements: &mut Vec<B>, len: usize, bytes: &[u8], expected: usize) -> Result<(), InvalidTensor> {
     let size = size_of::<B>();
     let missing = elements.len() * size - len;
     let (head, bytes) = bytes.split_at(bytes.len().min(missing));
+    grow(elements, bytes.len().div_ceil(size), expected.div_ceil(size))?;
     if !head.is_empty() {
         bytemuck::cast_slice_mut(elements)[len..len + head.len()].copy_from_slice(head);
     }
-    grow(elements, bytes.len().div_ceil(size), expected.div_ceil(size));
     append_aligned(elements, bytes);
+    Ok(())
 }
 
 /// Copies bytes, of which the last may be a part of an element.
@@ -157,11 +197,11 @@ fn copied<B: Pod>(bytes: &[u8]) -> Vec<B> {
 }
 
 /// Copies whole little-endian integers.
-pub(super) fn copied_integers<B: Pod>(bytes: &[u8]) -> Vec<B> {
-    let mut integers = Vec::with_capacity(bytes.len() / size_of::<B>());
+pub(super) fn copied_integers<B: Pod>(bytes: &[u8]) -> Result<Vec<B>, InvalidTensor> {
+    let mut integers = try_with_capacity(bytes.len() / size_of::<B>())?;
     threads::append(&mut integers, bytes);
     le_to_host(&mut integers);
-    integers
+    Ok(integers)
 }
 
 /// Appends bytes that begin with an element.
@@ -178,11 +218,12 @@ fn append_aligned<B: Pod>(elements: &mut Vec<B>, bytes: &[u8]) {
 }
 
 /// Appends zeros until there are `len` bytes in `elements`.
-fn append_zeros<B: Pod>(elements: &mut Vec<B>, len: usize, expected: usize) {
+fn append_zeros<B: Pod>(elements: &mut Vec<B>, len: usize, expected: usize) -> Result<(), InvalidTensor> {
     let size = size_of::<B>();
     let more = len.div_ceil(size).saturating_sub(elements.len());
-    grow(elements, more, expected.div_ceil(size));
+    grow(elements, more, expected.div_ceil(size))?;
     elements.resize(elements.len() + more, B::zeroed());
+    Ok(())
 }
 
 impl Deref for Buffer {
@@ -229,12 +270,52 @@ pub(super) fn swap_bytes(bytes: &mut [u8], element: usize) {
 /// Makes room for `more` items, by doubling the capacity as `Vec` does, but not past `expected`.
 ///
 /// A length from a file is not allocated before the data arrives: the memory is at most twice as large as the data.
-pub(crate) fn grow<T>(items: &mut Vec<T>, more: usize, expected: usize) {
+///
+/// # Errors
+///
+/// [`InvalidTensor::OutOfMemory`].
+pub(crate) fn grow<T>(items: &mut Vec<T>, more: usize, expected: usize) -> Result<(), InvalidTensor> {
     let needed = items.len() + more;
-    if needed > items.capacity() {
-        let capacity = items.capacity().saturating_mul(2).min(expected).max(needed);
-        items.reserve_exact(capacity - items.len());
+    if needed <= items.capacity() {
+        return Ok(());
     }
+    let capacity = items.capacity().saturating_mul(2).min(expected).max(needed);
+    try_reserve(items, capacity - items.len())
+}
+
+/// Returns the size of an element.
+fn element_bytes<B>(_: &[B]) -> usize {
+    size_of::<B>()
+}
+
+/// Makes room for exactly `more` items.
+///
+/// # Errors
+///
+/// [`InvalidTensor::OutOfMemory`].
+#[inline]
+pub(crate) fn try_reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), InvalidTensor> {
+    items
+        .try_reserve_exact(more)
+        .map_err(|_| out_of_memory(items.len().saturating_add(more).saturating_mul(size_of::<T>())))
+}
+
+/// Returns an empty vector with room for `len` items. As [`try_reserve`] otherwise.
+#[inline]
+pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, InvalidTensor> {
+    let mut items = Vec::new();
+    try_reserve(&mut items, len)?;
+    Ok(items)
+}
+
+/// Returns `len` zeros. As [`try_reserve`] otherwise.
+pub(crate) fn try_zeros(len: usize) -> Result<Vec<u8>, InvalidTensor> {
+    try_zeroed_vec(len).map_err(|()| out_of_memory(len))
+}
+
+#[cold]
+fn out_of_memory(bytes: usize) -> InvalidTensor {
+    InvalidTensor::OutOfMemory { bytes: bytes as u64 }
 }
 
 #[cfg(test)]
@@ -262,7 +343,7 @@ mod tests {
         let bytes: Vec<u8> = (0..40).collect();
         for (size, piece) in SIZES.into_iter().flat_map(|size| (1..20).map(move |piece| (size, piece))) {
             let mut buffer = Buffer::with_capacity(size, 0);
-            bytes.chunks(piece).for_each(|piece| buffer.append(piece, bytes.len()));
+            bytes.chunks(piece).for_each(|piece| buffer.append(piece, bytes.len()).unwrap());
             assert_eq!(*buffer, *bytes, "elements of {size} bytes in pieces of {piece}");
         }
     }
@@ -273,8 +354,8 @@ mod tests {
             let mut buffer = Buffer::with_capacity(size, 0);
             let mut bytes = Vec::new();
             while bytes.len() < 40 {
-                buffer.append_zeros(piece, 60).fill(7);
-                buffer.append(&[1, 2, 3], 60);
+                buffer.append_zeros(piece, 60).unwrap().fill(7);
+                buffer.append(&[1, 2, 3], 60).unwrap();
                 bytes.resize(bytes.len() + piece, 7);
                 bytes.extend([1, 2, 3]);
                 assert_eq!(*buffer, *bytes, "elements of {size} bytes in pieces of {piece}");
@@ -285,9 +366,22 @@ mod tests {
     #[test]
     fn memory_does_not_grow_past_the_expected_size() {
         let mut buffer = Buffer::with_capacity(4, 8);
-        (0..3).for_each(|_| buffer.append(&[0; 8], 24));
+        (0..3).for_each(|_| buffer.append(&[0; 8], 24).unwrap());
         let IntegerVec::B4(elements) = &buffer.integers else { panic!("memory of 4-byte elements") };
         assert_eq!((elements.len(), elements.capacity()), (6, 6));
+    }
+
+    #[test]
+    fn memory_that_there_is_not_is_an_error() {
+        let most = isize::MAX as usize;
+        let expected = Err(InvalidTensor::OutOfMemory { bytes: most as u64 });
+        for size in SIZES {
+            assert_eq!(Buffer::try_zeroed(size, most), expected, "elements of {size} bytes");
+        }
+        let mut buffer = Buffer::with_capacity(1, 0);
+        buffer.append(&[1, 2], 2).unwrap();
+        assert!(buffer.append_zeros(most - 2, most).is_err());
+        assert_eq!(*buffer, [1, 2]);
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl<A: Element> CooTensor<A> {
         let (info, parts) = (self.info(), self.parts());
         let len = parts.iter().map(|part| part.len()).sum();
         let mut bytes = Buffer::with_capacity(info.unit_bytes(), len);
-        parts.iter().for_each(|part| bytes.append(part, len));
+        parts.iter().for_each(|part| bytes.append(part, len).expect("there is room for all"));
         Tensor::of_checked(info, bytes)
     }
 
@@ -139,8 +139,6 @@ impl<A: Element> CooTensor<A> {
     /// Copies the parts of a checked view.
     pub(crate) fn from_view(view: &TensorView<'_>) -> Result<Self, InvalidTensor> {
         let (indices, values) = coordinates::split(view.info(), view.as_bytes());
-        let elements = |size, bytes| Buffer::from_slice(size, bytes);
-        let (coordinates, values) = (elements(size_of::<u64>(), indices), elements(A::DTYPE.unit_bytes(), values));
-        Self::new(view.shape().clone(), u64::from_buffer(coordinates)?, A::from_buffer(values)?)
+        Self::new(view.shape().clone(), <u64 as Element>::from_le_bytes(indices)?, A::from_le_bytes(values)?)
     }
 }

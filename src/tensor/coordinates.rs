@@ -1,9 +1,10 @@
 //! The payload of tensors in COO layout; see [`Layout::Coo`].
 
-use super::{InvalidTensor, Layout, Shape, TensorInfo};
+use super::element::check_bools;
+use super::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
 impl TensorInfo {
-    /// Checks a payload in memory: its length, and the coordinates of a sparse tensor.
+    /// Checks a payload in memory: its length, the coordinates of a sparse tensor, and that bools are 0 or 1.
     #[inline]
     pub(crate) fn check_bytes(&self, payload: &[u8]) -> Result<(), InvalidTensor> {
         self.check_payload(payload.len() as u64)?;
@@ -11,13 +12,13 @@ impl TensorInfo {
     }
 }
 
-/// Checks the coordinates in the bytes of a tensor in COO layout. Other layouts have none.
+/// Checks the coordinates in the bytes of a tensor in COO layout, which other layouts do not have, and that bools are 0 or 1.
 #[inline]
 pub(crate) fn check(info: &TensorInfo, bytes: &[u8]) -> Result<(), InvalidTensor> {
-    match info.layout {
-        Layout::Coo { entries } => check_sparse(info, entries, bytes),
-        _ => Ok(()),
+    if let Layout::Coo { entries } = info.layout {
+        check_sparse(info, entries, bytes)?;
     }
+    if info.dtype == Dtype::Bool { check_bools(split(info, bytes).1) } else { Ok(()) }
 }
 
 fn check_sparse(info: &TensorInfo, entries: usize, bytes: &[u8]) -> Result<(), InvalidTensor> {

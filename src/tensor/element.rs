@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use bytemuck::Pod;
 use bytemuck::allocation::{cast_vec, try_cast_vec};
 
-use super::buffer::{copied_integers, swap_bytes};
+use super::buffer::{copied_integers, swap_bytes, try_with_capacity};
 use super::dtype::for_each_dtype;
 use super::{Buffer, Dtype, InvalidTensor};
 
@@ -89,12 +89,12 @@ macro_rules! element {
 
             fn from_buffer(buffer: Buffer) -> Result<Vec<Self>, InvalidTensor> {
                 let cast: fn(Vec<$bits>) -> Vec<Self> = $cast;
-                Ok(cast(buffer.into_integers()))
+                buffer.into_integers().map(cast)
             }
 
             fn from_le_bytes(bytes: &[u8]) -> Result<Vec<Self>, InvalidTensor> {
                 let cast: fn(Vec<$bits>) -> Vec<Self> = $cast;
-                Ok(cast(copied_integers(bytes)))
+                copied_integers(bytes).map(cast)
             }
         }
     };
@@ -121,19 +121,32 @@ impl Element for bool {
 
     fn from_le_bytes(bytes: &[u8]) -> Result<Vec<Self>, InvalidTensor> {
         check_bools(bytes)?;
-        Ok(bytes.iter().map(|bit| *bit == 1).collect())
+        let mut bools = try_with_capacity(bytes.len())?;
+        bools.extend(bytes.iter().map(|bit| *bit == 1));
+        Ok(bools)
     }
 }
 
-fn check_bools(bits: &[u8]) -> Result<(), InvalidTensor> {
+/// Returns whether all bytes are 0 or 1.
+pub(crate) fn are_bools(bytes: &[u8]) -> bool {
     // Many at once, which a search that stops at the first one cannot do.
-    if bits.iter().fold(0, |all, bit| all | bit) <= 1 {
+    bytes.iter().fold(0, |all, byte| all | byte) <= 1
+}
+
+/// Refuses bytes other than 0 and 1.
+pub(crate) fn check_bools(bytes: &[u8]) -> Result<(), InvalidTensor> {
+    if are_bools(bytes) {
         return Ok(());
     }
-    match bits.iter().position(|&bit| bit > 1) {
+    match bytes.iter().position(|&byte| byte > 1) {
         None => Ok(()),
-        Some(element) => Err(InvalidTensor::Value { dtype: Dtype::Bool, element, found: bits[element] }),
+        Some(element) => Err(InvalidTensor::Value { dtype: Dtype::Bool, element, found: bytes[element] }),
     }
+}
+
+/// Makes every byte but 0 a 1.
+pub(crate) fn to_bools(bytes: &mut [u8]) {
+    bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
 }
 
 fn bits_to_le_bytes(bytes: &[u8], element: usize) -> Cow<'_, [u8]> {

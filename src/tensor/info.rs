@@ -490,6 +490,11 @@ pub enum InvalidTensor {
         /// The byte.
         found: u8,
     },
+    /// There is not enough memory for the payload. [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) is the same.
+    OutOfMemory {
+        /// The number of bytes that could not be allocated.
+        bytes: u64,
+    },
 }
 
 impl fmt::Display for InvalidTensor {
@@ -528,6 +533,7 @@ impl fmt::Display for InvalidTensor {
             Self::Value { dtype, element, found } => {
                 write!(f, "element {element} is the byte {found}, which is not a {dtype}")
             }
+            Self::OutOfMemory { bytes } => write!(f, "there is not enough memory for {bytes} bytes"),
         }
     }
 }

@@ -27,9 +27,12 @@ pub use owned::Tensor;
 pub use shape::Shape;
 pub use view::TensorView;
 
-pub(crate) use buffer::{grow, le_to_host};
+pub(crate) use buffer::{grow, le_to_host, try_reserve, try_zeros};
 #[cfg(feature = "digest")]
 pub(crate) use coordinates::split as coo_parts;
-pub(crate) use coordinates::{check as check_coo, check_indices as check_coo_indices, index_bytes as coo_index_bytes};
+pub(crate) use coordinates::{
+    check as check_payload, check_indices as check_coo_indices, index_bytes as coo_index_bytes,
+};
 pub(crate) use dtype::for_each_dtype;
+pub(crate) use element::{are_bools, check_bools, to_bools};
 pub(crate) use row_major::write_row_major;

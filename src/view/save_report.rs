@@ -1,8 +1,9 @@
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::{Error, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
-use crate::record::{Format, WriteOptions};
+use crate::record::{Encode, Format, WriteOptions, check_tensor};
 use crate::tensor::Dtype;
 
 /// Reports everything that keeps tensors from being saved in a format, before anything is written.
@@ -56,9 +57,11 @@ impl SaveReport {
     /// As [`Tensors::send`].
     pub fn new(tensors: &dyn Tensors, format: &'static Format) -> Result<Self> {
         let report = Self { format, tensors: Vec::new(), wrong_count: None, file: None, unstored_names: 0 };
-        let mut sink = ReportSink { report, count: 0 };
+        // That a format cannot be written is one problem, not one of each tensor.
+        let encode = (format.encode)(&WriteOptions::new()).ok();
+        let mut sink = ReportSink { report, encode, count: 0 };
         tensors.send(&mut sink)?;
-        let ReportSink { mut report, count } = sink;
+        let ReportSink { mut report, count, .. } = sink;
         report.wrong_count = format.max_tensors.is_some_and(|tensors| tensors != count).then_some(count);
         if report.is_ok() {
             let embed_names = report.unstored_names > 0 && report.can_embed_names();
@@ -124,6 +127,7 @@ impl fmt::Display for SaveReport {
 
 struct ReportSink {
     report: SaveReport,
+    encode: Option<Arc<dyn Encode>>,
     count: usize,
 }
 
@@ -134,25 +138,14 @@ impl TensorSink for ReportSink {
         let has_room = format.has_room_for(tensor.name);
         self.report.unstored_names += usize::from(!is_position && !has_room);
         self.count += 1;
-        // An only tensor without a name is called 0.
+        // A name that has no room is embedded, dropped, or an error of the file.
         let name = if has_room { tensor.name } else { "0" };
-        let only = Only(TensorRecord { name, tied: None, ..*tensor });
-        // That a format cannot be written is one problem, not one of each tensor.
-        if !format.read_only
-            && let Err(error) = check(format, &only, false)
-        {
+        let checked = self.encode.as_ref().map(|encode| check_tensor(&TensorRecord { name, ..*tensor }, &**encode));
+        if let Some(Err(error)) = checked {
+            let error = error.in_tensor(tensor.name).in_format(format.name);
             self.report.tensors.push((tensor.name.to_owned(), error));
         }
         Ok(())
-    }
-}
-
-/// A collection of one tensor.
-struct Only<'a>(TensorRecord<'a>);
-
-impl Tensors for Only<'_> {
-    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-        sink.tensor(&self.0)
     }
 }
 

@@ -311,7 +311,10 @@ fn bools_are_not_borrowed_from_a_mapping() {
         assert_eq!(crate::support::message(tensor.view()), expected);
         assert!(tensor.as_bytes().is_none());
         let error = tensor.load::<ArrayView1<'_, bool>>().unwrap_err().to_string();
-        assert!(error.contains("cannot borrow bools from a stream or from a mapped file"), "{error}");
+        assert!(
+            error.contains("cannot borrow bools from a stream, of other bytes than 0 and 1, or from a mapped"),
+            "{error}"
+        );
         let array = tensor.array::<bool, Ix1>().unwrap();
         assert_eq!(array, array![true, false]);
         let cow: ndarray::CowArray<'_, bool, Ix1> = tensor.load().unwrap();
@@ -322,7 +325,11 @@ fn bools_are_not_borrowed_from_a_mapping() {
         let mut changed = fs::OpenOptions::new().write(true).open(&path).unwrap();
         io::Seek::seek(&mut changed, io::SeekFrom::Start(tensor.range().start)).unwrap();
         io::Write::write_all(&mut changed, &[200]).unwrap();
-        assert!(tensor.array::<bool, Ix1>().is_err(), "{}", format.name);
+        let is_numpy = format.name.starts_with("np");
+        // The checksum of npz is that of the old bytes.
+        assert_eq!(tensor.array::<bool, Ix1>().is_err(), format.name != "npy", "{}", format.name);
+        let slice = tensor.slice(&[0..1]);
+        assert_eq!(slice.is_err(), !is_numpy, "{}: {slice:?}", format.name);
         assert_eq!(array, array![true, false]);
 
         // In memory nobody else changes them.

@@ -255,6 +255,7 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::Changed { what: "`0` did not come again".to_owned() },
         ErrorKind::Message("invalid value: a negative step".to_owned()),
         ErrorKind::Limit { what: "number of tensors", found: 2000, limit: 1000 },
+        ErrorKind::OutOfMemory { bytes: 1 << 40 },
         ErrorKind::Io(io::Error::new(io::ErrorKind::NotFound, "No such file or directory (os error 2)")),
     ]
 }

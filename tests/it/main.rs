@@ -7,6 +7,8 @@ mod support;
 
 mod allocation;
 mod architecture;
+#[cfg(all(feature = "npz", feature = "npy"))]
+mod bools;
 mod call_path;
 mod cast;
 #[cfg(all(feature = "pytorch", feature = "safetensors", feature = "shards"))]
@@ -34,6 +36,8 @@ mod hostile_traits;
 #[cfg(target_os = "linux")]
 mod huge;
 mod interop;
+#[cfg(target_os = "linux")]
+mod limits;
 mod memory_safety;
 mod metadata;
 mod not_tensors;

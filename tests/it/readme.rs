@@ -103,11 +103,13 @@ fn prints_a_report() {
 
 #[test]
 fn lists_the_limits() {
-    let Limits { tensors, rank, payload, shared, .. } = Limits::new();
+    let Limits { tensors, rank, payload, shared, memory, .. } = Limits::new();
+    assert_eq!((shared, memory), (None, None), "`limits` in tests/it tests what these stand for");
     let lines = [
         format!("- A file may hold {} tensors of up to {rank} dims.", power_of_two(tensors)),
         format!("- A tensor that is read from a stream may take {} bytes.", power_of_two(payload)),
-        format!("- Tensors that share bytes may add up to {} bytes more than the file.", power_of_two(shared)),
+        "- Tensors that share bytes may add up to 2³⁴ bytes, or 64 times the file, more than the file.".to_owned(),
+        "- What is read takes no more memory than that, and it is an error if there is less.".to_owned(),
     ];
     for line in lines {
         assert!(README.contains(&line), "the README lacks: {line}");

@@ -4,11 +4,14 @@ use std::fs;
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
-use tensorfile::{Backend, ErrorKind, FORMATS, File, Format, OpenOptions, TensorRecord, TensorSink, WarningKind};
+use tensorfile::{
+    Backend, ErrorKind, FORMATS, File, Format, Limits, OpenOptions, TensorRecord, TensorSink, WarningKind,
+};
 
 use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
@@ -368,10 +371,22 @@ pub fn written_format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(written.map(|format| format.name))
 }
 
+/// The most bytes of memory for tensors; 0 for the limit of the library.
+static MAX_MEMORY: AtomicU64 = AtomicU64::new(0);
+
+/// Sets the most bytes of memory for the tensors of a file, for all files that are opened from now on.
+pub fn set_max_memory(bytes: Option<u64>) {
+    MAX_MEMORY.store(bytes.unwrap_or(0), Ordering::Relaxed);
+}
+
 /// Returns the options that all files are opened with.
 fn options() -> OpenOptions {
     // A mapped file could change while the program runs, and its pages would count as memory of the program.
-    OpenOptions::new().backend(Backend::Positioned)
+    let options = OpenOptions::new().backend(Backend::Positioned);
+    match MAX_MEMORY.load(Ordering::Relaxed) {
+        0 => options,
+        bytes => options.limits(Limits::new().memory(bytes)),
+    }
 }
 
 /// The place where a command tells the warnings of a file.

@@ -42,7 +42,7 @@ pub struct Verify {
     /// Read the files as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     from: Option<String>,
-    /// Read all payloads and check bools and the checksums of npz files
+    /// Read all payloads, and check bools and the checksums of npz and PyTorch files
     #[arg(long, short)]
     payload: bool,
     /// Compare the tensors with MANIFEST, the output of `hash --tensors`; `-` for standard input
@@ -152,10 +152,12 @@ impl Verify {
                 report.warn(WarningKind::Version, format!("{skips}; `convert --tfrt-coo` writes 1"));
             }
             let lost = metadata.entries.keys().filter(|key| !format.keeps_metadata(key)).cloned();
-            let (about_file, others): (Vec<String>, Vec<String>) = lost.partition(|key| key == FILE_METADATA);
+            // `convert` drops these entries without `--lossy`: the one that describes the file, and all of a checkpoint.
+            let is_dropped = |key: &String| key == FILE_METADATA || file.format().read_only;
+            let (dropped, others): (Vec<String>, Vec<String>) = lost.partition(is_dropped);
             let message = |keys: &[String]| format!("{} cannot store the metadata {}", format.name, quoted(keys));
-            // `convert` drops this entry without `--lossy`.
-            about_file.chunks(1).for_each(|key| report.warn(WarningKind::Metadata, message(key)));
+            let together = if self.json { 1 } else { dropped.len().max(1) };
+            dropped.chunks(together).for_each(|keys| report.warn(WarningKind::Metadata, message(keys)));
             // Few lines are read more easily; JSON has each finding by itself.
             let together = if self.json { 1 } else { usize::MAX };
             report.problems.extend(others.chunks(together).map(message));
@@ -168,6 +170,9 @@ impl Verify {
                 bools.map_err(|invalid| tensor.locate(invalid))
             });
             add_malformed(checked, report).at(path)?;
+        }
+        if self.payload {
+            add_malformed(file.check_other_checksums(), report).at(path)?;
         }
         // A tensor that cannot be read has no digest, and is a problem already.
         if let Some(manifest) = manifest.filter(|_| digests.len() == file.len()) {
@@ -223,12 +228,15 @@ fn check_format(
         }));
     }
     report.problems.extend(save.problems());
-    // A format that stores shorter names, and cannot embed others, refuses them.
-    let is_problem = format.max_name != Some(0) && !save.can_embed_names();
-    if save.unstored_names > 0 && !is_problem {
+    if save.unstored_names > 0 {
         let names = counted(save.unstored_names, "name");
-        let fate = if save.can_embed_names() { "embedded" } else { "lost" };
-        report.warn(WarningKind::Name, format!("{} cannot store {names}, which would be {fate}", format.name));
+        if save.can_embed_names() {
+            let text = format!("{} cannot store {names}, which would be embedded", format.name);
+            report.warn(WarningKind::Name, text);
+        } else if format.max_name == Some(0) && save.wrong_count.is_none() {
+            // A format with shorter names refuses them, which is among the problems.
+            report.problems.push(format!("{} cannot store {names}; `convert --lossy` drops them", format.name));
+        }
     }
     Ok(())
 }

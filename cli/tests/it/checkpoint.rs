@@ -87,7 +87,7 @@ fn every_command_says_what_a_file_is_instead() {
         wheel[at..at + 4].copy_from_slice(b"CORD");
     }
     for (name, bytes, expected) in [
-        ("model.whl", wheel, "npz: a zip archive without .npy members is not npz; it looks like a Python wheel"),
+        ("model.whl", wheel, "npz: this zip archive is not npz; it looks like a Python wheel"),
         (
             "model.safetensors",
             b"version https://git-lfs.github.com/spec/v1\noid".to_vec(),

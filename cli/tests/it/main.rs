@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod append_split_merge;
+mod bools;
 mod checkpoint;
 mod checks;
 mod codegen;
@@ -24,6 +25,7 @@ mod info;
 #[cfg(target_os = "linux")]
 mod limits;
 mod ls;
+mod max_memory;
 mod parts;
 mod pipes;
 mod pytorch;
@@ -40,6 +42,7 @@ mod stats;
 mod threads;
 mod tour;
 mod unknown;
+mod verdicts;
 mod verify;
 mod warnings;
 #[cfg(unix)]

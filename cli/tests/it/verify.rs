@@ -20,11 +20,11 @@ fn reports_problems() {
 fn checks_payloads_on_request() {
     let session = Session::new();
     let bools: TensorMap = [("0", Tensor::from_slice(&[true; 9], [9]).unwrap())].into_iter().collect();
-    session.write("bools.npy", &bools);
-    let mut file = std::fs::read(session.path("bools.npy")).unwrap();
+    session.write("bools.safetensors", &bools);
+    let mut file = std::fs::read(session.path("bools.safetensors")).unwrap();
     let at = file.len() - 2;
     file[at] = 7;
-    std::fs::write(session.path("bools.npy"), &file).unwrap();
+    std::fs::write(session.path("bools.safetensors"), &file).unwrap();
 
     let sparse = CooTensor::new([3, 300], vec![2, 0x34], vec![1.5_f32]).unwrap();
     session.write("far.btf", &[("0", sparse.to_tensor())].into_iter().collect());
@@ -33,7 +33,9 @@ fn checks_payloads_on_request() {
     file[at + 1] = 0x12;
     std::fs::write(session.path("far.btf"), &file).unwrap();
 
-    insta::assert_snapshot!(session.transcript(&["verify bools.npy far.btf", "verify --payload bools.npy far.btf"]));
+    insta::assert_snapshot!(
+        session.transcript(&["verify bools.safetensors far.btf", "verify --payload bools.safetensors far.btf"])
+    );
 }
 
 #[test]

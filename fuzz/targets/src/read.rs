@@ -42,7 +42,8 @@ fn slices(format: &Format, file: &[u8]) {
         check_tensor(tensor);
     }
     // A map takes every file, so a file that is malformed to it is malformed to others.
-    let is_valid = map.is_ok();
+    // Its memory is limited, and others read less.
+    let is_valid = map.as_ref().map_or_else(|error| error.category() == Category::Limit, |_| true);
     let check =
         |is_read: bool, what: &str| assert!(!is_read || is_valid, "{}: {what} of a malformed file", format.name);
     check(load::<Model>(format, file).is_some(), "a derived struct");
@@ -217,6 +218,7 @@ fn contents(file: &Result<File>, len: usize) -> Vec<String> {
 fn look(file: &File, len: usize) {
     let format = file.format();
     let _ = bounded("metadata", len, || file.metadata());
+    let _ = bounded("checksums", len, || file.check_other_checksums());
     let report = bounded("a report", len, || file.report::<Model>());
     let loaded = bounded("loading", len, || file.load::<Model>());
     assert!(report.is_ok() || loaded.is_err(), "{}: the report says\n{report}", format.name);
@@ -233,7 +235,9 @@ fn look(file: &File, len: usize) {
         (Err(error), Ok(_)) => {
             // The report says so too.
             let is_load = format.name == "ten" && matches!(error.kind(), tensorfile::ErrorKind::Load(_));
-            assert!(is_load || is_ambiguous(error), "{}: a map fails: {error:?}", format.name);
+            // All tensors together take more memory than each.
+            let is_limit = error.category() == Category::Limit;
+            assert!(is_load || is_limit || is_ambiguous(error), "{}: a map fails: {error:?}", format.name);
         }
         (Ok(_), Err(error)) => panic!("{}: a tensor fails, but not the map: {error:?}", format.name),
         (Err(_), Err(_)) => {}
@@ -273,6 +277,8 @@ fn parts(tensor: &FileTensor<'_>, len: usize) {
         let part = bounded("a slice", len, || tensor.slice(&ranges));
         match (&part, &whole) {
             (Ok(part), Ok(whole)) => assert!(part.as_bytes() == sliced(whole, &ranges), "{ranges:?} of {tensor:?}"),
+            // A part that is decoded takes memory besides.
+            (Err(error), Ok(_)) if error.category() == Category::Limit => {}
             (Err(error), Ok(_)) => assert_eq!(error.category(), Category::Call, "{ranges:?} of {tensor:?}: {error:?}"),
             // The bytes that are wrong may be outside of the part.
             _ => {}
@@ -317,7 +323,9 @@ fn values(tensor: &FileTensor<'_>, len: usize) {
     let read = tensor.read();
     let mut written = Vec::new();
     let write = bounded("writing a tensor", 2 * len, || tensor.write_to(&mut written));
-    assert_eq!(write.is_ok(), read.is_ok(), "{tensor:?}: {write:?}, but {read:?}");
+    // What is written is not held in memory, which is limited.
+    let is_limit = read.as_ref().is_err_and(|error| error.category() == Category::Limit);
+    assert!(is_limit || write.is_ok() == read.is_ok(), "{tensor:?}: {write:?}, but {read:?}");
     let Ok(read) = read else { return };
     assert!(written == read.as_bytes(), "{tensor:?}: written otherwise than read");
     if tensor.info().unknown_dtype().is_some() {
@@ -335,6 +343,11 @@ fn values(tensor: &FileTensor<'_>, len: usize) {
     if let Ok(view) = tensor.view() {
         assert!(view.as_bytes() == read.as_bytes());
     }
+    if let Ok(array) = tensor.load::<ArrayD<bool>>() {
+        let bytes: Vec<u8> = array.as_standard_layout().iter().map(|bool| u8::from(*bool)).collect();
+        assert!(bytes == row_major, "{tensor:?}: other bools in an array");
+    }
+    assert!(tensor.digest().is_ok_and(|digest| digest == Digest::of(&read.as_view())), "{tensor:?}: another digest");
     let _ = is_aligned(tensor);
     let view = read.as_view();
     if let Ok(array) = tensor.array::<u16, Ix2>() {

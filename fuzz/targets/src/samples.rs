@@ -84,9 +84,19 @@ pub fn files_of(format: &Format) -> Vec<Vec<u8>> {
         }
         _ => {}
     }
-    // The folder with files that other software made.
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures").join(format.name);
-    for entry in fixtures.read_dir().into_iter().flatten().flatten() {
+    if format.dtypes.contains(&Dtype::Bool) && !format.read_only {
+        // Bytes other than 0 and 1.
+        let bools: TensorMap = [("0", Tensor::from_slice(&[true, false, true], [3]).unwrap())].into_iter().collect();
+        let mut file = format.to_vec(&bools, &options(false)).unwrap();
+        let at = file.windows(3).rposition(|bytes| bytes == [1, 0, 1]).unwrap();
+        file[at] = 255;
+        files.push(file);
+    }
+    // The folders with files that other software made, and with files of reports.
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures");
+    let cases = fixtures.join("cases").read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let folders = std::iter::once(fixtures.join(format.name)).chain(cases);
+    for entry in folders.flat_map(|folder| folder.read_dir().into_iter().flatten().flatten()) {
         if entry.path().extension().is_some_and(|extension| format.extensions.iter().any(|own| extension == *own)) {
             files.push(std::fs::read(entry.path()).unwrap());
         }

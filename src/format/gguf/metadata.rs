@@ -156,7 +156,7 @@ type Each<'x> = &'x mut dyn FnMut(&mut Cursor<'_>, u64, &str, &str) -> Result<()
 impl<'a, 'f> MetadataReader<'a, 'f> {
     pub(super) fn new(cursor: &'a mut Cursor<'f>, is_big_endian: bool, limits: &Limits) -> Self {
         // In a file of known length, strings are no longer than the file.
-        let limit = cursor.left().unwrap_or(0).saturating_add(limits.shared);
+        let limit = cursor.left().unwrap_or(0).saturating_add(limits.headers());
         Self { cursor, is_big_endian, skips_long: false, has_skipped: false, room: limit, limit }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 
 /// The values of the dict.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,21 +36,54 @@ impl Descr {
 }
 
 impl fmt::Display for Descr {
+    /// Writes the literal as Python 3 prints it: strings without `u` before them, and with letters for their escapes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&String::from_utf8_lossy(&self.source()))
+        let source = self.source();
+        let source = String::from_utf8_lossy(&source);
+        let (mut rest, mut quote) = (&*source, None);
+        while let Some(letter) = rest.chars().next() {
+            let mut len = letter.len_utf8();
+            match (quote, letter) {
+                (None, 'u') if rest[len..].starts_with(['\'', '"']) => {}
+                (Some(_), '\\') => match escape(&rest[len..]) {
+                    Some((letter, escape)) => {
+                        len += escape;
+                        write!(f, "{letter}")?;
+                    }
+                    None => f.write_str("\\")?,
+                },
+                _ => {
+                    match quote {
+                        None if matches!(letter, '\'' | '"') => quote = Some(letter),
+                        Some(open) if open == letter => quote = None,
+                        _ => {}
+                    }
+                    write!(f, "{letter}")?;
+                }
+            }
+            rest = &rest[len..];
+        }
+        Ok(())
     }
 }
 
-/// Parses the text of a header: a dict with each of its keys once, blanks, and a newline.
-///
-/// Strings have no escapes, and integers may end with `L`, as Python 2 writes them. The time is linear in the length.
-pub(super) fn parse(text: &[u8]) -> Result<Dict> {
-    let Some(text) = text.strip_suffix(b"\n") else {
-        return Err(malformed("newline missing at end of header".to_owned()));
+/// Returns the letter of an escape of a code point, and the length of the escape without its backslash.
+fn escape(text: &str) -> Option<(char, usize)> {
+    let digits = match text.bytes().next()? {
+        b'x' => 2,
+        b'u' => 4,
+        b'U' => 8,
+        _ => return None,
     };
-    if text.contains(&b'\\') {
-        return Err(not_a_dict("has a backslash"));
-    }
+    let code = u32::from_str_radix(text.get(1..=digits)?, 16).ok()?;
+    Some((char::from_u32(code).filter(|letter| !letter.is_control())?, 1 + digits))
+}
+
+/// Parses the text of a header: a dict with each of its keys once, and blanks.
+///
+/// Keys and the names of dtypes have no escapes, and integers may end with `L`, as Python 2 writes them. numpy ends the text
+/// with a newline, which some others do not. The time is linear in the length.
+pub(super) fn parse(text: &[u8]) -> Result<Dict, ErrorKind> {
     let mut parser = Parser { rest: text };
     let (mut descr, mut fortran_order, mut shape) = (None, None, None);
     parser.expect(b'{')?;
@@ -80,7 +113,7 @@ pub(super) fn parse(text: &[u8]) -> Result<Dict> {
     })
 }
 
-fn set<T>(key: &str, value: &mut Option<T>, parsed: Option<T>) -> Result<()> {
+fn set<T>(key: &str, value: &mut Option<T>, parsed: Option<T>) -> Result<(), ErrorKind> {
     if value.is_some() {
         return Err(not_a_dict(&format!("has {key} twice")));
     }
@@ -91,16 +124,16 @@ fn set<T>(key: &str, value: &mut Option<T>, parsed: Option<T>) -> Result<()> {
     Ok(())
 }
 
-fn no_dict() -> Error {
+fn no_dict() -> ErrorKind {
     not_a_dict("is not a dict")
 }
 
-fn not_a_dict(why: &str) -> Error {
+fn not_a_dict(why: &str) -> ErrorKind {
     malformed(format!("the header {why}, but expected a dict of descr, fortran_order and shape"))
 }
 
-fn malformed(what: String) -> Error {
-    ErrorKind::Malformed { what }.into()
+fn malformed(what: String) -> ErrorKind {
+    ErrorKind::Malformed { what }
 }
 
 /// Parses literals. Each method skips blanks before what it parses.
@@ -125,7 +158,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn expect(&mut self, byte: u8) -> Result<()> {
+    fn expect(&mut self, byte: u8) -> Result<(), ErrorKind> {
         if self.take(byte) { Ok(()) } else { Err(no_dict()) }
     }
 
@@ -141,7 +174,7 @@ impl<'a> Parser<'a> {
     fn string(&mut self) -> Option<&'a [u8]> {
         let quote = self.peek().filter(|byte| matches!(byte, b'\'' | b'"'))?;
         self.rest = &self.rest[1..];
-        let string = self.take_while(&|byte| *byte != quote);
+        let string = self.take_while(&|byte| *byte != quote && *byte != b'\\');
         self.take(quote).then_some(string)
     }
 
@@ -192,9 +225,11 @@ impl<'a> Parser<'a> {
     /// Takes any literal: everything up to a comma or the end of the dict.
     fn literal(&mut self) -> Option<&'a [u8]> {
         self.skip_blanks();
-        let (mut depth, mut quote) = (0_usize, None);
+        let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
         let len = self.rest.iter().position(|byte| {
             match (quote, *byte) {
+                (Some(_), _) if is_escaped => is_escaped = false,
+                (Some(_), b'\\') => is_escaped = true,
                 (Some(open), byte) if open == byte => quote = None,
                 (Some(_), _) => {}
                 (None, open @ (b'\'' | b'"')) => quote = Some(open),
@@ -215,7 +250,7 @@ impl<'a> Parser<'a> {
 mod tests {
     use super::*;
 
-    fn shape(shape: &str) -> Result<Vec<usize>> {
+    fn shape(shape: &str) -> Result<Vec<usize>, ErrorKind> {
         parse(format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}\n").as_bytes())
             .map(|dict| dict.shape)
     }
@@ -253,6 +288,17 @@ mod tests {
     }
 
     #[test]
+    fn literals_of_python_2_are_printed_as_those_of_python_3() {
+        for (source, expected) in [
+            (r"[(u'caf\xe9', '<f4'), ('b', '<i4')]", "[('café', '<f4'), ('b', '<i4')]"),
+            (r"[(u'\u6f22\U0001f600', '|u1')]", "[('漢😀', '|u1')]"),
+            (r"[('it\'s u', '<f4'), ('\x00\n\xz', '<u2')]", r"[('it\'s u', '<f4'), ('\x00\n\xz', '<u2')]"),
+        ] {
+            assert_eq!(Descr::Other(source.into()).to_string(), expected);
+        }
+    }
+
+    #[test]
     fn keys_come_once_in_any_order_with_any_quotes() {
         let dict =
             parse(b" { \"shape\" :(3,),'fortran_order':True,\t'descr':[('a', '},'), ('b', '<i4', (2,))] , } \r\n")
@@ -260,11 +306,12 @@ mod tests {
         let descr = Descr::Other(b"[('a', '},'), ('b', '<i4', (2,))]".to_vec());
         assert_eq!(dict, Dict { descr, fortran_order: true, shape: vec![3] });
         for text in [
-            &b"{'shape': (), 'descr': '', 'fortran_order': False}"[..],
-            b"{'shape': (), 'shape': (), 'descr': '', 'fortran_order': False}\n",
+            &b"{'shape': (), 'shape': (), 'descr': '', 'fortran_order': False}\n"[..],
             b"{'shape': (), 'descr': '', 'fortran_order': False} {}\n",
             b"{'shape': () 'descr': '', 'fortran_order': False}\n",
             b"{'shape': (), 'descr': '\", 'fortran_order': False}\n",
+            br"{'shape': (), 'descr': '\x3cf4', 'fortran_order': False}",
+            br"{'shape': (), 'descr': [('\', '<f4')], 'fortran_order': False}",
             b"{'shape': (), 'descr': , 'fortran_order': False}\n",
             b"{'shape': (), 'descr': ('', 'fortran_order': False}\n",
             b"{'shape': (), 'descr': '', 'fortran_order': Falsehood}\n",

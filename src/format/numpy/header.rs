@@ -10,7 +10,7 @@ use std::num::NonZeroU8;
 use super::dict::{self, Descr, Dict};
 use crate::error::{ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{cannot_store, dtypes};
+use crate::record::{Codec, cannot_store, dtypes};
 use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
 
 /// The type codes of the dtypes that can be stored.
@@ -29,6 +29,57 @@ const CODES: &[(&str, Dtype)] = &[
     ("f8", Dtype::F64),
     ("c8", Dtype::C64),
     ("c16", Dtype::C128),
+];
+
+/// Other names that numpy takes for these dtypes, after a byte order: its letters.
+const LETTERS: &[(&str, Dtype)] = &[
+    ("?", Dtype::Bool),
+    ("b", Dtype::I8),
+    ("B", Dtype::U8),
+    ("h", Dtype::I16),
+    ("H", Dtype::U16),
+    ("i", Dtype::I32),
+    ("I", Dtype::U32),
+    ("q", Dtype::I64),
+    ("Q", Dtype::U64),
+    ("e", Dtype::F16),
+    ("f", Dtype::F32),
+    ("d", Dtype::F64),
+    ("F", Dtype::C64),
+    ("D", Dtype::C128),
+];
+
+/// Names that numpy takes without a byte order, some of them of dtypes that `ml_dtypes` adds. Left out are those of C, whose
+/// sizes depend on the machine.
+const NAMES: &[(&str, Dtype)] = &[
+    ("bool", Dtype::Bool),
+    ("bool_", Dtype::Bool),
+    ("int8", Dtype::I8),
+    ("uint8", Dtype::U8),
+    ("int16", Dtype::I16),
+    ("uint16", Dtype::U16),
+    ("int32", Dtype::I32),
+    ("uint32", Dtype::U32),
+    ("int64", Dtype::I64),
+    ("uint64", Dtype::U64),
+    ("float16", Dtype::F16),
+    ("half", Dtype::F16),
+    ("float32", Dtype::F32),
+    ("single", Dtype::F32),
+    ("float64", Dtype::F64),
+    ("double", Dtype::F64),
+    ("float", Dtype::F64),
+    ("complex64", Dtype::C64),
+    ("csingle", Dtype::C64),
+    ("complex128", Dtype::C128),
+    ("cdouble", Dtype::C128),
+    ("complex", Dtype::C128),
+    ("bfloat16", Dtype::Bf16),
+    ("float8_e5m2", Dtype::F8E5M2),
+    ("float8_e4m3fn", Dtype::F8E4M3Fn),
+    ("float8_e5m2fnuz", Dtype::F8E5M2Fnuz),
+    ("float8_e4m3fnuz", Dtype::F8E4M3Fnuz),
+    ("float8_e8m0fnu", Dtype::F8E8M0),
 ];
 
 /// The dtypes that can be stored.
@@ -61,26 +112,36 @@ pub(super) struct ArrayHeader {
     pub(super) payload: Option<u64>,
 }
 
+impl ArrayHeader {
+    /// Returns how the elements are stored, unless it is as they are read.
+    pub(super) fn codec(&self) -> Option<Codec> {
+        match self.info.dtype {
+            Dtype::Bool => Some(Codec::Bools),
+            _ => self.big_endian.map(Codec::BigEndian),
+        }
+    }
+}
+
 /// The name under which unknown dtypes are remembered, which arrays in both formats can have.
 pub(super) const UNKNOWN_DTYPES: &str = "numpy";
 
 /// The version whose text is UTF-8. That of others is Latin-1.
 const UTF_8: u8 = 3;
 
-/// Reads the header of an array. `read` fills its argument with the next bytes. Errors lack the offset.
-pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limits) -> Result<ArrayHeader> {
-    let mut start = [0; MAGIC.len() + 2];
-    read(&mut start)?;
-    let (magic, version) = start.split_at(MAGIC.len());
-    if magic != MAGIC {
-        return Err(ErrorKind::BadMagic { found: magic.to_vec(), expected: MAGIC }.into());
-    }
+/// Reads the header of an array after its [magic](MAGIC). `read` fills its argument with the next bytes. Errors lack the
+/// offset. The inner error is that of a header that numpy does not read either, or that this crate does not understand.
+pub(super) fn read(
+    read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+    limits: &Limits,
+) -> Result<Result<ArrayHeader, ErrorKind>> {
+    let mut version = [0; 2];
+    read(&mut version)?;
     let size = match version {
         [1, 0] => 2,
         [2 | 3, 0] => 4,
         _ => {
             let (found, expected) = (version[0].into(), "1, 2 or 3, of which the minor version is 0".to_owned());
-            return Err(ErrorKind::BadNumber { what: "version", found, expected }.into());
+            return Ok(Err(ErrorKind::BadNumber { what: "version", found, expected }));
         }
     };
     let mut length = [0; 4];
@@ -88,12 +149,16 @@ pub(super) fn read(read: &mut dyn FnMut(&mut [u8]) -> Result<()>, limits: &Limit
     let length = u32::from_le_bytes(length);
     if length > MAX_TEXT {
         let expected = format!("at most {MAX_TEXT}");
-        return Err(ErrorKind::BadNumber { what: "header length", found: length.into(), expected }.into());
+        return Ok(Err(ErrorKind::BadNumber { what: "header length", found: length.into(), expected }));
     }
     let mut text = vec![0; length as usize];
     read(&mut text)?;
-    let len = u32::try_from(start.len() + size + text.len()).expect("the length of the text was checked");
-    header(dict::parse(&text)?, version[0], len, limits)
+    let before = MAGIC.len() + version.len() + size;
+    let len = u32::try_from(before + text.len()).expect("the length of the text was checked");
+    match dict::parse(&text) {
+        Ok(dict) => header(dict, version[0], len, limits).map(Ok),
+        Err(error) => Ok(Err(error)),
+    }
 }
 
 fn header(dict: Dict, version: u8, len: u32, limits: &Limits) -> Result<ArrayHeader> {
@@ -133,7 +198,7 @@ fn column_major(rank: usize) -> Layout {
 fn item_bytes(descr: &Descr) -> Option<usize> {
     let Descr::Text(text) = descr else { return None };
     let text = str::from_utf8(text).ok()?;
-    let code = text.strip_prefix(['<', '>', '|', '=']).unwrap_or(text);
+    let code = text.strip_prefix(ORDERS).unwrap_or(text);
     let mut letters = code.chars();
     match letters.next()? {
         'O' => None,
@@ -145,17 +210,20 @@ fn item_bytes(descr: &Descr) -> Option<usize> {
 
 /// Returns the dtype, and the size of its numbers if they are big-endian. `None` if it is unknown.
 fn dtype(descr: &Descr) -> Option<(Dtype, Option<NonZeroU8>)> {
-    let text = if let Descr::Text(text) = descr { str::from_utf8(text).ok()? } else { "" };
-    let (order, code) = text.split_at_checked(1).unwrap_or_default();
-    let (_, dtype) = *CODES.iter().find(|(known, _)| *known == code)?;
-    match order {
-        // Elements of one byte have no byte order.
-        "<" | "=" | "|" | ">" if dtype.block_bytes() == 1 => Some((dtype, None)),
-        "<" | "=" | "|" => Some((dtype, None)),
-        ">" => Some((dtype, u8::try_from(dtype.unit_bytes()).ok().and_then(NonZeroU8::new))),
-        _ => None,
-    }
+    let Descr::Text(text) = descr else { return None };
+    let text = str::from_utf8(text).ok()?;
+    let find =
+        |names: &[(&str, Dtype)], name: &str| names.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype);
+    let code = text.strip_prefix(ORDERS).unwrap_or(text);
+    let dtype = find(CODES, code).or_else(|| find(LETTERS, code)).or_else(|| find(NAMES, text))?;
+    // Elements of one byte have no byte order.
+    let is_big_endian = text.starts_with('>') && dtype.unit_bytes() > 1;
+    let size = u8::try_from(dtype.unit_bytes()).ok().and_then(NonZeroU8::new);
+    Some((dtype, size.filter(|_| is_big_endian)))
 }
+
+/// The byte orders: little, big, none, and that of the machine, which is little.
+const ORDERS: [char; 4] = ['<', '>', '|', '='];
 
 /// Refuses a dim order that numpy does not have.
 pub(super) fn check(info: &TensorInfo) -> Result<(), ErrorKind> {

@@ -17,14 +17,23 @@ use super::value::{
 };
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::record::{Codec, Index, Negation, Strided};
+use crate::record::{Codec, Index, Negation, Strided, Zipped};
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo, UnknownDtype};
 
 /// The bytes of storages.
 pub(super) struct Storages {
     /// The ranges in the file, by name.
     pub(super) ranges: HashMap<String, Range<u64>>,
+    /// The checksums of those that have one, with their ends, by their starts.
+    pub(super) checksums: HashMap<u64, (u64, u32)>,
     pub(super) is_big_endian: bool,
+}
+
+impl Storages {
+    /// Returns the checksum of a range, if the range is all of a storage.
+    fn checksum(&self, range: &Range<u64>) -> Option<u32> {
+        self.checksums.get(&range.start).filter(|(end, _)| *end == range.end).map(|(_, crc32)| *crc32)
+    }
 }
 
 /// The contents of a checkpoint.
@@ -61,8 +70,8 @@ pub(super) fn collect(
     limits: &Limits,
 ) -> Result<Checkpoint> {
     // A few bytes of a pickle can name a container again.
-    let memory = file_len.saturating_mul(64).saturating_add(LEAST).min(file_len.saturating_add(limits.shared));
-    let steps = file_len.saturating_mul(16).saturating_add(LEAST).min(file_len.saturating_add(limits.shared / 64));
+    let memory = file_len.saturating_mul(64).saturating_add(LEAST).min(file_len.saturating_add(limits.headers()));
+    let steps = file_len.saturating_mul(16).saturating_add(LEAST).min(file_len.saturating_add(limits.headers() / 64));
     let mut collector = CheckpointCollector {
         heap,
         storages,
@@ -889,7 +898,11 @@ impl CheckpointCollector<'_> {
                 let strided = Strided { big_endian, negation, run: run_bytes(bytes)?, ..Strided::default() };
                 Some(Codec::Strided(Box::new(strided)))
             }
-            None => big_endian.map(Codec::BigEndian),
+            None => match self.storages.checksum(&placed.range) {
+                Some(crc32) => Some(Codec::Zipped(Zipped { big_endian, is_deflated: false, head: 0, crc32 })),
+                None if dtype == Dtype::Bool => Some(Codec::Bools),
+                None => big_endian.map(Codec::BigEndian),
+            },
         };
         Ok(FoundTensor { info, range: placed.range, codec })
     }

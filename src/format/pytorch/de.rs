@@ -1,4 +1,5 @@
-use hashbrown::HashMap;
+use flate2::Crc;
+use hashbrown::{HashMap, HashSet};
 
 use super::collect::{Checkpoint, Storages, collect};
 use super::pickle::{Input, read};
@@ -6,7 +7,8 @@ use super::value::{Heap, PickleValue};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::record::{
-    Cursor, FileMetadata, Index, IndexReader, OtherArchive, ReadAt, ZipContents, open_zip, place_of, zip_error,
+    Cursor, FileMetadata, Index, IndexReader, OtherArchive, ReadAt, ZipContents, check_crc32, check_members, open_zip,
+    place_of, zip_error,
 };
 
 /// Reads the pickle of a checkpoint. The tensors are in the order of the pickle.
@@ -47,6 +49,13 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     let mut reader = Reader::default();
     reader.read_on(file, limits, &mut Index::default())?;
     Ok(reader.metadata().unwrap_or_default())
+}
+
+/// Compares the checksums of members that are not tensors.
+pub(super) fn check_other_members(file: &mut dyn ReadAt, limits: &Limits, checked: &HashSet<u64>) -> Result<()> {
+    let mut begin = [0; ZIP.len()];
+    file.peek_at(0, &mut begin)?;
+    if begin == *ZIP { check_members(file, limits, checked, true) } else { Ok(()) }
 }
 
 /// Returns whether a file is a zip archive with a pickle of PyTorch and no array of numpy.
@@ -115,6 +124,8 @@ struct Member {
     name: String,
     range: std::ops::Range<u64>,
     is_deflated: bool,
+    /// The CRC-32; `None` if PyTorch wrote zeros instead.
+    crc32: Option<u32>,
 }
 
 impl Member {
@@ -129,6 +140,19 @@ impl Member {
             return Err(Error::new(malformed(what)).at(self.range.start));
         }
         Ok(())
+    }
+
+    /// Compares the checksum of the contents, if there is one.
+    fn check_sum(&self, file: &mut dyn ReadAt) -> Result<()> {
+        const PIECE: u64 = 64 << 10;
+        let Some(expected) = self.crc32 else { return Ok(()) };
+        let (mut crc, mut piece, mut cursor) = (Crc::new(), Vec::new(), Cursor::new(file, self.range.start));
+        while cursor.offset() < self.range.end {
+            piece.clear();
+            cursor.append((self.range.end - cursor.offset()).min(PIECE), &mut piece)?;
+            crc.update(&piece);
+        }
+        check_crc32(crc.sum(), expected).map_err(|error| error.in_tensor(&*self.name).at(self.range.start))
     }
 
     /// Returns a member of a few bytes of text.
@@ -163,6 +187,7 @@ fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, O
         return Err(Error::new(malformed(what)).at(constants.range.start));
     }
     pickle.check_stored()?;
+    pickle.check_sum(file)?;
     let is_big_endian = match member("byteorder") {
         Some(order) => is_big_endian(order, file)?,
         None => false,
@@ -172,16 +197,17 @@ fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, O
     let range = pickle.range.clone();
     let (value, heap) = read(&mut Input::new(file, range.start, range.end), copies(len, limits))?;
     let data = format!("{folder}data/");
-    let mut ranges = HashMap::new();
+    let (mut ranges, mut checksums) = (HashMap::new(), HashMap::new());
     for member in &members {
         let Some(key) = member.name.strip_prefix(&data) else { continue };
         member.check_stored()?;
+        checksums.extend(member.crc32.map(|crc32| (member.range.start, (member.range.end, crc32))));
         if ranges.insert(key.to_owned(), member.range.clone()).is_some() {
             let what = format!("two members are named `{}`", Short(&member.name));
             return Err(Error::new(malformed(what)).at(member.range.start));
         }
     }
-    let mut contents = collect(value, &heap, &Storages { ranges, is_big_endian }, len, limits)?;
+    let mut contents = collect(value, &heap, &Storages { ranges, checksums, is_big_endian }, len, limits)?;
     if begin > 0 {
         let text = format!(
             "the file holds something before the archive, up to byte {begin}, which is left out; it may be what an earlier \
@@ -216,7 +242,8 @@ fn read_members(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Vec<Member>, 
         let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
         let member = place_of(&archive, &record).and_then(|range| {
             let contents = ZipContents::of(&record, &range)?;
-            Ok(Member { name: String::new(), range, is_deflated: contents.is_deflated })
+            let crc32 = Some(contents.crc32).filter(|crc32| *crc32 != 0);
+            Ok(Member { name: String::new(), range, is_deflated: contents.is_deflated, crc32 })
         });
         let member = member.map_err(|error: Error| error.in_tensor(&*name).at(last))?;
         members.push(Member { name, ..member });
@@ -226,7 +253,7 @@ fn read_members(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Vec<Member>, 
 
 /// Returns the most bytes that the functions of a pickle may copy.
 fn copies(len: u64, limits: &Limits) -> u64 {
-    len.saturating_add(limits.shared)
+    len.saturating_add(limits.headers())
 }
 
 /// The first pickle of the older form: the bytes of 0x1950a86a20f9469cfc6c.
@@ -297,7 +324,8 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
             return Err(Error::new(malformed(what)).at(place));
         }
     }
-    let mut contents = collect(value, &heap, &Storages { ranges, is_big_endian: false }, len, limits)?;
+    let mut contents =
+        collect(value, &heap, &Storages { ranges, checksums: HashMap::new(), is_big_endian: false }, len, limits)?;
     if begins_another(file, offset) {
         let text =
             format!("the file holds another value after the first one, from byte {offset} on, which is left out");

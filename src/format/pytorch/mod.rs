@@ -63,6 +63,12 @@
 //!   the tar archives of PyTorch before 0.1.10.
 //! - Of two values in a file, as two calls of `torch.save` write them, one is read: the last archive, or the first pickle in the
 //!   older form. There is a warning.
+//! - Checksums of the archive are compared where a member is read in full: that of the pickle, and that of a storage which
+//!   is all of a tensor. Views and slices do not compare them;
+//!   [`File::check_other_checksums`](crate::File::check_other_checksums) does for all other members. Zeros are no checksum,
+//!   as PyTorch can leave them out.
+//! - Any byte but 0 is a `bool` that is true.
+//! - A member whose local header contradicts the directory, as with another name, is an error.
 //! - Big-endian archives are read. Without `byteorder`, files are little-endian.
 //! - A storage alone is a tensor of rank 1.
 //!
@@ -72,8 +78,8 @@
 //!
 //! # Limits
 //!
-//! Tensors that share storages can be larger together than the file; [`Limits::shared`] bounds by how much. It also
-//! bounds the memory for names and metadata of containers that a pickle uses several times.
+//! Tensors that share storages can be larger together than the file; [`Limits::shared`] bounds by how much, and
+//! [`Limits::memory`] what is read of them. The first also bounds the memory for names and metadata of containers that a pickle uses several times.
 
 mod call;
 mod collect;
@@ -113,6 +119,7 @@ pub static FORMAT: Format = Format {
     ],
     ..Format::new("pytorch", DTYPES, || Box::new(de::Reader::default()), encode)
         .with_metadata(de::metadata, |_| false)
+        .with_checksums(de::check_other_members)
         .with_detection(de::looks_like)
 };
 

@@ -10,6 +10,7 @@ use super::header::{Function, Global, global};
 use super::value::{ByteString, Heap, PickleValue, PickledGlobal, Span, split_surrogate};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::storage::ReadAt;
+use crate::tensor::try_reserve;
 
 /// Reads the opcodes of pickles from a range of a file.
 pub(super) struct Input<'a> {
@@ -80,6 +81,7 @@ impl<'a> Input<'a> {
         bytes.extend_from_slice(&self.window[self.at..self.at + ready]);
         self.at += ready;
         let start = bytes.len();
+        try_reserve(bytes, len - ready)?;
         bytes.resize(start + (len - ready), 0);
         self.file.read_at(self.offset(), &mut bytes[start..])?;
         if len > ready {

@@ -73,7 +73,7 @@ pub static FORMAT: Format = Format {
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
-    options.without_alignment(&FORMAT, "32 bytes")?.only_metadata(&FORMAT)?;
+    options.only_alignment(&FORMAT, 32)?.only_metadata(&FORMAT)?;
     Ok(Options::new().embed_names(options.embed_names).encode())
 }
 

@@ -1,11 +1,11 @@
 use std::ops::Range;
 
 use crate::error::{Category, Error, ErrorKind};
-#[cfg(feature = "npy")]
-use crate::record::Codec;
 #[cfg(feature = "npz")]
 use crate::record::Zipped;
-use crate::tensor::TensorInfo;
+#[cfg(feature = "npy")]
+use crate::record::{Codec, CodedPayload};
+use crate::tensor::{Dtype, InvalidTensor, TensorInfo, check_bools, to_bools};
 
 /// A tensor of an [`Index`](super::Index): its header, and the range of its payload.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,12 @@ impl<'a> Entry<'a> {
         self.codec.filter(|codec| codec.decodes())
     }
 
+    /// Returns the payload, to be decoded.
+    #[cfg(feature = "npy")]
+    pub(crate) fn coded<'c>(&self, codec: &'c Codec) -> CodedPayload<'c> {
+        CodedPayload::new(codec, &self.range(), self.payload_bytes(), self.has_bools())
+    }
+
     /// Returns the member of an archive that stores the payload as it is.
     #[cfg(feature = "npz")]
     #[inline]
@@ -63,6 +69,41 @@ impl<'a> Entry<'a> {
             return self.start.saturating_sub(stored.head.into());
         }
         self.start
+    }
+
+    /// Returns whether the elements are bools, of which any byte may be one.
+    #[inline]
+    pub(crate) fn has_bools(&self) -> bool {
+        self.info.dtype == Dtype::Bool
+    }
+
+    /// Returns whether any byte but 0 is true, if the elements are bools. Otherwise other bytes than 0 and 1 are an error.
+    pub(crate) fn takes_any_bool(&self) -> bool {
+        !self.is_plain()
+    }
+
+    /// Makes bools that were read 0 or 1. Other elements stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidTensor::Value`] in a format in which there are no other bytes. `first` is the number of the first element.
+    #[inline]
+    pub(crate) fn normalize(&self, elements: &mut [u8], first: usize) -> Result<(), InvalidTensor> {
+        if self.has_bools() { self.normalize_bools(elements, first) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn normalize_bools(&self, bools: &mut [u8], first: usize) -> Result<(), InvalidTensor> {
+        if self.takes_any_bool() {
+            to_bools(bools);
+            return Ok(());
+        }
+        check_bools(bools).map_err(|invalid| match invalid {
+            InvalidTensor::Value { dtype, element, found } => {
+                InvalidTensor::Value { dtype, element: first + element, found }
+            }
+            other => other,
+        })
     }
 
     /// Returns whether the range has to be decoded to the payload.
@@ -126,6 +167,12 @@ impl<'a> Entry<'a> {
     #[inline]
     pub(crate) fn info(&self) -> &'a TensorInfo {
         self.info
+    }
+
+    /// Returns the offset of the payload, in bytes from the start of the file.
+    #[inline]
+    pub(crate) fn start(&self) -> u64 {
+        self.start
     }
 
     /// Returns the range of the payload, in bytes from the start of the file.

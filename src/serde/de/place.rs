@@ -8,7 +8,7 @@ use super::value::{FieldOrder, Parts, StructFields, Value, number};
 use super::{Answer, Ask};
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{self, At, FieldsWalk, Finder, RootKind};
-use crate::model::{KeyPart, Loaded, Mark, Node, StructDef, needs_names};
+use crate::model::{Copies, KeyPart, Loaded, Mark, Node, StructDef, needs_names};
 use crate::record::Labels;
 use crate::serde::token;
 use crate::tensor::{Dtype, Layout, TensorInfo};
@@ -112,7 +112,7 @@ impl<'de> Finder<'de> {
         self.last = Some(at);
         let info = self.reader.info(at).clone();
         check_row_major(&info)?;
-        let payload = self.reader.payload(at, false)?;
+        let payload = self.reader.payload(at, Copies::Shared)?;
         Loaded::new(info, payload)
     }
 

@@ -8,7 +8,7 @@ use super::{Answer, Ask};
 use crate::cast::Number;
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{FieldKey, FieldsWalk, Finder};
-use crate::model::{KeyPart, Loaded, Mark, Payload};
+use crate::model::{Copies, KeyPart, Loaded, Mark, Payload};
 use crate::serde::token;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
@@ -76,7 +76,7 @@ impl<'a, 'de> Value<'a, 'de> {
 impl<'de> Finder<'de> {
     /// Gives the payload of a tensor as bytes in one run.
     pub(super) fn payload<'a>(&mut self, at: usize) -> Result<Answer<'a, 'de>> {
-        Ok(match self.reader.payload(at, false)? {
+        Ok(match self.reader.payload(at, Copies::Shared)? {
             Payload::Borrowed(bytes) => Answer::BorrowedBytes(bytes),
             Payload::Owned(buffer) => Answer::ByteBuf(buffer.into_vec_u8()),
         })

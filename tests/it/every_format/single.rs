@@ -106,6 +106,11 @@ fn damaged_files_are_read_as_with_an_index() {
     }
 }
 
+/// Formats in which no other bytes than 0 and 1 are bools.
+fn strict_formats() -> impl Iterator<Item = &'static Format> {
+    written_formats().filter(|format| format.dtypes.contains(&Dtype::Bool) && !format.name.starts_with("np"))
+}
+
 #[test]
 fn errors_of_the_array_say_where_the_tensor_is() {
     for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::F32)) {
@@ -121,7 +126,7 @@ fn errors_of_the_array_say_where_the_tensor_is() {
         assert_eq!((error.tensor(), error.offset()), (expected.tensor(), expected.offset()));
         assert!(error.tensor().is_some() && error.offset().is_some());
     }
-    for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::Bool)) {
+    for format in strict_formats() {
         let mut file = format.to_vec(&array![true, true, false], &WriteOptions::new()).unwrap();
         let at = file.windows(3).rposition(|bytes| bytes == [1, 1, 0]).unwrap();
         file[at + 1] = 7;
@@ -158,7 +163,7 @@ fn errors_are_those_of_a_search() {
         compare_errors::<Arrays<Array1<f32>>>(format, &file[..file.len() / 2]);
         compare_errors::<Arrays<Array1<f32>>>(format, b"");
     }
-    for format in written_formats().filter(|format| format.dtypes.contains(&Dtype::Bool)) {
+    for format in strict_formats() {
         let mut file = format.to_vec(&array![true, true, false], &WriteOptions::new()).unwrap();
         let at = file.windows(3).rposition(|bytes| bytes == [1, 1, 0]).unwrap();
         file[at + 1] = 7;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tensorfile::{Backend, File, Format, OpenOptions, SaveOptions, Tensor, TensorInfo, TensorMap, WriteOptions};
+use tensorfile::{Backend, Dtype, File, Format, OpenOptions, SaveOptions, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use crate::support::child::{Child, ready};
 use crate::support::{folder, written_formats};
@@ -25,7 +25,8 @@ impl Target<'_> {
     /// Returns a value whose bytes are all `number`. Its tensors differ, so that no format stores one of them only.
     pub fn value(self, number: u8) -> TensorMap {
         let tensor = |at: usize| {
-            let info = TensorInfo::new(self.format.dtypes[0], [LEN + at]);
+            let dtype = self.format.dtypes.iter().find(|dtype| **dtype != Dtype::Bool).unwrap();
+            let info = TensorInfo::new(*dtype, [LEN + at]);
             Tensor::new(info.clone(), &vec![number; info.payload_bytes().unwrap()]).unwrap()
         };
         (0..self.format.max_tensors.unwrap_or(3)).map(|at| (at.to_string(), tensor(at))).collect()

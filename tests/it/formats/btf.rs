@@ -754,7 +754,7 @@ fn shared_records_do_not_add_up_without_bound() {
     let (tensors, table) = (1000, 8 + 8 * 1000);
     let file = laid_out(&vec![table; tensors], &[(table as usize, record([6, 0], 1 << 20, &[7; 1 << 20]))]);
     let options = |shared| btf::Options::new().limits(tensorfile::Limits::new().shared(shared));
-    let expected = "btf: tensor `#10`: sum of payloads in bytes is 11534336, but the limit is 11056608";
+    let expected = "btf: tensor `#10`: sum of payloads in bytes is 11534336, but the limit is 11056608; `Limits::shared` raises it";
     let error = options(10_000_000).from_slice::<Vec<TensorView<'_>>>(&file);
     assert_eq!(message(error), expected);
     assert_eq!(message(options(10_000_000).from_reader::<TensorMap>(&file[..])), expected);

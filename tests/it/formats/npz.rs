@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use ndarray::array;
 use tensorfile::{
-    Arrays, Backend, Layout, Limits, OpenOptions, Tensor, TensorData, TensorInfo, TensorMap, TensorView, WriteOptions,
-    npz,
+    Arrays, Backend, Layout, Limits, OpenOptions, Tensor, TensorData, TensorInfo, TensorMap, TensorView, WarningKind,
+    WriteOptions, npz,
 };
 
 use crate::support::{Dribble, Messages, hex, message, skipped};
@@ -210,13 +210,40 @@ fn rejects_unsupported_archives() {
     compare(
         "no local header",
         &changed(&[(0, b"PK..")]),
-        "npz: tensor `a`: the zip archive is damaged: a record begins with 2e2e4b50, but expected 04034b50 (at byte 273)",
+        "npz: tensor `a`: the zip archive is damaged: a record begins with 2e2e4b50, but expected 04034b50 (at byte 0)",
     );
-    compare("encrypted", &changed(&[(281, &[9])]), "npz: tensor `a`: the member is encrypted (at byte 64)");
+    compare(
+        "another name",
+        &changed(&[(30, b"b")]),
+        "npz: tensor `a`: the member is named `b.npy` in its local header, but `a.npy` in the directory of the archive (at byte 0)",
+    );
+    compare(
+        "another length of the name",
+        &changed(&[(26, &[4])]),
+        "npz: tensor `a`: the member is named `a.np` in its local header, but `a.npy` in the directory of the archive (at byte 0)",
+    );
+    compare(
+        "encrypted in the directory",
+        &changed(&[(281, &[9])]),
+        "npz: tensor `a`: the member is not encrypted in its local header, but encrypted in the directory of the archive (at byte 0)",
+    );
     compare(
         "another compression",
         &changed(&[(283, &[12])]),
-        "npz: tensor `a`: compression method is 12, but expected 0 (stored) or 8 (deflated) (at byte 64)",
+        "npz: tensor `a`: the member has the compression method 0 in its local header, but 12 in the directory of the archive \
+         (at byte 0)",
+    );
+    compare(
+        "another size",
+        &changed(&[(6, &[0]), (18, &[131]), (22, &[131])]),
+        "npz: tensor `a`: the member has 131 compressed bytes in its local header, but 130 in the directory of the archive \
+         (at byte 0)",
+    );
+    compare(
+        "another checksum",
+        &changed(&[(6, &[0]), (14, &[1])]),
+        "npz: tensor `a`: the member has 1 as its CRC-32 in its local header, but 1600455266 in the directory of the archive \
+         (at byte 0)",
     );
     compare(
         "sizes that differ",
@@ -241,13 +268,14 @@ fn rejects_unsupported_archives() {
     compare(
         "one place twice",
         &changed(&[(344, &[130]), (348, &[130]), (366, &[0])]),
-        "npz: tensor `b`: overlaps tensor `a`, which takes bytes 64 to 194 (at byte 64)",
+        "npz: tensor `b`: the member is named `a` in its local header, but `b` in the directory of the archive (at byte 0)",
     );
     compare(
-        "no array",
-        &changed(&[(65, b"n")]),
-        "npz: tensor `a`: found `\\x93nUMPY`, but expected `\\x93NUMPY` (at byte 64)",
+        "members within one another",
+        &changed(&[(293, &[200]), (297, &[200]), (72, &[188])]),
+        "npz: tensor `b`: overlaps tensor `a`, which takes bytes 64 to 264 (at byte 256)",
     );
+    compare("no array", &changed(&[(65, b"n")]), "npz: a zip archive without arrays is not npz (at byte 273)");
     messages.end();
 }
 
@@ -329,8 +357,11 @@ fn other_zip_archives_are_not_npz() {
         while let Some(at) = file.windows(4).position(|text| text == b".npy") {
             file[at..at + 4].copy_from_slice(ending);
         }
+        // It is an array by its first bytes, whatever its name.
+        let magic = file.windows(6).position(|text| text == b"\x93NUMPY").unwrap();
+        file[magic] = b'n';
         let directory = file.len() - 22 - 46 - name.len() - 4;
-        let expected = format!("npz: a zip archive without .npy members is not npz{looks_like} (at byte {directory})");
+        let expected = format!("npz: a zip archive without arrays is not npz{looks_like} (at byte {directory})");
         messages.compare(name, npz::from_slice::<TensorMap>(&file), &expected);
         messages.compare(name, OpenOptions::new().format(&npz::FORMAT).from_bytes(file), &expected);
     }
@@ -427,18 +458,120 @@ fn damage_is_reported_after_the_last_record_that_can_be_read() {
     assert_eq!(message(npz::from_slice::<TensorMap>(&file)), format!("{expected} (at byte {})", records[1]));
 }
 
+/// Returns an archive of vectors with one number, which are members of these names.
+fn members(names: &[&str]) -> Vec<u8> {
+    // As long as the names, and in the order of the archive.
+    let placeholder = |at: usize, name: &str| format!("{}{}", char::from(b'0' + at as u8), "_".repeat(name.len() - 5));
+    let map: TensorMap = (0..names.len())
+        .map(|at| (placeholder(at, names[at]), Tensor::from_slice(&[at as u8], [1]).unwrap()))
+        .collect();
+    let mut file = npz::to_vec(&map).unwrap();
+    for (at, name) in names.iter().enumerate() {
+        let written = format!("{}.npy", placeholder(at, name));
+        while let Some(place) = file.windows(written.len()).position(|text| text == written.as_bytes()) {
+            file[place..place + written.len()].copy_from_slice(name.as_bytes());
+        }
+    }
+    file
+}
+
 #[test]
-fn members_of_one_name_are_refused() {
-    let two: TensorMap =
-        [("a", Tensor::from_slice(&[1_u8], [1]).unwrap()), ("b", Tensor::from_slice(&[2_u8], [1]).unwrap())]
-            .into_iter()
-            .collect();
-    let mut file = npz::to_vec(&two).unwrap();
-    let name = file.windows(5).rposition(|name| name == b"b.npy").unwrap();
-    file[name] = b'a';
-    let mut messages = Messages::default();
-    messages.compare("twice", npz::from_slice::<TensorMap>(&file), "npz: two tensors are named `a` (at byte 384)");
-    messages.end();
+fn the_last_member_of_a_name_is_read() {
+    let file = members(&["a.npy", "b.npy", "a.npy", "c.npy", "a.npy"]);
+    let number = |number: u8| Tensor::from_slice(&[number], [1]).unwrap();
+    let expected: TensorMap = [("b", number(1)), ("c", number(3)), ("a", number(4))].into_iter().collect();
+    assert_eq!(npz::from_slice::<TensorMap>(&file).unwrap(), expected);
+    assert_eq!(npz::from_reader::<TensorMap>(&file[..]).unwrap(), expected);
+    let file = OpenOptions::new().from_bytes(file).unwrap();
+    let mut warnings = file.metadata().unwrap().warnings;
+    warnings.retain(|warning| warning.kind == WarningKind::DuplicateName);
+    assert_eq!(
+        warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["several members are named `a.npy`; the last one is read, as numpy does"]
+    );
+    assert_eq!((warnings[0].kind, warnings[0].tensor.as_deref()), (WarningKind::DuplicateName, Some("a")));
+    // numpy finds the first of these by its name, and the other by its name with the ending.
+    let file = members(&["a.npy.npy", "a.npy", "other"]);
+    let read = npz::from_slice::<TensorMap>(&file).unwrap();
+    assert_eq!(read.names().collect::<Vec<_>>(), ["a.npy", "a", "other"]);
+    let file = members(&["other.npy", "other"]);
+    let expected: TensorMap = [("other.npy", number(0)), ("other", number(1))].into_iter().collect();
+    assert_eq!(npz::from_slice::<TensorMap>(&file).unwrap(), expected);
+}
+
+fn case(name: &str) -> Vec<u8> {
+    std::fs::read(crate::support::root().join("tests/fixtures/cases").join(name)).unwrap()
+}
+
+/// Returns the warnings about members that are left out.
+fn left_out(file: &tensorfile::File) -> Vec<String> {
+    let warnings = file.metadata().unwrap().warnings.into_iter();
+    warnings.filter(|warning| warning.kind == WarningKind::LeftOut).map(|warning| warning.text).collect()
+}
+
+fn infos(file: &tensorfile::File) -> Vec<String> {
+    file.tensors().map(|tensor| format!("{}: {}", tensor.name(), tensor.info())).collect()
+}
+
+#[test]
+fn members_are_arrays_by_their_first_bytes() {
+    let map: TensorMap = npz::from_slice(&case("npz-member-names/none-ends-in-npy.npz")).unwrap();
+    assert_eq!(map["a"], Tensor::from_slice(&[0.0_f64, 1.0, 2.0], [3]).unwrap());
+    assert_eq!(map["b"], Tensor::from_slice(&[0_i64, 1, 2, 3], [4]).unwrap());
+    // A member that ends in .npy and is none is a blob of its name.
+    let mut file = members(&["a.npy", "b.npy"]);
+    let magic = file.windows(6).rposition(|bytes| bytes == b"\x93NUMPY").unwrap();
+    file[magic] = 0;
+    let file = OpenOptions::new().from_bytes(file).unwrap();
+    assert_eq!(infos(&file), ["a: u8[1]", "b.npy: a blob of 129 bytes"]);
+    // A blob that begins like an array would be read as one.
+    let array = npz::to_vec(&golden_map()).unwrap()[64..194].to_vec();
+    let mut map = golden_map();
+    map.insert("c", Tensor::new(TensorInfo::blob(array.len()), &array).unwrap());
+    let expected = "npz: tensor `c`: cannot store a blob that begins as an array does; it would be read as one";
+    assert_eq!(message(npz::to_vec(&map)), expected);
+    assert_eq!(message(npz::Options::new().compress(true).to_vec(&map)), expected);
+}
+
+#[test]
+fn a_member_that_cannot_be_read_costs_no_other() {
+    let w = Tensor::from_slice(&[0.0_f64, 1.0, 2.0], [3]).unwrap();
+    let file = OpenOptions::new().from_bytes(case("npz-one-bad-member/long-header.npz")).unwrap();
+    assert_eq!(infos(&file), ["w: f64[3]", "table: array[] of unknown dtype"]);
+    assert_eq!(file.tensor("w").unwrap(), w);
+    assert!(file.array::<f32, ndarray::IxDyn>("table").is_err());
+    let long = "the elements of `table` cannot be read: header length is 15606, but expected at most 10000";
+    assert_eq!(left_out(&file), [long]);
+    // It is not lost without a word.
+    let error = message(npz::FORMAT.to_vec(&file, &WriteOptions::new()));
+    assert_eq!(error, "npz: tensor `table`: cannot store array[] of unknown dtype; leave the tensor out");
+
+    let file = OpenOptions::new().from_bytes(case("npz-one-bad-member/macos.npz")).unwrap();
+    assert_eq!(infos(&file), ["a: f64[3]"]);
+    assert_eq!(file.tensor("a").unwrap(), w);
+    let macos = "`__MACOSX/._a.npy` is left out: macOS made it";
+    assert_eq!(left_out(&file), [macos]);
+
+    // Of the golden file, the directory and the local header of `b` say so.
+    for (changes, tag) in [
+        (&[(218, &[12][..]), (334, &[12])][..], "bzip2"),
+        (&[(218, &[14]), (334, &[14])], "lzma"),
+        (&[(218, &[77]), (334, &[77])], "method 77"),
+        (&[(216, &[9]), (332, &[9])], "encrypted"),
+    ] {
+        let bytes = changed(changes);
+        let file = OpenOptions::new().from_bytes(bytes.clone()).unwrap();
+        assert_eq!(infos(&file), ["a: u8[2]".to_owned(), format!("b: {tag}[] of unknown dtype")]);
+        assert_eq!(file.tensor("a").unwrap(), golden_map()["a"]);
+        let how = if tag == "encrypted" { tag.to_owned() } else { format!("compressed with {tag}") };
+        let warning = format!("the elements of `b` cannot be read: the member is {how}");
+        assert_eq!(left_out(&file), [warning]);
+        assert_eq!(npz::from_reader::<TensorMap>(&bytes[..]).unwrap()["a"], golden_map()["a"]);
+        file.check_other_checksums().unwrap();
+    }
+    let error = message(npz::from_slice::<TensorMap>(&case("zip-local-name/a.npz")));
+    let expected = "npz: tensor `a`: the member is named `b.npy` in its local header, but `a.npy` in the directory of the archive (at byte 0)";
+    assert_eq!(error, expected);
 }
 
 #[test]
@@ -449,7 +582,10 @@ fn limits_apply_to_compressed_members() {
     messages.compare(
         "shared",
         npz::Options::new().limits(Limits::new().shared(1000)).from_slice::<TensorMap>(&file),
-        &format!("npz: tensor `x`: sum of payloads in bytes is 100000, but the limit is {}", file.len() + 1000),
+        &format!(
+            "npz: tensor `x`: memory for tensors in bytes is 100000, but the limit is {}; `Limits::memory` raises it (at byte 64)",
+            file.len() + 1000
+        ),
     );
     messages.compare(
         "tensors",
@@ -467,7 +603,7 @@ fn refuses_unsupported_tensors() {
     messages.compare(
         "a blob that looks like an array",
         npz::to_vec(&blob("a.npy")),
-        "npz: tensor `a.npy`: cannot store a blob of this name; members of npz that end in .npy are arrays",
+        "npz: tensor `a.npy`: cannot store a blob of this name; members of npz that end in .npy are those of arrays",
     );
     messages.compare(
         "NUL",

@@ -4,8 +4,8 @@ use std::fs;
 
 use ndarray::{Array1, Array2, Ix1, Ix2, array};
 use tensorfile::{
-    Backend, Category, Dtype, Element, ErrorKind, FORMATS, File, Layout, Limits, OpenOptions, Tensor, TensorFile,
-    TensorInfo, TensorMap, WarningKind, WriteOptions, pytorch,
+    Backend, Category, Dtype, Element, ErrorKind, FORMATS, File, Layout, Limits, OpenOptions, Tensor, TensorData,
+    TensorFile, TensorInfo, TensorMap, WarningKind, WriteOptions, pytorch,
 };
 
 use crate::support::memory::peak;
@@ -1123,4 +1123,50 @@ fn a_checkpoint_that_was_unzipped_is_recognized() {
     let expected = "is a checkpoint of PyTorch that was unzipped, with `data.pkl` and `data/`; zip it again, without \
                     compression: `zip -0 -r model.pt model` next to it";
     assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn checksums_are_compared_where_members_are_read_in_full() {
+    let (good, bad) = (case("check-passes-unread/no-checksums.pt"), case("check-passes-unread/flipped-bit.pt"));
+    let file = File::from_bytes(good).unwrap();
+    file.tensors().for_each(|tensor| assert!(tensor.read().is_ok()));
+    file.check_other_checksums().unwrap();
+
+    let error = pytorch::from_slice::<TensorMap>(&bad).unwrap_err().to_string();
+    assert!(error.contains(": the CRC-32 is "), "{error}");
+    let file = File::from_bytes(bad).unwrap();
+    let tensor = file.tensors().find(|tensor| tensor.read().is_err()).unwrap();
+    let expected = tensor.read().unwrap_err().to_string();
+    assert!(expected.contains(": the CRC-32 is "), "{expected}");
+    let written = tensor.write_to(&mut std::io::sink()).unwrap_err();
+    assert_eq!(written.to_string(), expected);
+    // What is borrowed, or read in part, is not compared.
+    let ranges: Vec<_> = tensor.shape().iter().map(|dim| 0..*dim).collect();
+    assert!(tensor.view().is_ok() && tensor.slice(&ranges).is_ok());
+}
+
+/// Every bit that belongs to a checksum is looked at by one of the two.
+#[test]
+fn no_bit_of_a_member_is_left_out_of_the_checks() {
+    let good = fs::read(root().join("tests/fixtures/pytorch/views.pt")).unwrap();
+    let check = |bytes: Vec<u8>| -> tensorfile::Result<()> {
+        let file = File::from_bytes(bytes)?;
+        file.tensors().try_for_each(|tensor| tensor.write_to(&mut std::io::sink()))?;
+        file.check_other_checksums()
+    };
+    check(good.clone()).unwrap();
+    let starts: Vec<usize> = (0..good.len()).filter(|at| good[*at..].starts_with(b"PK\x03\x04")).collect();
+    let number = |at: usize| usize::from(u16::from_le_bytes([good[at], good[at + 1]]));
+    let mut checked = 0;
+    for start in starts {
+        let contents = start + 30 + number(start + 26) + number(start + 28);
+        let end = (contents..good.len()).find(|at| good[*at..].starts_with(b"PK")).unwrap();
+        for at in contents..end {
+            let mut bad = good.clone();
+            bad[at] ^= 1;
+            assert!(check(bad).is_err(), "byte {at} of the member at byte {start}");
+            checked += 1;
+        }
+    }
+    assert!(checked > 500, "{checked} bytes");
 }

@@ -47,6 +47,13 @@ pub fn hex(dump: &str) -> Vec<u8> {
     pairs.map(|pair| u8::from_str_radix(&pair, 16).unwrap()).collect()
 }
 
+/// Returns the CRC-32 of bytes, as zip archives have it.
+pub fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0_u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    })
+}
+
 /// Writes little-endian numbers of 64 bits.
 pub fn u64s(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()

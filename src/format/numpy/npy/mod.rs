@@ -24,13 +24,17 @@
 //!
 //! - Big-endian elements (`>f4`) are byte-swapped as they are read. From a stream such a file is held in memory. Files
 //!   are written little-endian.
-//! - numpy has no bfloat16 and no 8-bit floats. Those that `ml_dtypes` adds are saved as raw bytes (`<V2`), which are
+//! - numpy has no bfloat16 and no 8-bit floats. Arrays whose header names one, as `ml_dtypes` does (`bfloat16`,
+//!   `float8_e4m3fn`), are read. numpy saves them as raw bytes (`<V2`), which are
 //!   [unknown](crate::Layout::Unknown), and so are text, dates, records, objects and long doubles. Such an array can be
 //!   read as a [`Tensor`](crate::Tensor) and written again. Objects are pickled, and nothing in them is run; as their
 //!   header does not tell how long they are, they are an error in a stream, and so are records.
-//! - Bytes after the array are an error. numpy leaves them unread.
+//! - Any byte but 0 is a `bool` that is true. Those that are written are 0 and 1.
+//! - Bytes after the array, and another array there, are left out with a warning. numpy leaves them unread too.
 //! - The dict has each of its three keys once. numpy lets Python parse it, which takes the last of duplicates, and
-//!   strings with escapes.
+//!   escapes in all strings. Here only names of fields have them.
+//! - dtypes may have any name that numpy takes: `f4`, `=f4`, `?`, `float32`. Names of C types whose size depends on the
+//!   machine, such as `int` and `l`, are unknown.
 //! - Headers have up to 10,000 bytes, numpy's default limit.
 
 mod de;
@@ -60,11 +64,13 @@ pub static FORMAT: Format = Format {
     max_name: Some(0),
     max_tensors: Some(1),
     magics: &[Magic { offset: 0, bytes: header::MAGIC }],
-    ..Format::new("npy", DTYPES, || Box::new(de::Reader::default()), encode).with_unknown_dtypes(header::UNKNOWN_DTYPES)
+    ..Format::new("npy", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_metadata(de::metadata, |_| false)
+        .with_unknown_dtypes(header::UNKNOWN_DTYPES)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
-    options.without_alignment(&FORMAT, "64 bytes")?.only_metadata(&FORMAT)?;
+    options.only_alignment(&FORMAT, 64)?.only_metadata(&FORMAT)?;
     let mut npy = Options::new().keep_dim_order(options.keep_dim_order);
     Arc::make_mut(&mut npy.encode).refuse_names = options.embed_names;
     Ok(npy.encode())
@@ -193,7 +199,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin with `\x93NUMPY`.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): the version is unknown, or the header is too long.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not a dict of `descr`, `fortran_order` and
-///   `shape`, or the file continues after the array.
+///   `shape`.
 /// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): the array is larger than can be addressed.
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown and does not tell the size of
 ///   elements, in a stream.

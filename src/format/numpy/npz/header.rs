@@ -5,7 +5,7 @@ use crate::record::{cannot_store, sure_kind};
 use crate::tensor::{Layout, TensorInfo};
 
 /// The end of the names of members that are arrays.
-const ENDING: &str = ".npy";
+pub(super) const ENDING: &str = ".npy";
 
 /// The contents of members, and so the elements, begin at multiples of this.
 const ALIGNMENT: u16 = 64;
@@ -16,33 +16,36 @@ pub(super) const ALIGNMENT_FIELD: u16 = 0xa11e;
 /// The length of the longest name of a member.
 const MAX_NAME: usize = u16::MAX as usize;
 
-/// A kind of member, by its name.
+/// The name of a member, with escapes if it is not UTF-8.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum MemberKind {
-    /// An array of the name.
-    Array(String),
-    /// Bytes of the name.
-    Blob(String),
-}
+pub(super) struct MemberName(String);
 
-impl MemberKind {
-    pub(super) fn of(name: &[u8]) -> Self {
-        let name = str::from_utf8(name).map_or_else(|_| name.escape_ascii().to_string(), str::to_owned);
-        match name.strip_suffix(ENDING) {
-            Some(array) => Self::Array(array.to_owned()),
-            None => Self::Blob(name),
-        }
+impl MemberName {
+    pub(super) fn new(name: &[u8]) -> Self {
+        Self(str::from_utf8(name).map_or_else(|_| name.escape_ascii().to_string(), str::to_owned))
     }
 
-    pub(super) fn name(&self) -> &str {
-        match self {
-            Self::Array(name) | Self::Blob(name) => name,
-        }
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.0
+    }
+
+    /// Returns the name of the array, if it ends as those of arrays do.
+    pub(super) fn array(&self) -> Option<&str> {
+        self.0.strip_suffix(ENDING)
+    }
+
+    /// Returns the name of the tensor, if the member is an array.
+    pub(super) fn tensor(&self) -> &str {
+        self.array().unwrap_or(&self.0)
     }
 }
 
-/// Returns whether the member of a name is an array.
-pub(super) fn is_array(name: &[u8]) -> bool {
+/// Returns whether a member of this name may be that of an array, if it has none of its own.
+fn is_array(name: &[u8]) -> bool {
     name.ends_with(ENDING.as_bytes())
 }
 
@@ -91,7 +94,7 @@ pub(super) fn check_blob(name: &str, info: &TensorInfo) -> Result<(), ErrorKind>
         return Ok(());
     }
     if is_array(name.as_bytes()) {
-        return Err(cannot_store(WHAT, "members of npz that end in .npy are arrays"));
+        return Err(cannot_store(WHAT, "members of npz that end in .npy are those of arrays"));
     }
     match sure_kind(name.as_bytes()) {
         Some(kind) => Err(cannot_store(WHAT, format!("an archive that has it is taken for {kind}"))),

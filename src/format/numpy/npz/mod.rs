@@ -20,8 +20,9 @@
 //!
 //! Members are stored as they are, with their elements at multiples of 64 bytes, or deflated with
 //! [`Options::compress`]. Stored members are read without a copy. Deflated ones are decoded piece by piece as they are
-//! read. Checksums are compared where a payload is read in full, also for views in a type that is loaded, but not by
-//! [`FileTensor::view`](crate::FileTensor::view) and [`slice`](crate::FileTensor::slice).
+//! read. Checksums are compared where a payload is read in full, but not for what is borrowed, such as by
+//! [`FileTensor::view`](crate::FileTensor::view), and not by [`slice`](crate::FileTensor::slice).
+//! [`File::check_other_checksums`](crate::File::check_other_checksums) compares those of all members that are not tensors.
 //!
 //! # Memory order
 //!
@@ -29,14 +30,21 @@
 //!
 //! # Deviations
 //!
-//! - A member whose name does not end in `.npy` is a blob of that name, as numpy returns its bytes. So is a folder, of
-//!   no bytes. Blobs are written as such members.
+//! - A member is an array if it begins as one does, whatever its name, which is read without `.npy`. Any other is a blob
+//!   of the name of its member, as numpy returns its bytes. So is a folder, of no bytes. Blobs are written as such
+//!   members.
+//! - Of several members of one name, the last is read, as numpy does, with a warning. If members are named `a` and
+//!   `a.npy`, the second keeps its ending.
+//! - A member that is encrypted, is compressed in another way than by deflate, or has a header that numpy does not read
+//!   either, is [unknown](crate::Layout::Unknown), with a warning; the others are read. What macOS adds in `__MACOSX/` is
+//!   left out, with a warning.
+//! - Any byte but 0 is a `bool` that is true. Those that are written are 0 and 1.
 //! - An archive that has members but no array is refused. So is a program, which may have arrays among its files: an
 //!   archive with `NAME.dist-info/RECORD` (a Python wheel), `META-INF/MANIFEST.MF` (Java), `AndroidManifest.xml`,
 //!   `MAR-INF/MANIFEST.json` (TorchServe) or `NAME/code/__torch__…` (TorchScript). Blobs of these names, and blobs
 //!   alone, cannot be written.
-//! - Members of one name, members that share bytes, encrypted ones, compression methods other than deflate, and sizes
-//!   that are not those of the array are errors.
+//! - Members that share bytes, sizes that are not those of the array, and local headers that contradict the directory, as
+//!   with another name, are errors.
 //! - Sizes and checksums are after the members and in the directory, not before the members, as the writer need not
 //!   seek.
 //! - Members are made by Unix with permissions 644, so that Info-ZIP takes their names as UTF-8.
@@ -49,8 +57,8 @@
 //!
 //! # Limits
 //!
-//! A deflated tensor can be a thousand times larger than in the file. [`Limits::shared`] bounds by how much all of them
-//! may be larger than the file. Tensors to be written have up to 2⁴⁸ bytes.
+//! A deflated tensor can be a thousand times larger than in the file. It counts when it is read into memory, which
+//! [`Limits::memory`] bounds. Tensors to be written have up to 2⁴⁸ bytes.
 
 mod de;
 mod header;
@@ -79,12 +87,14 @@ pub static FORMAT: Format = Format {
     blobs: true,
     magics: &[Magic { offset: 0, bytes: b"PK\x03\x04" }, Magic { offset: 0, bytes: b"PK\x05\x06" }],
     ..Format::new("npz", DTYPES, || Box::new(de::Reader::default()), encode)
+        .with_metadata(de::metadata, |_| false)
+        .with_checksums(de::check_other_members)
         .with_name_check(header::check_name)
         .with_unknown_dtypes(super::header::UNKNOWN_DTYPES)
 };
 
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
-    options.without_alignment(&FORMAT, "64 bytes")?.only_metadata(&FORMAT)?;
+    options.only_alignment(&FORMAT, 64)?.only_metadata(&FORMAT)?;
     Ok(Options::new().keep_dim_order(options.keep_dim_order).encode())
 }
 
@@ -212,7 +222,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// # Errors
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): a member ends inside its array.
-/// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): a member whose name ends in `.npy` is not an array.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a compression method or a version is unknown, or a number
 ///   of the directory is wrong.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the zip archive is damaged or of another format, or a
@@ -221,7 +230,6 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two members share some of their bytes.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a compressed tensor is larger than the default
 ///   [`Limits`](crate::Limits) allow.
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {

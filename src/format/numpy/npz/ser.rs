@@ -108,6 +108,9 @@ struct Archive<'w> {
 impl<'w> FileWriter<'w> for Archive<'w> {
     fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
         let (name, info) = (self.plan.name(at), self.plan.info(at));
+        if info.layout == Layout::Blob {
+            check_blob(data).map_err(|error| error.in_tensor(name))?;
+        }
         let written = if self.compress {
             let mut member = start(&mut self.zip, name, info, CompressionMethod::DEFLATE)?;
             let mut encoder = DeflateEncoder::new(&mut member, Compression::default());
@@ -124,6 +127,46 @@ impl<'w> FileWriter<'w> for Archive<'w> {
 
     fn finish(self: Box<Self>) -> Result<Output<'w>> {
         self.zip.finish().map_err(write_error)
+    }
+}
+
+/// Refuses a blob that would be read as an array.
+fn check_blob(data: &dyn TensorData) -> Result<()> {
+    let mut begin = Begin { bytes: Vec::new() };
+    match data.as_bytes() {
+        Some(bytes) => begin.write_all(bytes),
+        None => data.write_to(&mut begin),
+    }
+    .or_else(|error| if begin.is_full() { Ok(()) } else { Err(error) })?;
+    if begin.bytes == numpy::header::MAGIC {
+        return Err(cannot_store("a blob that begins as an array does", "it would be read as one").into());
+    }
+    Ok(())
+}
+
+/// The first bytes of a payload. It fails once it has them.
+struct Begin {
+    bytes: Vec<u8>,
+}
+
+impl Begin {
+    fn is_full(&self) -> bool {
+        self.bytes.len() == numpy::header::MAGIC.len()
+    }
+}
+
+impl Write for Begin {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.is_full() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let now = bytes.len().min(numpy::header::MAGIC.len() - self.bytes.len());
+        self.bytes.extend_from_slice(&bytes[..now]);
+        Ok(now)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
