@@ -111,7 +111,9 @@ impl OpenOptions {
         drop(index);
         match sent {
             // The error of a file that was cut says more with its length.
-            Err(error) if error.category() == Category::File && other.is_some() => return Err(other.unwrap_or(error)),
+            Err(error) if matches!(error.category(), Category::File | Category::Limit) && other.is_some() => {
+                return Err(other.unwrap_or(error));
+            }
             Err(error) if !matches!(error.kind(), ErrorKind::Truncated { .. }) => {
                 return Err(error.in_format(format.name));
             }

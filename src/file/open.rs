@@ -368,7 +368,7 @@ impl OpenOptions {
         let reader = Reader::new(storage, format.index_reader, self.limits.clone());
         let (index, metadata, part) = reader.into_index().map_err(|error| {
             // The call or the name says what the file should be, but it is something else.
-            if error.category() == Category::File {
+            if matches!(error.category(), Category::File | Category::Limit) {
                 if all.len() == 0 {
                     return unknown(&[]);
                 }

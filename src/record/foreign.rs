@@ -6,6 +6,8 @@ use crate::storage::ReadAt;
 /// The number of bytes at the start of a file that are looked at.
 pub(crate) const BEGIN: usize = 512;
 
+/// The shortest file that is recognized.
+const SHORTEST: usize = 8;
 /// The most bytes of the beginning that a message shows of text.
 const SHOWN: usize = 64;
 /// The most bytes of the beginning that a message shows of other files.
@@ -60,7 +62,8 @@ pub(crate) fn begin_of<'b>(file: &mut dyn ReadAt, begin: &'b mut [u8; BEGIN]) ->
 /// one of another kind.
 pub(crate) fn recognize(begin: &[u8], is_whole: bool) -> Option<Error> {
     let begin = &begin[..begin.len().min(BEGIN)];
-    if begin.is_empty() {
+    // A few bytes may be the beginning of anything.
+    if begin.len() < SHORTEST {
         return None;
     }
     if begin.iter().all(|byte| *byte == 0) {
@@ -142,8 +145,8 @@ mod tests {
                 "the file is text; it begins with `Zugriff verweigert: größe` (at byte 0)",
             ),
             (
-                b"\x1f\x8b\x08\0",
-                r"the file is compressed with gzip, which `gzip -d` undoes; it begins with `\x1f\x8b\x08\x00` (at byte 0)",
+                b"\x1f\x8b\x08\0\0\0\0\0",
+                r"the file is compressed with gzip, which `gzip -d` undoes; it begins with `\x1f\x8b\x08\x00\x00\x00\x00\x00` (at byte 0)",
             ),
             (&[0; 100], "the file is all zeros (at byte 0)"),
         ] {
@@ -167,7 +170,7 @@ mod tests {
 
     #[test]
     fn other_bytes_are_not_guessed_at() {
-        for begin in [&b""[..], b"\x02\0\0\0text", b"\xff\xfetext"] {
+        for begin in [&b""[..], b"\x02\0\0\0text", b"\xff\xfetext, and more", b"text"] {
             assert_eq!(message(begin), None, "{begin:?}");
         }
     }

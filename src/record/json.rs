@@ -11,7 +11,6 @@ const WORDS: &[(&str, &str)] = &[
     ("invalid type: sequence", "invalid type: list"),
     ("invalid type: map", "invalid type: object"),
     ("invalid type: floating point", "invalid type: number"),
-    ("EOF while parsing", "the end while parsing"),
 ];
 
 /// The length of ` at line … column …`, at the end of a message.
@@ -47,7 +46,6 @@ mod tests {
                 "invalid type: string \"expected usize\", expected usize",
                 "invalid type: string \"expected usize\", expected a whole number",
             ),
-            ("EOF while parsing a value", "the end while parsing a value"),
         ] {
             assert_eq!(json_message(message), expected);
         }

@@ -88,7 +88,8 @@ type ReadValue<'x, 'de> = &'x mut (dyn FnMut(&mut Deserializer<'de>) -> Result<(
 fn read_slice<'de>(format: &Format, file: &'de [u8], limits: &Limits, read: ReadValue<'_, 'de>) -> Result<()> {
     read_with(Deserializer::of_slice(format, file, limits.clone()), format, read).map_err(|error| {
         // It may be something else than the call says.
-        let may_be_other = error.category() == Category::File && !format.has_magic(file);
+        let is_file = matches!(error.category(), Category::File | Category::Limit);
+        let may_be_other = is_file && !format.has_magic(file);
         may_be_other.then(|| foreign::recognize(file, file.len() <= foreign::BEGIN)).flatten().unwrap_or(error)
     })
 }

@@ -197,7 +197,7 @@ fn a_pointer_of_git_lfs_is_told_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 548105171\n";
     let expected = "the file is a pointer of Git LFS, not the file that it stands for, which `git lfs pull` fetches; it begins \
-                    with `version https://git-lfs.github.com/spec/v1\\noid sha256:4d7a2146\\` (at byte 0)";
+                    with `version https://git-lfs.github.com/spec/v1\\noid sha256:4d7a2146\\ns` (at byte 0)";
     for name in ["model.safetensors", "model.ptd", "model.btf", "model.gguf", "model"] {
         let path = folder.path().join(name);
         fs::write(&path, pointer).unwrap();

@@ -312,7 +312,10 @@ fn arrays_of_flattened_lists_and_maps_are_adapted() {
     let model: Model = ten::from_slice(&file(&map([halves(&[1.0, 2.0]), halves(&[3.0, 4.0])]))).unwrap();
     assert_eq!(model.items, [array![1.0, 2.0], array![3.0, 4.0]]);
     let error = ten::from_slice::<Model>(&file(&map([halves(&[1.0, 2.0]), halves(&[3.0])]))).unwrap_err();
-    assert_eq!(error.to_string(), "ten: tensor `1`: the file has f16[1], but expected [2]");
+    assert_eq!(
+        error.to_string(),
+        "ten: 1 wrong shape; 2 of 3 tensors fit\nwrong shape:\n  `#1`  f16[1], but expected [2]"
+    );
     let schema = Model::schema().to_string();
     assert_eq!(schema, "*: f32[2]\nnorm: f32[_]\n");
 }

@@ -474,13 +474,13 @@ fn detects_by_content_then_extension() {
         "btf",
         "a look at the content beats an extension whose magic is missing"
     );
-    assert_eq!(open("wrong.ten", b"what is this?").unwrap_err().format(), Some("ten"), "content that says nothing");
-    let error = open("what", b"what is this?").unwrap_err();
+    assert_eq!(open("wrong.ten", b"\x01what is this?").unwrap_err().format(), Some("ten"), "content that says nothing");
+    let error = open("what", b"\x01what is this?").unwrap_err();
     let formats: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
     assert_eq!(
         error.without_path().to_string(),
         format!(
-            "the file's format was not recognized: it begins with `what is `; the formats are {} (at byte 0)",
+            "the file's format was not recognized: it begins with `\\x01what is`; the formats are {} (at byte 0)",
             formats.join(", ")
         )
     );

@@ -397,13 +397,13 @@ fn malformed_indexes_are_refused() {
     for (json, message) in [
         ("", "EOF while parsing a value at line 1 column 0"),
         ("{}", "missing field `weight_map` at line 1 column 2"),
-        ("[]", "invalid type: sequence, expected an object with `weight_map` at line 1 column 0"),
+        ("[]", "invalid type: list, expected an object with `weight_map` at line 1 column 0"),
         (r#"{"weight_map": {"a": "x", "a": "x"}}"#, "`a` is there twice at line 1 column 29"),
         (r#"{"weight_map": {}, "weight_map": {}}"#, "`weight_map` is there twice at line 1 column 31"),
         (r#"{"metadata": {"a": 1, "a": 1}, "weight_map": {}}"#, "`a` is there twice at line 1 column 25"),
         (r#"{"weight_map": {"a": 1}}"#, "invalid type: integer `1`, expected a string at line 1 column 22"),
         (r#"{"weight_map": {}} x"#, "trailing characters at line 1 column 20"),
-        (&deep, "invalid type: sequence, expected an object at line 1 column 15"),
+        (&deep, "invalid type: list, expected an object at line 1 column 15"),
     ] {
         fs::write(&path, json).unwrap();
         let error = File::open(&path).unwrap_err();
@@ -438,7 +438,7 @@ fn an_index_is_recognized_by_name_or_content() {
     fs::rename(&index, &renamed).unwrap();
     assert_eq!(File::open(&renamed).unwrap().len(), 5);
     fs::write(&renamed, r#"{"other": "json"}"#).unwrap();
-    assert!(matches!(File::open(&renamed).unwrap_err().kind(), ErrorKind::UnknownFormat { .. }));
+    assert!(matches!(File::open(&renamed).unwrap_err().kind(), ErrorKind::NotTensors { .. }));
 }
 
 #[test]

@@ -150,7 +150,6 @@ fn plain(output: Output) -> Output {
         "Err(",
         "ErrorKind",
         "sequence",
-        "EOF",
     ];
     let messages = String::from_utf8_lossy(&output.stderr);
     for word in WORDS {

@@ -324,7 +324,7 @@ fn reports_malformed_files() {
         ),
         (
             of(r#""a":["U8",[16],[0,16]]"#),
-            "tensor `a`: the header cannot be read: invalid type: sequence, expected an object of dtype, shape and \
+            "tensor `a`: the header cannot be read: invalid type: list, expected an object of dtype, shape and \
              data_offsets (at byte 13)",
         ),
         (
@@ -337,11 +337,11 @@ fn reports_malformed_files() {
         ),
         (
             one("U8", "-1", "0,16"),
-            "tensor `a`: the header cannot be read: invalid value: integer `-1`, expected usize (at byte 37)",
+            "tensor `a`: the header cannot be read: invalid value: integer `-1`, expected a whole number (at byte 37)",
         ),
         (
             one("U8", "1.5", "0,16"),
-            "tensor `a`: the header cannot be read: invalid type: floating point `1.5`, expected usize (at byte 38)",
+            "tensor `a`: the header cannot be read: invalid type: number `1.5`, expected a whole number (at byte 38)",
         ),
         (one("C64", "3", "0,16"), "tensor `a`: payload is 16 bytes, but c64[3] takes 24 (at byte 13)"),
         (one("F4", "31", "0,16"), "tensor `a`: f4[31] has 31 elements, but f4 stores blocks of 2 (at byte 13)"),
@@ -383,7 +383,7 @@ fn reports_malformed_files() {
         messages.compare(&what, safetensors::from_slice::<TensorMap>(&file), &format!("safetensors: {expected}"));
         assert!(safetensors::from_reader::<TensorMap>(&file[..]).is_err(), "{what}");
         // The deviations; a dtype of the crate alone is none.
-        let deviates = ["found ` `", "two tensors are named `a`", "two entries", "sequence"];
+        let deviates = ["found ` `", "two tensors are named `a`", "two entries", "type: list"];
         if deviates.iter().any(|part| expected.contains(part)) {
             assert!(by_the_crate(&file).is_ok(), "the crate refuses {what}");
         } else {
@@ -563,8 +563,7 @@ fn metadata_that_is_null_is_none() {
     tensorfile::MetadataEdit::new().set("format", "pt").to_writer(&file, &mut edited).unwrap();
     assert_eq!(safetensors::metadata(&edited).unwrap()["format"], "pt");
     // Other values are none of it.
-    for (value, found) in [("nul", "expected ident"), ("[]", "invalid type: sequence"), ("1", "invalid type: integer")]
-    {
+    for (value, found) in [("nul", "expected ident"), ("[]", "invalid type: list"), ("1", "invalid type: integer")] {
         let json = format!("{{\"__metadata__\":{value}}}");
         let file = [&(json.len() as u64).to_le_bytes()[..], json.as_bytes()].concat();
         let error = message(safetensors::from_slice::<TensorMap>(&file));
