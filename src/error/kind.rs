@@ -416,7 +416,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the file's format was not recognized: it begins with `{found}`; the formats are {formats}")
             }
             Self::NotTensors { what, found } if found.is_empty() => write!(f, "the file is {what}"),
-            Self::NotTensors { what, found } => write!(f, "the file is {what}; it begins with `{}`", Begin(found)),
+            Self::NotTensors { what, found } => write!(f, "the file is {what}; it begins with `{}`", Beginning(found)),
             Self::AmbiguousFormat { formats } => {
                 write!(f, "the file could be {}; name its format", formats.join(" or "))
             }
@@ -515,9 +515,9 @@ impl fmt::Display for ErrorKind {
 }
 
 /// The beginning of a file: as text, if it is text up to a letter that is cut.
-struct Begin<'a>(&'a [u8]);
+struct Beginning<'a>(&'a [u8]);
 
-impl fmt::Display for Begin<'_> {
+impl fmt::Display for Beginning<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match std::str::from_utf8(self.0) {
             Ok(text) if !text.contains('\0') => Short(text).fmt(f),

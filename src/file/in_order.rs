@@ -111,17 +111,15 @@ impl OpenOptions {
         drop(index);
         match sent {
             // The error of a file that was cut says more with its length.
-            Err(error) if matches!(error.category(), Category::File | Category::Limit) && other.is_some() => {
-                return Err(other.unwrap_or(error));
-            }
             Err(error) if !matches!(error.kind(), ErrorKind::Truncated { .. }) => {
-                return Err(error.in_format(format.name));
+                return Err(or_other(error.in_format(format.name), other));
             }
             Err(_) => {}
             Ok(sent) => sent?,
         }
         // The index is read again as that of any file, so that it has the same checks, errors and warnings.
-        let file = self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None)?;
+        let file = self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None);
+        let file = file.map_err(|error| or_other(error, other))?;
         self.check_warnings(file)
     }
 
@@ -188,6 +186,14 @@ impl<R: Read> Read for HeldStream<R> {
         self.bytes.try_reserve(read).map_err(|_| io::ErrorKind::OutOfMemory)?;
         self.bytes.extend_from_slice(&bytes[..read]);
         Ok(read)
+    }
+}
+
+/// Returns the error that says what a stream is instead, if it is not well-formed.
+fn or_other(error: Error, other: Option<Error>) -> Error {
+    match error.category() {
+        Category::File | Category::Limit => other.unwrap_or(error),
+        _ => error,
     }
 }
 
