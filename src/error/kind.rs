@@ -416,7 +416,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the file's format was not recognized: it begins with `{found}`; the formats are {formats}")
             }
             Self::NotTensors { what, found } if found.is_empty() => write!(f, "the file is {what}"),
-            Self::NotTensors { what, found } => write!(f, "the file is {what}; it begins with `{}`", Beginning(found)),
+            Self::NotTensors { what, found } => write!(f, "the file is {what}; it begins with `{}`", ShownBeginning(found)),
             Self::AmbiguousFormat { formats } => {
                 write!(f, "the file could be {}; name its format", formats.join(" or "))
             }
@@ -515,9 +515,9 @@ impl fmt::Display for ErrorKind {
 }
 
 /// The beginning of a file: as text, if it is text up to a letter that is cut.
-struct Beginning<'a>(&'a [u8]);
+struct ShownBeginning<'a>(&'a [u8]);
 
-impl fmt::Display for Beginning<'_> {
+impl fmt::Display for ShownBeginning<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match std::str::from_utf8(self.0) {
             Ok(text) if !text.contains('\0') => Short(text).fmt(f),

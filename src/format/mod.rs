@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{Store, Tensors};
-use crate::record::{self, Format, IoSlices, Plan, WriteOptions};
+use crate::record::{self, Format, IoSlices, Plan, WriteOptions, foreign};
 use crate::tensor::TensorMap;
 
 #[cfg(feature = "npy")]
@@ -193,7 +193,8 @@ impl Format {
     /// By [`category`](crate::Error::category): `File` if the file is malformed, `Limit` if it exceeds the default
     /// [`Limits`].
     pub fn from_slice(&self, file: &[u8]) -> Result<TensorMap> {
-        read(Deserializer::of_slice(self, file, Limits::default())).map_err(|error| error.in_format(self.name))
+        let read = read(Deserializer::of_slice(self, file, Limits::default()));
+        read.map_err(|error| foreign::or_other(error.in_format(self.name), self, file))
     }
 
     /// Reads all tensors of a file from a reader.

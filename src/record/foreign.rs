@@ -1,6 +1,7 @@
 //! Files that are not tensor files, told by their beginnings, so that errors say what was saved as a model.
 
-use crate::error::{Error, ErrorKind};
+use super::Format;
+use crate::error::{Category, Error, ErrorKind};
 use crate::storage::ReadAt;
 
 /// The number of bytes at the start of a file that are looked at.
@@ -81,6 +82,13 @@ pub(crate) fn recognize(begin: &[u8], is_whole: bool) -> Option<Error> {
     // Archives begin with a name.
     let shown = shown.split(|byte| *byte == 0).next().filter(|name| name.len() > 4).unwrap_or(shown);
     Some(error(what, shown))
+}
+
+/// Returns the error that says what a file in memory is instead of one of a format, if it is not well-formed.
+pub(crate) fn or_other(error: Error, format: &Format, file: &[u8]) -> Error {
+    let is_file = matches!(error.category(), Category::File | Category::Limit);
+    let may_be_other = is_file && !format.has_magic(file);
+    may_be_other.then(|| recognize(file, file.len() <= BEGIN)).flatten().unwrap_or(error)
 }
 
 fn error(what: &'static str, begin: &[u8]) -> Error {

@@ -18,7 +18,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Category, Result};
+use crate::error::Result;
 use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{Serializer, TensorSink, Tensors};
@@ -86,12 +86,8 @@ type ReadValue<'x, 'de> = &'x mut (dyn FnMut(&mut Deserializer<'de>) -> Result<(
 
 // Not generic, so that the crates of users compile neither a deserializer nor how it is dropped.
 fn read_slice<'de>(format: &Format, file: &'de [u8], limits: &Limits, read: ReadValue<'_, 'de>) -> Result<()> {
-    read_with(Deserializer::of_slice(format, file, limits.clone()), format, read).map_err(|error| {
-        // It may be something else than the call says.
-        let is_file = matches!(error.category(), Category::File | Category::Limit);
-        let may_be_other = is_file && !format.has_magic(file);
-        may_be_other.then(|| foreign::recognize(file, file.len() <= foreign::BEGIN)).flatten().unwrap_or(error)
-    })
+    read_with(Deserializer::of_slice(format, file, limits.clone()), format, read)
+        .map_err(|error| foreign::or_other(error, format, file))
 }
 
 fn read_stream(
