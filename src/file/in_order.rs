@@ -189,12 +189,9 @@ impl<R: Read> Read for HeldStream<R> {
     }
 }
 
-/// Returns the error that says what a stream is instead, if it is not well-formed.
+/// Returns the error that says what a stream is instead, if it is known. Otherwise, that it cannot be read in order, too.
 fn or_other(error: Error, other: Option<Error>) -> Error {
-    match error.category() {
-        Category::File | Category::Limit => other.unwrap_or(error),
-        _ => error,
-    }
+    if error.category() == Category::Io { error } else { other.unwrap_or(error) }
 }
 
 /// Sends the tensors of a stream as they come. The inner error is that of the sink.
