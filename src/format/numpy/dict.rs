@@ -50,7 +50,11 @@ impl fmt::Display for Descr {
                         len += escape;
                         write!(f, "{letter}")?;
                     }
-                    None => f.write_str("\\")?,
+                    // The letter after the backslash ends no string.
+                    None => {
+                        len += rest[len..].chars().next().map_or(0, char::len_utf8);
+                        f.write_str(&rest[..len])?;
+                    }
                 },
                 _ => {
                     match quote {
@@ -76,7 +80,8 @@ fn escape(text: &str) -> Option<(char, usize)> {
         _ => return None,
     };
     let code = u32::from_str_radix(text.get(1..=digits)?, 16).ok()?;
-    Some((char::from_u32(code).filter(|letter| !letter.is_control())?, 1 + digits))
+    let is_plain = |letter: &char| !letter.is_control() && !matches!(letter, '\'' | '"' | '\\');
+    Some((char::from_u32(code).filter(is_plain)?, 1 + digits))
 }
 
 /// Parses the text of a header: a dict with each of its keys once, and blanks.
@@ -292,6 +297,7 @@ mod tests {
         for (source, expected) in [
             (r"[(u'caf\xe9', '<f4'), ('b', '<i4')]", "[('café', '<f4'), ('b', '<i4')]"),
             (r"[(u'\u6f22\U0001f600', '|u1')]", "[('漢😀', '|u1')]"),
+            (r"[(u'\x27\x5c\u0022', '|u1')]", r"[('\x27\x5c\u0022', '|u1')]"),
             (r"[('it\'s u', '<f4'), ('\x00\n\xz', '<u2')]", r"[('it\'s u', '<f4'), ('\x00\n\xz', '<u2')]"),
         ] {
             assert_eq!(Descr::Other(source.into()).to_string(), expected);
