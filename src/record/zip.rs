@@ -256,11 +256,13 @@ pub(crate) fn check_members(
 
 /// Returns the checksum of the contents of a member.
 fn member_sum(file: &ZipFile<'_>, contents: &ZipContents, range: Range<u64>) -> Result<u32> {
-    const PIECE: usize = 256 << 10;
+    const PIECE: usize = 64 << 10;
     let reader = io::BufReader::with_capacity(4096, RangeReader::new(file, range));
     let mut reader: Box<dyn Read> =
         if contents.is_deflated { Box::new(flate2::bufread::DeflateDecoder::new(reader)) } else { Box::new(reader) };
-    let (mut crc, mut piece) = (flate2::Crc::new(), vec![0; PIECE]);
+    // No longer than what there is to read, as most members are small.
+    let len = usize::try_from(contents.len).unwrap_or(PIECE).clamp(1, PIECE);
+    let (mut crc, mut piece) = (flate2::Crc::new(), vec![0; len]);
     loop {
         match reader.read(&mut piece).map_err(not_deflated)? {
             0 => return Ok(crc.sum()),
