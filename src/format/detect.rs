@@ -201,6 +201,7 @@ const OPTIONAL: &[Optional] = &[
             Magic { offset: 0, bytes: b"PK\x03\x04" },
             Magic { offset: 0, bytes: b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
             Magic { offset: 0, bytes: b"\x80\x03\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
+            Magic { offset: 0, bytes: b"L119547037146038801333356L\n." },
             Magic { offset: 11, bytes: b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
         ],
     },
@@ -326,8 +327,8 @@ mod tests {
                     }
                 }
             }
-            // Content that says nothing.
-            let by_name = detect(&mut Counted { file: &[b'?'; 80], read: 0 }, Some(Path::new(&own)));
+            // Content that says nothing, and is not text.
+            let by_name = detect(&mut Counted { file: &[0x81; 80], read: 0 }, Some(Path::new(&own)));
             let saved = by_extension(Path::new(&own));
             match all_off().any(|off| off.name == name) {
                 true => [by_name, saved].map(|result| assert_eq!(result.unwrap_err().to_string(), missing)),

@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(check(&["blk.*.attn_q.*=*.*", "#2=o"]), Ok(()));
         assert_eq!(
             check(&["blk.*.attn_v.weight=v*"]).unwrap_err(),
-            "no tensor matches `blk.*.attn_v.weight`; the file has `blk.0.attn_k.weight`, `blk.0.attn_q.weight`, \
+            "no tensor matches `blk.*.attn_v.weight`; the file has `blk.0.attn_q.weight`, `blk.0.attn_k.weight`, \
              `output.weight`"
         );
         assert_eq!(

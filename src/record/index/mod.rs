@@ -764,7 +764,7 @@ mod tests {
         for at in 0..20 {
             let name = (at % 4 > 0).then(|| format!("t{at}"));
             let start = 100 - at as u64;
-            index.push(name.as_deref(), TensorInfo::new(Dtype::U8, [100 - at]), start..start).unwrap();
+            index.push_checked(name.as_deref(), TensorInfo::new(Dtype::U8, [100 - at]), start..start).unwrap();
         }
         index.compare_names().unwrap();
         assert_eq!(index.sort(), Some((0..20).rev().collect()));
