@@ -37,6 +37,7 @@ impl Mapping {
         &self.file
     }
 
+    #[cfg(feature = "shards")]
     pub(super) fn into_file(self) -> MappedFile {
         self.file
     }

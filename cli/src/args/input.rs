@@ -43,12 +43,20 @@ impl Input {
     }
 }
 
-/// Returns the path of the file that a directory of a checkpoint is opened as; other paths as they are.
+/// Returns the path of the file that a directory of a checkpoint is opened as, or the index of shards where there is no single
+/// file; other paths as they are.
 pub fn file_at(path: &Path) -> Outcome<PathBuf> {
-    if !path.is_dir() {
+    let file = if path.is_dir() {
+        open(path, None)?
+    } else if path.exists() {
         return Ok(path.to_owned());
-    }
-    Ok(open(path, None)?.path().unwrap_or(path).to_owned())
+    } else if let Ok(file) = open(path, None) {
+        file
+    } else {
+        // The caller reports a missing file.
+        return Ok(path.to_owned());
+    };
+    Ok(file.path().unwrap_or(path).to_owned())
 }
 
 /// The argument of commands that read several files.

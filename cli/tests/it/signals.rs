@@ -79,11 +79,17 @@ fn a_command_removes_what_killed_ones_left() {
         writing.reset();
         let mut left = 0;
         for round in 0..15 {
-            let mut child = spawn(&writing, &command);
-            std::thread::sleep(Duration::from_millis(round * 5 % 17));
-            // It may have ended.
-            let _ = child.kill();
-            child.wait().unwrap();
+            let after = Duration::from_micros(round * 5000 % 17_000);
+            if round % 2 == 0 {
+                // It may have ended, or not have begun.
+                let mut child = spawn(&writing, &command);
+                std::thread::sleep(after);
+                let _ = child.kill();
+                child.wait().unwrap();
+            } else {
+                // While it writes, however long it takes to begin.
+                interrupted(&writing, &command, Signal::KILL, after / 10);
+            }
             left += usize::from(writing.has_temporary());
             for whole in ["old.ten", "old.ten.index.json"] {
                 let output = writing.session.run(&["verify", "--payload", whole]);

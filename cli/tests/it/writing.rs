@@ -105,8 +105,9 @@ impl Writing {
         let end = self.extension;
         let small = format!("small.{end}");
         self.session.write(&small, &self.old);
-        self.run(&["convert", &small, &format!("old.{end}")]);
+        // The shards replace a single file.
         self.run(&["split", &small, "--max-shard-size", "1", "--out", &format!("old.{end}")]);
+        self.run(&["convert", &small, &format!("old.{end}")]);
         self.files()
     }
 
