@@ -7,10 +7,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 use tensorfile::digest::TensorDigester;
 use tensorfile::view::SaveReport;
-use tensorfile::{
-    Category, Digest, Dtype, ErrorKind, File, Format, InvalidTensor, Layout, TensorData, TensorInfo, Warning,
-    WarningKind,
-};
+use tensorfile::{Category, Digest, ErrorKind, File, Format, Layout, TensorData, TensorInfo, Warning, WarningKind};
 
 use crate::args::{Warnings, display_name, expand, format_names, written_format_names};
 use crate::computed::Computed;
@@ -165,10 +162,8 @@ impl Verify {
         let mut digests = Vec::new();
         computed.watch(file.tensors());
         for tensor in file.tensors() {
-            let checked = computed.of(tensor).and_then(|Checked { bools, digest }| {
-                digests.extend(digest.map(|digest| (tensor.name(), digest)));
-                bools.map_err(|invalid| tensor.locate(invalid))
-            });
+            let checked =
+                computed.of(tensor).map(|digest| digests.extend(digest.map(|digest| (tensor.name(), digest))));
             add_malformed(checked, report).at(path)?;
         }
         if self.payload {
@@ -261,45 +256,21 @@ struct Checks {
     digest: bool,
 }
 
-/// The results of the checks of a payload.
-#[derive(Clone)]
-struct Checked {
-    bools: Result<(), InvalidTensor>,
-    digest: Option<Digest>,
-}
-
 impl Checks {
-    /// Reads a payload, if there is something to check.
-    fn read(self, info: &TensorInfo, data: &dyn TensorData) -> tensorfile::Result<Checked> {
-        let mut digester = self.digest.then(|| TensorDigester::new(info));
-        let (mut bools, mut checked, mut coordinate_bytes) = (Ok(()), 0, 0);
-        let has_bools = info.dtype == Dtype::Bool;
-        if let Layout::Coo { entries } = info.layout {
-            let elements = info.dtype.bytes_for(entries).unwrap_or_default();
-            coordinate_bytes = info.payload_bytes().unwrap_or_default().saturating_sub(elements);
-        } else if !self.payload && !self.digest {
-            // Only the coordinates of sparse tensors are always checked, as they are read.
-            return Ok(Checked { bools, digest: None });
+    /// Reads a payload, if there is something to check. Returns its digest, if that is needed.
+    fn read(self, info: &TensorInfo, data: &dyn TensorData) -> tensorfile::Result<Option<Digest>> {
+        // The coordinates of sparse tensors are always checked, as they are read.
+        if !matches!(info.layout, Layout::Coo { .. }) && !self.payload && !self.digest {
+            return Ok(None);
         }
+        let mut digester = self.digest.then(|| TensorDigester::new(info));
         data.write_to(&mut Pieces(|piece: &[u8]| {
             if let Some(digester) = &mut digester {
                 digester.update(piece);
             }
-            let elements = piece.get(coordinate_bytes..).unwrap_or_default();
-            coordinate_bytes = coordinate_bytes.saturating_sub(piece.len());
-            // Many at once, which a search that stops at the first one cannot do.
-            if self.payload
-                && has_bools
-                && bools.is_ok()
-                && elements.iter().fold(0, |all, byte| all | byte) > 1
-                && let Some(at) = elements.iter().position(|&byte| byte > 1)
-            {
-                bools = Err(InvalidTensor::Value { dtype: Dtype::Bool, element: checked + at, found: elements[at] });
-            }
-            checked += elements.len();
             Ok(())
         }))?;
-        Ok(Checked { bools, digest: digester.map(TensorDigester::finish).transpose()? })
+        Ok(digester.map(TensorDigester::finish).transpose()?)
     }
 }
 
