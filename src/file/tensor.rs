@@ -172,6 +172,22 @@ impl<'f> FileTensor<'f> {
         self.entry().is_big_endian()
     }
 
+    /// Returns whether the payload is decoded as it is read, so that it cannot be borrowed. Compressed and big-endian payloads are
+    /// encoded, and so are tensors of PyTorch whose elements are not next to each other.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+    /// let tensor = file.get("a")?;
+    /// assert!(!tensor.is_encoded() && tensor.view().is_ok());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_encoded(&self) -> bool {
+        self.entry().has_codec()
+    }
+
     /// Returns the length of the payload in bytes, decoded.
     ///
     /// ```

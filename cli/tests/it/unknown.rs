@@ -128,3 +128,39 @@ pub struct Model {
     let model: Model = tensorfile::load(session.path("new.safetensors")).unwrap();
     assert_eq!(model.b, ndarray::array![4]);
 }
+
+/// Other tensors are matched by position, and a struct without fields loads nothing.
+#[test]
+fn generated_structs_have_their_bytes_where_nothing_can_be_left_out() {
+    let session = Session::new();
+    write(&session, "new.safetensors", 1);
+    let one = ["convert", "new.safetensors", "only.safetensors", "--filter", "a"];
+    assert_eq!(session.run(&one).status.code(), Some(0));
+    let expected = r#"/// `tensorfile::load::<Model>("FILE")` loads them.
+#[derive(Debug, TensorFile)]
+pub struct Model {
+    /// `SHAPE` of unknown dtype: bytes only
+    pub NAME: Tensor,
+}
+"#;
+    let npy = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/numpy/mixed_names.npy");
+    for (file, name, shape) in [("only.safetensors", "a", "[2, 2]"), (npy, "t0", "[3]")] {
+        let output = session.run(&["codegen", "--shapes", "--cast", "f32", file]);
+        let code = String::from_utf8(output.stdout).unwrap();
+        let expected = expected.replace("FILE", file).replace("NAME", name).replace("SHAPE", shape);
+        assert!(code.starts_with("use tensorfile::{Tensor, TensorFile};\n") && code.ends_with(&expected), "{code}");
+    }
+
+    #[derive(tensorfile::TensorFile)]
+    struct Named {
+        a: tensorfile::Tensor,
+    }
+    #[derive(tensorfile::TensorFile)]
+    struct ByPosition {
+        t0: tensorfile::Tensor,
+    }
+    let named: Named = tensorfile::load(session.path("only.safetensors")).unwrap();
+    assert_eq!(named.a.as_bytes(), [1, 2, 3]);
+    let by_position: ByPosition = tensorfile::load(npy).unwrap();
+    assert_eq!(by_position.t0.as_bytes().len(), 3 * 5 * 4);
+}

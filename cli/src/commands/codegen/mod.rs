@@ -53,7 +53,8 @@ pub struct Codegen {
     root: String,
     /// Borrow arrays from the file, except those of bools: `ArrayView` instead of `Array`
     ///
-    /// If the file is compressed, big-endian or not aligned, arrays of the dtypes that it cannot lend are owned.
+    /// If the file is compressed, big-endian, encoded otherwise or not aligned, arrays of the dtypes that it cannot lend are
+    /// owned.
     #[arg(long)]
     views: bool,
     /// Load floats as this dtype, such as f32, whatever float dtype the file has
@@ -102,8 +103,12 @@ impl Codegen {
             String::new(),
             format!("{load} loads them."),
         ];
-        let is_chosen = |tensor: &FileTensor<'_>| !is_unknown(tensor.info()) && self.filter.matches(tensor.name());
-        let unknown = file.tensors().filter(|tensor| is_unknown(tensor.info()));
+        let has_names = file.tensors().any(|tensor| tensor.has_name());
+        // A struct without fields loads nothing, and tensors without names are matched by position, so all are needed.
+        let takes_unknown = !has_names || file.tensors().all(|tensor| is_unknown(tensor.info()));
+        let is_left_out = |tensor: &FileTensor<'_>| !takes_unknown && is_unknown(tensor.info());
+        let is_chosen = |tensor: &FileTensor<'_>| !is_left_out(tensor) && self.filter.matches(tensor.name());
+        let unknown = file.tensors().filter(is_left_out);
         let unknown: Vec<String> = unknown.map(|tensor| escape(tensor.name()).into_owned()).collect();
         if !unknown.is_empty() {
             let noun = if unknown.len() == 1 { "a tensor of unknown dtype" } else { "tensors of unknown dtypes" };
@@ -111,7 +116,6 @@ impl Codegen {
         }
         let chosen = file.tensors().filter(is_chosen).count();
         self.filter.expect_some(chosen)?;
-        let has_names = file.tensors().any(|tensor| tensor.has_name());
         if chosen < file.len() - unknown.len() {
             if !has_names {
                 let why = "--filter: the file has no names, so its tensors are matched by position, and all are needed";
@@ -179,6 +183,7 @@ impl Owned {
                 () if !is_dense || tensor.payload_bytes() == 0 || tensor.dtype() == Dtype::Bool => continue,
                 () if tensor.is_compressed() => "compressed",
                 () if tensor.is_big_endian() => "big-endian",
+                () if tensor.is_encoded() => "encoded",
                 () if !is_aligned(&tensor) => "not aligned",
                 () => continue,
             };

@@ -66,7 +66,7 @@ impl StructPrinter<'_> {
     fn borrows(&self, ty: &Type) -> bool {
         match ty {
             Type::Tensor(Kind::Dense(dtype), _) => self.borrows_arrays_of(*dtype),
-            Type::Tensor(Kind::Sparse(_) | Kind::Blob | Kind::Any, _) | Type::TensorMap => false,
+            Type::Tensor(Kind::Sparse(_) | Kind::Blob | Kind::Unknown | Kind::Any, _) | Type::TensorMap => false,
             Type::Struct(at) => self.borrows[*at],
             Type::List(ty) | Type::Map(ty) | Type::Option(ty) => self.borrows(ty),
         }
@@ -169,7 +169,7 @@ impl StructPrinter<'_> {
             }
             Kind::Blob => self.import("tensorfile", "Blob"),
             // One of the tensors may hold bools.
-            Kind::Any => self.import("tensorfile", "Tensor"),
+            Kind::Unknown | Kind::Any => self.import("tensorfile", "Tensor"),
         }
     }
 

@@ -297,3 +297,43 @@ fn a_list_of_which_an_item_is_left_out_has_fields() {
     }
     "#);
 }
+
+/// A field cannot be found by a name that is that of a tensor too.
+#[test]
+fn tensors_below_the_name_of_one_that_is_left_out_are_in_no_struct() {
+    let mut tree = Node::default();
+    for (name, info) in tensors("a.sizes i64 2\na.cache.low f32 2\nl.0.b.w f32 2\nl.1.b.w f32 2") {
+        tree.insert(name, Leaf::new(&info, None));
+    }
+    ["a", "l.0.b", "l.1.b"].iter().for_each(|name| tree.leave_out(name));
+    insta::assert_snapshot!(generate(tree, &Style { allow_unknown: true, ..STYLE }), @r#"
+    use tensorfile::TensorFile;
+    use tensorfile::ndarray::Array1;
+
+    #[derive(Debug, TensorFile)]
+    #[tensor(allow_unknown)]
+    pub struct Model {
+        /// `i64[2]`
+        #[tensor(rename = "a.sizes")]
+        pub a_sizes: Array1<i64>,
+        #[tensor(rename = "a.cache")]
+        pub a_cache: Cache,
+        pub l: Vec<L>,
+    }
+
+    #[derive(Debug, TensorFile)]
+    #[tensor(allow_unknown)]
+    pub struct Cache {
+        /// `f32[2]`
+        pub low: Array1<f32>,
+    }
+
+    #[derive(Debug, TensorFile)]
+    #[tensor(allow_unknown)]
+    pub struct L {
+        /// `f32[2]`
+        #[tensor(rename = "b.w")]
+        pub b_w: Array1<f32>,
+    }
+    "#);
+}

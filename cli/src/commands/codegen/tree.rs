@@ -16,6 +16,8 @@ pub struct Node {
     pub has_others: bool,
     /// Set if there are tensors below that the structs leave out, so that a list or a map would take too much.
     pub has_left_out: bool,
+    /// Set if the prefix itself is the name of a tensor that the structs leave out.
+    pub is_left_out: bool,
 }
 
 /// The maximum number of segments that become structs; the rest of a longer name is the name of a field.
@@ -42,11 +44,12 @@ impl Node {
         let mut node = self;
         for segment in segments(name) {
             if !node.below.contains_key(segment) {
-                break;
+                node.has_left_out = true;
+                return;
             }
             node = &mut node.below[segment];
         }
-        node.has_left_out = true;
+        (node.has_left_out, node.is_left_out) = (true, true);
     }
 }
 
@@ -92,6 +95,8 @@ pub enum Kind {
     Dense(Dtype),
     Sparse(Dtype),
     Blob,
+    /// A dtype that the library does not know, of which there are only the bytes.
+    Unknown,
     /// Several kinds, or one without a type in the library.
     Any,
 }
@@ -103,6 +108,7 @@ impl Leaf {
             Layout::RowMajor | Layout::DimOrder(_) => Kind::Dense(info.dtype),
             Layout::Coo { .. } => Kind::Sparse(info.dtype),
             Layout::Blob => Kind::Blob,
+            Layout::Unknown(_) => Kind::Unknown,
             _ => Kind::Any,
         };
         let cast = cast.filter(|to| matches!(kind, Kind::Dense(from) if from.is_float() && can_cast(from, *to)));
@@ -154,6 +160,7 @@ impl fmt::Display for Leaf {
             Kind::Dense(dtype) => write!(f, "`{dtype}{shape}`"),
             Kind::Sparse(dtype) => write!(f, "`{dtype}{shape}`, sparse"),
             Kind::Blob => write!(f, "a blob of {} bytes", shape.trim_matches(['[', ']'])),
+            Kind::Unknown => write!(f, "`{shape}` of unknown dtype: bytes only"),
             Kind::Any => write!(f, "`any{shape}`: dtypes or layouts differ"),
         }
     }

@@ -41,8 +41,8 @@ pub struct Numbered {
 impl Fields {
     /// Returns the fields of a node.
     ///
-    /// If the node is a tensor itself, it becomes no struct: the fields below it are added to the node above, so they cannot
-    /// be items of a list.
+    /// If the node is a tensor itself, it becomes no struct, even if the tensor is left out: the fields below it are added to
+    /// the node above, so they cannot be items of a list.
     pub fn of(node: Node) -> Self {
         let mut fields = Self { has_others: node.has_others, ..Self::default() };
         let children = node.below.into_iter().map(|(name, child)| (name, Child::of(child)));
@@ -62,7 +62,9 @@ impl Fields {
         match child {
             Child::One(content) => _ = insert(name, content),
             Child::Both(leaf, fields) => {
-                insert(name.clone(), Content::Tensor(leaf));
+                if let Some(leaf) = leaf {
+                    insert(name.clone(), Content::Tensor(leaf));
+                }
                 for (below, field) in fields.named {
                     insert(format!("{name}.{below}"), field.content);
                 }
@@ -139,16 +141,16 @@ impl Fields {
 /// A segment of names.
 enum Child {
     One(Content),
-    /// A tensor, and other tensors below its name.
-    Both(Leaf, Fields),
+    /// A tensor, unless it is left out, and other tensors below its name.
+    Both(Option<Leaf>, Fields),
 }
 
 impl Child {
     fn of(node: Node) -> Self {
         match node.tensor.clone() {
             Some(leaf) if node.below.is_empty() && !node.has_others => Self::One(Content::Tensor(leaf)),
-            Some(leaf) => Self::Both(leaf, Fields::of(node)),
-            None => Self::One(Content::Fields(Fields::of(node))),
+            None if !node.is_left_out => Self::One(Content::Fields(Fields::of(node))),
+            leaf => Self::Both(leaf, Fields::of(node)),
         }
     }
 }
