@@ -95,7 +95,7 @@ impl<'t> Renamed<'t> {
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let (path, new) = (folder.path().join("weight.btf"), folder.path().join("model.safetensors"));
-    /// std::fs::write(&path, btf::to_vec(&ndarray::array![1.0_f32])?)?;
+    /// std::fs::write(&path, btf::to_vec(&TensorMap::from_iter([("0", ndarray::array![1.0_f32])]))?)?;
     /// tensorfile::save(&new, &Renamed::after_file(&File::open(&path)?))?;
     /// assert!(File::open(&new)?.get("weight").is_ok());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
