@@ -54,11 +54,14 @@ impl<'de> FromTensors<'de> for Tensor {
     }
 }
 
+/// Makes or finds the memory for bytes of a tensor.
+type Share<'s, 'de> = dyn FnMut(&'de [u8], &TensorInfo) -> Result<Arc<Buffer>> + 's;
+
 /// Loads a tensor. `share` makes or finds the memory for bytes that are borrowed from the file.
 fn load_tensor<'de>(
     source: &mut (dyn Source<'de> + '_),
     spec: &TensorSpec,
-    share: &mut dyn FnMut(&'de [u8], &TensorInfo) -> Result<Arc<Buffer>>,
+    share: &mut Share<'_, 'de>,
 ) -> Result<Tensor> {
     let (info, payload) = source.tensor(spec)?.into_parts();
     let bytes = match payload {

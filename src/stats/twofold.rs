@@ -66,6 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::cast_possible_truncation, reason = "the floats are integers")]
     fn nothing_is_left_out() {
         let sum =
             [1e16, 1.0, -1e16, 1e-3, 1.0].iter().fold(Twofold::default(), |sum, x| sum.add(Twofold::new(*x, 0.0)));
