@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 pub(crate) fn write_all(out: &mut (impl Write + ?Sized), mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match out.write(bytes) {
+            Ok(written) if written == bytes.len() => return Ok(()),
             Ok(0) => return Err(io::Error::new(io::ErrorKind::WriteZero, "failed to write whole buffer")),
             Ok(written) => bytes = &bytes[check_written(written, bytes.len())?..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

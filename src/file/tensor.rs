@@ -266,7 +266,7 @@ impl<'f> FileTensor<'f> {
             let checked = check_sum(&mut FileReader::new(&self.file.storage), &entry, &payload);
             checked.map_err(|error| self.locate(error))?;
         }
-        if entry.takes_any_bool() {
+        if entry.has_bools() && entry.takes_any_bool() {
             entry.normalize(&mut payload, 0).map_err(|invalid| self.locate(invalid))?;
         }
         entry.info().check_bytes(&payload).map_err(|invalid| self.locate(invalid))?;

@@ -83,9 +83,13 @@ impl Buffer {
     ///
     /// [`InvalidTensor::OutOfMemory`].
     pub(crate) fn try_from_slice(element: usize, bytes: &[u8]) -> Result<Self, InvalidTensor> {
-        let mut buffer = Self::with_capacity(element, 0);
-        buffer.append(bytes, bytes.len())?;
-        Ok(buffer)
+        let integers = match element {
+            2 => IntegerVec::B2(try_copied(bytes)?),
+            4 => IntegerVec::B4(try_copied(bytes)?),
+            8 => IntegerVec::B8(try_copied(bytes)?),
+            _ => IntegerVec::B1(try_copied(bytes)?),
+        };
+        Ok(Self { integers, len: bytes.len() })
     }
 
     /// Makes room for exactly `len` more bytes.
@@ -196,6 +200,13 @@ fn copied<B: Pod>(bytes: &[u8]) -> Vec<B> {
     elements
 }
 
+/// As [`copied`], but without memory for them an error.
+fn try_copied<B: Pod>(bytes: &[u8]) -> Result<Vec<B>, InvalidTensor> {
+    let mut elements = try_with_capacity(bytes.len().div_ceil(size_of::<B>()))?;
+    append_aligned(&mut elements, bytes);
+    Ok(elements)
+}
+
 /// Copies whole little-endian integers.
 pub(super) fn copied_integers<B: Pod>(bytes: &[u8]) -> Result<Vec<B>, InvalidTensor> {
     let mut integers = try_with_capacity(bytes.len() / size_of::<B>())?;
@@ -300,9 +311,15 @@ pub(crate) fn try_reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), Inva
         .map_err(|_| out_of_memory(items.len().saturating_add(more).saturating_mul(size_of::<T>())))
 }
 
-/// Returns an empty vector with room for `len` items. As [`try_reserve`] otherwise.
+/// Returns an empty vector with room for `len` items. As [`try_reserve`] otherwise, but a few items are allocated as their
+/// names and headers are, which takes a third of the instructions.
 #[inline]
 pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, InvalidTensor> {
+    /// The most bytes that are a few.
+    const FEW: usize = 4096;
+    if len <= FEW / size_of::<T>().max(1) {
+        return Ok(Vec::with_capacity(len));
+    }
     let mut items = Vec::new();
     try_reserve(&mut items, len)?;
     Ok(items)
