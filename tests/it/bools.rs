@@ -1,5 +1,7 @@
 //! Bytes of bools other than 0 and 1: true in the files of numpy and PyTorch, an error when a tensor of another format is read.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
+
 use ndarray::{Array1, ArrayView1, Ix1};
 use tensorfile::{
     Arrays, Backend, File, Format, OpenOptions, Stats, Tensor, TensorData, TensorMap, TensorRecord, TensorSink,

@@ -1,5 +1,7 @@
 //! Files that state more bytes than there is memory for, and the limits of what is read.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
+
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;

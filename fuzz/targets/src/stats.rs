@@ -97,6 +97,6 @@ pub fn seeds() -> Vec<Vec<u8>> {
         seeds.push([vec![0, f64s, 9], numbers.map(number).concat()].concat());
     }
     seeds.push([vec![1, 39, 200], vec![0x7f; 6], (0..=255).collect()].concat());
-    seeds.push([vec![1, 0, 7], vec![0xff; 6], vec![1, 0, 1, 0, 1, 1].repeat(900)].concat());
+    seeds.push([vec![1, 0, 7], vec![0xff; 6], [1, 0, 1, 0, 1, 1].repeat(900)].concat());
     seeds
 }

@@ -60,11 +60,11 @@ fn files(format: &Format) -> Vec<Vec<u8>> {
         }
         // Without a name, it is not written as the last tensor.
         let map = [(name, Tensor::from_slice(&[b'?'; 20], [20]).unwrap())].into_iter().collect::<TensorMap>();
-        if let Ok(mut file) = format.to_vec(&map, &WriteOptions::new()) {
-            if let Some(at) = file.windows(20).position(|bytes| bytes == [b'?'; 20]) {
-                file[at..at + 20].copy_from_slice(b"tensorfile.names.v1\0");
-                files.push(file);
-            }
+        if let Ok(mut file) = format.to_vec(&map, &WriteOptions::new())
+            && let Some(at) = file.windows(20).position(|bytes| bytes == [b'?'; 20])
+        {
+            file[at..at + 20].copy_from_slice(b"tensorfile.names.v1\0");
+            files.push(file);
         }
     }
     let others = [samples(format), packed_samples(format)].concat();

@@ -11,11 +11,14 @@ use crate::formats::pytorch::{halves, row_major};
 use crate::support::interop::{installed, run};
 use crate::support::{Dribble, hex, root};
 
+/// The dtype, the shape and the elements as hexadecimal digits. Tensors of unknown dtypes have only a shape.
+type DescribedTensor = (Option<String>, Vec<usize>, Option<String>);
+
 /// A line of `expected.jsonl`.
 #[derive(Deserialize, Debug)]
 struct Described {
     file: String,
-    tensors: BTreeMap<String, (Option<String>, Vec<usize>, Option<String>)>,
+    tensors: BTreeMap<String, DescribedTensor>,
     metadata: BTreeMap<String, String>,
     unknown: Vec<String>,
 }
