@@ -135,7 +135,11 @@ impl OpenOptions {
             Some(format) => Some(format),
             // A name alone decides nothing: it may be that of a link to an endless device.
             None => match detect(&mut FileStart(&begin), None) {
-                Err(error) if matches!(error.kind(), ErrorKind::UnknownFormat { .. }) => return Err(error),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::UnknownFormat { .. } | ErrorKind::NotTensors { .. }) =>
+                {
+                    return Err(error);
+                }
                 // What tells formats apart can be at the end.
                 _ => detect(&mut FileStart(&begin), Some(path)).ok(),
             },

@@ -241,5 +241,5 @@ fn store_numbers<A: Element>(numbers: &[A], shape: &[usize], sink: &mut (dyn Sin
 }
 
 fn load_numbers<'de, A: Element>(source: &mut (dyn Source<'de> + '_), spec: &TensorSpec) -> Result<Vec<A>> {
-    source.tensor(spec)?.into_vec()
+    source.tensor(&spec.owned())?.into_vec()
 }

@@ -27,6 +27,7 @@ const BINARIES: &[(usize, &[u8], &str)] = &[
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive, which `7z x` unpacks"),
     (0, b"Rar!\x1a\x07", "a RAR archive"),
     (0, b"PK\x03\x04", "a zip archive, which `unzip` unpacks"),
+    (0, b"sys_info\0", "a tar archive, as PyTorch before 0.1.10 wrote them; load and save it with a newer one"),
     (257, b"ustar", "a tar archive, which `tar -xf` unpacks"),
     (0, b"%PDF-", "a PDF document"),
     (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras and h5py write"),
@@ -88,7 +89,8 @@ pub(crate) fn recognize(begin: &[u8], is_whole: bool) -> Option<Error> {
 pub(crate) fn or_other(error: Error, format: &Format, file: &[u8]) -> Error {
     let is_file = matches!(error.category(), Category::File | Category::Limit);
     let may_be_other = is_file && !format.has_magic(file);
-    may_be_other.then(|| recognize(file, file.len() <= BEGIN)).flatten().unwrap_or(error)
+    let other = may_be_other.then(|| recognize(file, file.len() <= BEGIN)).flatten();
+    other.map_or(error, |other| other.in_format(format.name))
 }
 
 fn error(what: &'static str, begin: &[u8]) -> Error {

@@ -501,7 +501,9 @@ impl<'de> Reader<'de> {
         let index = &*self.index;
         let entry = index.entry(at);
         let bytes = file.get(&entry.range()).filter(|bytes| index.takes_any(at, bytes.len()))?;
-        if !entry.is_plain() || self.count.is_some() || !spec.takes_plain(entry.info()) {
+        // What is read is counted if it has a limit of its own.
+        let is_counted = self.count.is_some() || self.limits.memory.is_some();
+        if !entry.is_plain() || is_counted || !spec.takes_plain(entry.info()) {
             return None;
         }
         self.unread.mark_read(index, at);

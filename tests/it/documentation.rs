@@ -29,7 +29,8 @@ fn exists(test: &str) -> bool {
         let text = std::fs::read_to_string(path.with_extension("rs"))
             .or_else(|_| std::fs::read_to_string(path.join("mod.rs")));
         text.is_ok_and(|text| {
-            text.contains(&format!("#[test]\nfn {name}()")) || text.contains(&format!("#[test]\n    fn {name}()"))
+            // Properties have arguments.
+            text.contains(&format!("#[test]\nfn {name}()")) || text.contains(&format!("#[test]\n    fn {name}("))
         })
     })
 }

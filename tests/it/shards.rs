@@ -735,12 +735,18 @@ fn special_files_are_no_shards() {
     let shard = folder.path().join("model-00002-of-00003.ten");
     let fifo = |path: &Path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     let device = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
-    for make in [&fifo as &dyn Fn(&Path), &device, &|path| fs::create_dir(path).unwrap()] {
+    let kinds: [(&dyn Fn(&Path), &str); 3] = [
+        (&fifo, "a pipe, not a regular file"),
+        (&device, "a device, not a regular file"),
+        (&|path| fs::create_dir(path).unwrap(), "a directory"),
+    ];
+    for (make, kind) in kinds {
         fs::remove_file(&shard).unwrap();
         make(&shard);
         let error = File::open(&index).unwrap_err();
-        let expected = "the index says that `a.weight` is in `model-00002-of-00003.ten`, which is not a regular file";
-        assert_eq!((error.without_path().to_string(), error.category()), (expected.to_owned(), Category::File));
+        let shard_of = "the index says that `a.weight` is in `model-00002-of-00003.ten`";
+        let expected = format!("{shard_of}, which is {kind}");
+        assert_eq!((error.without_path().to_string(), error.category()), (expected, Category::File));
         load_tensor(&index, "a.weight").unwrap_err();
         if shard.is_dir() {
             fs::remove_dir(&shard).unwrap();

@@ -153,6 +153,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a pickle or a storage.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a protocol, a count or an offset is not one of the format.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the archive or the pickle is damaged.
+/// - [`ErrorKind::NotTensors`](crate::ErrorKind::NotTensors): the file is another pickle, or something else that is recognized.
 /// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` asks by name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): tensors or containers that are shared exceed the default
 ///   [`Limits`](crate::Limits).
@@ -191,8 +192,8 @@ pub fn metadata(file: &[u8]) -> Result<FileMetadata> {
 /// use tensorfile::{ErrorKind, Limits, TensorMap, pytorch};
 ///
 /// let options = pytorch::Options::new().limits(Limits::new().tensors(10));
-/// let error = options.from_slice::<TensorMap>(b"PK..").unwrap_err();
-/// assert!(matches!(error.kind(), ErrorKind::Malformed { .. }));
+/// let error = options.from_slice::<TensorMap>(b"GIF89a").unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::BadMagic { .. }), "{error}");
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options {

@@ -234,7 +234,8 @@ fn documented_kinds(format: &Format) -> BTreeSet<String> {
 }
 
 /// The kinds in the docs that damage to a few bytes of the samples does not lead to.
-const RARE_KINDS: &[(&str, &str)] = &[("npy", "InvalidTensor"), ("ptd", "UnknownDtype"), ("pytorch", "DuplicateName")];
+const RARE_KINDS: &[(&str, &str)] =
+    &[("npy", "InvalidTensor"), ("ptd", "UnknownDtype"), ("pytorch", "AmbiguousName"), ("pytorch", "DuplicateName")];
 
 #[test]
 fn the_docs_list_the_errors_of_damaged_files() {

@@ -30,6 +30,10 @@ fn compare(format: &'static Format, file: &[u8], what: &str) -> bool {
         }
         Err(expected) => {
             let error = single.expect_err(&what);
+            // Only a whole file is looked at for what it is instead.
+            if matches!(expected.kind(), ErrorKind::NotTensors { .. }) {
+                return false;
+            }
             let is_same = expected.to_string().ends_with(&error.to_string());
             assert!(is_same, "{what}: {error}, but expected {expected}");
             assert_eq!((error.tensor(), error.offset()), (expected.tensor(), expected.offset()), "{what}");

@@ -224,8 +224,8 @@ fn rejects_arrays_without_numbers() {
     );
     compare(
         "text instead",
-        b"not an array".to_vec(),
-        "npy: tensor `#0`: found `not an`, but expected `\\x93NUMPY` (at byte 0)",
+        b"\x01not an array".to_vec(),
+        "npy: tensor `#0`: found `\\x01not a`, but expected `\\x93NUMPY` (at byte 0)",
     );
     compare("nothing", Vec::new(), "npy: tensor `#0`: needs 6 more bytes, but the file has 0 left (at byte 0)");
     // A stream does not tell where these end.

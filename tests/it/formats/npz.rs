@@ -205,7 +205,7 @@ fn rejects_unsupported_archives() {
     };
     let none = "npz: the zip archive is cut off: the file does not end with its directory";
     compare("nothing", &[], "npz: the file is empty (at byte 0)");
-    compare("text", b"not an archive", &format!("{none} (at byte 14)"));
+    compare("other bytes", b"\x01not an archive", &format!("{none} (at byte 15)"));
     compare("cut", &golden()[..392], "npz: the zip archive is damaged: it ends within a record (at byte 371)");
     compare(
         "no local header",
