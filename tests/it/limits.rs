@@ -237,8 +237,10 @@ fn compressed_zeros_count_when_they_are_read() {
 }
 
 /// Counts bytes.
+#[cfg(feature = "npz")]
 struct Count<'a>(&'a mut usize);
 
+#[cfg(feature = "npz")]
 impl Write for Count<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         *self.0 += bytes.len();

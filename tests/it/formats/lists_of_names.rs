@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tensorfile::{Format, OpenOptions, Result, SaveOptions, Store, Tensor, TensorMap, Tensors, WriteOptions, btf, ten};
 
-use crate::support::{format, message, multi_tensor_formats, root};
+use crate::support::{format, message, multi_tensor_formats};
 
 /// A list of one name, with more bytes after it to make it `len` long.
 fn list(len: usize) -> Tensor {
@@ -144,7 +144,7 @@ fn a_stream_of_messages_without_names_takes_no_list() {
 #[cfg(feature = "safetensors")]
 #[test]
 fn a_file_that_somebody_has_keeps_both_tensors() {
-    let path = root().join("tests/fixtures/cases/names-record-as-tensor/a.safetensors");
+    let path = crate::support::root().join("tests/fixtures/cases/names-record-as-tensor/a.safetensors");
     let file = tensorfile::File::open(path).unwrap();
     let names: Vec<String> = file.tensors().map(|tensor| tensor.name().to_owned()).collect();
     assert_eq!(names.len(), 2);

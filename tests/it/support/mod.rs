@@ -48,6 +48,7 @@ pub fn hex(dump: &str) -> Vec<u8> {
 }
 
 /// Returns the CRC-32 of bytes, as zip archives have it.
+#[cfg(all(feature = "npz", feature = "npy"))]
 pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0_u32, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
