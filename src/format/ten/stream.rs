@@ -76,7 +76,7 @@ impl<W: Write> Encoder<W> {
     /// # Errors
     ///
     /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor; or there is no name yet and
-    ///   the tensor begins as a [list of names](super::ten#names) does. Nothing has been written.
+    ///   the tensor begins as a [list of names](super#names) does. Nothing has been written.
     /// - [`ErrorKind::NotATensor`]: the value is not one tensor. Nothing has been written.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn encode(&mut self, name: &str, tensor: &(impl Store + ?Sized)) -> Result<()> {
