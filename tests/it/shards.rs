@@ -735,12 +735,9 @@ fn special_files_are_no_shards() {
     let shard = folder.path().join("model-00002-of-00003.ten");
     let fifo = |path: &Path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     let device = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
-    let kinds: [(&dyn Fn(&Path), &str); 3] = [
-        (&fifo, "a pipe, not a regular file"),
-        (&device, "a device, not a regular file"),
-        (&|path| fs::create_dir(path).unwrap(), "a directory"),
-    ];
-    for (make, kind) in kinds {
+    let makers = [&fifo as &dyn Fn(&Path), &device, &|path| fs::create_dir(path).unwrap()];
+    let kinds = ["a pipe, not a regular file", "a device, not a regular file", "a directory"];
+    for (make, kind) in makers.into_iter().zip(kinds) {
         fs::remove_file(&shard).unwrap();
         make(&shard);
         let error = File::open(&index).unwrap_err();
