@@ -277,11 +277,11 @@ impl io::Write for ElementWriter<'_> {
         }
         let piece = &bytes[..bytes.len().min(Self::PIECE)];
         if are_bools(piece) {
-            self.out.write_all(piece)?;
+            write_all(self.out, piece)?;
         } else {
             let mut piece = piece.to_vec();
             self.entry.normalize(&mut piece, self.written).map_err(Error::from)?;
-            self.out.write_all(&piece)?;
+            write_all(self.out, &piece)?;
         }
         self.written += piece.len();
         Ok(piece.len())

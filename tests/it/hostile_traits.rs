@@ -123,6 +123,17 @@ fn writers_that_return_more_than_they_were_given_are_errors() {
             }
         }
     }
+    // Bools are looked at on their way, and those of numpy may be changed there.
+    #[cfg(feature = "npy")]
+    for bytes in [[0, 1, 1, 0], [0, 255, 1, 0]] {
+        let bools = Tensor::from_slice(&[false, true, true, false], [4]).unwrap();
+        let mut file = tensorfile::npy::to_vec(&bools).unwrap();
+        let start = file.len() - bytes.len();
+        file[start..].copy_from_slice(&bytes);
+        let file = File::from_bytes(file).unwrap();
+        let message = TensorData::write_to(&file.get("0").unwrap(), &mut Bragging).unwrap_err().to_string();
+        assert!(message.contains("the writer returned that it wrote "), "{bytes:?}: {message}");
+    }
     let message = ten::to_io_slices(&map(1000)["0"]).unwrap().write_to(Bragging).unwrap_err().to_string();
     assert!(message.contains("the writer returned that it wrote "), "{message}");
     for len in [3, 100_000] {
