@@ -1,6 +1,5 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 #[cfg(feature = "shards")]
 use super::shards;
@@ -10,7 +9,7 @@ use crate::error::Result;
 use crate::format::by_extension;
 use crate::model::{TensorSink, Tensors};
 use crate::progress::{Listener, Progress, ProgressCount};
-use crate::record::{Encode, Format, Plan, WriteOptions};
+use crate::record::{Format, Plan, WriteOptions};
 use crate::storage::{Durability, refuse_existing, replace_with};
 
 /// Saves a value to a file, in the format of the path's extension.
@@ -298,23 +297,18 @@ impl SaveOptions {
 
     // These are not generic, so that the crates of users do not compile them.
     fn save_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<()> {
-        self.planned(path, tensors, Plan::keeping_small_payloads)?.save(path, tensors, self)
+        self.planned(path, tensors)?.save(path, tensors, self)
     }
 
     fn plan_tensors(&self, path: &Path, tensors: &dyn Tensors) -> Result<SavePlan> {
-        let planned = self.planned(path, tensors, Plan::empty)?;
+        let planned = self.planned(path, tensors)?;
         Ok(SavePlan { path: path.to_owned(), options: self.clone(), planned })
     }
 
     // A tensor that cannot be stored is found before a file is made.
-    fn planned(
-        &self,
-        path: &Path,
-        tensors: &dyn Tensors,
-        empty_plan: fn(Arc<dyn Encode>) -> Plan,
-    ) -> Result<PlannedFiles> {
+    fn planned(&self, path: &Path, tensors: &dyn Tensors) -> Result<PlannedFiles> {
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
-        let mut plan = empty_plan((format.encode)(&self.write)?);
+        let mut plan = Plan::empty((format.encode)(&self.write)?);
         #[cfg(feature = "shards")]
         if let Some(bytes) = self.max_shard_bytes {
             let files = shards::split(plan, tensors, bytes).map_err(|error| error.in_format(format.name))?;

@@ -11,10 +11,9 @@
 //! A tensor on its way from `btf::to_writer(file, &model)` to the writer passes through:
 //!
 //! 1. `btf::to_writer` (`format/btf/mod.rs`), which has serde's bounds,
-//! 2. `record::to_writer` (`record/write.rs`), which has none: it sends the value to make a `Plan`. A value that is one tensor
-//!    needs none: `record::whole` writes its file as it comes.
-//! 3. `Plan::write_stream` (`record/write.rs`) writes the file. If all tensors are small, the plan has copies of their payloads,
-//!    and these become the file in one buffer. Otherwise, `Plan::write` (`record/write.rs`) sends the value once more,
+//! 2. `record::to_writer` (`record/write.rs`), which has none. A file of a few small tensors is written by `record::small` in
+//!    one pass. For all others, the value is sent to make a `Plan`.
+//! 3. `Plan::write_stream` (`record/write.rs`) writes the file: `Plan::write` (`record/write.rs`) sends the value once more,
 //! 4. `SerdeValue::send` (`serde/mod.rs`) has the value serialize itself,
 //! 5. `serialize_store` (`serde/sink.rs`), which derived types call, goes back from serde to `dyn Store`, whose `store`
 //!    calls

@@ -173,19 +173,9 @@ pub trait TensorSink {
     /// Errors of the sink. The sender stops at the first one.
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
 
-    /// Takes a tensor that is the whole value. By default, this is as any other.
-    ///
-    /// # Errors
-    ///
-    /// As [`tensor`](Self::tensor).
-    #[doc(hidden)]
-    fn whole_tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        self.tensor(tensor)
-    }
-
-    /// Announces that tensors like the last `tensors` ones will probably come `times` more times, so that memory for them can
-    /// be taken at once. By default, nothing is done.
-    fn expect_more(&mut self, _tensors: usize, _times: usize) {}
+    /// Announces that about so many tensors come, before the first one: the fields, items or entries of the value. By default,
+    /// nothing is done.
+    fn expect(&mut self, _tensors: usize) {}
 
     /// Takes an entry of metadata, of a field with `#[tensor(metadata)]`. By default it is ignored, as by a digest of
     /// tensors. A sink that passes tensors on to another should pass metadata on too.

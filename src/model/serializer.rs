@@ -163,6 +163,7 @@ impl<'s> Serializer<'s> {
 
     fn items(&mut self, items: &dyn List, adapt: &Adapt, has_fixed_len: bool) -> Result<()> {
         let list = self.path.mark();
+        self.expect(items.len());
         for index in 0..items.len() {
             let item = self.path.go_to_item(list, index);
             let (sent, metadata) = (self.sent, self.metadata_sent);
@@ -172,18 +173,16 @@ impl<'s> Serializer<'s> {
             }
             self.check_metadata(sent, metadata)?;
             self.path.back_to(item);
-            if index == 0 {
-                self.expect_more(sent, items.len());
-            }
         }
         self.path.back_to(list);
         Ok(())
     }
 
-    /// Announces that the other items or entries are probably like the first.
-    fn expect_more(&mut self, sent_before: usize, items: usize) {
-        if items > 1 {
-            self.sink.expect_more(self.sent - sent_before, items - 1);
+    /// Announces the parts of a value, in which there is probably a tensor each, before the first tensor.
+    #[inline]
+    fn expect(&mut self, parts: usize) {
+        if self.sent == 0 && parts > 1 {
+            self.sink.expect(parts);
         }
     }
 }
@@ -198,12 +197,13 @@ impl Sink for Serializer<'_> {
         self.sent += 1;
         self.last = self.path.mark();
         let tensor = TensorRecord { name, info, data, tied: self.tied };
-        let sent = if self.path.is_root() { self.sink.whole_tensor(&tensor) } else { self.sink.tensor(&tensor) };
+        let sent = self.sink.tensor(&tensor);
         self.failed |= sent.is_err();
         sent.map_err(|error| error.in_tensor(name))
     }
 
     fn fields(&mut self, def: &'static StructDef, values: &[&dyn Store]) -> Result<()> {
+        self.expect(values.len());
         for (field, value) in def.fields.iter().zip(values) {
             let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
             let outer = self.tied;
@@ -227,7 +227,8 @@ impl Sink for Serializer<'_> {
     }
 
     fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()> {
-        let (map, before_map) = (self.path.mark(), self.sent);
+        let map = self.path.mark();
+        self.expect(entries.len());
         let stored = entries.for_each(&mut |key, value| {
             self.path.push(key);
             let (sent, metadata) = (self.sent, self.metadata_sent);
@@ -235,9 +236,6 @@ impl Sink for Serializer<'_> {
             self.check_entry(map, sent)?;
             self.check_metadata(sent, metadata)?;
             self.path.back_to(map);
-            if sent == before_map {
-                self.expect_more(sent, entries.len());
-            }
             Ok(())
         });
         stored.map_err(|error| error.in_tensor(self.path.name()))

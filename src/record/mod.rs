@@ -17,7 +17,6 @@ mod infos;
 mod io_slices;
 #[cfg(any(feature = "safetensors", feature = "shards"))]
 mod json;
-mod kept;
 mod layout;
 mod metadata;
 pub(crate) mod name_lists;
@@ -30,9 +29,9 @@ mod reader;
 mod repeats;
 mod share;
 mod single;
+mod small;
 mod sum;
 mod tree_order;
-mod whole;
 mod write;
 #[cfg(feature = "npz")]
 mod zip;
@@ -50,8 +49,6 @@ pub(crate) use cursor::payload_at;
 pub use format::{Format, Magic, WriteOptions};
 pub use index::Index;
 pub use io_slices::IoSlices;
-#[doc(hidden)]
-pub use kept::{KeptPayloads, Records};
 pub use layout::FileLayout;
 pub(crate) use metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
 pub use metadata::{FileMetadata, FilePart};
@@ -60,7 +57,8 @@ pub use plan::Plan;
 pub(crate) use planner::{check_tensor, no_place_for_metadata};
 pub use reader::IndexReader;
 pub use share::Sharing;
-pub use whole::WholeTensor;
+#[doc(hidden)]
+pub use small::{SmallFile, SmallFormat, SmallTensors};
 pub use write::{FileWriter, Output, PlanWriter};
 
 pub use crate::storage::ReadAt;
@@ -80,12 +78,10 @@ pub(crate) use io_slices::to_io_slices;
 #[cfg(any(feature = "safetensors", feature = "shards"))]
 pub(crate) use json::json_message;
 pub(crate) use payload::check_sum;
-#[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
-pub(crate) use plan::Planned;
-#[cfg(feature = "tensorbuffers")]
-pub(crate) use plan::PlannedTensors;
 #[cfg(feature = "ptd")]
 pub(crate) use plan::ends_too_far;
+#[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+pub(crate) use plan::{Planned, PlannedTensors};
 pub(crate) use reader::{ReadMetadata, Reader, ReaderStorage};
 pub(crate) use single::{Message, ReadSingle, SingleTensor};
 pub(crate) use write::{to_vec, to_vec_into, to_writer, write_slices};
@@ -176,37 +172,10 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// If the file as a whole is more than the format can address.
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
 
-    /// Writes the file of a value that is one tensor, which was checked, to an empty buffer. Such a file needs no layout.
-    ///
-    /// Returns `false` if it needs one, as by default, or if there is an error, which planning the file then finds.
+    /// Returns the way in which files of a few small tensors are written without a layout. By default, there is none.
     #[doc(hidden)]
-    fn write_whole(&self, _tensor: &WholeTensor<'_>, _file: &mut Vec<u8>) -> bool {
-        false
-    }
-
-    /// Returns about how many bytes of a file a small tensor takes besides its payload, to take memory for.
-    fn expected_header_bytes(&self) -> usize {
-        128
-    }
-
-    /// Returns the way in which small tensors are stored, if no layout is made for them. By default, one is made.
-    #[doc(hidden)]
-    fn records(&self) -> Option<Records> {
+    fn small(&self) -> Option<&dyn SmallFormat> {
         None
-    }
-
-    /// Adds the header of a record.
-    #[doc(hidden)]
-    fn write_header(&self, _name: &str, _info: &TensorInfo, _payload_bytes: usize, _out: &mut Vec<u8>) {}
-
-    /// Makes the file of all planned tensors, which were kept in [records](Self::records). The plan has no layout.
-    ///
-    /// # Errors
-    ///
-    /// As [`lay_out`](Self::lay_out).
-    #[doc(hidden)]
-    fn complete(&self, plan: &Plan, kept: KeptPayloads) -> Result<Vec<u8>> {
-        Ok(kept.into_file(plan.len()))
     }
 
     /// Returns whether the format has a writer of its own. Formats whose bytes are all in the layout have none.

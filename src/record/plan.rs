@@ -8,7 +8,6 @@ use hashbrown::{DefaultHashBuilder, HashSet};
 use smallvec::SmallVec;
 
 use super::infos::Infos;
-use super::kept::{KeptPayloads, ToKeep};
 use super::repeats::may_repeat;
 use super::share::{Digester, KeyedDigest, Shared};
 use super::{Encode, FileLayout, Names, cannot_store, name_lists, names};
@@ -52,19 +51,15 @@ pub struct Plan {
     pub(super) shared: Option<Box<Shared>>,
     /// Metadata of the value, in its order.
     pub(super) metadata: Vec<(String, MetadataValue)>,
-    /// The payloads, if the value need not be sent again.
-    pub(super) kept: KeptPayloads,
-    /// The file, if it is made of payloads that were kept. It may have no layout then.
-    pub(super) made: Option<Vec<u8>>,
     pub(super) layout: FileLayout,
 }
 
 /// A tensor of a [`Plan`].
 #[derive(Debug, Clone, Copy)]
-struct PlannedTensor {
-    name_end: usize,
+pub(super) struct PlannedTensor {
+    pub(super) name_end: usize,
     /// The number of the info.
-    info: u32,
+    pub(super) info: u32,
 }
 
 /// A tensor of a [`Plan`], with its name.
@@ -92,6 +87,25 @@ pub(crate) struct PlannedTensors<'a> {
 }
 
 impl<'a> PlannedTensors<'a> {
+    pub(super) fn new(
+        names: &'a str,
+        infos: &'a [TensorInfo],
+        payload_bytes: &'a [usize],
+        tensors: &'a [PlannedTensor],
+    ) -> Self {
+        Self { names, infos, payload_bytes, tensors: tensors.iter(), name_start: 0 }
+    }
+
+    /// Returns the names of all tensors, one after the other.
+    pub(crate) fn all_names(&self) -> &'a str {
+        self.names
+    }
+
+    /// Returns the infos, in the order of their numbers.
+    pub(crate) fn infos(&self) -> &'a [TensorInfo] {
+        self.infos
+    }
+
     #[inline]
     fn planned(&self, name: Range<usize>, info: u32) -> Planned<'a> {
         let info_number = info as usize;
@@ -130,22 +144,6 @@ impl ExactSizeIterator for PlannedTensors<'_> {}
 impl Plan {
     /// An empty plan.
     pub(crate) fn empty(encode: Arc<dyn Encode>) -> Self {
-        Self::with_kept(encode, KeptPayloads::default())
-    }
-
-    /// An empty plan that keeps small payloads in a buffer, so that a value that is written next is not sent again.
-    pub(super) fn keeping_payloads(encode: Arc<dyn Encode>, buffer: Vec<u8>) -> Self {
-        let kept = KeptPayloads::in_buffer(buffer, encode.records());
-        Self::with_kept(encode, kept)
-    }
-
-    /// An empty plan that keeps small payloads.
-    pub(crate) fn keeping_small_payloads(encode: Arc<dyn Encode>) -> Self {
-        Self::keeping_payloads(encode, Vec::new())
-    }
-
-    #[inline]
-    fn with_kept(encode: Arc<dyn Encode>, kept: KeptPayloads) -> Self {
         Self {
             encode,
             names: Cow::Borrowed(""),
@@ -159,8 +157,6 @@ impl Plan {
             embedded: None,
             shared: None,
             metadata: Vec::new(),
-            kept,
-            made: None,
             layout: FileLayout::default(),
         }
     }
@@ -192,59 +188,23 @@ impl Plan {
         self.payload_bytes[info as usize]
     }
 
-    /// Takes memory for tensors that are probably like the last `tensors` ones, `times` times.
-    pub(super) fn expect_more(&mut self, tensors: usize, times: usize) {
-        // Numbers in names get longer.
-        const DIGITS: usize = 4;
+    /// Takes memory for so many tensors.
+    pub(super) fn expect(&mut self, tensors: usize) {
+        /// A value may announce more than it has.
+        const MOST: usize = 1 << 20;
 
-        let Some(first) = self.len().checked_sub(tensors) else { return };
-        let text = (first..self.len()).map(|at| self.name(at).len() + DIGITS).sum::<usize>();
-        let payloads = (first..self.len()).map(|at| self.payload_bytes(at)).fold(0, usize::saturating_add);
         // Only a guess, so it is no error if there is not that much memory.
-        let _ = self.names.to_mut().try_reserve(text.saturating_mul(times));
-        let _ = self.tensors.try_reserve(tensors.saturating_mul(times));
-        let names = if self.encode.names() == Names::Embedded { text } else { 0 };
-        let around = tensors.saturating_mul(self.encode.expected_header_bytes()).saturating_add(names);
-        let all = tensors.saturating_mul(times).saturating_add(self.len());
-        self.kept.expect(all, payloads.saturating_mul(times), around.saturating_mul(times));
+        let _ = self.tensors.try_reserve(tensors.min(MOST));
     }
 
-    /// Returns whether a file of so many bytes, which has a layout, is made of payloads that were kept.
-    fn is_made(&self, file_bytes: u64) -> bool {
-        self.kept.all().is_some() && !self.encode.has_writer() && file_bytes <= KeptPayloads::MAX_FILE
-    }
-
-    /// Returns memory for `bytes` bytes at the start of the file, and for `after` bytes after them if the file is made there.
-    #[cfg(feature = "gguf")]
-    pub(crate) fn begin_buffer(&self, bytes: usize, after: u64) -> Vec<u8> {
-        let file_bytes = (bytes as u64).saturating_add(after);
-        let expected = if self.is_made(file_bytes) { file_bytes } else { bytes as u64 };
-        let mut buffer = Vec::new();
-        // Only a guess, so it is no error if there is not that much memory.
-        let _ = usize::try_from(expected).map(|expected| buffer.try_reserve_exact(expected));
-        buffer
-    }
-
-    /// Asks the format for the layout, or for the file if all payloads were kept.
+    /// Asks the format for the layout.
     pub(crate) fn lay_out(&mut self) -> Result<()> {
         if self.encode.names() == Names::Embedded {
             self.embed_names()?;
         }
-        if self.kept.are_records() {
-            self.refuse_names()?;
-            let kept = std::mem::take(&mut self.kept);
-            self.made = Some(self.encode.complete(self, kept)?);
-            return Ok(());
-        }
         self.layout = self.encode.lay_out(self)?;
         self.refuse_names()?;
-        self.check_layout()?;
-        if self.is_made(self.file_bytes()) {
-            let mut kept = std::mem::take(&mut self.kept);
-            let buffer = kept.take_buffer();
-            self.made = Some(self.make_file(kept.records(), buffer)?);
-        }
-        Ok(())
+        self.check_layout()
     }
 
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
@@ -279,8 +239,7 @@ impl Plan {
     /// ```
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
-        let in_layout = self.layout.end_offset + self.layout.end.len() as u64;
-        self.made.as_ref().map_or(in_layout, |file| file.len() as u64)
+        self.layout.end_offset + self.layout.end.len() as u64
     }
 
     /// Returns the number of tensors. A list of embedded names counts as one more.
@@ -344,26 +303,13 @@ impl Plan {
 
     /// Returns each tensor.
     pub(crate) fn tensors(&self) -> PlannedTensors<'_> {
-        PlannedTensors {
-            names: &self.names,
-            infos: self.infos.as_slice(),
-            payload_bytes: self.payload_bytes.as_slice(),
-            tensors: self.tensors.as_slice().iter(),
-            name_start: 0,
-        }
+        PlannedTensors::new(&self.names, self.infos.as_slice(), &self.payload_bytes, &self.tensors)
     }
 
     /// Returns the length of each payload in bytes.
     pub(crate) fn payload_lens(&self) -> impl ExactSizeIterator<Item = usize> + DoubleEndedIterator {
         let payload_bytes = self.payload_bytes.as_slice();
         self.tensors.as_slice().iter().map(|tensor| payload_bytes[tensor.info as usize])
-    }
-
-    /// Returns a number for each tensor, which is computed once for all that have the same info.
-    pub(crate) fn by_info(&self, compute: &dyn Fn(&TensorInfo, usize) -> u64) -> impl ExactSizeIterator<Item = u64> {
-        let infos = self.infos.as_slice().iter().zip(&self.payload_bytes);
-        let numbers: SmallVec<[u64; 1]> = infos.map(|(info, payload_bytes)| compute(info, *payload_bytes)).collect();
-        self.tensors.as_slice().iter().map(move |tensor| numbers.as_slice()[tensor.info as usize])
     }
 
     /// Returns all names, one after the other.
@@ -528,7 +474,7 @@ impl Plan {
         let omits = match self.encode.names() {
             Names::Embedded => false,
             Names::Omitted => true,
-            Names::Stored => self.layout.omits_positions || self.kept.are_records() && self.kept.has_headers(),
+            Names::Stored => self.layout.omits_positions,
         };
         let Some(last) = self.len().checked_sub(1).filter(|_| omits && !self.is_message) else { return false };
         self.is_vector_of_bytes(last)
@@ -590,8 +536,7 @@ impl Plan {
 
     #[inline]
     pub(super) fn is_implied(&self, name: &str, at: usize) -> bool {
-        // Few names begin with a digit.
-        !self.is_named && name.as_bytes().first().is_some_and(u8::is_ascii_digit) && is_decimal(name, at)
+        !self.is_named && is_position(name, at)
     }
 
     /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
@@ -665,12 +610,17 @@ impl Plan {
         let payload = names::payload(&self.names, self.tensors().map(|tensor| tensor.name))?;
         let info = TensorInfo::new(Dtype::U8, [payload.len()]);
         let number = self.add_info(&info)?;
-        let payload_bytes = self.push("", number);
-        let (data, encode) = (&&payload[..], &*self.encode);
-        self.kept.add_embedded(ToKeep { name: "", info: &info, info_number: number, payload_bytes, data, encode });
+        self.push("", number);
         self.embedded = Some(payload);
         Ok(())
     }
+}
+
+/// Returns whether a name is only the position of its tensor, which is not worth storing.
+#[inline]
+pub(super) fn is_position(name: &str, position: usize) -> bool {
+    // Few names begin with a digit.
+    name.as_bytes().first().is_some_and(u8::is_ascii_digit) && is_decimal(name, position)
 }
 
 /// Returns whether a text is a number in decimal.

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::candidates::Candidates;
-use super::kept::ToKeep;
 use super::order::RowMajor;
 use super::{Encode, Format, Names, Plan};
 use crate::error::{Error, ErrorKind, Result};
@@ -55,10 +54,6 @@ impl Plan {
             self.check_names()?;
         }
         self.shared = candidates.compare(self, tensors)?;
-        if self.shared.is_some() {
-            // The value was sent again, with payloads that are not known to be those that were kept.
-            self.kept.give_up();
-        }
         if !self.metadata.is_empty() {
             let mut keys = HashSet::with_capacity(self.metadata.len());
             if let Some((key, _)) = self.metadata.iter().find(|(key, _)| !keys.insert(key.as_str())) {
@@ -89,8 +84,8 @@ impl TensorSink for Planner<'_> {
         self.add(tensor)
     }
 
-    fn expect_more(&mut self, tensors: usize, times: usize) {
-        self.plan.expect_more(tensors, times);
+    fn expect(&mut self, tensors: usize) {
+        self.plan.expect(tensors);
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
@@ -169,16 +164,6 @@ impl Planner<'_> {
         if tensor.info.dtype == Dtype::U8 {
             plan.look_for_names(at, tensor.data);
         }
-        let is_header_named =
-            self.names == Names::Stored && plan.kept.has_headers() && !plan.is_implied(tensor.name, at);
-        plan.kept.add(ToKeep {
-            name: if is_header_named { tensor.name } else { "" },
-            info: tensor.info,
-            info_number: info,
-            payload_bytes,
-            data: tensor.data,
-            encode,
-        });
         Ok(())
     }
 }

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::checked::{Checked, changed};
 use super::order::RowMajor;
-use super::whole::write_or_plan;
-use super::{Encode, Plan};
+use super::{Encode, Plan, small};
 use crate::checked_io::{self, check_written};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
@@ -28,12 +27,10 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 /// Writes some tensors to a file in memory that is reused.
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
-    let Some(mut plan) = write_or_plan(tensors, &encode, file, usize::MAX)? else { return Ok(()) };
-    if let Some(made) = plan.made.take() {
-        *file = made;
+    if small::write(tensors, &encode, file) {
         return Ok(());
     }
-    *file = plan.kept.take_buffer();
+    let plan = Plan::new(tensors, encode)?;
     plan.reserve(file)?;
     *file = plan.write(tensors, Output::memory(std::mem::take(file)))?;
     Ok(())
@@ -42,10 +39,10 @@ pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc
 /// Writes some tensors to a writer.
 pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     let mut file = Vec::new();
-    match write_or_plan(tensors, &encode, &mut file, LARGE)? {
-        Some(plan) => plan.write_stream(tensors, out, None),
-        None => write_all(&file, out, &*encode),
+    if small::write(tensors, &encode, &mut file) {
+        return write_all(&file, out, &*encode);
     }
+    Plan::new(tensors, encode)?.write_stream(tensors, out, None)
 }
 
 fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()> {
@@ -106,10 +103,7 @@ impl Plan {
             }
             None => out,
         };
-        match &self.made {
-            Some(file) => write_all(file, out, self.encode()),
-            None => self.write(tensors, Output::stream(out, self.file_bytes())).map(drop),
-        }
+        self.write(tensors, Output::stream(out, self.file_bytes())).map(drop)
     }
 
     /// Writes the tensors that were planned to a new file, as [`write_stream`](Self::write_stream) does.
@@ -143,38 +137,10 @@ impl Plan {
         })
     }
 
-    /// Makes the file of all payloads, which follow one another. It is made in an empty buffer, if that has room for it.
-    pub(super) fn make_file(&mut self, mut payloads: &[u8], buffer: Vec<u8>) -> Result<Vec<u8>> {
-        let mut file = std::mem::take(&mut self.layout.begin);
-        if buffer.capacity() as u64 >= self.file_bytes() {
-            let begin = std::mem::replace(&mut file, buffer);
-            file.extend_from_slice(&begin);
-        }
-        self.reserve(&mut file)?;
-        let layout = self.layout();
-        let zeros_up_to = |offset: u64, file: &mut Vec<u8>| {
-            file.resize(usize::try_from(offset).expect("so much memory is there"), 0);
-        };
-        for ((header, offset), payload_bytes) in layout.placed().zip(self.payload_lens()) {
-            let (payload, after) = payloads.split_at(payload_bytes);
-            zeros_up_to(offset - header.len() as u64, &mut file);
-            file.extend_from_slice(header);
-            file.extend_from_slice(payload);
-            payloads = after;
-        }
-        zeros_up_to(layout.end_offset, &mut file);
-        file.extend_from_slice(&layout.end);
-        Ok(file)
-    }
-
     /// Writes the tensors that were planned. Returns the file, if it is written to memory.
     pub(crate) fn write<'w>(&'w self, tensors: &dyn Tensors, out: Output<'w>) -> Result<Vec<u8>> {
         let mut writer = PlanWriter::new(self, out);
-        let written = match self.kept.all() {
-            Some(kept) => writer.add_kept(kept),
-            None => tensors.send(&mut writer),
-        };
-        written.map_err(|error| error.in_format(self.encode().format().name))?;
+        tensors.send(&mut writer).map_err(|error| error.in_format(self.encode().format().name))?;
         writer.into_output()
     }
 }
@@ -248,19 +214,6 @@ impl<'w> PlanWriter<'w> {
             let (planned, name) = (Short(planned), Short(name));
             return Err(changed(format!("`{planned}` was {before}, then came `{name}`, {info}")));
         }
-        Ok(())
-    }
-
-    /// Writes all tensors of a value that need not be sent again.
-    fn add_kept(&mut self, mut payloads: &[u8]) -> Result<()> {
-        let plan = self.plan;
-        for (at, len) in plan.payload_lens().enumerate().take(plan.len() - usize::from(plan.embedded().is_some())) {
-            let (payload, after) = payloads.split_at(len);
-            self.file.tensor(at, &payload).map_err(|error| error.in_tensor(plan.name(at)))?;
-            self.done += 1;
-            payloads = after;
-        }
-        self.metadata_done = plan.metadata.len();
         Ok(())
     }
 }

@@ -37,6 +37,11 @@ pub(super) const MAX_DIM: u64 = i64::MAX as u64;
 /// The length of the header of a dense tensor of up to four dims.
 pub(super) const COMMON_BYTES: usize = 16 + 8 * 4;
 
+/// Returns the length of the header of a dense tensor in bytes.
+pub(super) fn dense_bytes(shape: &Shape) -> u64 {
+    16 + 8 * shape.rank() as u64
+}
+
 /// Returns the length of the count and the offset table in bytes.
 pub(super) fn table_bytes(tensors: u64) -> u64 {
     8 + 8 * tensors

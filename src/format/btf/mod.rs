@@ -80,9 +80,8 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 
 /// Serializes a value into a BTF file in memory.
 ///
-/// The file is allocated once, at its length, and each element is copied into it once. If no tensor
-/// has more than 2 KiB, and all have at most 16 MiB, the file grows while elements are copied into
-/// it.
+/// The file is allocated once, at its length, and each element is copied into it once. A file of up to 32 tensors and
+/// 64 KiB is made in one pass, in which its memory may grow.
 ///
 /// ```
 /// use tensorfile::{TensorView, btf};
@@ -104,10 +103,9 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 
 /// Serializes a value to a writer as a BTF file.
 ///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. If no tensor has more than 2
-/// KiB, and all have at most 16 MiB, it is serialized once, and the file is made in memory first. Otherwise,
-/// only the headers of the records are held, and the writer need not seek. Small writes are gathered, large
-/// ones are passed on as they are.
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. A file of up to 32 tensors and 64
+/// KiB is made in memory in one pass, and then written. Otherwise, only the headers of the records are held, and the
+/// writer need not seek. Small writes are gathered, large ones are passed on as they are.
 ///
 /// ```
 /// use tensorfile::{TensorView, btf};

@@ -1,6 +1,6 @@
 use super::header;
 use crate::error::Result;
-use crate::record::{self, FileLayout, Format, KeptPayloads, Names, Plan, Records, WholeTensor};
+use crate::record::{self, FileLayout, Format, Names, Plan, SmallFile, SmallFormat, SmallTensors};
 use crate::tensor::TensorInfo;
 
 /// Writes records in order and adjacent, each padded.
@@ -19,40 +19,8 @@ impl record::Encode for Encode {
         if self.embed_names { Names::Embedded } else { Names::Omitted }
     }
 
-    fn expected_header_bytes(&self) -> usize {
-        64
-    }
-
-    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
-        file.extend_from_slice([1, header::table_bytes(1)].map(u64::to_le_bytes).as_flattened());
-        header::write(tensor.info, self.tfrt_coo, file);
-        tensor.append_to(file, header::ALIGNMENT)
-    }
-
-    fn records(&self) -> Option<Records> {
-        Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: Some((8, 8)) })
-    }
-
-    fn write_header(&self, _: &str, info: &TensorInfo, _: usize, out: &mut Vec<u8>) {
-        header::write(info, self.tfrt_coo, out);
-    }
-
-    fn complete(&self, plan: &Plan, kept: KeptPayloads) -> Result<Vec<u8>> {
-        let mut file = kept.into_file(plan.len());
-        let mut start = header::table_bytes(plan.len() as u64);
-        let (words, _) = file.as_chunks_mut();
-        let (count, table) = words[..=plan.len()].split_first_mut().expect("it is at least one");
-        *count = (plan.len() as u64).to_le_bytes();
-        let record_bytes = |info: &TensorInfo, payload_bytes| {
-            let mut header = Vec::new();
-            header::write(info, self.tfrt_coo, &mut header);
-            (header.len() as u64 + payload_bytes as u64).next_multiple_of(header::ALIGNMENT)
-        };
-        for (place, bytes) in table.iter_mut().zip(plan.by_info(&record_bytes)) {
-            *place = start.to_le_bytes();
-            start += bytes;
-        }
-        Ok(file)
+    fn small(&self) -> Option<&dyn SmallFormat> {
+        (!self.embed_names).then_some(self)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
@@ -68,5 +36,33 @@ impl record::Encode for Encode {
         }
         layout.begin = begin;
         Ok(layout)
+    }
+}
+
+impl SmallFormat for Encode {
+    fn front_bytes(&self, tensors: usize) -> usize {
+        size_of::<u64>() * (1 + tensors)
+    }
+
+    fn alignment(&self) -> u64 {
+        header::ALIGNMENT
+    }
+
+    fn write_header(&self, _: &str, info: &TensorInfo, _: usize, file: &mut Vec<u8>) {
+        header::write(info, self.tfrt_coo, file);
+    }
+
+    fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()> {
+        let front = file.set_front(self.front_bytes(tensors.len()))?;
+        let mut start = front.len() as u64;
+        let (words, _) = front.as_chunks_mut();
+        let (count, table) = words.split_first_mut().expect("the count is always there");
+        *count = (tensors.len() as u64).to_le_bytes();
+        for (place, tensor) in table.iter_mut().zip(tensors.iter()) {
+            *place = start.to_le_bytes();
+            let bytes = header::dense_bytes(&tensor.info.shape) + tensor.payload_bytes as u64;
+            start += bytes.next_multiple_of(header::ALIGNMENT);
+        }
+        Ok(())
     }
 }

@@ -166,7 +166,7 @@ fn check_version(version: u32, is_big_endian: bool) -> Result<(), ErrorKind> {
 pub(super) fn write(plan: &Plan, entries: &metadata::Writing<'_>, layout: &FileLayout) -> Vec<u8> {
     // Of short names.
     const TENSOR: usize = 80;
-    let mut out = plan.begin_buffer(64 + TENSOR * plan.len(), layout.end_offset);
+    let mut out = Vec::with_capacity(64 + TENSOR * plan.len());
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&(plan.len() as u64).to_le_bytes());

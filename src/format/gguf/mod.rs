@@ -135,9 +135,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 
 /// Serializes a value into a GGUF file in memory.
 ///
-/// The file is allocated once, at its length, and each element is copied into it once. If no tensor
-/// has more than 2 KiB, and all have at most 16 MiB, elements are gathered first and then copied
-/// to their places after the headers.
+/// The file is allocated once, at its length, and each element is copied into it once.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -161,10 +159,8 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 
 /// Serializes a value to a writer as a GGUF file.
 ///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. If no tensor has more than 2
-/// KiB, and all have at most 16 MiB, it is serialized once, and the file is made in memory first. Otherwise,
-/// only the header is held, and the writer need not seek. Small writes are gathered, large ones are passed on
-/// as they are.
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the header is held, and the
+/// writer need not seek. Small writes are gathered, large ones are passed on as they are.
 ///
 /// ```
 /// use std::collections::BTreeMap;

@@ -8,8 +8,8 @@ use super::{Compatibility, FORMAT, Segments, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, KeptPayloads, Names, Plan, Planned, Records, Sharing, TableFields,
-    WholeTensor, cannot_store, ends_too_far,
+    self, FileLayout, FlatbufferWriter, Format, Names, Plan, PlannedTensors, Sharing, SmallFile, SmallFormat,
+    SmallTensors, TableFields, cannot_store, ends_too_far,
 };
 use crate::tensor::{Layout, TensorInfo};
 
@@ -83,37 +83,17 @@ impl record::Encode for Encode {
         Ok(Arc::new(encode))
     }
 
-    fn expected_header_bytes(&self) -> usize {
-        256
-    }
+    fn small(&self) -> Option<&dyn SmallFormat> {
+        /// The gaps before payloads are made in memory.
+        const MAX_ALIGNMENT: u32 = 256;
 
-    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
-        /// The gap before the payload is made in memory.
-        const MAX_ALIGNMENT: u32 = 4 << 10;
-
-        if self.version() != Version::Ft01 || self.alignment > MAX_ALIGNMENT || self.check_options().is_err() {
-            return false;
-        }
-        let Planned { name, info, payload_bytes, .. } = tensor.planned();
-        let expected = FRONT + TENSOR + name.len() + DIM * info.shape.rank();
-        let mut index = Family::FlatTensor.flatbuffer(std::mem::take(file), expected);
-        let [_, segments, named_data] = index.table(ROOT, &FLAT_TENSOR);
-        let entry = index.offsets(named_data, 1).at(0);
-        // The number of its segment is 0.
-        let [key, _, layout] = index.table(entry, &NAMED_DATA);
-        index.string(key, name);
-        write_layout(&mut index, info, layout);
-        let segment = Segment { offset: 0, size: payload_bytes as u64 };
-        write_segments(&mut index, segments, std::slice::from_ref(&segment));
-        let Ok((begin, base)) = self.finish(Family::FlatTensor, index, segment.size) else { return false };
-        *file = begin;
-        let Ok(base) = usize::try_from(base) else { return false };
-        file.resize(base, 0);
-        tensor.append_to(file, 1)
+        let is_small =
+            self.version() == Version::Ft01 && self.alignment <= MAX_ALIGNMENT && self.check_options().is_ok();
+        is_small.then_some(self)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
-        let (begin, base, placed) = self.begin(plan, &mut |index_bytes, _| Vec::with_capacity(index_bytes))?;
+        let (begin, base, placed) = self.begin(plan)?;
         let mut layout = FileLayout::with_capacity(plan.len());
         layout.begin = begin;
         layout.end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
@@ -123,34 +103,46 @@ impl record::Encode for Encode {
         }
         Ok(layout)
     }
+}
 
-    fn records(&self) -> Option<Records> {
-        /// Up to this, payloads of any length take about as much memory as the index of their tensors.
-        const MAX_ALIGNMENT: u32 = 256;
+impl SmallFormat for Encode {
+    fn front_bytes(&self, tensors: usize) -> usize {
+        /// What a tensor of a short name and a shape of its own takes in the index.
+        const ENTRY: usize = 128;
 
-        (self.alignment <= MAX_ALIGNMENT).then_some(Records { alignment: 1, have_headers: false, begin_bytes: None })
+        (ENTRY * (1 + tensors)).next_multiple_of(self.alignment as usize)
     }
 
-    fn complete(&self, plan: &Plan, mut kept: KeptPayloads) -> Result<Vec<u8>> {
-        let (mut file, base, _) = self.begin(plan, &mut |index_bytes, data_bytes| {
-            kept.take_buffer_for((index_bytes as u64).saturating_add(data_bytes))
-        })?;
-        let (mut payloads, alignment) = (kept.records(), self.alignment as usize);
-        file.resize(usize::try_from(base).expect("so much memory is there"), 0);
-        for payload_bytes in plan.payload_lens() {
-            let (payload, after) = payloads.split_at(payload_bytes);
-            file.resize(file.len().next_multiple_of(alignment), 0);
-            file.extend_from_slice(payload);
-            payloads = after;
+    fn alignment(&self) -> u64 {
+        self.alignment.into()
+    }
+
+    fn pads_last(&self) -> bool {
+        false
+    }
+
+    fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()> {
+        let mut placed = SegmentLayout::with_capacity(tensors.len(), tensors.len());
+        for tensor in tensors.iter() {
+            let place = placed.add(tensor.payload_bytes as u64, true, self.alignment).ok_or_else(beyond)?;
+            placed.tensors.push(place);
         }
-        Ok(file)
+        let expected = FRONT + tensors.iter().map(|tensor| TENSOR + tensor.name.len()).sum::<usize>();
+        let mut index = Family::FlatTensor.flatbuffer(Vec::new(), expected);
+        write_flat_tensor(&mut index, tensors.iter(), &placed);
+        let (begin, base) = self.finish_front(Family::FlatTensor, index, placed.bytes)?;
+        let front = file.set_front(usize::try_from(base).map_err(|_| beyond())?)?;
+        let (header, gap) = front.split_at_mut(begin.len());
+        header.copy_from_slice(&begin);
+        gap.fill(0);
+        Ok(())
     }
 }
 
 /// The places of the data, in bytes from the start of the first segment.
 struct SegmentLayout {
-    segments: SmallVec<[Segment; 1]>,
-    tensors: SmallVec<[PlaceInSegment; 1]>,
+    segments: SmallVec<[Segment; 8]>,
+    tensors: SmallVec<[PlaceInSegment; 8]>,
     bytes: u64,
 }
 
@@ -173,31 +165,26 @@ impl PlaceInSegment {
 }
 
 impl Encode {
-    /// Writes what comes before the segments to an empty buffer, which is asked for with the length of the index and of the
-    /// segments in bytes. Returns it, the offset of the segments, and their layout.
-    fn begin(
-        &self,
-        plan: &Plan,
-        buffer: &mut dyn FnMut(usize, u64) -> Vec<u8>,
-    ) -> Result<(Vec<u8>, u64, SegmentLayout)> {
+    /// Returns the bytes before the segments, the offset of the segments, and their layout.
+    fn begin(&self, plan: &Plan) -> Result<(Vec<u8>, u64, SegmentLayout)> {
         self.check_options()?;
         self.check_blobs(plan)?;
         let version = self.version();
         let family = if version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
         let placed = self.place(plan)?;
         let expected = self.index_bytes(plan)?;
-        let mut index = family.flatbuffer(buffer(expected, placed.bytes), expected);
+        let mut index = family.flatbuffer(Vec::new(), expected);
         match version {
-            Version::Ft01 => write_flat_tensor(&mut index, plan, &placed),
+            Version::Ft01 => write_flat_tensor(&mut index, plan.tensors(), &placed),
             Version::EarlyFt01 => unreachable!("the options were checked"),
             Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
         }
-        let (begin, base) = self.finish(family, index, placed.bytes)?;
+        let (begin, base) = self.finish_front(family, index, placed.bytes)?;
         Ok((begin, base, placed))
     }
 
     /// Writes the header before a flatbuffer, which segments of `bytes` follow. Returns both, and the offset of the segments.
-    fn finish(&self, family: Family, index: FlatbufferWriter, bytes: u64) -> Result<(Vec<u8>, u64)> {
+    fn finish_front(&self, family: Family, index: FlatbufferWriter, bytes: u64) -> Result<(Vec<u8>, u64)> {
         let mut begin = index.finish();
         let base = align(begin.len() as u64, self.alignment).ok_or_else(beyond)?;
         header::write(family, &mut begin, base, bytes);
@@ -243,11 +230,7 @@ impl Encode {
 
     fn place(&self, plan: &Plan) -> Result<SegmentLayout> {
         let segments = if matches!(self.segments, Segments::PerTensor) { plan.len() } else { 1 };
-        let mut placed = SegmentLayout {
-            segments: SmallVec::with_capacity(segments),
-            tensors: SmallVec::with_capacity(plan.len()),
-            bytes: 0,
-        };
+        let mut placed = SegmentLayout::with_capacity(segments, plan.len());
         let mut group = None;
         for (at, payload_bytes) in plan.payload_lens().enumerate() {
             let owner = plan.owner(at);
@@ -324,6 +307,10 @@ impl Encode {
 }
 
 impl SegmentLayout {
+    fn with_capacity(segments: usize, tensors: usize) -> Self {
+        Self { segments: SmallVec::with_capacity(segments), tensors: SmallVec::with_capacity(tensors), bytes: 0 }
+    }
+
     /// Adds a tensor after the others. Returns `None` if it ends past 2⁶⁴.
     fn add(&mut self, bytes: u64, starts_segment: bool, alignment: u32) -> Option<PlaceInSegment> {
         let start = align(self.bytes, alignment)?;
@@ -378,11 +365,12 @@ static COMPATIBILITY: TableFields<4> = TableFields::new([4; 4]);
 static TENSOR_SEGMENT: TableFields<2> = TableFields::new([4, 4]);
 static TENSOR_METADATA: TableFields<6> = TableFields::new([4, 1, 4, 4, 8, 8]);
 
-fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
+fn write_flat_tensor(out: &mut FlatbufferWriter, tensors: PlannedTensors<'_>, placed: &SegmentLayout) {
     let [_, segments, named_data] = out.table(ROOT, &FLAT_TENSOR);
-    let mut layouts: SmallVec<[(usize, usize); 1]> = SmallVec::with_capacity(plan.len());
-    let (places, entries) = (placed.tensors.as_slice(), out.offsets(named_data, plan.len()));
-    for (at, tensor) in plan.tensors().enumerate() {
+    let infos = tensors.infos();
+    let mut layouts: SmallVec<[(usize, usize); 8]> = SmallVec::with_capacity(tensors.len());
+    let (places, entries) = (placed.tensors.as_slice(), out.offsets(named_data, tensors.len()));
+    for (at, tensor) in tensors.enumerate() {
         let is_blob = matches!(tensor.info.layout, Layout::Blob);
         let entry = entries.at(at);
         let [key, segment, layout] =
@@ -393,20 +381,20 @@ fn write_flat_tensor(out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLa
             layouts.push((tensor.info_number, layout));
         }
     }
-    write_layouts(out, plan, &layouts);
+    write_layouts(out, infos, &layouts);
     write_segments(out, segments, &placed.segments);
 }
 
 /// Writes each layout once, for all tensors that have it, by the numbers of their infos and the offsets that refer to it. An
 /// offset refers to what comes after it, so layouts come after all names.
-fn write_layouts(out: &mut FlatbufferWriter, plan: &Plan, tensors: &[(usize, usize)]) {
-    let mut first: SmallVec<[Option<usize>; 1]> = SmallVec::from_elem(None, plan.info_count());
+fn write_layouts(out: &mut FlatbufferWriter, infos: &[TensorInfo], tensors: &[(usize, usize)]) {
+    let mut first: SmallVec<[Option<usize>; 8]> = SmallVec::from_elem(None, infos.len());
     let first = first.as_mut_slice();
     for &(number, from) in tensors {
         match first[number] {
             Some(first) => out.share(from, first),
             None => {
-                write_layout(out, plan.info_of_number(number), from);
+                write_layout(out, &infos[number], from);
                 first[number] = Some(from);
             }
         }

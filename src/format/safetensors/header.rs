@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result, Short};
-use crate::record::{Cursor, Plan, Planned, cannot_store, dtypes, json_message, tags_of};
+use crate::record::{Cursor, Planned, PlannedTensors, cannot_store, dtypes, json_message, tags_of};
 use crate::sorted;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo};
@@ -358,11 +358,11 @@ impl Writer {
         self.text(value.json);
     }
 
-    /// Adds all tensors of a plan, whose data follow one another.
-    pub(super) fn tensors(&mut self, plan: &Plan) {
+    /// Adds tensors whose data follow one another.
+    pub(super) fn tensors(&mut self, tensors: PlannedTensors<'_>) {
         // Most names are short, and all of them are looked at in less time than one after the other.
-        self.has_plain_names = is_plain(plan.all_names());
-        for tensor in plan.tensors() {
+        self.has_plain_names = is_plain(tensors.all_names());
+        for tensor in tensors {
             self.tensor(&tensor, self.end.number);
         }
     }

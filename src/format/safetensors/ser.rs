@@ -5,7 +5,9 @@ use indexmap::IndexMap;
 use super::header::Writer;
 use crate::error::{ErrorKind, Result};
 use crate::model::MetadataValue;
-use crate::record::{self, FileLayout, Format, KeptPayloads, Names, Plan, Records, WholeTensor, cannot_store};
+use crate::record::{
+    self, FileLayout, Format, Names, Plan, PlannedTensors, SmallFile, SmallFormat, SmallTensors, cannot_store,
+};
 use crate::tensor::TensorInfo;
 
 /// Writes the header, then the tensors without gaps.
@@ -38,43 +40,39 @@ impl record::Encode for Encode {
         Ok(Arc::new(Self { metadata }))
     }
 
-    fn expected_header_bytes(&self) -> usize {
-        96
-    }
-
-    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
-        let mut header = Writer::new(std::mem::take(file), &self.metadata);
-        header.tensor(&tensor.planned(), 0);
-        header.finish().is_ok_and(|begin| {
-            *file = begin;
-            tensor.append_to(file, 1)
-        })
+    fn small(&self) -> Option<&dyn SmallFormat> {
+        Some(self)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
         let mut layout = plan.stack_payloads(0, 1)?;
         let buffer = Vec::with_capacity(Writer::expected_bytes(plan.len()));
-        layout.put_before(self.header(plan, buffer)?)?;
+        layout.put_before(self.header(plan.tensors(), buffer)?)?;
         Ok(layout)
-    }
-
-    fn records(&self) -> Option<Records> {
-        Some(Records { alignment: 1, have_headers: false, begin_bytes: None })
-    }
-
-    fn complete(&self, plan: &Plan, mut kept: KeptPayloads) -> Result<Vec<u8>> {
-        let file_bytes = Writer::expected_bytes(plan.len()) + kept.records().len();
-        let mut file = self.header(plan, kept.take_buffer_for(file_bytes as u64))?;
-        file.extend_from_slice(kept.records());
-        Ok(file)
     }
 }
 
 impl Encode {
-    /// Returns the header of a file of the planned tensors, in an empty buffer.
-    fn header(&self, plan: &Plan, buffer: Vec<u8>) -> Result<Vec<u8>> {
+    /// Returns the header of a file of these tensors, in an empty buffer.
+    fn header(&self, tensors: PlannedTensors<'_>, buffer: Vec<u8>) -> Result<Vec<u8>> {
         let mut header = Writer::new(buffer, &self.metadata);
-        header.tensors(plan);
+        header.tensors(tensors);
         header.finish()
+    }
+}
+
+impl SmallFormat for Encode {
+    fn front_bytes(&self, tensors: usize) -> usize {
+        Writer::expected_bytes(tensors)
+    }
+
+    fn alignment(&self) -> u64 {
+        1
+    }
+
+    fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()> {
+        let header = self.header(tensors.iter(), Vec::with_capacity(Writer::expected_bytes(tensors.len())))?;
+        file.set_front(header.len())?.copy_from_slice(&header);
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 use super::header;
 use crate::error::Result;
-use crate::record::{self, FileLayout, Format, Names, Plan, Records, WholeTensor};
+use crate::record::{self, FileLayout, Format, Names, Plan, SmallFile, SmallFormat, SmallTensors};
 use crate::tensor::TensorInfo;
 
 /// Writes tensors one after the other, as two chunks each.
@@ -22,21 +22,8 @@ impl record::Encode for Encode {
         header::bytes_of(name).len()
     }
 
-    fn expected_header_bytes(&self) -> usize {
-        104
-    }
-
-    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
-        header::write("", tensor.info, tensor.payload_bytes(), file);
-        tensor.append_to(file, header::ALIGNMENT)
-    }
-
-    fn records(&self) -> Option<Records> {
-        Some(Records { alignment: header::ALIGNMENT, have_headers: true, begin_bytes: Some((0, 0)) })
-    }
-
-    fn write_header(&self, name: &str, info: &TensorInfo, payload_bytes: usize, out: &mut Vec<u8>) {
-        header::write(name, info, payload_bytes, out);
+    fn small(&self) -> Option<&dyn SmallFormat> {
+        (!self.embed_names).then_some(self)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
@@ -44,5 +31,23 @@ impl record::Encode for Encode {
             let payload_bytes = info.payload_bytes().expect("the plan was checked");
             header::write(name, info, payload_bytes, out);
         })
+    }
+}
+
+impl SmallFormat for Encode {
+    fn front_bytes(&self, _: usize) -> usize {
+        0
+    }
+
+    fn alignment(&self) -> u64 {
+        header::ALIGNMENT
+    }
+
+    fn write_header(&self, name: &str, info: &TensorInfo, payload_bytes: usize, file: &mut Vec<u8>) {
+        header::write(name, info, payload_bytes, file);
+    }
+
+    fn finish(&self, _: &SmallTensors, _: &mut SmallFile<'_>) -> Result<()> {
+        Ok(())
     }
 }

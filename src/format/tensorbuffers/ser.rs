@@ -9,8 +9,8 @@ use super::{FORMAT, entries, header};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::MetadataValue;
 use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, KeptPayloads, Names, Plan, Planned, PlannedTensors, Records,
-    TableFields, WholeTensor, cannot_store,
+    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Planned, PlannedTensors, SmallFile, SmallFormat,
+    SmallTensors, TableFields, cannot_store,
 };
 use crate::sorted;
 use crate::tensor::TensorInfo;
@@ -86,30 +86,13 @@ impl record::Encode for Encode {
         Ok(Arc::new(encode))
     }
 
-    fn write_whole(&self, tensor: &WholeTensor<'_>, file: &mut Vec<u8>) -> bool {
-        let Some(payload) = self.first_of_few() else { return false };
-        file.extend_from_slice(&header::MAGIC);
-        file.resize(payload, 0);
-        let entry = MetadataEntry::new(&tensor.planned(), payload as u64);
-        if u32::try_from(entry.range.end).is_err() || !tensor.append_to(file, self.alignment) {
-            return false;
-        }
-        self.metadata(std::iter::once(entry), std::mem::take(file)).is_ok_and(|whole| {
-            *file = whole;
-            true
-        })
-    }
+    fn small(&self) -> Option<&dyn SmallFormat> {
+        /// The metadata is aligned to 8 bytes, and the gaps before payloads are made in memory.
+        const ALIGNMENTS: RangeInclusive<u64> = 8..=256;
 
-    fn records(&self) -> Option<Records> {
-        let first = self.first_of_few()?;
-        Some(Records { alignment: self.alignment, have_headers: false, begin_bytes: Some((first, 0)) })
-    }
-
-    fn complete(&self, plan: &Plan, kept: KeptPayloads) -> Result<Vec<u8>> {
-        let mut file = kept.into_file(plan.len());
-        file[..header::MAGIC.len()].copy_from_slice(&header::MAGIC);
-        let data = header::DATA.next_multiple_of(self.alignment)..file.len() as u64;
-        self.metadata(PackedEntries { tensors: plan.tensors(), data, alignment: self.alignment }, file)
+        let is_small =
+            self.before.is_none() && self.alignment.is_power_of_two() && ALIGNMENTS.contains(&self.alignment);
+        is_small.then_some(self)
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
@@ -130,17 +113,6 @@ impl record::Encode for Encode {
 }
 
 impl Encode {
-    /// Returns the offset of the first payload in a file that is made in memory without a layout, if it can be.
-    fn first_of_few(&self) -> Option<usize> {
-        /// The metadata is aligned to 8 bytes, and the gaps before payloads are made in memory.
-        const ALIGNMENTS: RangeInclusive<u64> = 8..=4 << 10;
-
-        if self.before.is_some() || !self.alignment.is_power_of_two() || !ALIGNMENTS.contains(&self.alignment) {
-            return None;
-        }
-        usize::try_from(header::DATA.next_multiple_of(self.alignment)).ok()
-    }
-
     /// Returns the end of the file before, with other metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
         self.metadata(self.before_entries(), Vec::new())
@@ -225,6 +197,25 @@ impl Encode {
             out.string(model_name, model);
         }
         Ok(header::with_footer(out.finish(), root))
+    }
+}
+
+impl SmallFormat for Encode {
+    fn front_bytes(&self, _: usize) -> usize {
+        usize::try_from(self.alignment).expect("it is a small one")
+    }
+
+    fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()> {
+        let file = file.bytes();
+        file[..header::MAGIC.len()].copy_from_slice(&header::MAGIC);
+        let data = self.alignment..file.len() as u64;
+        let entries = PackedEntries { tensors: tensors.iter(), data, alignment: self.alignment };
+        *file = self.metadata(entries, std::mem::take(file))?;
+        Ok(())
     }
 }
 

@@ -131,10 +131,8 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 
 /// Serializes a value to a writer as an npz file.
 ///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. If no tensor has more than 2
-/// KiB, and all have at most 16 MiB, it is serialized once, and copies of the elements are held in memory. Apart from
-/// these, only the names and the directory are held, and the writer need not seek. Small writes are gathered, large
-/// ones are passed on as they are.
+/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the names and the directory
+/// are held, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
 ///
 /// ```
 /// use std::collections::BTreeMap;

@@ -1,0 +1,286 @@
+//! Files of a few small tensors, written in one pass.
+//!
+//! A message or a small struct is sent once: payloads are copied into the file while they come, each after its header if the
+//! format has headers there, and the index is made at the end. There is no plan, no hash map and no allocation per tensor.
+//!
+//! All other values are sent twice, to make a [`Plan`](super::Plan) and to write it. So are values with anything unusual
+//! about them, and those that cannot be stored: planning finds the error.
+
+use std::fmt;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::plan::{PlannedTensor, PlannedTensors, is_position};
+use super::{Encode, Names, Sharing, names};
+use crate::error::{ErrorKind, Result};
+use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::tensor::{Dtype, Layout, TensorInfo};
+
+/// How a format writes a file of a few small tensors. The bytes are those of the planned file.
+pub trait SmallFormat {
+    /// Returns the length of what comes before the first record or payload, if `tensors` tensors come. It may be a guess.
+    fn front_bytes(&self, tensors: usize) -> usize;
+
+    /// Returns the number that the length of each payload is padded to a multiple of. The last one is padded too, if
+    /// [`pads_last`](Self::pads_last).
+    fn alignment(&self) -> u64;
+
+    /// Returns whether there is padding after the last payload.
+    fn pads_last(&self) -> bool {
+        true
+    }
+
+    /// Appends the header that comes before a payload. By default, there is none.
+    fn write_header(&self, _name: &str, _info: &TensorInfo, _payload_bytes: usize, _file: &mut Vec<u8>) {}
+
+    /// Writes everything else, into zeros before the first record, or after the last one.
+    ///
+    /// # Errors
+    ///
+    /// Any error. The file is then planned, which reports it.
+    fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()>;
+}
+
+/// The most tensors of a small file: names are compared with each other.
+const MOST_TENSORS: usize = 32;
+
+/// The most bytes of all payloads of a small file: they may be moved once, which takes as long as a third of a microsecond.
+const MOST_BYTES: usize = 64 << 10;
+
+/// Writes the file of a few small tensors to an empty buffer. Returns whether it is one; otherwise the buffer is empty.
+pub(super) fn write(tensors: &dyn Tensors, encode: &Arc<dyn Encode>, file: &mut Vec<u8>) -> bool {
+    let Some(format) = encode.small() else { return false };
+    let mut sink = SmallSink {
+        encode: &**encode,
+        format,
+        names: encode.names(),
+        shares: encode.sharing() != Sharing::Never,
+        tensors: SmallTensors::default(),
+        storage: SmallVec::new(),
+        file: SmallFile { bytes: file, front: 0 },
+        expected: 1,
+    };
+    let is_written = tensors.send(&mut sink).is_ok() && sink.finish();
+    if !is_written {
+        file.clear();
+    }
+    is_written
+}
+
+/// The tensors of a small file.
+#[derive(Debug, Default)]
+pub struct SmallTensors {
+    /// All names, one after the other, unless the format omits them.
+    names: String,
+    infos: SmallVec<[TensorInfo; 2]>,
+    /// The length of a payload with each info.
+    payload_bytes: SmallVec<[usize; 2]>,
+    tensors: SmallVec<[PlannedTensor; 8]>,
+}
+
+impl SmallTensors {
+    pub(crate) fn len(&self) -> usize {
+        self.tensors.len()
+    }
+
+    /// Returns each tensor, as a plan does.
+    pub(crate) fn iter(&self) -> PlannedTensors<'_> {
+        PlannedTensors::new(&self.names, &self.infos, &self.payload_bytes, &self.tensors)
+    }
+
+    /// Returns the number of an info, if it is there.
+    #[inline]
+    fn find_info(&self, info: &TensorInfo) -> Option<usize> {
+        self.infos.as_slice().iter().rposition(|known| known == info)
+    }
+
+    /// Returns whether a name is there.
+    fn has_name(&self, name: &str) -> bool {
+        let mut start = 0;
+        self.tensors.as_slice().iter().any(|tensor| {
+            let known = start..tensor.name_end;
+            start = tensor.name_end;
+            known.len() == name.len() && self.names.as_bytes()[known] == *name.as_bytes()
+        })
+    }
+}
+
+/// A small file that is being written.
+pub struct SmallFile<'f> {
+    bytes: &'f mut Vec<u8>,
+    /// The length of what comes before the first record.
+    front: usize,
+}
+
+impl SmallFile<'_> {
+    /// Makes what comes before the first record `len` bytes long, and returns it.
+    pub(crate) fn set_front(&mut self, len: usize) -> Result<&mut [u8]> {
+        let (bytes, before) = (&mut *self.bytes, self.front);
+        let end = bytes.len();
+        if len > before {
+            bytes.try_reserve(len - before).map_err(|_| not_small())?;
+            bytes.resize(end + (len - before), 0);
+        }
+        if len != before {
+            bytes.copy_within(before..end, len);
+            bytes.truncate(len + (end - before));
+            self.front = len;
+        }
+        Ok(&mut bytes[..len])
+    }
+
+    /// Returns the file so far, to append to.
+    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for SmallFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SmallFile").field("bytes", &self.bytes.len()).field("front", &self.front).finish()
+    }
+}
+
+/// Takes a value, until it turns out not to be a few small tensors.
+struct SmallSink<'a> {
+    encode: &'a dyn Encode,
+    format: &'a dyn SmallFormat,
+    names: Names,
+    /// Tensors in the same memory are stored once.
+    shares: bool,
+    tensors: SmallTensors,
+    /// The address of each payload, if tensors share memory.
+    storage: SmallVec<[usize; 8]>,
+    file: SmallFile<'a>,
+    /// The number of tensors that are expected.
+    expected: usize,
+}
+
+impl SmallSink<'_> {
+    /// Adds a tensor. Returns whether the file is still a small one.
+    #[inline]
+    fn add(&mut self, tensor: &TensorRecord<'_>) -> Option<()> {
+        let payload = tensor.data.as_bytes()?;
+        let index = self.tensors.len();
+        let is_small = index < MOST_TENSORS
+            && payload.len() + self.file.bytes.len() <= MOST_BYTES
+            && tensor.info.layout == Layout::RowMajor
+            && tensor.tied.is_none()
+            // It may be read as the list of names.
+            && !(tensor.info.dtype == Dtype::U8 && payload.starts_with(&names::MAGIC));
+        if !is_small || self.shares && self.is_shared(payload) {
+            return None;
+        }
+        let info = match self.tensors.find_info(tensor.info) {
+            Some(info) => info,
+            None => self.add_info(tensor.info)?,
+        };
+        if self.tensors.payload_bytes[info] != payload.len() {
+            return None;
+        }
+        let mut stored_name = "";
+        if self.names == Names::Stored {
+            self.add_name(tensor, index)?;
+            if !is_position(tensor.name, index) {
+                stored_name = tensor.name;
+            }
+        }
+        let name_end = self.tensors.names.len();
+        self.tensors.tensors.push(PlannedTensor { name_end, info: u32::try_from(info).ok()? });
+        self.copy(stored_name, tensor.info, payload)
+    }
+
+    fn is_shared(&mut self, payload: &[u8]) -> bool {
+        let address = payload.as_ptr().addr();
+        let is_shared = !payload.is_empty() && self.storage.contains(&address);
+        self.storage.push(address);
+        is_shared
+    }
+
+    fn add_info(&mut self, info: &TensorInfo) -> Option<usize> {
+        let can_store = self.encode.format().check(info).is_ok() && self.encode.check(info).is_ok();
+        let payload_bytes = info.payload_bytes().filter(|_| can_store)?;
+        self.tensors.infos.push(info.clone());
+        self.tensors.payload_bytes.push(payload_bytes);
+        Some(self.tensors.infos.len() - 1)
+    }
+
+    fn add_name(&mut self, tensor: &TensorRecord<'_>, index: usize) -> Option<()> {
+        /// Names take about so many bytes.
+        const NAME: usize = 16;
+
+        let (encode, name) = (self.encode, tensor.name);
+        let can_store = encode.format().check_stored_name(name, encode).is_ok()
+            && encode.check_name(name, tensor.info).is_ok()
+            && (index == 0 || !self.tensors.has_name(name));
+        if can_store {
+            if index == 0 && self.expected > 1 {
+                self.tensors.names.reserve(NAME * self.expected);
+            }
+            self.tensors.names.push_str(name);
+        }
+        can_store.then_some(())
+    }
+
+    /// Appends a tensor to the file.
+    fn copy(&mut self, name: &str, info: &TensorInfo, payload: &[u8]) -> Option<()> {
+        /// Headers take about so many bytes.
+        const HEADER: usize = 104;
+
+        let alignment = usize::try_from(self.format.alignment()).ok()?;
+        let file = &mut *self.file.bytes;
+        if self.tensors.len() == 1 {
+            let front = self.format.front_bytes(self.expected);
+            let record = HEADER + payload.len().next_multiple_of(alignment);
+            file.try_reserve_exact(front + record.max(MOST_BYTES.min(self.expected * record))).ok()?;
+            file.resize(front, 0);
+            self.file.front = front;
+        } else if !self.format.pads_last() {
+            pad(file, file.len() - self.file.front, alignment);
+        }
+        self.format.write_header(name, info, payload.len(), file);
+        file.extend_from_slice(payload);
+        if self.format.pads_last() {
+            pad(file, payload.len(), alignment);
+        }
+        Some(())
+    }
+
+    /// Returns whether the file is complete.
+    fn finish(mut self) -> bool {
+        if self.tensors.len() == 0 {
+            return false;
+        }
+        self.format.finish(&self.tensors, &mut self.file).is_ok()
+    }
+}
+
+/// Adds the zeros that make `len` bytes a multiple of `alignment`, a power of two.
+#[inline]
+fn pad(file: &mut Vec<u8>, len: usize, alignment: usize) {
+    let padding = len.wrapping_neg() & (alignment - 1);
+    if padding > 0 {
+        file.resize(file.len() + padding, 0);
+    }
+}
+
+impl TensorSink for SmallSink<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        self.add(tensor).ok_or_else(not_small)
+    }
+
+    fn expect(&mut self, tensors: usize) {
+        self.expected = tensors.clamp(self.expected, MOST_TENSORS + 1);
+    }
+
+    fn metadata(&mut self, _: &str, _: &MetadataValue) -> Result<()> {
+        Err(not_small())
+    }
+}
+
+/// Ends the first pass over a value. Nobody sees it.
+#[cold]
+fn not_small() -> crate::error::Error {
+    ErrorKind::Message(String::new()).into()
+}
