@@ -14,7 +14,7 @@
 
 mod cases;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fmt::Write;
 use std::hint::black_box;
@@ -23,11 +23,11 @@ use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
 use comfy_table::{CellAlignment, Table, presets};
-use ndarray::{Array1, ArrayView1};
+use ndarray::{Array1, ArrayView1, ArrayView2};
 use tempfile::TempDir;
 use tensorfile::{Arrays, FORMATS, File, Result};
 
-use cases::{Model, ModelView};
+use cases::{Blocks, Message3};
 
 type Failure = Box<dyn Error>;
 
@@ -78,11 +78,16 @@ struct Case {
 }
 
 impl Case {
-    /// Runs the work, once to warm up, and then so often that the instructions can be divided by `MANY`.
+    /// Returns how often the work is counted, so that it reads or writes about `MANY` tensors.
+    fn repeats(&self) -> usize {
+        MANY / self.tensors
+    }
+
+    /// Runs the work, once to warm up, and then often enough to be counted.
     fn run(&self) -> Result<()> {
         let mut work = (self.prepare)()?;
         work()?;
-        counted_by_callgrind(&mut *work, MANY / self.tensors)
+        counted_by_callgrind(&mut *work, self.repeats())
     }
 }
 
@@ -109,13 +114,13 @@ fn count(cases: &[Case], wanted: &str) -> std::result::Result<Vec<u64>, Failure>
         return Err(String::from_utf8_lossy(&output.stderr).into());
     }
     // One file for each call.
-    let count = |at: usize| {
-        let dump = fs::read_to_string(counts.with_extension((at + 1).to_string()))
-            .map_err(|error| format!("callgrind has not counted {}: {error}", cases[at].what))?;
+    let count = |(index, case): (usize, &Case)| {
+        let dump = fs::read_to_string(counts.with_extension((index + 1).to_string()))
+            .map_err(|error| format!("callgrind has not counted {}: {error}", case.what))?;
         let total = dump.lines().find_map(|line| line.strip_prefix("summary: ")).ok_or("no count")?;
-        Ok(total.trim().parse::<u64>()? / MANY as u64)
+        Ok(total.trim().parse::<u64>()? / (case.repeats() * case.tensors) as u64)
     };
-    (0..cases.len()).map(count).collect()
+    cases.iter().enumerate().map(count).collect()
 }
 
 fn table(cases: &[Case], counts: &[u64]) -> Table {
@@ -243,25 +248,25 @@ fn all() -> Vec<Case> {
                 repeat(move || format::from_slice::<Arrays<BTreeMap<String, Array1<f32>>>>(&file).map(discard))
             });
             add(MANY, "structs, to memory", || {
-                let model = cases::model(MANY);
+                let model = cases::blocks(MANY);
                 repeat(move || format::to_vec(&model).map(discard))
             });
             add(MANY, "structs, from memory to owned", || {
-                let file = format::to_vec(&cases::model(MANY))?;
-                repeat(move || format::from_slice::<Model>(&file).map(discard))
+                let file = format::to_vec(&cases::blocks(MANY))?;
+                repeat(move || format::from_slice::<Blocks>(&file).map(discard))
             });
             add(MANY, "structs, from memory to views", || {
-                let file = format::to_vec(&cases::model(MANY))?;
-                repeat(move || format::from_slice::<ModelView>(&file).map(discard))
+                let file = format::to_vec(&cases::blocks(MANY))?;
+                repeat(move || format::from_slice::<Blocks<ArrayView2<f32>, ArrayView1<f32>>>(&file).map(discard))
             });
             add(MANY, "structs, save", || {
-                let (folder, model) = (tempfile::tempdir()?, cases::model(MANY));
+                let (folder, model) = (tempfile::tempdir()?, cases::blocks(MANY));
                 repeat(move || tensorfile::save(path(&folder, NAME), &model))
             });
             add(MANY, "structs, load", || {
                 let folder = tempfile::tempdir()?;
-                fs::write(path(&folder, NAME), format::to_vec(&cases::model(MANY))?)?;
-                repeat(move || tensorfile::load::<Model>(path(&folder, NAME)).map(discard))
+                fs::write(path(&folder, NAME), format::to_vec(&cases::blocks(MANY))?)?;
+                repeat(move || tensorfile::load::<Blocks>(path(&folder, NAME)).map(discard))
             });
             add(MANY, "file, open", || {
                 let folder = tempfile::tempdir()?;
@@ -269,9 +274,9 @@ fn all() -> Vec<Case> {
                 repeat(move || File::open(path(&folder, NAME)).map(discard))
             });
             add(MANY, "file, compare with structs", || {
-                let file = tensorfile::OpenOptions::new().from_bytes(format::to_vec(&cases::model(MANY))?)?;
+                let file = tensorfile::OpenOptions::new().from_bytes(format::to_vec(&cases::blocks(MANY))?)?;
                 repeat(move || {
-                    discard(file.report::<Model>());
+                    discard(file.report::<Blocks>());
                     Ok(())
                 })
             });
@@ -307,6 +312,26 @@ fn all() -> Vec<Case> {
             add(1, "one, decode to view", || {
                 let file = format::to_vec(&one())?;
                 repeat(move || format::from_slice::<Arrays<ArrayView1<f32>>>(&file).map(discard))
+            });
+            add(3, "struct of three, encode to fresh memory", || {
+                let message = Message3::new();
+                repeat(move || format::to_vec(&message).map(discard))
+            });
+            add(3, "struct of three, decode to owned", || {
+                let file = format::to_vec(&Message3::new())?;
+                repeat(move || format::from_slice::<Message3<Array1<f32>>>(&file).map(discard))
+            });
+            add(3, "struct of three, decode to views", || {
+                let file = format::to_vec(&Message3::new())?;
+                repeat(move || format::from_slice::<Message3<ArrayView1<f32>>>(&file).map(discard))
+            });
+            add(3, "map of three, encode to fresh memory", || {
+                let map = Arrays(cases::parts(3));
+                repeat(move || $options.to_vec(&map).map(discard))
+            });
+            add(3, "map of three, decode to owned", || {
+                let file = $options.to_vec(&Arrays(cases::parts(3)))?;
+                repeat(move || format::from_slice::<Arrays<HashMap<String, Array1<f32>>>>(&file).map(discard))
             });
         }};
     }

@@ -14,7 +14,7 @@
 
 mod cases;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{BufReader, BufWriter, Cursor, Read, Write};
@@ -27,9 +27,9 @@ use ndarray_npy::{NpzReader, NpzWriter};
 use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use tempfile::TempDir;
-use tensorfile::{Arrays, Format, Result, SaveOptions, WriteOptions};
+use tensorfile::{Arrays, Format, Result, SaveOptions, TensorMap, WriteOptions};
 
-use cases::{Model, ModelView};
+use cases::{FIELDS, Message1, Message3, Message8, Model};
 
 fn main() -> Result<()> {
     // `cargo bench` adds an option of its own.
@@ -37,19 +37,30 @@ fn main() -> Result<()> {
     let mut report = Report { wanted, rows: Vec::new() };
     large(&mut report)?;
     small(&mut report)?;
+    model(&mut report)?;
+    messages(&mut report)?;
     one(&mut report)?;
     println!("{}", report.table());
     Ok(())
 }
 
-/// Runs a block for each format, with its name and its module.
+/// Runs a block for each format, with its name, its module, and options with which it stores names: of up to 8 bytes, or any.
 macro_rules! for_each_format {
-    (|$name:ident, $module:ident| $block:block) => {
-        for_each_format!($name, $module, $block, btf ten ptd tensorbuffers safetensors);
+    (|$name:ident, $module:ident| $block:block) => { for_each_format!(|$name, $module, _options| $block) };
+    (|$name:ident, $module:ident, $options:ident| $block:block) => {
+        for_each_format!(
+            $name, $module, $options, $block, btf.embed_names(true); ten; ptd; tensorbuffers; safetensors;
+        )
     };
-    ($name:ident, $module:ident, $block:block, $($format:ident)*) => {$({
+    (|$name:ident, $module:ident, $options:ident for any name| $block:block) => {
+        for_each_format!(
+            $name, $module, $options, $block,
+            btf.embed_names(true); ten.embed_names(true); ptd; tensorbuffers; safetensors;
+        )
+    };
+    ($name:ident, $module:ident, $options:ident, $block:block, $($format:ident$(.$method:ident($on:expr))?;)*) => {$({
         use tensorfile::$format as $module;
-        let $name = stringify!($format);
+        let ($name, $options) = (stringify!($format), $module::Options::new()$(.$method($on))?);
         $block
     })*};
 }
@@ -64,11 +75,6 @@ const FORMATS: [&str; 5] = ["btf", "ten", "ptd", "tensorbuffers", "safetensors"]
 type Rkyv = Vec<(Vec<u64>, Vec<f32>)>;
 
 const BINCODE: bincode::config::Configuration = bincode::config::standard();
-
-/// Writes structs whose names are too long for `.ten`, which stores them in a tensor of their own.
-fn write_model(format: &Format, model: &Model) -> Result<Vec<u8>> {
-    format.to_vec(model, &WriteOptions::new().embed_names(format.name == "ten"))
-}
 
 fn large(report: &mut Report) -> Result<()> {
     type Owned = Vec<Array2<f32>>;
@@ -103,11 +109,6 @@ fn large(report: &mut Report) -> Result<()> {
         for_each_format!(|name, format| {
             let mut file = Vec::new();
             row.add(name, || format::to_vec_into(&mut file, &arrays).expect("f32 can be stored"));
-        });
-    }
-    if let Some(mut row) = report.row("large: to slices for `writev`", rounds, || to_reference(&arrays.0)) {
-        for_each_format!(|name, format| {
-            row.add(name, || black_box(format::to_io_slices(&arrays.0).expect("f32 can be stored").as_slices().len()));
         });
     }
     // Files are removed before they are written again: giving back their memory is not measured.
@@ -204,7 +205,6 @@ fn small(report: &mut Report) -> Result<()> {
         return Ok(());
     }
     let (folder, arrays) = (tempfile::tempdir()?, Arrays(cases::small()));
-    let model = cases::model(arrays.0.len());
     let payloads: Vec<&[u8]> = arrays.0.iter().map(bytes).collect();
     let rounds = 11;
     let (path, other) = (folder.path().join("reference"), folder.path().join("other"));
@@ -215,11 +215,6 @@ fn small(report: &mut Report) -> Result<()> {
         row.add("plain", || payloads.concat());
         for_each_format!(|name, format| { row.add(name, || format::to_vec(&arrays).expect("f32 can be stored")) });
         peers_to_memory(&mut row, &arrays.0);
-    }
-    if let Some(mut row) = report.row("small: structs to fresh memory", rounds, || to_reference(&arrays.0)) {
-        for_each_format!(|name, format| {
-            row.add(name, || write_model(&format::FORMAT, &model).expect("f32 can be stored"))
-        });
     }
     if let Some(mut row) = report.row("small: list to a new file", rounds, || write_reference(&other, &arrays.0)) {
         row.before = Box::new(|| drop(fs::remove_file(&other)));
@@ -238,12 +233,6 @@ fn small(report: &mut Report) -> Result<()> {
         });
         peers_from_memory(&mut row, &arrays.0);
     }
-    if let Some(mut row) = report.row("small: structs to owned", rounds, || from_reference(&file)) {
-        for_each_format!(|name, format| {
-            let file = write_model(&format::FORMAT, &model)?;
-            row.add(name, || format::from_slice::<Model>(&file).expect("it is whole"));
-        });
-    }
     let views = || {
         let file = SafeTensors::deserialize(&file).expect("it is whole");
         file.tensors().into_iter().map(|(_, tensor)| tensor.data().as_ptr()).collect::<Vec<_>>()
@@ -259,51 +248,148 @@ fn small(report: &mut Report) -> Result<()> {
             arrays.iter().map(|array| array.1.as_ptr()).collect::<Vec<_>>()
         });
     }
-    if let Some(mut row) = report.row("small: structs to views", rounds, views) {
+    Ok(())
+}
+
+/// 100,000 tensors under the names of a model.
+fn model(report: &mut Report) -> Result<()> {
+    if !report.wants("model") {
+        return Ok(());
+    }
+    let model = cases::model((100 / cases::shrink()).max(1));
+    let map = Arrays(cases::model_map(&model)?);
+    let (folder, rounds) = (tempfile::tempdir()?, 11);
+    let (path, other) = (folder.path().join("reference"), folder.path().join("other"));
+    let file = map_to_reference(&map.0);
+    fs::write(&path, &file)?;
+    // In the order of the file.
+    let names: Vec<String> =
+        tensorfile::safetensors::from_slice::<TensorMap>(&file)?.into_iter().map(|it| it.0).collect();
+    // Structs are found by position where there are no names.
+    let structs = |format: &Format| WriteOptions::new().embed_names(format.name == "ten");
+    if let Some(mut row) = report.row("model: structs to memory", rounds, || map_to_reference(&map.0)) {
         for_each_format!(|name, format| {
-            let file = write_model(&format::FORMAT, &model)?;
-            row.add(name, || black_box(format::from_slice::<ModelView>(&file).expect("it is whole").l.len()));
+            let (format, options) = (&format::FORMAT, structs(&format::FORMAT));
+            row.add(name, || format.to_vec(&model, &options).expect("f32 can be stored"));
+        });
+    }
+    if let Some(mut row) = report.row("model: map to memory", rounds, || map_to_reference(&map.0)) {
+        for_each_format!(|name, format, options for any name| {
+            row.add(name, || options.to_vec(&map).expect("f32 can be stored"));
+        });
+    }
+    if let Some(mut row) = report.row("model: structs to owned", rounds, || fields_from_reference(&file, &names)) {
+        for_each_format!(|name, format| {
+            let file = format::FORMAT.to_vec(&model, &structs(&format::FORMAT))?;
+            row.add(name, || format::from_slice::<Model>(&file).expect("it is whole"));
+        });
+    }
+    if let Some(mut row) = report.row("model: structs to views", rounds, || views_from_reference(&file, &names)) {
+        for_each_format!(|name, format| {
+            let file = format::FORMAT.to_vec(&model, &structs(&format::FORMAT))?;
+            row.add(name, || format::from_slice::<Model<ArrayView2<f32>, ArrayView1<f32>>>(&file).is_ok());
+        });
+    }
+    if let Some(mut row) = report.row("model: map to owned", rounds, || map_from_reference(&file)) {
+        for_each_format!(|name, format, options for any name| {
+            let file = options.to_vec(&map)?;
+            row.add(name, || format::from_slice::<Arrays<HashMap<String, Array1<f32>>>>(&file).expect("it is whole"));
         });
     }
 
-    let last = name(payloads.len() - 1);
-    let named = cases::small_by_name();
-    let options = WriteOptions::new().embed_names(true);
     let save = |format: &str| {
         let path = folder.path().join("named").with_extension(extension(format));
-        SaveOptions::new().write(options.clone()).save(&path, &named).map(|()| path)
+        SaveOptions::new().write(WriteOptions::new().embed_names(true)).save(&path, &map.0).map(|()| path)
     };
+    let last = &names[names.len() - 1];
     let open = || {
         let file = map_file(&path);
-        let found =
-            SafeTensors::deserialize(&file).expect("it is whole").tensor(&last).expect("it is there").data().as_ptr();
-        black_box(found);
+        black_box(look_up(&SafeTensors::deserialize(&file).expect("it is whole"), last));
     };
-    if let Some(mut row) = report.row("small: open, look one up", rounds, open) {
+    if let Some(mut row) = report.row("model: open, look one up", rounds, open) {
         for name in FORMATS {
             let path = save(name)?;
             row.add(name, || {
                 let file = tensorfile::File::open(&path).expect("it is whole");
-                black_box(file.view(&last).expect("it is there").as_bytes().as_ptr());
+                black_box(file.view(last).expect("it is there").as_bytes().as_ptr());
             });
         }
-        write_npz(File::create(&other)?, &arrays.0);
+        let arrays: Vec<_> = names.iter().map(|name| (&name[..], &map.0[name])).collect();
+        write_npz(File::create(&other)?, arrays);
         row.add("ndarray-npy", || {
             let file = BufReader::new(File::open(&other).expect("it was written"));
-            NpzReader::new(file).expect("it is whole").by_name::<_, ndarray::Ix1>(&last).map(|array: Array1<f32>| array)
+            NpzReader::new(file).expect("it is whole").by_name::<_, ndarray::Ix1>(last).map(|array: Array1<f32>| array)
         });
     }
     let opened = SafeTensors::deserialize(&file).expect("it is whole");
-    if let Some(mut row) =
-        report.row("small: look one up", rounds, || opened.tensor(&last).map(|it| it.data().as_ptr()))
-    {
+    let wanted = in_random_order(&names, 10_000);
+    let reference = || wanted.iter().map(|name| look_up(&opened, name)).fold(0, usize::wrapping_add);
+    if let Some(mut row) = report.row("model: look 10,000 up", rounds, reference) {
         for name in FORMATS {
             let file = tensorfile::File::open(save(name)?)?;
-            // The second search makes a table for all others.
-            for _ in 0..2 {
-                file.view(&last)?;
+            let look_up = |name: &&str| file.view(name).expect("it is there").as_bytes().as_ptr().addr();
+            row.add(name, || wanted.iter().map(look_up).fold(0, usize::wrapping_add));
+        }
+    }
+    Ok(())
+}
+
+/// Messages of 1, 3 and 8 named arrays of 100 floats, in structs and in maps.
+fn messages(report: &mut Report) -> Result<()> {
+    /// Adds the rows of a struct.
+    macro_rules! structs {
+        ($message:ident, $parts:literal) => {
+            let (message, arrays) = ($message::new(), FIELDS.map(cases::part));
+            let (arrays, fields, rounds) = (&arrays[..$parts], &FIELDS[..$parts], 31);
+            let payloads: Vec<&[u8]> = arrays.iter().map(bytes).collect();
+            let views = || fields.iter().zip(arrays).map(|(name, array)| (*name, view(array)));
+            let file = safetensors::serialize(views(), None).expect("f32 can be stored");
+            let what = |what: &str| format!("struct of {}: {what}", $parts);
+
+            let encode = || safetensors::serialize(&views().collect::<HashMap<_, _>>(), None);
+            if let Some(mut row) = report.row(&what("encode"), rounds, encode) {
+                row.add("plain", || black_box(&payloads).concat());
+                for_each_format!(|name, format| {
+                    row.add(name, || format::to_vec(&message).expect("f32 can be stored"));
+                });
             }
-            row.add(name, || black_box(file.view(&last).expect("it is there").as_bytes().as_ptr()));
+            if let Some(mut row) = report.row(&what("decode to owned"), rounds, || fields_from_reference(&file, fields))
+            {
+                row.add("plain", || black_box(&payloads).iter().map(|payload| payload.to_vec()).collect::<Vec<_>>());
+                for_each_format!(|name, format| {
+                    let file = format::to_vec(&message)?;
+                    row.add(name, || format::from_slice::<$message<Array1<f32>>>(&file).expect("it is whole"));
+                });
+            }
+            if let Some(mut row) = report.row(&what("decode to views"), rounds, || views_from_reference(&file, fields))
+            {
+                for_each_format!(|name, format| {
+                    let file = format::to_vec(&message)?;
+                    row.add(name, || format::from_slice::<$message<ArrayView1<f32>>>(&file).is_ok());
+                });
+            }
+        };
+    }
+    structs!(Message1, 1);
+    structs!(Message3, 3);
+    structs!(Message8, 8);
+
+    for parts in [1, 3, 8] {
+        let (map, rounds) = (Arrays(cases::parts(parts)), 31);
+        let file = map_to_reference(&map.0);
+        if let Some(mut row) = report.row(&format!("map of {parts}: encode"), rounds, || map_to_reference(&map.0)) {
+            for_each_format!(|name, format, options| {
+                row.add(name, || options.to_vec(&map).expect("f32 can be stored"));
+            });
+        }
+        let decode = || map_from_reference(&file);
+        if let Some(mut row) = report.row(&format!("map of {parts}: decode to owned"), rounds, decode) {
+            for_each_format!(|name, format, options| {
+                let file = options.to_vec(&map)?;
+                row.add(name, || {
+                    format::from_slice::<Arrays<HashMap<String, Array1<f32>>>>(&file).expect("it is whole")
+                });
+            });
         }
     }
     Ok(())
@@ -349,8 +435,12 @@ fn one(report: &mut Report) -> Result<()> {
 }
 
 /// The name of a tensor: 8 bytes, as many as `.ten` has room for.
-fn name(at: usize) -> String {
-    format!("t{at:07}")
+fn name(index: usize) -> String {
+    format!("t{index:07}")
+}
+
+fn numbered<D>(arrays: &[ndarray::Array<f32, D>]) -> impl Iterator<Item = (String, &ndarray::Array<f32, D>)> {
+    arrays.iter().enumerate().map(|(index, array)| (name(index), array))
 }
 
 fn extension(format: &str) -> &'static str {
@@ -390,12 +480,59 @@ fn map_file(path: &Path) -> memmap2::Mmap {
     mapping.expect("files can be mapped")
 }
 
-/// The tensors as the `safetensors` crate takes them.
+/// An array as the `safetensors` crate takes it.
+fn view<D: Dimension>(array: &ndarray::Array<f32, D>) -> TensorView<'_> {
+    let view = TensorView::new(safetensors::Dtype::F32, array.shape().to_vec(), bytes(array));
+    view.expect("the shape is that of the bytes")
+}
+
 fn views<D: Dimension>(arrays: &[ndarray::Array<f32, D>]) -> impl Iterator<Item = (String, TensorView<'_>)> {
-    arrays.iter().enumerate().map(|(at, array)| {
-        let view = TensorView::new(safetensors::Dtype::F32, array.shape().to_vec(), bytes(array));
-        (name(at), view.expect("the shape is that of the bytes"))
-    })
+    arrays.iter().enumerate().map(|(index, array)| (name(index), view(array)))
+}
+
+/// Writes a map of arrays, through a map of views.
+fn map_to_reference(map: &HashMap<String, Array1<f32>>) -> Vec<u8> {
+    let views: HashMap<&str, TensorView> = map.iter().map(|(name, array)| (&name[..], view(array))).collect();
+    safetensors::serialize(&views, None).expect("f32 can be stored")
+}
+
+fn map_from_reference(file: &[u8]) -> HashMap<String, ArrayD<f32>> {
+    let file = SafeTensors::deserialize(file).expect("it is whole");
+    file.tensors().into_iter().map(|(name, tensor)| (name, array(&tensor))).collect()
+}
+
+/// Reads the tensors of these names.
+fn fields_from_reference(file: &[u8], names: &[impl AsRef<str>]) -> Vec<ArrayD<f32>> {
+    let file = SafeTensors::deserialize(file).expect("it is whole");
+    names.iter().map(|name| array(&file.tensor(name.as_ref()).expect("it is there"))).collect()
+}
+
+/// Finds the payloads of these names.
+fn views_from_reference(file: &[u8], names: &[impl AsRef<str>]) -> Vec<*const u8> {
+    let file = SafeTensors::deserialize(file).expect("it is whole");
+    names.iter().map(|name| file.tensor(name.as_ref()).expect("it is there").data().as_ptr()).collect()
+}
+
+/// Returns the address of a payload.
+fn look_up(file: &SafeTensors<'_>, name: &str) -> usize {
+    file.tensor(name).expect("it is there").data().as_ptr().addr()
+}
+
+/// Copies a tensor.
+fn array(tensor: &TensorView<'_>) -> ArrayD<f32> {
+    let numbers = bytemuck::pod_collect_to_vec(tensor.data());
+    ArrayD::from_shape_vec(tensor.shape(), numbers).expect("the shape is that of the bytes")
+}
+
+/// Returns names in an order that no cache of the processor foresees.
+fn in_random_order(names: &[String], count: usize) -> Vec<&str> {
+    let mut state = 1_u64;
+    let mut draw = || {
+        // The multiplier of PCG; the upper bits are random.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        &names[usize::try_from(state >> 32).expect("32 bits fit") % names.len()][..]
+    };
+    (0..count.min(names.len())).map(|_| draw()).collect()
 }
 
 fn to_reference<D: Dimension>(arrays: &[ndarray::Array<f32, D>]) -> Vec<u8> {
@@ -408,28 +545,27 @@ fn write_reference<D: Dimension>(path: &Path, arrays: &[ndarray::Array<f32, D>])
 
 fn from_reference(file: &[u8]) -> Vec<ArrayD<f32>> {
     let file = SafeTensors::deserialize(file).expect("it is whole");
-    let array = |(_, tensor): (String, TensorView)| {
-        let numbers = bytemuck::pod_collect_to_vec(tensor.data());
-        ArrayD::from_shape_vec(tensor.shape(), numbers).expect("the shape is that of the bytes")
-    };
-    file.tensors().into_iter().map(array).collect()
+    file.tensors().into_iter().map(|(_, tensor)| array(&tensor)).collect()
 }
 
 fn read_reference(path: &Path) -> Vec<ArrayD<f32>> {
     from_reference(&map_file(path))
 }
 
-fn write_npz<D: Dimension>(file: impl Write + std::io::Seek, arrays: &[ndarray::Array<f32, D>]) {
+fn write_npz<'a, D: Dimension + 'a>(
+    file: impl Write + std::io::Seek,
+    arrays: impl IntoIterator<Item = (impl Into<String>, &'a ndarray::Array<f32, D>)>,
+) {
     let mut npz = NpzWriter::new(file);
-    for (at, array) in arrays.iter().enumerate() {
-        npz.add_array(name(at), array).expect("f32 can be stored");
+    for (name, array) in arrays {
+        npz.add_array(name, array).expect("f32 can be stored");
     }
     npz.finish().expect("there is room");
 }
 
 fn read_npz<D: Dimension>(file: impl Read + std::io::Seek) -> Vec<ndarray::Array<f32, D>> {
     let mut npz = NpzReader::new(file).expect("it is whole");
-    (0..npz.len()).map(|at| npz.by_index(at).expect("it is whole")).collect()
+    (0..npz.len()).map(|index| npz.by_index(index).expect("it is whole")).collect()
 }
 
 fn to_rkyv<D: Dimension>(arrays: &[ndarray::Array<f32, D>]) -> rkyv::util::AlignedVec {
@@ -452,7 +588,7 @@ where
 {
     row.add("ndarray-npy", || {
         let mut file = Cursor::new(Vec::new());
-        write_npz(&mut file, arrays);
+        write_npz(&mut file, numbered(arrays));
         file
     });
     row.add("bincode", || bincode::serde::encode_to_vec(arrays, BINCODE).expect("it can be stored"));
@@ -466,7 +602,7 @@ where
     ndarray::Array<f32, D>: serde::Serialize,
 {
     let create = || BufWriter::new(File::create(path).expect("there is room"));
-    row.add("ndarray-npy", || write_npz(create(), arrays));
+    row.add("ndarray-npy", || write_npz(create(), numbered(arrays)));
     row.add("bincode", || {
         bincode::serde::encode_into_std_write(arrays, &mut create(), BINCODE).expect("there is room")
     });
@@ -483,7 +619,7 @@ where
     ndarray::Array<f32, D>: serde::Serialize + serde::de::DeserializeOwned,
 {
     let mut file = Cursor::new(Vec::new());
-    write_npz(&mut file, arrays);
+    write_npz(&mut file, numbered(arrays));
     row.add("ndarray-npy", || read_npz::<D>(Cursor::new(file.get_ref())));
     let file = bincode::serde::encode_to_vec(arrays, BINCODE).expect("it can be stored");
     row.add("bincode", || {
@@ -499,7 +635,7 @@ fn peers_from_file<D: Dimension>(row: &mut Row<'_>, arrays: &Vec<ndarray::Array<
 where
     ndarray::Array<f32, D>: serde::Serialize + serde::de::DeserializeOwned,
 {
-    write_npz(BufWriter::new(File::create(path).expect("there is room")), arrays);
+    write_npz(BufWriter::new(File::create(path).expect("there is room")), numbered(arrays));
     row.add("ndarray-npy", || read_npz::<D>(BufReader::new(File::open(path).expect("it was written"))));
     let file = bincode::serde::encode_to_vec(arrays, BINCODE).expect("it can be stored");
     fs::write(path, file).expect("there is room");
