@@ -12,27 +12,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ndarray::{Array2, array};
-use tensorfile::record::{Cursor, Encode, FileLayout, Format, Index, IndexReader, Magic, Names, Plan, ReadAt};
+use tensorfile::format::{
+    Cursor, Encode, FileLayout, Format, FormatSpec, Index, IndexReader, Magic, NamePolicy, Plan, ReadAt,
+};
 use tensorfile::{Category, Dtype, ErrorKind, Limits, OpenOptions, Result, SaveOptions, Shape, TensorFile, TensorInfo};
 
 const MAGIC: [u8; 8] = *b"TINY\0\0\0\0";
 const NAME: usize = 32;
 
 static TINY: Format = {
-    let mut format = Format::new(
-        "tiny",
-        &[Dtype::F32],
+    let mut spec = FormatSpec::new("tiny", &[Dtype::F32]);
+    spec.extensions = &["tiny"];
+    spec.magics = &[Magic { offset: 0, bytes: &MAGIC }];
+    spec.max_rank = Some(2);
+    spec.max_name = Some(NAME);
+    Format::new(
+        spec,
         || Box::new(Reader { offset: MAGIC.len() as u64 }),
         |options| {
             options.only_alignment(&TINY, 8)?.only_metadata(&TINY)?;
             Ok(Arc::new(Writer))
         },
-    );
-    format.extensions = &["tiny"];
-    format.magics = &[Magic { offset: 0, bytes: &MAGIC }];
-    format.max_rank = Some(2);
-    format.max_name = Some(NAME);
-    format
+    )
 };
 
 /// Reads the headers one after the other.
@@ -70,12 +71,12 @@ impl IndexReader for Reader {
 struct Writer;
 
 impl Encode for Writer {
-    fn format(&self) -> &'static Format {
-        &TINY
+    fn spec(&self) -> &'static FormatSpec {
+        TINY.spec()
     }
 
-    fn names(&self) -> Names {
-        Names::Stored
+    fn names(&self) -> NamePolicy {
+        NamePolicy::Stored
     }
 
     fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {

@@ -45,7 +45,7 @@
 //! | Cast, count and digest elements | [`Caster`], [`Stats`], `digest` |
 //! | Replace any files whole; lock files; remove temporary files when a program is stopped | [`atomic`] |
 //! | Bound the memory that a file may take | [`Limits`] |
-//! | Implement a format | [`record`] |
+//! | Implement a format | [`format`](mod@format) |
 //! | Implement a type that holds tensors | [`Store`], [`FromTensors`] |
 //!
 //! # Formats
@@ -130,26 +130,22 @@ extern crate self as tensorfile;
 pub mod __private;
 pub mod array;
 mod cast;
-mod checked_io;
 #[cfg(feature = "digest")]
 pub mod digest;
 mod error;
 mod file;
 mod find;
-mod format;
+pub mod format;
 mod limits;
 mod model;
-mod pipeline;
-mod progress;
-pub mod record;
+mod read;
 mod serde;
-mod serialize;
-mod sorted;
 mod stats;
 mod storage;
 mod tensor;
 mod threads;
 pub mod view;
+mod write;
 
 pub use {half, ndarray, num_complex};
 
@@ -183,16 +179,16 @@ pub use format::pytorch;
 pub use format::safetensors;
 #[cfg(feature = "tensorbuffers")]
 pub use format::tensorbuffers;
-pub use format::{FORMATS, btf, ten};
+pub use format::{FORMATS, Format, IoSlices, Plan, WriteOptions, btf, ten};
 pub use limits::Limits;
 pub use model::{
-    Adapt, Adaptable, AskMetadata, EachEntry, EachPart, Entries, FieldDef, FromMapKey, FromTensors, KeyPart, Lent,
-    List, Loaded, MapKey, MetadataKind, MetadataValue, Node, Schema, SchemaEntry, SchemaMetadata, Serializer, Sink,
-    Source, Store, StructDef, TensorData, TensorFile, TensorRecord, TensorSink, TensorSpec, Tensors, TryMetadata,
+    Adapt, Adaptable, AskMetadata, EachEntry, EachPart, Entries, FieldDef, FileMetadata, FromMapKey, FromTensors,
+    KeyPart, Lent, List, Loaded, MapKey, MetadataKind, MetadataValue, Node, Schema, SchemaEntry, SchemaMetadata,
+    Serializer, Sink, Source, Store, StructDef, TensorData, TensorFile, TensorRecord, TensorSink, TensorSpec, Tensors,
+    TryMetadata,
 };
-pub use progress::Progress;
-pub use record::{FileMetadata, Format, IoSlices, Plan, WriteOptions};
 pub use stats::{Histogram, Stats};
+pub use storage::Progress;
 pub use tensor::{
     Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, InvalidTensor,
     Layout, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView, UnknownDtype,

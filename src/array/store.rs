@@ -8,11 +8,10 @@ use std::io;
 
 use ndarray::{ArrayBase, ArrayView, Axis, Data, Dimension, IxDyn};
 
-use crate::checked_io::write_all;
 use crate::error::{ErrorKind, Result};
 use crate::model::{Adapt, Adaptable, Lent, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text};
-use crate::sorted;
-use crate::tensor::{DimOrder, Dtype, Element, Layout, TensorInfo, write_row_major};
+use crate::tensor::checked_io::write_all;
+use crate::tensor::{DimOrder, Dtype, Element, Layout, TensorInfo, sorted, write_row_major};
 
 impl<A, S, D> TensorFile for ArrayBase<S, D>
 where

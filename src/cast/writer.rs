@@ -2,8 +2,8 @@ use std::io::{self, Write};
 
 use super::Caster;
 use super::changes::Changes;
-use crate::checked_io::{check_written, write_all};
-use crate::pipeline::in_order;
+use crate::tensor::checked_io::{check_written, write_all};
+use crate::threads::in_order;
 
 /// Elements that are cast at once: up to 64 KiB of results.
 const PIECE: usize = 8192;

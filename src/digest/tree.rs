@@ -6,7 +6,7 @@ use blake3::Hasher;
 use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
 
 use super::Digest;
-use crate::pipeline::in_order;
+use crate::threads::in_order;
 
 /// The bytes below one node of the tree that BLAKE3 hashes, which a thread hashes at once. A power of two.
 const PART: usize = 256 << 10;

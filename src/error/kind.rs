@@ -1,9 +1,7 @@
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use super::{InvalidCast, LoadReport, Short, Warning};
-use crate::sorted;
-use crate::tensor::{Dtype, InvalidTensor, TensorInfo};
+use crate::tensor::{Dtype, InvalidTensor, TensorInfo, sorted};
 
 /// The cause of an error, in broad classes.
 ///
@@ -560,4 +558,9 @@ impl fmt::Display for NameList<'_> {
         }
         Ok(())
     }
+}
+
+/// The error for a tensor that a format cannot store: `what` it is, and what could be done `instead`.
+pub fn cannot_store(what: impl Into<String>, instead: impl Into<String>) -> ErrorKind {
+    ErrorKind::Unsupported { what: format!("store {}", what.into()), instead: instead.into() }
 }

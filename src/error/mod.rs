@@ -7,12 +7,11 @@ mod short;
 mod warning;
 
 use std::any::Any;
-use std::fmt;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 pub use invalid_cast::InvalidCast;
-pub use kind::{Category, ErrorKind};
+pub use kind::{Category, ErrorKind, cannot_store};
 pub(crate) use kind::{MEMORY, NameList, PAYLOADS};
 pub use report::{Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor};
 

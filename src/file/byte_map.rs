@@ -2,8 +2,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::{File, FileTensor};
-use crate::sorted;
-use crate::tensor::Layout;
+use crate::tensor::{Layout, sorted};
 
 /// Counts of the bytes of a file: payloads, and the bytes before, between and after them.
 ///

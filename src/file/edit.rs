@@ -4,11 +4,12 @@ use std::path::Path;
 use indexmap::IndexMap;
 
 use super::File;
-use crate::checked_io::write_all;
 use crate::error::{ErrorKind, NameList, Result};
 use crate::format::FORMATS;
-use crate::record::{MetadataChanges, Rewritten};
+use crate::model::{MetadataChanges, Rewritten};
 use crate::storage::{FileReader, replace};
+use crate::tensor::checked_io::write_all;
+use crate::write::no_place_for_metadata;
 
 /// Changes to the metadata of a file, whose tensors stay as they are.
 ///
@@ -162,7 +163,7 @@ impl MetadataEdit {
             return unsupported("edit the metadata of an index of shards".to_owned(), instead);
         }
         let MetadataChanges { set, unset } = &self.changes;
-        let Some(rewrite) = file.format().rewrite_metadata else {
+        let Some(rewrite) = file.format().metadata.rewrite else {
             let formats = FORMATS.iter().filter(|format| format.edits_metadata()).map(|format| format.name);
             let formats = formats.collect::<Vec<_>>().join(", ");
             return unsupported(
@@ -175,7 +176,7 @@ impl MetadataEdit {
             );
         };
         if let Some(key) = set.keys().find(|key| !file.format().keeps_metadata(key)) {
-            return Err(crate::record::no_place_for_metadata(key, file.format()).into());
+            return Err(no_place_for_metadata(key, file.format()).into());
         }
         if let Some(key) = set.keys().find(|key| unset.contains(*key)) {
             return unsupported(format!("set the metadata `{key}`"), "it is removed too".to_owned());

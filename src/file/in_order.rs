@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::checkpoint::is_index_name;
 use super::{File, OpenOptions};
-use crate::checked_io::CheckedReader;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::format::{detect, recognize_begin};
-use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
-use crate::record::{Reader, ReaderStorage, names};
+use crate::model::{TensorData, TensorRecord, TensorSink, Tensors, embedded_names};
+use crate::read::{Reader, ReaderStorage};
 use crate::storage::{FileStart, FileStorage, HeaderStream};
+use crate::tensor::checked_io::CheckedReader;
 
 /// The beginning of a stream that is read to find its format.
 const BEGIN: u64 = 8 << 10;
@@ -104,9 +104,9 @@ impl OpenOptions {
         // The call says what the file should be.
         let other = self.format.and_then(|_| recognize_begin(&begin, false));
         let is_in_header = Cell::new(true);
-        let mut stream = HeaderStream::new(begin, reader, &is_in_header, names::LONGEST);
+        let mut stream = HeaderStream::new(begin, reader, &is_in_header, embedded_names::LONGEST);
         let storage = ReaderStorage::Boxed(Box::new(&mut stream));
-        let mut index = Reader::new(storage, format.index_reader, self.limits.clone());
+        let mut index = Reader::new(storage, &format.reading, self.limits.clone());
         let sent = send_tensors(&mut index, sink, &is_in_header);
         drop(index);
         match sent {

@@ -30,14 +30,14 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare};
-use crate::format::misnamed_as;
+use crate::format::{Format, misnamed_as};
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors, node_of, put,
+    Adapt, FileMetadata, FilePart, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors,
+    node_of, put,
 };
-use crate::progress::{Listener, ProgressCount};
-use crate::record::{FileMetadata, FilePart, Format, Index, Reader, ReaderStorage, Unread};
-use crate::storage::{FileReader, FileStorage};
+use crate::read::{Index, Reader, ReaderStorage, Unread};
+use crate::storage::{FileReader, FileStorage, Listener, ProgressCount};
 use crate::tensor::{Element, Tensor, TensorView};
 
 pub use byte_map::{ByteMap, is_aligned};
@@ -295,7 +295,7 @@ impl File {
         metadata.warnings.extend(self.index_warnings());
         #[cfg(feature = "shards")]
         if let FileStorage::Joined(joined) = &self.storage {
-            if let Some(read) = self.format.typed_metadata {
+            if let Some(read) = self.format.metadata.read_typed {
                 let mut all = Vec::new();
                 for (part, path) in joined.parts().iter().zip(self.shards()) {
                     let typed = read(&mut FileReader::new(part), &self.limits);
@@ -305,7 +305,7 @@ impl File {
             }
             return Ok(metadata);
         }
-        if let Some(read) = self.format.typed_metadata {
+        if let Some(read) = self.format.metadata.read_typed {
             let typed = read(&mut FileReader::new(&self.storage), &self.limits);
             metadata.typed = Some(Arc::new(typed.map_err(|error| self.place(error))?));
         }
@@ -723,7 +723,7 @@ impl File {
         if let Some(known) = known {
             return Ok(known.clone());
         }
-        let metadata = (self.format.metadata)(&mut FileReader::new(storage), &self.limits);
+        let metadata = (self.format.reading.metadata)(&mut FileReader::new(storage), &self.limits);
         metadata.map_err(|error| error.in_format(self.format.name))
     }
 

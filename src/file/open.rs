@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::shards;
 use super::{File, FileTensor, Shards, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
-use crate::format::{detect, recognize, unknown};
+use crate::format::{Format, detect, recognize, unknown};
 use crate::limits::Limits;
-use crate::progress::{Listener, Progress};
-use crate::record::{FileMetadata, FilePart, Format, Index, Reader, ReaderStorage};
-use crate::storage::{AccessPattern, FileReader, FileStorage, explain_open};
+use crate::model::{FileMetadata, FilePart};
+use crate::read::{Index, Reader, ReaderStorage};
+use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, explain_open};
 #[cfg(feature = "shards")]
 use crate::storage::{FilePool, FileVersion, open_regular};
 use crate::tensor::Tensor;
@@ -365,7 +365,7 @@ impl OpenOptions {
     fn contents(&self, mut file: FileReader<'_>, all: &FileStorage, path: Option<&Path>) -> Result<Contents> {
         let format = self.format.map_or_else(|| detect(&mut file, path), Ok)?;
         let storage = ReaderStorage::Boxed(Box::new(file));
-        let reader = Reader::new(storage, format.index_reader, self.limits.clone());
+        let reader = Reader::new(storage, &format.reading, self.limits.clone());
         let (index, metadata, part) = reader.into_index().map_err(|error| {
             // The call or the name says what the file should be, but it is something else.
             if matches!(error.category(), Category::File | Category::Limit) {
@@ -409,7 +409,7 @@ impl OpenOptions {
             return self.open(path)?.tensor(name);
         }
         let format = self.format.map_or_else(|| detect(&mut reader, Some(path)), Ok)?;
-        let reader = Reader::new(ReaderStorage::Boxed(Box::new(reader)), format.index_reader, self.limits.clone());
+        let reader = Reader::new(ReaderStorage::Boxed(Box::new(reader)), &format.reading, self.limits.clone());
         // The whole index says what is wrong with the file.
         let Ok(Some(index)) = reader.into_index_of(name) else {
             let contents = self.contents(FileReader::of_index(&storage), &storage, Some(path))?;

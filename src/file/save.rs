@@ -6,11 +6,10 @@ use super::shards;
 #[cfg(feature = "shards")]
 use crate::error::ErrorKind;
 use crate::error::Result;
-use crate::format::by_extension;
+use crate::format::{Format, by_extension};
 use crate::model::{TensorSink, Tensors};
-use crate::progress::{Listener, Progress, ProgressCount};
-use crate::record::{Format, Plan, WriteOptions};
-use crate::storage::{Durability, refuse_existing, replace_with};
+use crate::storage::{Durability, Listener, Progress, ProgressCount, refuse_existing, replace_with};
+use crate::write::{Plan, WriteOptions};
 
 /// Saves a value to a file, in the format of the path's extension.
 ///

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sorted;
-use crate::tensor::{Layout, Shape, TensorInfo};
+use crate::tensor::{Layout, Shape, TensorInfo, sorted};
 
 /// A range of each dim of a tensor. All offsets are within the payload.
 pub(super) struct TensorSlice<'a> {

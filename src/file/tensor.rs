@@ -10,7 +10,7 @@ use super::File;
 use super::slice::TensorSlice;
 use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
 use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
-use crate::record::{Entry, Index, check_sum};
+use crate::read::{Entry, Index, check_sum};
 use crate::storage::FileReader;
 use crate::tensor::{
     Buffer, Dtype, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView, are_bools, check_payload,

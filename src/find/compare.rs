@@ -6,7 +6,7 @@ use super::{At, Finder, MetadataSource};
 use crate::error::{LoadReport, Result};
 use crate::limits::Limits;
 use crate::model::{Adapt, MetadataOf, Node, Schema, Source};
-use crate::record::{Index, Reader, ReaderStorage};
+use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::Slice;
 use crate::tensor::TensorInfo;
 

@@ -8,7 +8,7 @@ use crate::model::{
     Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
     Source, StructDef, TensorSpec, node_of, put,
 };
-use crate::record::{Format, IndexReader, ReadMetadata, ReadSingle, Reader, ReaderStorage};
+use crate::read::{ReadMetadata, ReadSingle, Reader, ReaderStorage, Reading};
 use crate::storage::{Slice, Stream};
 
 /// Reads a value from a tensor file.
@@ -42,10 +42,10 @@ enum DeserializerState<'de> {
 struct WholeFile<'de> {
     storage: ReaderStorage<'de>,
     limits: Limits,
-    format: &'static str,
-    index_reader: fn() -> Box<dyn IndexReader>,
+    reading: &'de Reading,
+    /// Reads metadata; `None` in a stream.
     metadata: Option<ReadMetadata>,
-    /// Reads a file of one tensor in one step.
+    /// Reads a file of one tensor in one step, unless that was tried.
     single: Option<ReadSingle>,
     single_is_read: bool,
     /// The type at the root, once a value was asked for.
@@ -53,30 +53,19 @@ struct WholeFile<'de> {
 }
 
 impl<'de> Deserializer<'de> {
-    /// A deserializer of a file in memory.
-    #[must_use]
-    pub fn from_slice(format: &Format, file: &'de [u8]) -> Self {
-        Self::of_slice(format, file, Limits::default())
-    }
-
-    /// A deserializer of a stream.
-    pub fn from_reader(format: &Format, reader: impl Read + 'de) -> Self {
-        Self::of_reader(format, reader, Limits::default())
-    }
-
     // In its place: a copy would take longer than to make it.
     #[inline(always)]
-    pub(crate) fn of_slice(format: &Format, file: &'de [u8], limits: Limits) -> Self {
-        Self::of_storage(format, ReaderStorage::Slice(Slice::new(file)), limits, Some(format.metadata))
+    pub(crate) fn of_slice(reading: &'de Reading, file: &'de [u8], limits: Limits) -> Self {
+        Self::of_storage(reading, ReaderStorage::Slice(Slice::new(file)), limits, Some(reading.metadata))
     }
 
-    pub(crate) fn of_reader(format: &Format, reader: impl Read + 'de, limits: Limits) -> Self {
-        Self::of_storage(format, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None)
+    pub(crate) fn of_reader(reading: &'de Reading, reader: impl Read + 'de, limits: Limits) -> Self {
+        Self::of_storage(reading, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None)
     }
 
     #[inline(always)]
     fn of_storage(
-        format: &Format,
+        reading: &'de Reading,
         storage: ReaderStorage<'de>,
         limits: Limits,
         metadata: Option<ReadMetadata>,
@@ -84,10 +73,9 @@ impl<'de> Deserializer<'de> {
         Self(DeserializerState::Whole(WholeFile {
             storage,
             limits,
-            format: format.name,
-            index_reader: format.index_reader,
+            reading,
             metadata,
-            single: format.read_single,
+            single: reading.single,
             single_is_read: false,
             root: None,
         }))
@@ -168,8 +156,8 @@ impl<'de> WholeFile<'de> {
     #[cold]
     fn finder(&mut self) -> Finder<'de> {
         let storage = std::mem::replace(&mut self.storage, ReaderStorage::Slice(Slice::new(&[])));
-        let reader = Reader::new(storage, self.index_reader, self.limits.clone());
-        let mut finder = Finder::over(reader, self.format, MetadataSource::Unread(self.metadata));
+        let reader = Reader::new(storage, self.reading, self.limits.clone());
+        let mut finder = Finder::over(reader, self.reading.spec.name, MetadataSource::Unread(self.metadata));
         (finder.settled, finder.root) = (self.root.is_some(), self.root.map(|node| node()));
         // The index has the same tensor.
         if self.single_is_read
@@ -229,7 +217,7 @@ impl fmt::Debug for Deserializer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = f.debug_struct("Deserializer");
         match &self.0 {
-            DeserializerState::Whole(whole) => f.field("format", &whole.format),
+            DeserializerState::Whole(whole) => f.field("format", &whole.reading.spec.name),
             DeserializerState::Finding(finder) => f.field("format", &finder.format).field("path", &finder.path),
         };
         f.finish_non_exhaustive()

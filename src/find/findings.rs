@@ -6,8 +6,7 @@ use crate::error::{
     UnexpectedTensor,
 };
 use crate::model::TensorSpec;
-use crate::sorted;
-use crate::tensor::TensorInfo;
+use crate::tensor::{TensorInfo, sorted};
 
 /// Everything that was found while comparing a type with a file, with the keys that put it into order.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use super::{At, Finder};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{EachPart, MetadataKind, MetadataValue, Node, StructDef};
-use crate::record::ReadMetadata;
+use crate::read::ReadMetadata;
 
 /// A file whose metadata can be asked for.
 pub(crate) trait HasMetadata {

@@ -36,7 +36,7 @@ use crate::model::{
     ArraysOf, EachEntry, EachPart, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node, Path, Payload, Schema,
     SharedArrays, Source, StructDef, TensorSpec,
 };
-use crate::record::{Format, Labels, Reader};
+use crate::read::{Labels, Reader};
 
 /// Finds what a value asks for in a tensor file. Call [`end`](Self::end) after the value.
 pub(crate) struct Finder<'de> {
@@ -129,8 +129,8 @@ impl<'de> Finder<'de> {
     }
 
     /// A finder of which each value is the next tensor, and nothing is searched by name.
-    pub(crate) fn one_by_one(reader: Reader<'de>, format: &Format) -> Self {
-        Self { positional: true, settled: true, ..Self::over(reader, format.name, MetadataSource::Unknown) }
+    pub(crate) fn one_by_one(reader: Reader<'de>, format: &'static str) -> Self {
+        Self { positional: true, settled: true, ..Self::over(reader, format, MetadataSource::Unknown) }
     }
 
     pub(crate) fn reader(&mut self) -> &mut Reader<'de> {

@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 
 use crate::error::{LoadReport, fill, pattern};
 use crate::model::TensorSpec;
-use crate::sorted;
+use crate::tensor::sorted;
 
 /// The number of missing patterns for which similar names are searched.
 const MISSING: usize = 1000;

@@ -6,8 +6,7 @@ use super::root::RootKind;
 use super::{At, Finder};
 use crate::error::{ErrorKind, Result};
 use crate::model::{EachEntry, EachPart, KeyPart, first_segment, is_index, needs_names};
-use crate::sorted;
-use crate::tensor::Layout;
+use crate::tensor::{Layout, sorted};
 
 impl<'de> Finder<'de> {
     /// Calls `each` with the items of a list, or of a tuple of `len` items.

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use super::FORMATS;
+use super::known::{KNOWN, KnownFormat};
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::Format;
 #[cfg(feature = "npz")]
-use crate::record::cut_off;
-use crate::record::{Format, Magic, foreign};
+use crate::read::cut_off;
+use crate::read::foreign;
 use crate::storage::ReadAt;
 
 /// The number of bytes at the start of a file in which all magics are.
@@ -44,7 +46,7 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
         return Ok(format);
     }
     if let Some(off) = all_off().find(|off| off.magics.iter().any(|magic| magic.is_in(begin))) {
-        return Err(off.error());
+        return Err(off.feature_off());
     }
     // A format that has a magic is not that of a file without it, whatever the extension says.
     let mut looks_like_named = |format: &&&Format| look(format, file).unwrap_or(format.magics.is_empty());
@@ -57,7 +59,7 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
         return Ok(format);
     }
     if let Some(off) = all_off().find(|off| off.name == "safetensors" && begins_with_json(begin)) {
-        return Err(off.error());
+        return Err(off.feature_off());
     }
     if let Some(error) = recognize(file) {
         return Err(error);
@@ -66,7 +68,7 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
         return Ok(format);
     }
     if let Some(off) = path.and_then(off_by_extension) {
-        return Err(off.error());
+        return Err(off.feature_off());
     }
     Err(unknown(&begin[..len.min(8)]))
 }
@@ -123,7 +125,7 @@ pub(crate) fn misnamed_as(path: &Path, found: &Format) -> Option<&'static Format
 pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
     if let Some(off) = off_by_extension(path) {
         // The feature would not help.
-        return Err(if off.read_only { only_read(off.name) } else { off.error() });
+        return Err(if off.read_only { only_read(off.name) } else { off.feature_off() });
     }
     all(&mut |format| has_extension(format, path)).first().copied().ok_or_else(|| {
         let written = FORMATS.iter().filter(|format| !format.read_only);
@@ -157,69 +159,12 @@ fn is_extension(extensions: &[&str], path: &Path) -> bool {
     extensions.iter().any(|own| extension.eq_ignore_ascii_case(own))
 }
 
-/// A format that a Cargo feature of the same name adds, as far as it is needed to name the feature.
-#[derive(Debug)]
-struct Optional {
-    name: &'static str,
-    read_only: bool,
-    extensions: &'static [&'static str],
-    magics: &'static [Magic],
-}
-
-/// The formats that features add. A test compares them with [`FORMATS`].
-const OPTIONAL: &[Optional] = &[
-    Optional {
-        name: "ptd",
-        read_only: false,
-        extensions: &["ptd"],
-        magics: &[Magic { offset: 4, bytes: b"FT01" }, Magic { offset: 4, bytes: b"DT01" }],
-    },
-    Optional {
-        name: "tensorbuffers",
-        read_only: false,
-        extensions: &["tbs"],
-        magics: &[Magic { offset: 0, bytes: b"TBS1" }],
-    },
-    Optional { name: "safetensors", read_only: false, extensions: &["safetensors"], magics: &[] },
-    Optional {
-        name: "npy",
-        read_only: false,
-        extensions: &["npy"],
-        magics: &[Magic { offset: 0, bytes: b"\x93NUMPY" }],
-    },
-    Optional {
-        name: "npz",
-        read_only: false,
-        extensions: &["npz"],
-        magics: &[Magic { offset: 0, bytes: b"PK\x03\x04" }, Magic { offset: 0, bytes: b"PK\x05\x06" }],
-    },
-    Optional {
-        name: "pytorch",
-        read_only: true,
-        extensions: &["pt", "pth"],
-        magics: &[
-            Magic { offset: 0, bytes: b"PK\x03\x04" },
-            Magic { offset: 0, bytes: b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
-            Magic { offset: 0, bytes: b"\x80\x03\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
-            Magic { offset: 0, bytes: b"L119547037146038801333356L\n." },
-            Magic { offset: 11, bytes: b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
-        ],
-    },
-    Optional { name: "gguf", read_only: false, extensions: &["gguf"], magics: &[Magic { offset: 0, bytes: b"GGUF" }] },
-];
-
-impl Optional {
-    fn error(&self) -> Error {
-        ErrorKind::FeatureOff { format: self.name, feature: self.name }.into()
-    }
-}
-
 /// Returns the formats whose features are off.
-fn all_off() -> impl Iterator<Item = &'static Optional> {
-    OPTIONAL.iter().filter(|optional| FORMATS.iter().all(|format| format.name != optional.name))
+fn all_off() -> impl Iterator<Item = &'static KnownFormat> {
+    KNOWN.iter().copied().filter(|known| FORMATS.iter().all(|format| format.name != known.name))
 }
 
-fn off_by_extension(path: &Path) -> Option<&'static Optional> {
+fn off_by_extension(path: &Path) -> Option<&'static KnownFormat> {
     all_off().find(|off| is_extension(off.extensions, path))
 }
 
@@ -232,8 +177,8 @@ fn begins_with_json(begin: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::format::{btf, ten};
-    use crate::record::WriteOptions;
     use crate::tensor::{Tensor, TensorMap};
+    use crate::write::WriteOptions;
 
     /// Counts the bytes that are read.
     struct Counted<'a> {
@@ -271,25 +216,6 @@ mod tests {
     }
 
     #[test]
-    fn optional_formats_are_those_of_the_table() {
-        for format in FORMATS {
-            let optional = OPTIONAL.iter().find(|optional| optional.name == format.name);
-            match optional {
-                Some(optional) => {
-                    assert_eq!(
-                        (optional.read_only, optional.extensions, optional.magics),
-                        (format.read_only, format.extensions, format.magics),
-                        "{}",
-                        format.name
-                    );
-                }
-                None => assert!(["btf", "ten"].contains(&format.name), "{}", format.name),
-            }
-        }
-    }
-
-    /// Runs with each set of features.
-    #[test]
     fn a_format_that_is_only_read_is_refused_without_its_feature_too() {
         let saved = by_extension(Path::new("model.pt")).and_then(|format| (format.encode)(&WriteOptions::new()));
         assert_eq!(
@@ -315,7 +241,7 @@ mod tests {
             // Otherwise the archive is cut off.
             file.extend(b"PK\x05\x06".iter().chain(&[0; 18]));
             let found = |path: Option<&str>| detect(&mut Counted { file: &file, read: 0 }, path.map(Path::new));
-            let optional = OPTIONAL.iter().find(|optional| optional.name == name).unwrap();
+            let optional = KNOWN.iter().find(|optional| optional.name == name).unwrap();
             let own = format!("model.{}", optional.extensions[0]);
             let missing = format!("{name} files need the Cargo feature `{name}`");
             for path in [None, Some("model.ten"), Some("model.bin"), Some(own.as_str())] {

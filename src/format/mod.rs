@@ -1,6 +1,8 @@
-//! The formats, and the table of them.
+//! The formats, the table of them, and what a format of your own implements.
 
+mod descriptor;
 mod detect;
+mod known;
 
 pub mod btf;
 #[cfg(feature = "gguf")]
@@ -23,8 +25,20 @@ use crate::error::Result;
 use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{Store, Tensors};
-use crate::record::{self, Format, IoSlices, Plan, WriteOptions, foreign};
+use crate::read::foreign;
 use crate::tensor::TensorMap;
+use crate::write;
+
+pub use crate::error::cannot_store;
+pub use crate::model::{FormatSpec, Magic};
+pub use crate::read::{Cursor, Index, IndexReader};
+pub use crate::storage::ReadAt;
+pub use crate::write::{
+    Encode, FileLayout, FileWriter, IoSlices, NamePolicy, Output, Plan, PlanWriter, Sharing, WriteOptions,
+};
+#[doc(hidden)]
+pub use crate::write::{SmallFile, SmallFormat, SmallTensors};
+pub use descriptor::Format;
 
 #[cfg(feature = "npy")]
 pub use numpy::npy;
@@ -94,7 +108,7 @@ impl Format {
     ///
     /// As [`to_writer`](Self::to_writer).
     pub fn to_vec(&self, tensors: &dyn Tensors, options: &WriteOptions) -> Result<Vec<u8>> {
-        record::to_vec(tensors, (self.encode)(options)?)
+        write::to_vec(tensors, (self.encode)(options)?)
     }
 
     /// Writes tensors to a writer.
@@ -119,7 +133,7 @@ impl Format {
     ///   time.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     pub fn to_writer(&self, mut out: impl Write, tensors: &dyn Tensors, options: &WriteOptions) -> Result<()> {
-        record::to_writer(&mut out, tensors, (self.encode)(options)?)
+        write::to_writer(&mut out, tensors, (self.encode)(options)?)
     }
 
     /// Writes tensors to a file in memory that is reused. `file` is replaced by the file; after an error it is empty.
@@ -139,7 +153,7 @@ impl Format {
     /// As [`to_writer`](Self::to_writer).
     pub fn to_vec_into(&self, file: &mut Vec<u8>, tensors: &dyn Tensors, options: &WriteOptions) -> Result<()> {
         file.clear();
-        record::to_vec_into(file, tensors, (self.encode)(options)?)
+        write::to_vec_into(file, tensors, (self.encode)(options)?)
     }
 
     /// Writes a value to a file in slices, for a socket or another writer that takes several at once. Payloads are borrowed
@@ -158,7 +172,7 @@ impl Format {
     ///
     /// As [`to_writer`](Self::to_writer).
     pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T, options: &WriteOptions) -> Result<IoSlices<'a>> {
-        record::to_io_slices(value, (self.encode)(options)?)
+        write::to_io_slices(value, (self.encode)(options)?)
     }
 
     /// Returns the length in bytes of the file that [`to_writer`](Self::to_writer) would write.
@@ -193,7 +207,7 @@ impl Format {
     /// By [`category`](crate::Error::category): `File` if the file is malformed, `Limit` if it exceeds the default
     /// [`Limits`].
     pub fn from_slice(&self, file: &[u8]) -> Result<TensorMap> {
-        let read = read(Deserializer::of_slice(self, file, Limits::default()));
+        let read = read(Deserializer::of_slice(&self.reading, file, Limits::default()));
         read.map_err(|error| foreign::or_other(error.in_format(self.name), self, file))
     }
 
@@ -211,7 +225,21 @@ impl Format {
     ///
     /// As [`from_slice`](Self::from_slice), and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
     pub fn from_reader(&self, reader: impl Read) -> Result<TensorMap> {
-        read(Deserializer::of_reader(self, reader, Limits::default())).map_err(|error| error.in_format(self.name))
+        read(Deserializer::of_reader(&self.reading, reader, Limits::default()))
+            .map_err(|error| error.in_format(self.name))
+    }
+}
+
+impl<'de> Deserializer<'de> {
+    /// A deserializer of a file in memory.
+    #[must_use]
+    pub fn from_slice(format: &'de Format, file: &'de [u8]) -> Self {
+        Self::of_slice(&format.reading, file, Limits::default())
+    }
+
+    /// A deserializer of a stream.
+    pub fn from_reader(format: &'de Format, reader: impl Read + 'de) -> Self {
+        Self::of_reader(&format.reading, reader, Limits::default())
     }
 }
 

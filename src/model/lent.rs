@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::sorted;
+use crate::tensor::sorted;
 
 /// Payloads that a value lends for as long as it is borrowed itself.
 ///

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 
 use super::{Adapt, Adaptable, Entries, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, node_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sorted;
+use crate::tensor::sorted;
 
 /// A key of a map, as a part of a tensor's name. Any string, number or unit variant that serde knows is one.
 pub trait MapKey {

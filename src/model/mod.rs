@@ -5,29 +5,32 @@
 //! value ────────────► dyn Sink ◄── Serializer ─────► TensorRecord ──────────────► Plan, PlanWriter, digest, …
 //!
 //!                     FromTensors::load
-//! value ◄──────────── dyn Source ◄── find::Deserializer ◄── record::Reader ◄── IndexReader (format) ◄── Storage
+//! value ◄──────────── dyn Source ◄── find::Deserializer ◄── read::Reader ◄── IndexReader (format) ◄── Storage
 //! ```
 //!
 //! A tensor on its way from `btf::to_writer(file, &model)` to the writer passes through:
 //!
 //! 1. `btf::to_writer` (`format/btf/mod.rs`), which has serde's bounds,
-//! 2. `record::to_writer` (`record/write.rs`), which has none. A file of a few small tensors is written by `record::small` in
+//! 2. `write::to_writer` (`write/writer.rs`), which has none. A file of a few small tensors is written by `write::small` in
 //!    one pass. For all others, the value is sent to make a `Plan`.
-//! 3. `Plan::write_stream` (`record/write.rs`) writes the file: `Plan::write` (`record/write.rs`) sends the value once more,
+//! 3. `Plan::write_stream` (`write/writer.rs`) writes the file: `Plan::write` (`write/writer.rs`) sends the value once more,
 //! 4. `SerdeValue::send` (`serde/mod.rs`) has the value serialize itself,
 //! 5. `serialize_store` (`serde/sink.rs`), which derived types call, goes back from serde to `dyn Store`, whose `store`
 //!    calls
 //! 6. `Serializer::fields` (`model/serializer.rs`), which adds the field to the name and stores its value:
 //! 7. `ArrayBase::store` (`array/store.rs`) borrows the bytes of the array,
 //! 8. `Serializer::tensor` (`model/serializer.rs`) gives the tensor its name,
-//! 9. `PlanWriter::tensor` (`record/write.rs`) compares it with the plan,
-//! 10. `LayoutWriter::tensor` (`record/write.rs`) writes padding, header and payload,
-//! 11. `Output::write_all` (`record/write.rs`) gathers what is small, and
-//! 12. `write_slices` (`record/write.rs`) calls the writer.
+//! 9. `PlanWriter::tensor` (`write/writer.rs`) compares it with the plan,
+//! 10. `LayoutWriter::tensor` (`write/writer.rs`) writes padding, header and payload,
+//! 11. `Output::write_all` (`write/writer.rs`) gathers what is small, and
+//! 12. `write_slices` (`write/writer.rs`) calls the writer.
 //!
 //! `tensorfile::save` skips step 5: types that map to tensors need no serde.
 
 mod containers;
+pub(crate) mod embedded_names;
+mod file_metadata;
+mod format_spec;
 mod lent;
 mod loaded;
 mod maps;
@@ -45,6 +48,8 @@ mod spec;
 mod traits;
 mod values;
 
+pub use file_metadata::{FileMetadata, FilePart};
+pub use format_spec::{FormatSpec, Magic};
 pub use lent::Lent;
 pub use loaded::Loaded;
 pub use maps::{FromMapKey, MapKey};
@@ -57,6 +62,7 @@ pub use shared::{ArraysOf, SharedArrays};
 pub use spec::{Adapt, Adaptable, TensorSpec};
 pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile, node_of, put};
 
+pub(crate) use file_metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
 pub(crate) use loaded::{Payload, misaligned};
 pub(crate) use maps::not_a_key;
 pub(crate) use metadata::asked_for;

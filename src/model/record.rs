@@ -2,8 +2,8 @@ use std::borrow::Cow;
 use std::io;
 
 use super::MetadataValue;
-use crate::checked_io::write_all;
 use crate::error::{Error, Result};
+use crate::tensor::checked_io::write_all;
 use crate::tensor::{TensorInfo, grow};
 
 /// The bytes of one tensor, for a writer to ask for.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::loaded::{Payload, cannot_borrow};
 use super::{Adapt, Adaptable, Entries, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, TensorSpec};
-use crate::checked_io::write_all;
 use crate::error::{ErrorKind, Result};
+use crate::tensor::checked_io::write_all;
 use crate::tensor::{Blob, Buffer, CooTensor, Element, Tensor, TensorInfo, TensorMap, TensorView, for_each_dtype};
 
 impl TensorFile for TensorView<'_> {

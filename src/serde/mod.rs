@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{Serializer, TensorSink, Tensors};
-use crate::record::{Format, foreign};
+use crate::read::{Reading, foreign};
 
 pub use metadata::{
     MetadataField, check_metadata, check_written_metadata, metadata_field, metadata_node, put_metadata,
@@ -58,9 +58,13 @@ impl<T: Serialize + ?Sized> Tensors for SerdeValue<'_, T> {
 }
 
 /// Reads a value from a file in memory.
-pub(crate) fn from_slice<'de, T: Deserialize<'de>>(format: &Format, file: &'de [u8], limits: &Limits) -> Result<T> {
+pub(crate) fn from_slice<'de, T: Deserialize<'de>>(
+    reading: &'static Reading,
+    file: &'de [u8],
+    limits: &Limits,
+) -> Result<T> {
     let mut value = None;
-    read_slice(format, file, limits, &mut |deserializer| {
+    read_slice(reading, file, limits, &mut |deserializer| {
         value = Some(T::deserialize(deserializer)?);
         Ok(())
     })?;
@@ -69,12 +73,12 @@ pub(crate) fn from_slice<'de, T: Deserialize<'de>>(format: &Format, file: &'de [
 
 /// Reads a value from a stream.
 pub(crate) fn from_reader<T: for<'de> Deserialize<'de>>(
-    format: &Format,
+    reading: &'static Reading,
     mut reader: impl io::Read,
     limits: &Limits,
 ) -> Result<T> {
     let mut value = None;
-    read_stream(format, &mut reader, limits, &mut |deserializer| {
+    read_stream(reading, &mut reader, limits, &mut |deserializer| {
         value = Some(T::deserialize(deserializer)?);
         Ok(())
     })?;
@@ -85,20 +89,29 @@ pub(crate) fn from_reader<T: for<'de> Deserialize<'de>>(
 type ReadValue<'x, 'de> = &'x mut (dyn FnMut(&mut Deserializer<'de>) -> Result<()> + 'x);
 
 // Not generic, so that the crates of users compile neither a deserializer nor how it is dropped.
-fn read_slice<'de>(format: &Format, file: &'de [u8], limits: &Limits, read: ReadValue<'_, 'de>) -> Result<()> {
-    read_with(Deserializer::of_slice(format, file, limits.clone()), format, read)
-        .map_err(|error| foreign::or_other(error, format, file))
+fn read_slice<'de>(
+    reading: &'static Reading,
+    file: &'de [u8],
+    limits: &Limits,
+    read: ReadValue<'_, 'de>,
+) -> Result<()> {
+    read_with(Deserializer::of_slice(reading, file, limits.clone()), reading, read)
+        .map_err(|error| foreign::or_other(error, &reading.spec, file))
 }
 
 fn read_stream(
-    format: &Format,
+    reading: &'static Reading,
     reader: &mut dyn io::Read,
     limits: &Limits,
     read: &mut dyn FnMut(&mut Deserializer<'_>) -> Result<()>,
 ) -> Result<()> {
-    read_with(Deserializer::of_reader(format, reader, limits.clone()), format, &mut |deserializer| read(deserializer))
+    read_with(Deserializer::of_reader(reading, reader, limits.clone()), reading, &mut |deserializer| read(deserializer))
 }
 
-fn read_with<'de>(mut deserializer: Deserializer<'de>, format: &Format, read: ReadValue<'_, 'de>) -> Result<()> {
-    deserializer.read_whole(read).map_err(|error| error.in_format(format.name))
+fn read_with<'de>(
+    mut deserializer: Deserializer<'de>,
+    reading: &'static Reading,
+    read: ReadValue<'_, 'de>,
+) -> Result<()> {
+    deserializer.read_whole(read).map_err(|error| error.in_format(reading.spec.name))
 }

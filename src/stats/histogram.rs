@@ -3,7 +3,7 @@ use std::io;
 
 use super::elements::{Chunk, Elements};
 use crate::cast::WholeElements;
-use crate::pipeline::in_order;
+use crate::threads::in_order;
 
 /// A histogram of the finite elements of a tensor, with bins of equal width; see
 /// [`Stats::histogram`](super::Stats::histogram).

@@ -10,8 +10,8 @@ use std::convert::Infallible;
 use std::io;
 
 use crate::cast::{Number, WholeElements};
-use crate::pipeline::in_order;
 use crate::tensor::{Dtype, Layout, TensorInfo};
+use crate::threads::in_order;
 use elements::{Chunk, Elements};
 pub use histogram::Histogram;
 use moments::Moments;

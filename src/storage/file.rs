@@ -15,8 +15,8 @@ use super::headers::Headers;
 use super::mapping::{MappedFile, Mapping};
 #[cfg(feature = "shards")]
 use super::pool::{FilePool, PooledFile};
-use crate::checked_io::{check_read, write_all};
 use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::checked_io::{check_read, write_all};
 use crate::threads;
 
 /// The bytes of an open file.

@@ -11,6 +11,7 @@ mod new_file;
 #[cfg(feature = "shards")]
 mod pool;
 mod positioned;
+mod progress;
 mod replace;
 mod rest;
 #[cfg(feature = "shards")]
@@ -38,6 +39,8 @@ pub(crate) use new_file::{WriteBehind, allocate};
 #[cfg(feature = "shards")]
 pub(crate) use pool::FilePool;
 pub use positioned::FileReader;
+pub use progress::Progress;
+pub(crate) use progress::{Listener, ProgressCount, ProgressWriter};
 pub(crate) use replace::{Durability, refuse_existing, replace, replace_with};
 #[cfg(feature = "shards")]
 pub(crate) use replace::{ReplaceStep, look};
@@ -83,7 +86,7 @@ pub trait ReadAt {
     ///
     /// ```
     /// use tensorfile::Result;
-    /// use tensorfile::record::ReadAt;
+    /// use tensorfile::crate::storage::ReadAt;
     ///
     /// /// Reads a list of names: its length, and the names with a line feed after each.
     /// fn names(file: &mut dyn ReadAt) -> Result<Vec<Vec<u8>>> {

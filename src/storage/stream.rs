@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::rest::Rest;
 use super::{ReadAt, Storage, append_chunk};
-use crate::checked_io::check_read;
 use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::checked_io::check_read;
 use crate::tensor::{Buffer, grow};
 
 /// A file that is read once, from front to back.

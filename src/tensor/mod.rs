@@ -2,15 +2,18 @@
 
 mod blob;
 mod buffer;
+pub(crate) mod checked_io;
 mod coo;
 mod coordinates;
 mod dtype;
 mod element;
+mod header_table;
 mod info;
 mod map;
 mod owned;
 mod row_major;
 mod shape;
+pub(crate) mod sorted;
 mod view;
 
 pub use blob::Blob;
@@ -33,6 +36,7 @@ pub(crate) use coordinates::split as coo_parts;
 pub(crate) use coordinates::{
     check as check_payload, check_indices as check_coo_indices, index_bytes as coo_index_bytes,
 };
-pub(crate) use dtype::for_each_dtype;
+pub(crate) use dtype::{dtypes, for_each_dtype, tags_of};
 pub(crate) use element::{are_bools, check_bools, to_bools};
+pub(crate) use header_table::HeaderTable;
 pub(crate) use row_major::write_row_major;

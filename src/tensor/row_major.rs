@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::{DimOrder, Shape};
 
-use crate::checked_io::write_all;
+use crate::tensor::checked_io::write_all;
 
 /// The most bytes that are gathered before they are written.
 const BATCH: usize = 64 << 10;

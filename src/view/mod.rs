@@ -43,6 +43,7 @@ mod rename_rules;
 mod renamed;
 mod save_report;
 mod scalar;
+mod serialize;
 mod subset;
 
 #[cfg(test)]

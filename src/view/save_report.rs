@@ -2,9 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result, Short};
+use crate::format::Format;
 use crate::model::{TensorRecord, TensorSink, Tensors};
-use crate::record::{Encode, Format, WriteOptions, check_tensor};
 use crate::tensor::Dtype;
+use crate::write::{Encode, WriteOptions, check_tensor};
 
 /// Reports everything that keeps tensors from being saved in a format, before anything is written.
 ///

@@ -11,72 +11,34 @@ use crate::support::root;
 /// Each module, with the modules of `crate` that it may name besides itself: those of rows above it.
 const LAYERS: &[(&str, &[&str])] = &[
     // Tensors. No I/O, no serde, no formats.
-    ("sorted", &[]),
-    ("checked_io", &[]),
     ("threads", &[]),
-    ("pipeline", &["threads"]),
-    ("tensor", &["threads", "checked_io"]),
-    ("error", &["tensor", "sorted"]),
-    ("cast", &["tensor", "error", "pipeline", "checked_io"]),
     ("limits", &[]),
-    ("progress", &["checked_io"]),
-    ("digest", &["tensor", "pipeline"]),
-    ("stats", &["tensor", "cast", "pipeline"]),
+    ("tensor", &["threads"]),
+    ("error", &["tensor"]),
+    ("cast", &["tensor", "error", "threads"]),
+    ("digest", &["tensor", "threads"]),
+    ("stats", &["tensor", "cast", "threads"]),
     // Bytes in files, and values as named tensors. Neither knows formats or serde.
-    ("storage", &["tensor", "error", "threads", "checked_io"]),
-    ("model", &["tensor", "cast", "error", "sorted", "checked_io"]),
-    // The parts that formats share, and finding tensors by name or position.
-    ("record", &["tensor", "error", "limits", "progress", "storage", "model", "threads", "sorted", "checked_io"]),
-    ("find", &["tensor", "error", "limits", "storage", "model", "record", "sorted"]),
+    ("storage", &["tensor", "error", "threads"]),
+    ("model", &["tensor", "cast", "error"]),
+    // The parts that formats share, and finding tensors by name or position. Reading and writing do not know each other.
+    ("read", &["tensor", "error", "limits", "storage", "model"]),
+    ("write", &["tensor", "error", "threads", "storage", "model"]),
+    ("find", &["tensor", "error", "limits", "storage", "model", "read"]),
     // The bridge to serde, and arrays.
-    ("serde", &["tensor", "cast", "error", "limits", "model", "record", "find"]),
-    ("array", &["tensor", "error", "model", "serde", "sorted", "checked_io"]),
+    ("serde", &["tensor", "cast", "error", "limits", "model", "read", "find"]),
+    ("array", &["tensor", "error", "model", "serde"]),
     // One folder per format, which knows no other, and the table of them.
-    ("format", &["tensor", "error", "limits", "storage", "model", "record", "find", "serde", "sorted", "checked_io"]),
+    ("format", &["tensor", "error", "limits", "storage", "model", "read", "write", "find", "serde"]),
     // Open files, and views of tensors for programs.
-    (
-        "file",
-        &[
-            "tensor",
-            "digest",
-            "error",
-            "limits",
-            "progress",
-            "storage",
-            "model",
-            "record",
-            "find",
-            "format",
-            "sorted",
-            "checked_io",
-        ],
-    ),
-    ("view", &["tensor", "cast", "error", "model", "record", "file", "sorted"]),
-    ("serialize", &["tensor", "cast", "error", "digest", "stats", "view"]),
+    ("file", &["tensor", "digest", "error", "limits", "storage", "model", "read", "write", "find", "format"]),
+    ("view", &["tensor", "cast", "error", "digest", "stats", "model", "write", "file", "format"]),
     ("private", &["error", "model", "serde"]),
     (
         "lib",
         &[
-            "array",
-            "cast",
-            "digest",
-            "error",
-            "file",
-            "find",
-            "format",
-            "limits",
-            "model",
-            "pipeline",
-            "private",
-            "progress",
-            "record",
-            "serde",
-            "serialize",
-            "stats",
-            "storage",
-            "tensor",
-            "threads",
-            "view",
+            "array", "cast", "digest", "error", "file", "find", "format", "limits", "model", "private", "serde",
+            "stats", "storage", "tensor", "threads", "view",
         ],
     ),
 ];
@@ -330,7 +292,7 @@ fn serde_paths(code: &str) -> BTreeSet<String> {
 fn only_the_bridge_and_public_functions_import_serde() {
     /// Public functions whose bounds are serde's, headers that are JSON, and `Serialize` of reports.
     const ALLOWED: &[&str] =
-        &["array/with.rs", "file/mod.rs", "file/shards/index.rs", "format/safetensors/header.rs", "serialize.rs"];
+        &["array/with.rs", "file/mod.rs", "file/shards/index.rs", "format/safetensors/header.rs", "view/serialize.rs"];
     for source in sources().iter().filter(|source| !source.path.starts_with("serde")) {
         let is_format = source.path.starts_with("format") && source.path.ends_with("mod.rs");
         let is_allowed = is_format || ALLOWED.iter().any(|path| source.path == Path::new(path));
@@ -376,7 +338,7 @@ fn everything_below_the_bridge_is_compiled_once() {
         "storage/replace.rs",
     ];
     let mut unused: BTreeSet<&str> = ALLOWED.iter().copied().collect();
-    for folder in ["storage", "model", "record", "find", "serde", "array", "format", "file"] {
+    for folder in ["storage", "model", "read", "write", "find", "serde", "array", "format", "file"] {
         for source in sources().iter().filter(|source| source.path.starts_with(folder)) {
             let found = closure_bounds(&source.code);
             let path = source.path.to_str().unwrap();

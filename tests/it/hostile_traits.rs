@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tensorfile::record::{Encode, Format, Index, IndexReader, ReadAt};
+use tensorfile::format::{Encode, Format, FormatSpec, Index, IndexReader, ReadAt};
 use tensorfile::{
     Adapt, Caster, DimOrder, Dtype, FORMATS, File, FromTensors, Layout, Limits, MetadataEdit, OpenOptions, Result,
     SaveOptions, Sink, Source, Store, Tensor, TensorData, TensorFile, TensorInfo, TensorMap, TensorRecord, TensorSink,
@@ -250,7 +250,7 @@ fn nothing_written(_: &WriteOptions) -> Result<Arc<dyn Encode>> {
 macro_rules! pushing {
     ($info:expr, $range:expr) => {{
         static PUSHING: Format =
-            Format::new("pushing", &[Dtype::F32], || Box::new(Pushes($info, $range)), nothing_written);
+            Format::new(FormatSpec::new("pushing", &[Dtype::F32]), || Box::new(Pushes($info, $range)), nothing_written);
         &PUSHING
     }};
 }
@@ -325,7 +325,8 @@ impl IndexReader for Backwards {
     }
 }
 
-static BACKWARDS: Format = Format::new("backwards", &[Dtype::F32], || Box::new(Backwards(48_000)), nothing_written);
+static BACKWARDS: Format =
+    Format::new(FormatSpec::new("backwards", &[Dtype::F32]), || Box::new(Backwards(48_000)), nothing_written);
 
 #[test]
 fn streams_are_not_read_backwards() {
@@ -360,7 +361,7 @@ impl IndexReader for Curious {
     }
 }
 
-static CURIOUS: Format = Format::new("curious", &[Dtype::F32], || Box::new(Curious), nothing_written);
+static CURIOUS: Format = Format::new(FormatSpec::new("curious", &[Dtype::F32]), || Box::new(Curious), nothing_written);
 
 #[test]
 fn index_readers_can_ask_for_anything() {

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::json_message;
-use crate::sorted;
+use crate::read::json_message;
+use crate::tensor::sorted;
 
 /// The entry of the metadata that tells how many bytes the tensors take.
 pub(super) const TOTAL: &str = "total_size";

@@ -9,7 +9,8 @@ use crate::error::{ErrorKind, Result, Short, Warning, WarningKind};
 use crate::file::checkpoint::is_index_name;
 use crate::file::{File, Shards};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, Index};
+use crate::model::FileMetadata;
+use crate::read::Index;
 use crate::storage::{FileStorage, Joined, ReadAt};
 
 /// Returns whether a file is an index of shards: by its name, or by its content if no format is given.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Result, Warning, WarningKind};
 use crate::file::File;
 use crate::file::checkpoint::index_of;
-use crate::record::FilePart;
+use crate::model::FilePart;
 
 use super::index::malformed;
 

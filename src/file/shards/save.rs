@@ -8,14 +8,13 @@ use super::index::{MAX_BYTES, ShardIndex, TOTAL, malformed};
 use crate::error::{ErrorKind, Result};
 use crate::file::checkpoint::index_of;
 use crate::limits::Limits;
-use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
-use crate::progress::{Listener, ProgressCount};
-use crate::record::name_lists::refuse_lists;
-use crate::record::{FilePart, Names, Plan};
+use crate::model::{FilePart, MetadataValue, TensorRecord, TensorSink, Tensors};
 use crate::storage::{
-    Durability, FileSet, Journal, ReplaceStep, Turn, finish_left_sets, has_left_sets, look, refuse_existing,
-    remove_left_for, turn_path,
+    Durability, FileSet, Journal, Listener, ProgressCount, ReplaceStep, Turn, finish_left_sets, has_left_sets, look,
+    refuse_existing, remove_left_for, turn_path,
 };
+use crate::write::name_lists::refuse_lists;
+use crate::write::{NamePolicy, Plan};
 
 /// The plans of shards, and the shard of each tensor.
 #[derive(Debug)]
@@ -68,7 +67,7 @@ pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u6
         all.lay_out()?;
         return Ok(Files::One(all));
     }
-    if all.encode().names() == Names::Omitted {
+    if all.encode().names() == NamePolicy::Omitted {
         let instead = "without names none could be found again; `WriteOptions::embed_names` writes names".to_owned();
         return Err(ErrorKind::Unsupported { what: "save in shards".to_owned(), instead }.into());
     }
@@ -348,8 +347,8 @@ mod tests {
     use super::*;
     use crate::file::File;
     use crate::format::ten;
-    use crate::record::WriteOptions;
     use crate::tensor::{Tensor, TensorMap};
+    use crate::write::WriteOptions;
 
     /// Assigns tensors, given by their length or by the earlier tensor whose bytes they share.
     fn shards(tensors: &[Result<u64, usize>], max_bytes: u64) -> (Vec<usize>, u64) {

@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, FileMetadata, Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, trailing_bytes};
-use crate::sorted;
+use crate::model::FileMetadata;
+use crate::read::{Cursor, Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, trailing_bytes};
 use crate::storage::{ReadAt, Slice};
-use crate::tensor::{Layout, TensorInfo};
+use crate::tensor::{Layout, TensorInfo, sorted};
 
 /// Reads the offset table, then the header of each record.
 #[derive(Debug, Default)]
@@ -353,7 +353,7 @@ mod tests {
         }
 
         let tensors = vec![Tensor::from_slice(&[1_u8], [1]).unwrap(); 300];
-        let file = super::super::FORMAT.to_vec(&tensors, &crate::record::WriteOptions::new()).unwrap();
+        let file = super::super::FORMAT.to_vec(&tensors, &crate::write::WriteOptions::new()).unwrap();
         let mut told = Told(Slice::new(&file), Vec::new());
         let (mut reader, mut index) = (Reader::default(), Index::default());
         while reader.read_on(&mut told, &Limits::default(), &mut index).unwrap() {}

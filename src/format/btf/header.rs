@@ -1,8 +1,10 @@
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{COO_OF_TFRT, Cursor, dtypes, put_dims, tags_of};
-use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
+use crate::model::COO_OF_TFRT;
+use crate::read::Cursor;
+use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo, dtypes, tags_of};
+use crate::write::put_dims;
 
 /// The tags of the dtypes that the format can store.
 const TAGS: &[(u8, Dtype)] = &[

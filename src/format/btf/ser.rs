@@ -1,7 +1,9 @@
 use super::header;
 use crate::error::Result;
-use crate::record::{self, FileLayout, Format, Names, Plan, SmallFile, SmallFormat, SmallTensors};
+use crate::model::FormatSpec;
 use crate::tensor::TensorInfo;
+use crate::write;
+use crate::write::{FileLayout, NamePolicy, Plan, SmallFile, SmallFormat, SmallTensors};
 
 /// Writes records in order and adjacent, each padded.
 #[derive(Debug, Clone, Default)]
@@ -10,13 +12,13 @@ pub(super) struct Encode {
     pub(super) tfrt_coo: bool,
 }
 
-impl record::Encode for Encode {
-    fn format(&self) -> &'static Format {
+impl write::Encode for Encode {
+    fn spec(&self) -> &'static FormatSpec {
         &super::FORMAT
     }
 
-    fn names(&self) -> Names {
-        if self.embed_names { Names::Embedded } else { Names::Omitted }
+    fn names(&self) -> NamePolicy {
+        if self.embed_names { NamePolicy::Embedded } else { NamePolicy::Omitted }
     }
 
     fn small(&self) -> Option<&dyn SmallFormat> {

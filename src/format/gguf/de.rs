@@ -8,11 +8,10 @@ use super::header::{self, Beginning};
 use super::metadata::{self, HeaderMetadata, bad_number, check_limit};
 use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
 use crate::limits::Limits;
+use crate::model::{FileMetadata, FilePart, MetadataChanges, Rewritten, TypedEntry};
 #[cfg(feature = "npy")]
-use crate::record::Codec;
-use crate::record::{
-    Cursor, FileMetadata, FilePart, Index, IndexReader, MetadataChanges, Rewritten, TypedEntry, trailing_bytes,
-};
+use crate::read::Codec;
+use crate::read::{Cursor, Index, IndexReader, trailing_bytes};
 use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, Shape, TensorInfo};
 
@@ -57,10 +56,6 @@ impl IndexReader for Reader {
 
     fn is_in_file_order(&self) -> bool {
         true
-    }
-
-    fn embeds_names(&self) -> bool {
-        false
     }
 
     fn metadata(&mut self) -> Option<FileMetadata> {

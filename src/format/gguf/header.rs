@@ -1,7 +1,9 @@
 use super::{FORMAT, metadata};
-use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Cursor, FileLayout, Plan, TypedEntry, cannot_store, dtypes, tags_of};
-use crate::tensor::{Dtype, Shape, TensorInfo};
+use crate::error::{Error, ErrorKind, Result, cannot_store};
+use crate::model::TypedEntry;
+use crate::read::Cursor;
+use crate::tensor::{Dtype, Shape, TensorInfo, dtypes, tags_of};
+use crate::write::{FileLayout, Plan};
 
 /// The numbers of the types that the format can store.
 const TAGS: &[(u32, Dtype)] = &[

@@ -6,8 +6,8 @@ use indexmap::IndexMap;
 
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::model::{MetadataKind, MetadataValue};
-use crate::record::{Cursor, FilePart, MetadataChanges, TypedEntry};
+use crate::model::{FilePart, MetadataChanges, MetadataKind, MetadataValue, TypedEntry};
+use crate::read::Cursor;
 
 /// The alignment of files that do not state one, in bytes.
 const ALIGNMENT: u64 = 32;

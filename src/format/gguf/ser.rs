@@ -4,10 +4,11 @@ use indexmap::IndexMap;
 
 use super::header;
 use super::metadata::{TypedValue, Writing};
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::MetadataValue;
-use crate::record::{self, FileLayout, FilePart, Format, Names, Plan, cannot_store};
+use crate::error::{Error, ErrorKind, Result, cannot_store};
+use crate::model::{FilePart, FormatSpec, MetadataValue};
 use crate::tensor::TensorInfo;
+use crate::write;
+use crate::write::{FileLayout, NamePolicy, Plan};
 
 /// Writes the header, then the tensors, each padded to the alignment.
 #[derive(Debug, Clone, Default)]
@@ -20,13 +21,13 @@ pub(super) struct Encode {
     pub(super) part: Option<FilePart>,
 }
 
-impl record::Encode for Encode {
-    fn format(&self) -> &'static Format {
+impl write::Encode for Encode {
+    fn spec(&self) -> &'static FormatSpec {
         &super::FORMAT
     }
 
-    fn names(&self) -> Names {
-        Names::Stored
+    fn names(&self) -> NamePolicy {
+        NamePolicy::Stored
     }
 
     fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
@@ -47,11 +48,11 @@ impl record::Encode for Encode {
         (!self.long_names).then_some(header::MAX_LONG_NAME)
     }
 
-    fn with_part(&self, part: FilePart) -> Option<Arc<dyn record::Encode>> {
+    fn with_part(&self, part: FilePart) -> Option<Arc<dyn write::Encode>> {
         Some(Arc::new(Self { part: Some(part), ..self.clone() }))
     }
 
-    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn write::Encode>> {
         let mut encode = self.clone();
         encode.metadata.extend(entries.iter().map(|(key, value)| (key.clone(), TypedValue::of_field(value))));
         Ok(Arc::new(encode))

@@ -8,10 +8,10 @@
 use std::num::NonZeroU8;
 
 use super::dict::{self, Descr, Dict};
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Result, cannot_store};
 use crate::limits::Limits;
-use crate::record::{Codec, cannot_store, dtypes};
-use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
+use crate::read::Codec;
+use crate::tensor::{Dtype, Layout, Shape, TensorInfo, dtypes};
 
 /// The type codes of the dtypes that can be stored.
 const CODES: &[(&str, Dtype)] = &[

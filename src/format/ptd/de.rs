@@ -13,12 +13,10 @@ use super::schema::{
 use super::{Compatibility, FORMAT, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::record::{
-    FileMetadata, Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables, trailing_bytes,
-};
-use crate::sorted;
+use crate::model::FileMetadata;
+use crate::read::{Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables, trailing_bytes};
 use crate::storage::{ReadAt, Slice};
-use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
+use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo, sorted};
 
 /// Reads the flatbuffer. The tensors are in its order.
 #[derive(Debug, Default)]

@@ -4,8 +4,10 @@ use super::metadata::KEYS;
 use super::{Compatibility, FORMAT, Options, Version, de};
 use crate::error::{ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, Index, WriteOptions};
+use crate::model::FileMetadata;
+use crate::read::Index;
 use crate::storage::ReadAt;
+use crate::write::WriteOptions;
 
 pub(super) fn keeps(key: &str) -> bool {
     KEYS.contains(&key)

@@ -1,6 +1,6 @@
 use super::header::{BEFORE_HEADER, Frame, HEAD, bad_number};
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{FlatbufferReader, Table};
+use crate::read::{FlatbufferReader, Table};
 use crate::storage::ReadAt;
 
 /// The index of a file as a flatbuffer.

@@ -1,7 +1,7 @@
-use crate::error::{Error, ErrorKind, Result};
-use crate::record::names::find_nul;
-use crate::record::{FlatbufferWriter, cannot_store, dtypes, tags_of};
-use crate::tensor::Dtype;
+use crate::error::{Error, ErrorKind, Result, cannot_store};
+use crate::model::embedded_names::find_nul;
+use crate::tensor::{Dtype, dtypes, tags_of};
+use crate::write::FlatbufferWriter;
 
 /// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
 ///

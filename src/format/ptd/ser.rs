@@ -5,13 +5,14 @@ use smallvec::SmallVec;
 use super::header::{self, Family};
 use super::metadata::KEYS;
 use super::{Compatibility, FORMAT, Segments, Version};
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::MetadataValue;
-use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, Names, Plan, PlannedTensors, Sharing, SmallFile, SmallFormat,
-    SmallTensors, TableFields, cannot_store, ends_too_far,
-};
+use crate::error::{Error, ErrorKind, Result, cannot_store};
+use crate::model::{FormatSpec, MetadataValue};
 use crate::tensor::{Layout, TensorInfo};
+use crate::write;
+use crate::write::{
+    FileLayout, FlatbufferWriter, NamePolicy, Plan, PlannedTensors, Sharing, SmallFile, SmallFormat, SmallTensors,
+    TableFields, ends_too_far,
+};
 
 /// Writes the index, then the segments in order, each aligned.
 #[derive(Debug, Clone)]
@@ -41,13 +42,13 @@ impl Default for Encode {
 /// The highest rank that a dim order can have, whose numbers are bytes.
 pub(super) const MAX_RANK: usize = 255;
 
-impl record::Encode for Encode {
-    fn format(&self) -> &'static Format {
-        &FORMAT
+impl write::Encode for Encode {
+    fn spec(&self) -> &'static FormatSpec {
+        FORMAT.spec()
     }
 
-    fn names(&self) -> Names {
-        Names::Stored
+    fn names(&self) -> NamePolicy {
+        NamePolicy::Stored
     }
 
     fn keeps_dim_order(&self) -> bool {
@@ -69,7 +70,7 @@ impl record::Encode for Encode {
         }
     }
 
-    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn write::Encode>> {
         let mut encode = self.clone();
         let of = encode.compatibility.get_or_insert_default();
         let fields = [&mut of.model_name, &mut of.version, &mut of.quantization_scheme, &mut of.custom_description];

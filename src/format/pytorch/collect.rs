@@ -17,7 +17,7 @@ use super::value::{
 };
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::record::{Codec, Index, Negation, Strided, Zipped};
+use crate::read::{Codec, Index, Negation, Strided, Zipped};
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo, UnknownDtype};
 
 /// The bytes of storages.

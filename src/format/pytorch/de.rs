@@ -6,10 +6,12 @@ use super::pickle::{Input, read};
 use super::value::{Heap, PickleValue};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::record::{
-    Cursor, FileMetadata, Index, IndexReader, OtherArchive, ReadAt, ZipContents, check_crc32, check_members, open_zip,
-    place_of, zip_error,
+use crate::model::FileMetadata;
+use crate::read::{
+    Cursor, Index, IndexReader, OtherArchive, ZipContents, check_crc32, check_members, open_zip, place_of,
+    trailing_bytes, zip_error,
 };
+use crate::storage::ReadAt;
 
 /// Reads the pickle of a checkpoint. The tensors are in the order of the pickle.
 #[derive(Debug, Default)]
@@ -37,10 +39,6 @@ impl IndexReader for Reader {
 
     fn metadata(&mut self) -> Option<FileMetadata> {
         Some(std::mem::take(&mut self.metadata))
-    }
-
-    fn embeds_names(&self) -> bool {
-        false
     }
 }
 
@@ -331,7 +329,7 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
             format!("the file holds another value after the first one, from byte {offset} on, which is left out");
         contents.warnings.push(Warning::new(WarningKind::LeftOut, text).at(offset));
     } else {
-        contents.warnings.extend(crate::record::trailing_bytes(offset, Some(len)));
+        contents.warnings.extend(trailing_bytes(offset, Some(len)));
     }
     Ok((contents, Some(PROTOCOL.to_string())))
 }

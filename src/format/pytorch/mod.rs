@@ -96,32 +96,23 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::format::only_read;
+use crate::format::{Format, known, only_read};
 use crate::limits::Limits;
-use crate::record::{Encode, FileMetadata, Format, Magic, ReadAt, WriteOptions};
-use crate::storage::Slice;
+use crate::model::{FileMetadata, FormatSpec};
+use crate::storage::{ReadAt, Slice};
 use crate::tensor::Dtype;
+use crate::write::{Encode, WriteOptions};
 
 /// The dtypes that can be read.
 pub const DTYPES: &[Dtype] = &header::DTYPES;
 
 /// The format: what it can store, and how it is recognized.
-pub static FORMAT: Format = Format {
-    extensions: &["pt", "pth"],
-    read_only: true,
-    magics: &[
-        Magic { offset: 0, bytes: b"PK\x03\x04" },
-        // The number of the older form, in the protocols of pickles that write it in these ways.
-        Magic { offset: 0, bytes: b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
-        Magic { offset: 0, bytes: b"\x80\x03\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
-        Magic { offset: 0, bytes: de::OLD_MAGIC_NUMBER },
-        Magic { offset: 11, bytes: b"\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19." },
-    ],
-    ..Format::new("pytorch", DTYPES, || Box::new(de::Reader::default()), encode)
-        .with_metadata(de::metadata, |_| false)
-        .with_checksums(de::check_other_members)
-        .with_detection(de::looks_like)
-};
+pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode)
+    .with_metadata(de::metadata)
+    .with_checksums(de::check_other_members)
+    .with_detection(de::looks_like);
+
+const SPEC: FormatSpec = FormatSpec { embeds_names: false, ..known::PYTORCH.spec(DTYPES) };
 
 fn encode(_: &WriteOptions) -> Result<Arc<dyn Encode>> {
     Err(only_read(FORMAT.name))
@@ -220,7 +211,7 @@ impl Options {
     ///
     /// As [`from_slice`].
     pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
-        crate::serde::from_slice(&FORMAT, file, &self.limits)
+        crate::serde::from_slice(&FORMAT.reading, file, &self.limits)
     }
 
     /// As [`from_reader`], with these options.
@@ -229,18 +220,18 @@ impl Options {
     ///
     /// As [`from_reader`].
     pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
-        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+        crate::serde::from_reader(&FORMAT.reading, reader, &self.limits)
     }
 
     /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
     #[must_use]
     pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
-        crate::Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+        crate::Deserializer::of_slice(&FORMAT.reading, file, self.limits.clone())
     }
 
     /// A deserializer of a reader. Call [`end`](crate::Deserializer::end) after the value.
     #[must_use]
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
-        crate::Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+        crate::Deserializer::of_reader(&FORMAT.reading, reader, self.limits.clone())
     }
 }

@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::Strided;
-use crate::sorted;
-use crate::tensor::Layout;
+use crate::read::Strided;
+use crate::tensor::{Layout, sorted};
 
 /// The place of a tensor in the file.
 #[derive(Debug, PartialEq)]

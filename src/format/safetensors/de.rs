@@ -7,7 +7,8 @@ use super::header::{self, JsonValue, METADATA, TAGS, Writer};
 use super::scan::{JsonHeader, scan, scan_single};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, Index, IndexReader, MetadataChanges, Rewritten, SingleTensor, payload_at};
+use crate::model::{FileMetadata, MetadataChanges, Rewritten};
+use crate::read::{Index, IndexReader, SingleTensor, payload_at};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 

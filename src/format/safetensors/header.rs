@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
 use super::FORMAT;
-use crate::error::{Error, ErrorKind, Result, Short};
-use crate::record::{Cursor, Planned, PlannedTensors, cannot_store, dtypes, json_message, tags_of};
-use crate::sorted;
+use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
+use crate::read::{Cursor, json_message};
 use crate::storage::ReadAt;
-use crate::tensor::{Dtype, TensorInfo};
+use crate::tensor::{Dtype, TensorInfo, dtypes, sorted, tags_of};
+use crate::write::{Planned, PlannedTensors};
 
 /// The names of the dtypes that the format can store.
 pub(super) const TAGS: &[(&str, Dtype)] = &[

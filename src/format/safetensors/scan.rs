@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::header::{JsonValue, LENGTH, METADATA, TAGS};
 use crate::limits::Limits;
-use crate::record::{Index, LastHeaders};
+use crate::read::{Index, LastHeaders};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The metadata in a header, and the offset in the file of what describes each tensor.

@@ -3,12 +3,11 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::header::Writer;
-use crate::error::{ErrorKind, Result};
-use crate::model::MetadataValue;
-use crate::record::{
-    self, FileLayout, Format, Names, Plan, PlannedTensors, SmallFile, SmallFormat, SmallTensors, cannot_store,
-};
+use crate::error::{ErrorKind, Result, cannot_store};
+use crate::model::{FormatSpec, MetadataValue};
 use crate::tensor::TensorInfo;
+use crate::write;
+use crate::write::{FileLayout, NamePolicy, Plan, PlannedTensors, SmallFile, SmallFormat, SmallTensors};
 
 /// Writes the header, then the tensors without gaps.
 #[derive(Debug, Clone, Default)]
@@ -16,13 +15,13 @@ pub(super) struct Encode {
     pub(super) metadata: IndexMap<String, String>,
 }
 
-impl record::Encode for Encode {
-    fn format(&self) -> &'static Format {
+impl write::Encode for Encode {
+    fn spec(&self) -> &'static FormatSpec {
         &super::FORMAT
     }
 
-    fn names(&self) -> Names {
-        Names::Stored
+    fn names(&self) -> NamePolicy {
+        NamePolicy::Stored
     }
 
     fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
@@ -34,7 +33,7 @@ impl record::Encode for Encode {
         }
     }
 
-    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn write::Encode>> {
         let mut metadata = self.metadata.clone();
         metadata.extend(entries.iter().map(|(key, value)| (key.clone(), value.to_string())));
         Ok(Arc::new(Self { metadata }))

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::header::{self, HeaderChunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{Cursor, Index, IndexReader, LastHeaders, Message, SingleTensor};
+use crate::read::{Cursor, Index, IndexReader, LastHeaders, Message, SingleTensor};
 use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, TensorInfo};
 
@@ -218,7 +218,7 @@ mod tests {
         let tensor = |len: usize| Tensor::from_slice(&vec![1_u8; len], [len]).unwrap();
         // Of 160, 160, 224, and then 200 times 160 bytes.
         let tensors: Vec<Tensor> = [10, 10, 100].into_iter().chain([10; 200]).map(tensor).collect();
-        let file = super::super::FORMAT.to_vec(&tensors, &crate::record::WriteOptions::new()).unwrap();
+        let file = super::super::FORMAT.to_vec(&tensors, &crate::write::WriteOptions::new()).unwrap();
         let mut told = Told(Slice::new(&file), Vec::new());
         let (mut reader, mut index) = (Reader::default(), Index::default());
         while reader.read_on(&mut told, &Limits::default(), &mut index).unwrap() {}
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn a_tensor_without_an_index_is_that_of_an_index() {
         let tensor = Tensor::from_slice(&[1.0_f32; 6], [2, 3]).unwrap();
-        let file = super::super::FORMAT.to_vec(&[tensor], &crate::record::WriteOptions::new()).unwrap();
+        let file = super::super::FORMAT.to_vec(&[tensor], &crate::write::WriteOptions::new()).unwrap();
         let message_of = |bytes: &[u8], limits: &Limits| {
             let mut found = Message::EMPTY;
             message(bytes, limits, &mut found).map(|()| found)

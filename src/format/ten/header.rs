@@ -1,10 +1,10 @@
 use std::borrow::Cow;
 
 use super::FORMAT;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::limits::Limits;
-use crate::record::{Cursor, cannot_store, dtypes, tags_of};
-use crate::tensor::{Dtype, Shape, TensorInfo};
+use crate::read::Cursor;
+use crate::tensor::{Dtype, Shape, TensorInfo, dtypes, tags_of};
 
 /// The first bytes of every chunk.
 pub(super) const MAGIC: [u8; 8] = *b"~TenBin~";

@@ -1,7 +1,9 @@
 use super::header;
 use crate::error::Result;
-use crate::record::{self, FileLayout, Format, Names, Plan, SmallFile, SmallFormat, SmallTensors};
+use crate::model::FormatSpec;
 use crate::tensor::TensorInfo;
+use crate::write;
+use crate::write::{FileLayout, NamePolicy, Plan, SmallFile, SmallFormat, SmallTensors};
 
 /// Writes tensors one after the other, as two chunks each.
 #[derive(Debug, Clone, Default)]
@@ -9,13 +11,13 @@ pub(super) struct Encode {
     pub(super) embed_names: bool,
 }
 
-impl record::Encode for Encode {
-    fn format(&self) -> &'static Format {
+impl write::Encode for Encode {
+    fn spec(&self) -> &'static FormatSpec {
         &super::FORMAT
     }
 
-    fn names(&self) -> Names {
-        if self.embed_names { Names::Embedded } else { Names::Stored }
+    fn names(&self) -> NamePolicy {
+        if self.embed_names { NamePolicy::Embedded } else { NamePolicy::Stored }
     }
 
     fn name_bytes(&self, name: &str) -> usize {

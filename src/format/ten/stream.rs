@@ -3,17 +3,19 @@ use std::sync::Arc;
 
 use super::ser::Encode;
 use super::{FORMAT, de, header};
-use crate::checked_io::write_all;
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::Finder;
 use crate::limits::Limits;
 use crate::model::{
     Adapt, EachEntry, EachPart, Entries, FromTensors, KeyPart, List, LoadFrom, Loaded, Node, Payload, Serializer, Sink,
-    Source, Store, StructDef, TensorData, TensorSink, TensorSpec, Tensors, put,
+    Source, Store, StructDef, TensorData, TensorSink, TensorSpec, Tensors, embedded_names, put,
 };
-use crate::record::{self, Message, Plan, names, write_slices};
+use crate::read;
+use crate::read::Message;
 use crate::storage::Stream;
+use crate::tensor::checked_io::write_all;
 use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
+use crate::write::{Plan, check_stored_name, write_slices};
 
 /// Writes tensors to a stream one at a time.
 ///
@@ -173,7 +175,7 @@ struct One<'a> {
 impl One<'_> {
     fn can_store(&self, info: &TensorInfo) -> bool {
         // An empty name means none.
-        let has_room = || self.name.is_empty() || FORMAT.check_stored_name(self.name, &Encode::default()).is_ok();
+        let has_room = || self.name.is_empty() || check_stored_name(self.name, &Encode::default()).is_ok();
         info.layout == Layout::RowMajor && FORMAT.check(info).is_ok() && has_room()
     }
 
@@ -205,7 +207,7 @@ impl Sink for One<'_> {
         if let Some(payload) = data.as_bytes()
             && info.payload_bytes() == Some(payload.len())
             && self.can_store(info)
-            && !(self.refuses_lists && info.dtype == Dtype::U8 && payload.starts_with(&names::MAGIC))
+            && !(self.refuses_lists && info.dtype == Dtype::U8 && payload.starts_with(&embedded_names::MAGIC))
         {
             self.written = Some(self.write(info, payload));
         }
@@ -317,9 +319,9 @@ impl<'r> Decoder<'r> {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
-        let storage = record::ReaderStorage::Boxed(Box::new(Stream::new(reader)));
-        let reader = record::Reader::new(storage, FORMAT.index_reader, limits.tensors(u64::MAX));
-        Self { finder: Finder::one_by_one(reader.without_embedded_names(), &FORMAT) }
+        let storage = read::ReaderStorage::Boxed(Box::new(Stream::new(reader)));
+        let reader = read::Reader::new(storage, &FORMAT.reading, limits.tensors(u64::MAX));
+        Self { finder: Finder::one_by_one(reader.without_embedded_names(), FORMAT.name) }
     }
 
     /// Returns the name, dtype and shape of the next tensor; `None` at the end of the stream.
@@ -449,7 +451,7 @@ impl<'r> Decoder<'r> {
 
 /// The next tensor of a stream, as the whole value.
 struct MessageSource<'a, 'r> {
-    reader: &'a mut record::Reader<'r>,
+    reader: &'a mut read::Reader<'r>,
     message: &'a Message,
     /// The offset of the payload, if it was read.
     offset: Option<u64>,

@@ -16,9 +16,10 @@ use super::ser::{Before, Encode, OldTensor};
 use super::{FORMAT, entries};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::model::Tensors;
-use crate::record::{MetadataChanges, Plan, ReadHeader, Rewritten};
+use crate::model::{MetadataChanges, Rewritten, Tensors};
+use crate::read::ReadHeader;
 use crate::storage::{FileLock, FileReader, FileStorage, ReadAt, open_regular, replace};
+use crate::write::Plan;
 
 /// Adds tensors to the file at `path`.
 pub(super) fn append(path: &Path, tensors: &dyn Tensors, encode: &Encode, limits: &Limits) -> Result<()> {

@@ -3,7 +3,7 @@ use indexmap::IndexMap;
 use super::{entries, metadata};
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::record::{Index, IndexReader};
+use crate::read::{Index, IndexReader};
 use crate::storage::ReadAt;
 
 /// Reads the metadata. The tensors are in the order of their data.

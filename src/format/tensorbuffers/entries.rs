@@ -6,8 +6,9 @@ use super::metadata::{MetadataSummary, is_known};
 use super::{FORMAT, Operation, Options};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::record::{FileMetadata, WriteOptions};
+use crate::model::FileMetadata;
 use crate::storage::ReadAt;
+use crate::write::WriteOptions;
 
 /// The key of the name of the model.
 const MODEL: &str = "model";

@@ -1,9 +1,9 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Cursor, dtypes, tags_of};
+use crate::read::Cursor;
 use crate::storage::ReadAt;
-use crate::tensor::Dtype;
+use crate::tensor::{Dtype, dtypes, tags_of};
 
 /// The tags of the dtypes that the format can store.
 const TAGS: &[(i8, Dtype)] = &[

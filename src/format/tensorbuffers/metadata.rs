@@ -9,10 +9,9 @@ use smallvec::SmallVec;
 use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::record::{FlatbufferReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables};
-use crate::sorted;
+use crate::read::{FlatbufferReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables};
 use crate::storage::{ReadAt, Slice};
-use crate::tensor::{Shape, TensorInfo};
+use crate::tensor::{Shape, TensorInfo, sorted};
 
 /// The fields of the tables, by their numbers in `schema.fbs`.
 mod root {

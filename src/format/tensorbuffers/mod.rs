@@ -69,27 +69,26 @@ use serde::{Deserialize, Serialize};
 pub use self::header::{DTYPES, id};
 pub use self::metadata::{Metadata, Operation, metadata};
 use crate::error::Result;
+use crate::format::{Format, known};
 use crate::limits::Limits;
-use crate::model::Store;
-use crate::record::{self, Encode, Format, Magic};
-pub use crate::record::{IoSlices, Plan};
+use crate::model::{FormatSpec, Store};
 use crate::serde::SerdeValue;
+use crate::write;
+use crate::write::Encode;
+pub use crate::write::{IoSlices, Plan};
 
 /// The format: what it can store, and how it is recognized.
-pub static FORMAT: Format = Format {
-    extensions: &["tbs"],
+pub static FORMAT: Format =
+    Format::new(SPEC, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.encode()))
+        .with_single(metadata::single)
+        .with_metadata(entries::file_metadata)
+        .with_metadata_edits(append::rewrite_metadata);
+
+const SPEC: FormatSpec = FormatSpec {
     max_dim: Some(u32::MAX as u64),
-    magics: &[Magic { offset: 0, bytes: &header::MAGIC }],
-    ..Format::new(
-        "tensorbuffers",
-        DTYPES,
-        || Box::new(de::Reader::default()),
-        |options| Ok(entries::options(options)?.encode()),
-    )
-    .with_single(metadata::single)
-    .with_metadata(entries::file_metadata, entries::keeps)
-    .with_metadata_edits(append::rewrite_metadata)
-    .with_unknown_dtypes("tensorbuffers")
+    keeps_metadata: entries::keeps,
+    unknown_dtypes: Some("tensorbuffers"),
+    ..known::TENSORBUFFERS.spec(DTYPES)
 };
 
 /// The serializer of all formats. A [`Plan`] makes it write a TensorBuffers file; [`plan`] has an example.
@@ -121,7 +120,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
 ///   time.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    record::to_vec(&SerdeValue(value), Options::defaults().encode())
+    write::to_vec(&SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value to a writer as a TensorBuffers file.
@@ -146,7 +145,7 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 /// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
 /// fails.
 pub fn to_writer<T: Serialize + ?Sized>(mut writer: impl Write, value: &T) -> Result<()> {
-    record::to_writer(&mut writer, &SerdeValue(value), Options::defaults().encode())
+    write::to_writer(&mut writer, &SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value into a TensorBuffers file in memory that is reused, so that nothing is allocated if it is large enough.
@@ -168,7 +167,7 @@ pub fn to_writer<T: Serialize + ?Sized>(mut writer: impl Write, value: &T) -> Re
 ///
 /// As [`to_vec`].
 pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Result<()> {
-    record::to_vec_into(file, &SerdeValue(value), Options::defaults().encode())
+    write::to_vec_into(file, &SerdeValue(value), Options::defaults().encode())
 }
 
 /// Serializes a value into a TensorBuffers file in slices, for a socket or another writer that takes several at once.
@@ -193,7 +192,7 @@ pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Resu
 ///
 /// As [`to_vec`].
 pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
-    record::to_io_slices(value, Options::defaults().encode())
+    write::to_io_slices(value, Options::defaults().encode())
 }
 
 /// Deserializes a value from a TensorBuffers file in memory.
@@ -228,7 +227,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    crate::serde::from_slice(&FORMAT, file, &Options::defaults().limits)
+    crate::serde::from_slice(&FORMAT.reading, file, &Options::defaults().limits)
 }
 
 /// Deserializes a value from a reader of a TensorBuffers file.
@@ -250,7 +249,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 ///
 /// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    crate::serde::from_reader(&FORMAT, reader, &Options::defaults().limits)
+    crate::serde::from_reader(&FORMAT.reading, reader, &Options::defaults().limits)
 }
 
 /// Plans a TensorBuffers file: its length, and the offset of everything in it.
@@ -481,7 +480,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
-        record::to_vec(&SerdeValue(value), self.encode())
+        write::to_vec(&SerdeValue(value), self.encode())
     }
 
     /// As [`to_writer`], with these options.
@@ -502,7 +501,7 @@ impl Options {
     ///
     /// As [`to_writer`].
     pub fn to_writer<T: Serialize + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
-        record::to_writer(&mut writer, &SerdeValue(value), self.encode())
+        write::to_writer(&mut writer, &SerdeValue(value), self.encode())
     }
 
     /// As [`to_vec_into`], with these options.
@@ -525,7 +524,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
-        record::to_vec_into(file, &SerdeValue(value), self.encode())
+        write::to_vec_into(file, &SerdeValue(value), self.encode())
     }
 
     /// As [`to_io_slices`], with these options.
@@ -546,7 +545,7 @@ impl Options {
     ///
     /// As [`to_vec`].
     pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T) -> Result<IoSlices<'a>> {
-        record::to_io_slices(value, self.encode())
+        write::to_io_slices(value, self.encode())
     }
 
     /// As [`from_slice`], with these options.
@@ -566,7 +565,7 @@ impl Options {
     ///
     /// As [`from_slice`].
     pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
-        crate::serde::from_slice(&FORMAT, file, &self.limits)
+        crate::serde::from_slice(&FORMAT.reading, file, &self.limits)
     }
 
     /// As [`from_reader`], with these options.
@@ -586,7 +585,7 @@ impl Options {
     ///
     /// As [`from_reader`].
     pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
-        crate::serde::from_reader(&FORMAT, reader, &self.limits)
+        crate::serde::from_reader(&FORMAT.reading, reader, &self.limits)
     }
 
     /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
@@ -606,7 +605,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
-        Deserializer::of_slice(&FORMAT, file, self.limits.clone())
+        Deserializer::of_slice(&FORMAT.reading, file, self.limits.clone())
     }
 
     /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
@@ -625,7 +624,7 @@ impl Options {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
-        Deserializer::of_reader(&FORMAT, reader, self.limits.clone())
+        Deserializer::of_reader(&FORMAT.reading, reader, self.limits.clone())
     }
 
     fn encode(&self) -> Arc<dyn Encode> {

@@ -6,14 +6,14 @@ use smallvec::SmallVec;
 
 use super::metadata::Operation;
 use super::{FORMAT, entries, header};
-use crate::error::{Error, ErrorKind, Result, Short};
-use crate::model::MetadataValue;
-use crate::record::{
-    self, FileLayout, FlatbufferWriter, Format, Names, Plan, Planned, PlannedTensors, SmallFile, SmallFormat,
-    SmallTensors, TableFields, cannot_store,
+use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
+use crate::model::{FormatSpec, MetadataValue};
+use crate::tensor::{TensorInfo, sorted};
+use crate::write;
+use crate::write::{
+    FileLayout, FlatbufferWriter, NamePolicy, Plan, Planned, PlannedTensors, SmallFile, SmallFormat, SmallTensors,
+    TableFields,
 };
-use crate::sorted;
-use crate::tensor::TensorInfo;
 
 /// Writes tensors one after the other, then their metadata.
 #[derive(Debug, Clone)]
@@ -58,13 +58,13 @@ pub(super) struct OldTensor {
     pub(super) range: Range<u64>,
 }
 
-impl record::Encode for Encode {
-    fn format(&self) -> &'static Format {
-        &FORMAT
+impl write::Encode for Encode {
+    fn spec(&self) -> &'static FormatSpec {
+        FORMAT.spec()
     }
 
-    fn names(&self) -> Names {
-        Names::Stored
+    fn names(&self) -> NamePolicy {
+        NamePolicy::Stored
     }
 
     fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
@@ -78,7 +78,7 @@ impl record::Encode for Encode {
         self.before.as_ref().map_or(Ok(()), |before| before.check_name(name))
     }
 
-    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn record::Encode>> {
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn write::Encode>> {
         let mut encode = self.clone();
         for (key, value) in entries {
             entries::set(&mut encode.model, &mut encode.operations, key, &value.to_string())?;

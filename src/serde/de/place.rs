@@ -9,7 +9,7 @@ use super::{Answer, Ask};
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{self, At, FieldsWalk, Finder, RootKind};
 use crate::model::{Copies, KeyPart, Loaded, Mark, Node, StructDef, needs_names};
-use crate::record::Labels;
+use crate::read::Labels;
 use crate::serde::token;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 

@@ -10,7 +10,7 @@ use tensorfile::{
 use super::{packed_samples, samples, sparse};
 use crate::support::{tensor, written_formats};
 
-fn read<'de, T: Deserialize<'de>>(format: &Format, file: &'de [u8]) -> Result<T> {
+fn read<'de, T: Deserialize<'de>>(format: &'static Format, file: &'de [u8]) -> Result<T> {
     let mut deserializer = Deserializer::from_slice(format, file);
     let value = T::deserialize(&mut deserializer)?;
     deserializer.end()?;
@@ -43,7 +43,7 @@ fn compare(format: &'static Format, file: &[u8], what: &str) -> bool {
 }
 
 /// Files of one tensor, and some of none or of several.
-fn files(format: &Format) -> Vec<Vec<u8>> {
+fn files(format: &'static Format) -> Vec<Vec<u8>> {
     let mut tensors = Vec::new();
     for dtype in [format.dtypes[0], format.dtypes[format.dtypes.len() - 1]] {
         tensors.extend([&[][..], &[3], &[2, 3], &[0, 4], &[1, 2, 1, 2, 2]].map(|shape| tensor(dtype, shape)));
@@ -147,7 +147,7 @@ struct Searched<T>(T);
 
 /// From memory and from a stream, whose length is not known.
 #[track_caller]
-fn compare_errors<'de, T: Deserialize<'de>>(format: &Format, file: &'de [u8]) {
+fn compare_errors<'de, T: Deserialize<'de>>(format: &'static Format, file: &'de [u8]) {
     let readers = || [Deserializer::from_slice(format, file), Deserializer::from_reader(format, file)];
     for (mut single, mut searched) in readers().into_iter().zip(readers()) {
         let error = T::deserialize(&mut single).err().unwrap();

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tensorfile::record::{Encode, FileLayout, Format, Index, IndexReader, Names, Plan, ReadAt, Sharing};
+use tensorfile::format::{
+    Encode, FileLayout, Format, FormatSpec, Index, IndexReader, NamePolicy, Plan, ReadAt, Sharing,
+};
 use tensorfile::{Category, Dtype, Limits, Result, Tensor, TensorMap, WriteOptions};
 
 use crate::support::Messages;
@@ -14,7 +16,7 @@ struct Toy(fn(&mut Vec<u64>, &mut FileLayout));
 static TOY: Format = toy(|_| Ok(Arc::new(Toy(|_, _| ()))));
 
 const fn toy(encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>) -> Format {
-    Format::new("toy", &[Dtype::U8], || Box::new(Unread), encode)
+    Format::new(FormatSpec::new("toy", &[Dtype::U8]), || Box::new(Unread), encode)
 }
 
 struct Unread;
@@ -26,12 +28,12 @@ impl IndexReader for Unread {
 }
 
 impl Encode for Toy {
-    fn format(&self) -> &'static Format {
-        &TOY
+    fn spec(&self) -> &'static FormatSpec {
+        TOY.spec()
     }
 
-    fn names(&self) -> Names {
-        Names::Stored
+    fn names(&self) -> NamePolicy {
+        NamePolicy::Stored
     }
 
     fn sharing(&self) -> Sharing {

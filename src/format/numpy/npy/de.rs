@@ -1,7 +1,8 @@
 use super::header;
 use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::record::{Cursor, FileMetadata, Index, IndexReader, trailing_bytes};
+use crate::model::FileMetadata;
+use crate::read::{Cursor, Index, IndexReader, trailing_bytes};
 use crate::storage::ReadAt;
 
 /// Reads the header of the first array.
@@ -24,10 +25,6 @@ impl IndexReader for Reader {
 
     fn metadata(&mut self) -> Option<FileMetadata> {
         Some(FileMetadata { warnings: std::mem::take(&mut self.warnings), ..FileMetadata::default() })
-    }
-
-    fn embeds_names(&self) -> bool {
-        false
     }
 }
 

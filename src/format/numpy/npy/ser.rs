@@ -1,7 +1,9 @@
 use super::header;
-use crate::error::{Error, ErrorKind, Result, Short};
-use crate::record::{self, FileLayout, Format, Names, Plan, cannot_store};
+use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
+use crate::model::FormatSpec;
 use crate::tensor::TensorInfo;
+use crate::write;
+use crate::write::{FileLayout, NamePolicy, Plan};
 
 /// Writes one array after its header.
 #[derive(Debug, Clone, Default)]
@@ -11,13 +13,13 @@ pub(super) struct Encode {
     pub(super) refuse_names: bool,
 }
 
-impl record::Encode for Encode {
-    fn format(&self) -> &'static Format {
+impl write::Encode for Encode {
+    fn spec(&self) -> &'static FormatSpec {
         &super::FORMAT
     }
 
-    fn names(&self) -> Names {
-        Names::Omitted
+    fn names(&self) -> NamePolicy {
+        NamePolicy::Omitted
     }
 
     fn keeps_dim_order(&self) -> bool {

@@ -11,9 +11,10 @@ use super::header::{ENDING, MemberName};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::format::numpy::header;
 use crate::limits::Limits;
-use crate::record::{
-    Codec, FileMetadata, Index, IndexReader, OtherArchive, ZipContents, ZipFile, Zipped, check_members, not_deflated,
-    open_zip, place_of, unsupported_member, zip_error,
+use crate::model::FileMetadata;
+use crate::read::{
+    Codec, Index, IndexReader, OtherArchive, ZipContents, ZipFile, Zipped, check_members, not_deflated, open_zip,
+    place_of, unsupported_member, zip_error,
 };
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;

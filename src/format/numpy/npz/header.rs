@@ -1,7 +1,7 @@
 //! Names and alignment of members.
 
-use crate::error::ErrorKind;
-use crate::record::{cannot_store, sure_kind};
+use crate::error::{ErrorKind, cannot_store};
+use crate::read::sure_kind;
 use crate::tensor::{Layout, TensorInfo};
 
 /// The end of the names of members that are arrays.

@@ -7,11 +7,12 @@ use rawzip::path::{EntryPath, ZipFilePath};
 use rawzip::{CompressionMethod, DataDescriptorOutput, Header, ZipArchiveWriter, ZipEntryWriter};
 
 use super::header;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::format::numpy;
-use crate::model::TensorData;
-use crate::record::{self, FileLayout, FileWriter, Format, Names, Output, Plan, cannot_store};
+use crate::model::{FormatSpec, TensorData};
 use crate::tensor::{Layout, TensorInfo};
+use crate::write;
+use crate::write::{FileLayout, FileWriter, NamePolicy, Output, Plan};
 
 /// Writes arrays as members of an archive.
 #[derive(Debug, Clone, Default)]
@@ -23,13 +24,13 @@ pub(super) struct Encode {
 /// The length of the longest tensor in bytes: planning counts them, a mebibyte at a time.
 const MAX_BYTES: usize = 1 << 48;
 
-impl record::Encode for Encode {
-    fn format(&self) -> &'static Format {
+impl write::Encode for Encode {
+    fn spec(&self) -> &'static FormatSpec {
         &super::FORMAT
     }
 
-    fn names(&self) -> Names {
-        Names::Stored
+    fn names(&self) -> NamePolicy {
+        NamePolicy::Stored
     }
 
     fn keeps_dim_order(&self) -> bool {

@@ -1,18 +1,6 @@
 //! Names embedded in a file of a format that has none: one more tensor at the end, which other readers see as bytes.
 
-use super::cannot_store;
-use crate::error::{Error, ErrorKind, Result, Short};
-
-/// The treatment of the names of a file's tensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Names {
-    /// They are left out.
-    Omitted,
-    /// They are stored as the format stores names.
-    Stored,
-    /// They are stored in one more tensor, at the end.
-    Embedded,
-}
+use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
 
 /// The beginning of the list. The names follow, each with a NUL after it.
 pub(crate) const MAGIC: [u8; 20] = *b"tensorfile.names.v1\0";

@@ -1,8 +1,7 @@
 use std::ops::Range;
 
-use super::names;
 use crate::limits::Limits;
-use crate::model::TensorSpec;
+use crate::model::{TensorSpec, embedded_names};
 use crate::tensor::{Dtype, Layout, TensorInfo, are_bools};
 
 /// The only tensor of a file in memory, read without an index.
@@ -65,7 +64,7 @@ impl<'a> SingleTensor<'a> {
         const ENOUGH: u64 = 1 << 10;
         let header_bytes = ENOUGH + size_of_val(self.info.shape.dims()) as u64;
         (self.info.takes_any(self.payload.len()) || self.is_dense())
-            && !self.payload.starts_with(&names::MAGIC)
+            && !self.payload.starts_with(&embedded_names::MAGIC)
             && self.payload.len() as u64 <= limits.payload
             && limits.tensors > 0
             && limits.headers() >= header_bytes

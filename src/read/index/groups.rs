@@ -5,8 +5,8 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 
 use super::Index;
-use crate::record::tree_order::common_bytes;
-use crate::sorted;
+use crate::read::tree_order::common_bytes;
+use crate::tensor::sorted;
 
 /// Tensors with a common beginning of their names, up to a dot.
 #[derive(Debug, Clone)]

@@ -10,14 +10,14 @@ use std::hash::RandomState;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use super::checked::changed;
-use super::order::RowMajor;
+use super::digest_check::changed;
 use super::repeats::may_repeat;
-use super::share::{KeyedDigest, Shared, digester};
+use super::row_major::RowMajor;
+use super::sharing::{KeyedDigest, Shared, digester};
 use super::{Plan, Sharing};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
-use crate::sorted;
+use crate::tensor::sorted;
 
 /// The tensors that may share bytes.
 pub(super) struct Candidates {

@@ -4,12 +4,16 @@
 //! clears each page. Several threads do that at once.
 #![expect(unsafe_code, reason = "zeroing memory before it is copied into would touch it twice")]
 
+mod pipeline;
+
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use bytemuck::Pod;
+
+pub(crate) use pipeline::in_order;
 
 /// The fewest bytes that are worth a thread of their own. Miri takes long for as many.
 const WORTH_A_THREAD: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };

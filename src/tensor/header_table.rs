@@ -4,7 +4,7 @@ use crate::tensor::{Layout, TensorInfo};
 
 /// The headers of tensors. Most tensors of a model have one that others have too, which is stored once.
 #[derive(Debug, Clone)]
-pub(super) struct Infos {
+pub(crate) struct HeaderTable {
     all: SmallVec<[TensorInfo; 1]>,
     /// The number of the header that was added or found last.
     last: u32,
@@ -15,10 +15,10 @@ pub(super) struct Infos {
     recent: [u32; Self::RECENT],
     /// The memory outside of `all`, in bytes.
     outside: usize,
-    pub(super) has_coo: bool,
+    pub(crate) has_coo: bool,
 }
 
-impl Default for Infos {
+impl Default for HeaderTable {
     // It is part of larger values, into which it would be copied.
     #[inline]
     fn default() -> Self {
@@ -33,19 +33,19 @@ impl Default for Infos {
     }
 }
 
-impl Infos {
+impl HeaderTable {
     const RECENT: usize = 16;
     /// The number of headers that are compared one by one.
     const NEWEST: usize = 8;
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.all.clear();
         (self.last, self.next, self.recent, self.outside, self.has_coo) = Default::default();
     }
 
     /// Adds a header, and returns its number. If one of the last ones is the same, it is its number.
     #[inline]
-    pub(super) fn add(&mut self, info: TensorInfo) -> u32 {
+    pub(crate) fn add(&mut self, info: TensorInfo) -> u32 {
         match self.find(&info) {
             Some(number) => number,
             None => self.add_new(info),
@@ -55,7 +55,7 @@ impl Infos {
     /// Returns the number of a header that is the same, if it is one of the last ones.
     // A part of what is done for each tensor.
     #[inline(always)]
-    pub(super) fn find(&mut self, info: &TensorInfo) -> Option<u32> {
+    pub(crate) fn find(&mut self, info: &TensorInfo) -> Option<u32> {
         let next = self.next[self.last as usize % Self::RECENT];
         if self.is(next, info) {
             self.last = next;
@@ -94,7 +94,7 @@ impl Infos {
     }
 
     /// Adds a header that [`find`](Self::find) does not find, and returns its number.
-    pub(super) fn add_new(&mut self, info: TensorInfo) -> u32 {
+    pub(crate) fn add_new(&mut self, info: TensorInfo) -> u32 {
         let number = u32::try_from(self.all.len()).expect("there are no more than tensors");
         let tag = if let Layout::Unknown(unknown) = &info.layout { unknown.text_bytes() } else { 0 };
         self.outside += size_of_val(info.shape.dims()) + tag;
@@ -107,26 +107,26 @@ impl Infos {
 
     /// Returns the headers, in the order of their numbers.
     #[inline]
-    pub(super) fn as_slice(&self) -> &[TensorInfo] {
+    pub(crate) fn as_slice(&self) -> &[TensorInfo] {
         &self.all
     }
 
     #[inline]
-    pub(super) fn get(&self, number: u32) -> &TensorInfo {
+    pub(crate) fn get(&self, number: u32) -> &TensorInfo {
         &self.as_slice()[number as usize]
     }
 
     /// Returns the memory for all headers, in bytes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.all.len() * size_of::<TensorInfo>() + self.outside
     }
 
-    pub(super) fn shrink(&mut self) {
+    pub(crate) fn shrink(&mut self) {
         self.all.shrink_to_fit();
     }
 }
 
-/// Returns the place of a header in [`Infos::recent`].
+/// Returns the place of a header in [`HeaderTable::recent`].
 #[inline]
 fn recent_place(info: &TensorInfo) -> usize {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -142,12 +142,12 @@ mod tests {
 
     #[test]
     fn the_same_header_is_stored_once() {
-        let mut infos = Infos::default();
+        let mut infos = HeaderTable::default();
         let numbers: Vec<u32> = (0..100).map(|at| infos.add(TensorInfo::new(Dtype::F32, [at % 2, 64]))).collect();
         assert!(numbers.iter().zip(0..).all(|(number, at)| *number == at % 2));
         // All pairs, of which some have one place.
         for (one, other) in (0..40).flat_map(|one| (0..one).map(move |other| (one, other))) {
-            let mut infos = Infos::default();
+            let mut infos = HeaderTable::default();
             let turns = [one, other, one, other].map(|dim| infos.add(TensorInfo::new(Dtype::F32, [dim])));
             assert_eq!(turns, [0, 1, 0, 1], "{one} and {other}");
         }

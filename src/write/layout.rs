@@ -2,8 +2,7 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
-use super::cannot_store;
-use crate::error::Result;
+use crate::error::{Result, cannot_store};
 
 /// All bytes of a file except the payloads, and the offsets of everything. The gaps are zeros.
 ///
@@ -62,7 +61,7 @@ impl FileLayout {
     /// Adds a tensor: its header, which is written right before its payload, and the offset of its payload.
     ///
     /// ```
-    /// use tensorfile::record::FileLayout;
+    /// use tensorfile::write::FileLayout;
     ///
     /// let mut layout = FileLayout::default();
     /// layout.push(b"first", 8);
@@ -83,7 +82,7 @@ impl FileLayout {
     /// before they are known.
     ///
     /// ```
-    /// use tensorfile::record::FileLayout;
+    /// use tensorfile::write::FileLayout;
     ///
     /// let mut layout = FileLayout::default();
     /// layout.push(b"", 0);
@@ -142,5 +141,16 @@ impl FileLayout {
     #[inline]
     pub(crate) fn payload(&self, at: usize) -> u64 {
         self.tensors.as_slice()[at].payload
+    }
+}
+
+/// Appends dims as `u64`.
+pub(crate) fn put_dims(dims: &[usize], out: &mut Vec<u8>) {
+    const AT_ONCE: usize = 4;
+
+    for dims in dims.chunks(AT_ONCE) {
+        let mut bytes = [[0; 8]; AT_ONCE];
+        bytes.iter_mut().zip(dims).for_each(|(bytes, dim)| *bytes = (*dim as u64).to_le_bytes());
+        out.extend_from_slice(bytes[..dims.len()].as_flattened());
     }
 }

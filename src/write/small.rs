@@ -12,9 +12,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::plan::{PlannedTensor, PlannedTensors, is_position};
-use super::{Encode, Names, Sharing, names};
+use super::planner::check_stored_name;
+use super::{Encode, NamePolicy, Sharing};
 use crate::error::{ErrorKind, Result};
-use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors, embedded_names};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// How a format writes a file of a few small tensors. The bytes are those of the planned file.
@@ -146,7 +147,7 @@ impl fmt::Debug for SmallFile<'_> {
 struct SmallSink<'a> {
     encode: &'a dyn Encode,
     format: &'a dyn SmallFormat,
-    names: Names,
+    names: NamePolicy,
     /// Tensors in the same memory are stored once.
     shares: bool,
     tensors: SmallTensors,
@@ -168,7 +169,7 @@ impl SmallSink<'_> {
             && tensor.info.layout == Layout::RowMajor
             && tensor.tied.is_none()
             // It may be read as the list of names.
-            && !(tensor.info.dtype == Dtype::U8 && payload.starts_with(&names::MAGIC));
+            && !(tensor.info.dtype == Dtype::U8 && payload.starts_with(&embedded_names::MAGIC));
         if !is_small || self.shares && self.is_shared(payload) {
             return None;
         }
@@ -180,7 +181,7 @@ impl SmallSink<'_> {
             return None;
         }
         let mut stored_name = "";
-        if self.names == Names::Stored {
+        if self.names == NamePolicy::Stored {
             self.add_name(tensor, index)?;
             if !is_position(tensor.name, index) {
                 stored_name = tensor.name;
@@ -199,7 +200,7 @@ impl SmallSink<'_> {
     }
 
     fn add_info(&mut self, info: &TensorInfo) -> Option<usize> {
-        let can_store = self.encode.format().check(info).is_ok() && self.encode.check(info).is_ok();
+        let can_store = self.encode.spec().check(info).is_ok() && self.encode.check(info).is_ok();
         let payload_bytes = info.payload_bytes().filter(|_| can_store)?;
         self.tensors.infos.push(info.clone());
         self.tensors.payload_bytes.push(payload_bytes);
@@ -211,7 +212,7 @@ impl SmallSink<'_> {
         const NAME: usize = 16;
 
         let (encode, name) = (self.encode, tensor.name);
-        let can_store = encode.format().check_stored_name(name, encode).is_ok()
+        let can_store = check_stored_name(name, encode).is_ok()
             && encode.check_name(name, tensor.info).is_ok()
             && (index == 0 || !self.tensors.has_name(name));
         if can_store {

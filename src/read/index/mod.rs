@@ -12,15 +12,14 @@ use std::sync::OnceLock;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
-use super::infos::Infos;
+#[cfg(feature = "npy")]
+use super::Codec;
 use super::tree_order::TreeOrder;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
-#[cfg(feature = "npy")]
-use crate::record::Codec;
 #[cfg(any(feature = "gguf", feature = "safetensors"))]
-use crate::sorted;
-use crate::tensor::TensorInfo;
+use crate::tensor::sorted;
+use crate::tensor::{HeaderTable, TensorInfo};
 
 pub(crate) use entry::Entry;
 pub(crate) use unread::{Labels, Unread};
@@ -31,7 +30,7 @@ use names::{PackedNames, Positions};
 /// The tensors of a file, to which an [`IndexReader`](super::IndexReader) adds.
 ///
 /// ```
-/// use tensorfile::record::Index;
+/// use tensorfile::read::Index;
 /// use tensorfile::{Dtype, TensorInfo};
 ///
 /// let mut index = Index::default();
@@ -41,7 +40,7 @@ use names::{PackedNames, Positions};
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     entries: Vec<PackedEntry>,
-    infos: Infos,
+    infos: HeaderTable,
     /// For each header, the length of payloads that need no check, if there are any.
     any_bytes: SmallVec<[Option<usize>; 1]>,
     #[cfg(feature = "npy")]

@@ -1,27 +1,26 @@
 use std::borrow::Cow;
-use std::fmt;
-use std::io;
 use std::ops::{Deref, DerefMut};
 use std::sync::LazyLock;
+use std::{fmt, io};
 
 use hashbrown::HashSet;
 use indexmap::IndexMap;
 
-use super::names;
 use super::payload::{
     CheckedIndices, ElementWriter, check_sum, check_value_count, read_plain, read_stream, write_chunks,
 };
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
 use super::single::{Message, ReadMessage, ReadSingle};
-use super::{Entry, FileMetadata, FilePart, Index, Labels, Unread};
+use super::{Entry, Index, Labels, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, MEMORY, PAYLOADS, Result};
 use crate::limits::Limits;
-use crate::model::{Copies, Loaded, NamesByPosition, Payload, TensorSpec, is_index};
-use crate::progress::ProgressCount;
-use crate::storage::{ReadAt, Slice, Storage};
+use crate::model::{
+    Copies, FileMetadata, FilePart, FormatSpec, Loaded, NamesByPosition, Payload, TensorSpec, embedded_names, is_index,
+};
+use crate::storage::{ProgressCount, ReadAt, Slice, Storage};
 use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
 
 /// Reads the index of a file, wherever the bytes come from.
@@ -80,11 +79,6 @@ pub trait IndexReader {
     /// that is an error.
     fn names_may_repeat(&self) -> bool {
         false
-    }
-
-    /// Returns whether the last tensor may be the list of the names of all others.
-    fn embeds_names(&self) -> bool {
-        true
     }
 }
 
@@ -187,15 +181,25 @@ impl<'de> ReaderStorage<'de> {
 /// A format's function that reads metadata.
 pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
 
+/// How the files of a format are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    pub(crate) spec: FormatSpec,
+    pub(crate) index_reader: fn() -> Box<dyn IndexReader>,
+    pub(crate) metadata: ReadMetadata,
+    /// Reads a file of one tensor in one step.
+    pub(crate) single: Option<ReadSingle>,
+}
+
 impl<'de> Reader<'de> {
     #[inline(always)]
-    pub(crate) fn new(storage: ReaderStorage<'de>, index_reader: fn() -> Box<dyn IndexReader>, limits: Limits) -> Self {
+    pub(crate) fn new(storage: ReaderStorage<'de>, reading: &Reading, limits: Limits) -> Self {
         let is_stream = storage.file_len().is_none();
         Self {
             storage,
-            index_reader: ReaderOfIndex::Unread(index_reader),
+            index_reader: ReaderOfIndex::Unread(reading.index_reader),
             is_in_file_order: false,
-            embeds_names: true,
+            embeds_names: reading.spec.embeds_names,
             needs_unique_names: false,
             limits,
             index: Cow::Borrowed(&NO_INDEX),
@@ -284,7 +288,8 @@ impl<'de> Reader<'de> {
     fn position_in_names(&mut self, name: &str, count: usize) -> Result<Option<usize>> {
         let mut memory = Vec::new();
         let bytes = embedded_names(&mut *self.storage, &self.index.entry(0), &mut memory)?;
-        let mut same = names::parse(bytes, count)?.enumerate().filter(|(_, other)| *other == name).map(|(at, _)| at);
+        let mut same =
+            embedded_names::parse(bytes, count)?.enumerate().filter(|(_, other)| *other == name).map(|(at, _)| at);
         Ok(same.next().filter(|_| same.next().is_none()))
     }
 
@@ -623,7 +628,6 @@ impl<'de> Reader<'de> {
 
     fn begin(&mut self, index_reader: Box<dyn IndexReader>) {
         self.is_in_file_order = index_reader.is_in_file_order();
-        self.embeds_names &= index_reader.embeds_names();
         let mut index = Index::default();
         if index_reader.names_may_repeat() {
             index.let_names_repeat();
@@ -672,13 +676,13 @@ impl<'de> Reader<'de> {
         let entry = self.index.entry(at);
         let (range, info) = (entry.range(), entry.info());
         let is_list_of_bytes = info.dtype == Dtype::U8 && info.shape.rank() == 1 && info.layout == Layout::RowMajor;
-        let is_long_enough = range.end - range.start >= names::MAGIC.len() as u64;
+        let is_long_enough = range.end - range.start >= embedded_names::MAGIC.len() as u64;
         if !is_list_of_bytes || !is_long_enough {
             return Ok(false);
         }
-        let mut magic = [0; names::MAGIC.len()];
+        let mut magic = [0; embedded_names::MAGIC.len()];
         match self.storage.peek_at(range.start, &mut magic) {
-            Ok(()) => Ok(magic == names::MAGIC),
+            Ok(()) => Ok(magic == embedded_names::MAGIC),
             // Reading the payload gives the same error, with the name of the tensor.
             Err(error) if matches!(error.kind(), ErrorKind::Truncated { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -692,7 +696,7 @@ impl<'de> Reader<'de> {
         self.unread.renamed();
         let index = self.index.to_mut();
         index.pop();
-        let embedded = names::parse(bytes, at).and_then(|mut names| index.embed(&mut names, bytes.len()));
+        let embedded = embedded_names::parse(bytes, at).and_then(|mut names| index.embed(&mut names, bytes.len()));
         embedded.map_err(|error| error.at(start))
     }
 
@@ -782,9 +786,9 @@ impl ReadMemory {
 fn embedded_names<'a>(file: &'a mut dyn ReadAt, entry: &Entry<'_>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     let (range, found) = (entry.range(), entry.payload_bytes());
     let start = range.start;
-    if found > names::LONGEST {
+    if found > embedded_names::LONGEST {
         let what = "the length of the list of names";
-        return Err(Error::new(ErrorKind::Limit { what, found, limit: names::LONGEST }).at(start));
+        return Err(Error::new(ErrorKind::Limit { what, found, limit: embedded_names::LONGEST }).at(start));
     }
     file.bytes(range, memory).map_err(|error| error.at(start))
 }

@@ -2,12 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::cannot_store;
-use super::names::MAGIC;
-use crate::error::ErrorKind;
 #[cfg(feature = "shards")]
 use crate::error::{Error, Result};
+use crate::error::{ErrorKind, cannot_store};
 use crate::model::TensorData;
+use crate::model::embedded_names::MAGIC;
 #[cfg(feature = "shards")]
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 

@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use super::share::{Digester, KeyedDigest};
+use super::sharing::{Digester, KeyedDigest};
 use crate::error::{Error, ErrorKind};
 use crate::model::TensorData;
 

@@ -7,13 +7,12 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashSet};
 use smallvec::SmallVec;
 
-use super::infos::Infos;
 use super::repeats::may_repeat;
-use super::share::{Digester, KeyedDigest, Shared};
-use super::{Encode, FileLayout, Names, cannot_store, name_lists, names};
-use crate::error::{Error, ErrorKind, Result, Short};
-use crate::model::{MetadataValue, TensorData};
-use crate::tensor::{Dtype, Layout, TensorInfo};
+use super::sharing::{Digester, KeyedDigest, Shared};
+use super::{Encode, FileLayout, NamePolicy, name_lists};
+use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
+use crate::model::{MetadataValue, TensorData, embedded_names};
+use crate::tensor::{Dtype, HeaderTable, Layout, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
 ///
@@ -33,7 +32,7 @@ pub struct Plan {
     pub(super) encode: Arc<dyn Encode>,
     /// All names, one after the other. The name of a value that is one tensor takes no memory.
     names: Cow<'static, str>,
-    infos: Infos,
+    infos: HeaderTable,
     /// The length in bytes of a payload with each info.
     payload_bytes: SmallVec<[usize; 1]>,
     /// Messages are often of one tensor.
@@ -147,7 +146,7 @@ impl Plan {
         Self {
             encode,
             names: Cow::Borrowed(""),
-            infos: Infos::default(),
+            infos: HeaderTable::default(),
             payload_bytes: SmallVec::new(),
             tensors: SmallVec::new(),
             is_named: false,
@@ -199,7 +198,7 @@ impl Plan {
 
     /// Asks the format for the layout.
     pub(crate) fn lay_out(&mut self) -> Result<()> {
-        if self.encode.names() == Names::Embedded {
+        if self.encode.names() == NamePolicy::Embedded {
             self.embed_names()?;
         }
         self.layout = self.encode.lay_out(self)?;
@@ -277,7 +276,7 @@ impl Plan {
     /// Returns the name to store: `""` if the format or the options leave it out, or if it is only the position.
     #[must_use]
     pub fn stored_name(&self, at: usize) -> &str {
-        if self.encode.names() == Names::Stored && !self.implies_name(at) { self.name(at) } else { "" }
+        if self.encode.names() == NamePolicy::Stored && !self.implies_name(at) { self.name(at) } else { "" }
     }
 
     /// Returns dtype, shape and layout of the tensor at a position.
@@ -362,7 +361,7 @@ impl Plan {
         header: &mut dyn FnMut(&str, &TensorInfo, &mut Vec<u8>),
     ) -> Result<FileLayout> {
         let mut layout = FileLayout::with_capacity(self.len());
-        let stores_names = self.encode.names() == Names::Stored;
+        let stores_names = self.encode.names() == NamePolicy::Stored;
         // For each info, the place of the header of tensors without a name.
         let mut unnamed: SmallVec<[Option<Range<usize>>; 1]> = SmallVec::from_elem(None, self.info_count());
         let unnamed = unnamed.as_mut_slice();
@@ -472,14 +471,12 @@ impl Plan {
     /// Returns whether the last tensor would be read as the list of names, if it begins as one.
     pub(crate) fn may_end_in_names(&mut self) -> bool {
         let omits = match self.encode.names() {
-            Names::Embedded => false,
-            Names::Omitted => true,
-            Names::Stored => self.layout.omits_positions,
+            NamePolicy::Embedded => false,
+            NamePolicy::Omitted => true,
+            NamePolicy::Stored => self.layout.omits_positions,
         };
         let Some(last) = self.len().checked_sub(1).filter(|_| omits && !self.is_message) else { return false };
-        self.is_vector_of_bytes(last)
-            && self.has_no_names_up_to(last)
-            && (self.encode.format().index_reader)().embeds_names()
+        self.is_vector_of_bytes(last) && self.has_no_names_up_to(last) && self.encode.spec().embeds_names
     }
 
     /// Refuses a last tensor that would be read as the list of names.
@@ -495,13 +492,13 @@ impl Plan {
         info.dtype == Dtype::U8
             && info.shape.rank() == 1
             && info.layout == Layout::RowMajor
-            && self.payload_bytes(at) >= names::MAGIC.len()
+            && self.payload_bytes(at) >= embedded_names::MAGIC.len()
     }
 
     /// Returns whether no tensor up to one has a name, or the format stores none.
     fn has_no_names_up_to(&mut self, at: usize) -> bool {
-        if self.encode.names() != Names::Stored {
-            return self.encode.names() == Names::Omitted;
+        if self.encode.names() != NamePolicy::Stored {
+            return self.encode.names() == NamePolicy::Omitted;
         }
         // Each is looked at once.
         while self.unnamed <= at
@@ -607,7 +604,7 @@ impl Plan {
     }
 
     fn embed_names(&mut self) -> Result<()> {
-        let payload = names::payload(&self.names, self.tensors().map(|tensor| tensor.name))?;
+        let payload = embedded_names::payload(&self.names, self.tensors().map(|tensor| tensor.name))?;
         let info = TensorInfo::new(Dtype::U8, [payload.len()]);
         let number = self.add_info(&info)?;
         self.push("", number);

@@ -1,7 +1,7 @@
 //! Files that are not tensor files, told by their beginnings, so that errors say what was saved as a model.
 
-use super::Format;
 use crate::error::{Category, Error, ErrorKind};
+use crate::model::FormatSpec;
 use crate::storage::ReadAt;
 
 /// The number of bytes at the start of a file that are looked at.
@@ -86,11 +86,11 @@ pub(crate) fn recognize(begin: &[u8], is_whole: bool) -> Option<Error> {
 }
 
 /// Returns the error that says what a file in memory is instead of one of a format, if it is not well-formed.
-pub(crate) fn or_other(error: Error, format: &Format, file: &[u8]) -> Error {
+pub(crate) fn or_other(error: Error, spec: &FormatSpec, file: &[u8]) -> Error {
     let is_file = matches!(error.category(), Category::File | Category::Limit);
-    let may_be_other = is_file && !format.has_magic(file);
+    let may_be_other = is_file && !spec.has_magic(file);
     let other = may_be_other.then(|| recognize(file, file.len() <= BEGIN)).flatten();
-    other.map_or(error, |other| other.in_format(format.name))
+    other.map_or(error, |other| other.in_format(spec.name))
 }
 
 fn error(what: &'static str, begin: &[u8]) -> Error {

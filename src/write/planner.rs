@@ -3,10 +3,10 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::candidates::Candidates;
-use super::order::RowMajor;
-use super::{Encode, Format, Names, Plan};
-use crate::error::{Error, ErrorKind, Result};
-use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
+use super::row_major::RowMajor;
+use super::{Encode, NamePolicy, Plan};
+use crate::error::{Error, ErrorKind, Result, cannot_store};
+use crate::model::{FormatSpec, MetadataValue, TensorRecord, TensorSink, Tensors};
 use crate::tensor::Dtype;
 
 impl Plan {
@@ -36,7 +36,7 @@ impl Plan {
     /// Plans the file of some tensors, in an empty plan. A plan is large, and to move it takes longer than to add a tensor.
     pub(crate) fn fill(&mut self, tensors: &dyn Tensors) -> Result<()> {
         let filled = self.add_all(tensors).and_then(|()| self.lay_out());
-        filled.map_err(|error| error.in_format(self.encode().format().name))
+        filled.map_err(|error| error.in_format(self.encode().spec().name))
     }
 
     /// Adds some tensors, without a layout.
@@ -50,7 +50,7 @@ impl Plan {
 
     /// Checks the tensors that were added, all together.
     pub(super) fn end(&mut self, candidates: &Candidates, tensors: &dyn Tensors) -> Result<()> {
-        if self.len() > 1 && self.encode().names() != Names::Omitted {
+        if self.len() > 1 && self.encode().names() != NamePolicy::Omitted {
             self.check_names()?;
         }
         self.shared = candidates.compare(self, tensors)?;
@@ -71,7 +71,7 @@ pub(super) struct Planner<'a> {
     pub(super) plan: &'a mut Plan,
     pub(super) candidates: &'a mut Candidates,
     pub(super) encode: &'a dyn Encode,
-    pub(super) names: Names,
+    pub(super) names: NamePolicy,
 }
 
 impl TensorSink for Planner<'_> {
@@ -90,7 +90,7 @@ impl TensorSink for Planner<'_> {
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
         let plan = &mut *self.plan;
-        let format = plan.encode().format();
+        let format = plan.encode().spec();
         if !format.keeps_metadata(key) {
             return Err(no_place_for_metadata(key, format).into());
         }
@@ -105,7 +105,7 @@ impl TensorSink for Planner<'_> {
 const KEEPERS: &str = "safetensors keeps any metadata, and gguf any whose key is ASCII";
 
 /// The error for metadata that the format has no place for.
-pub(crate) fn no_place_for_metadata(key: &str, format: &Format) -> ErrorKind {
+pub(crate) fn no_place_for_metadata(key: &str, format: &FormatSpec) -> ErrorKind {
     let what = format!("{} has no place for it; {KEEPERS}", format.name);
     ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
 }
@@ -122,16 +122,41 @@ pub(crate) fn check_tensor(tensor: &TensorRecord<'_>, encode: &dyn Encode) -> Re
 #[inline]
 fn check_info(tensor: &TensorRecord<'_>, encode: &dyn Encode) -> Result<(), ErrorKind> {
     tensor.info.check_order().map_err(ErrorKind::InvalidTensor)?;
-    encode.format().check(tensor.info)?;
+    encode.spec().check(tensor.info)?;
     encode.check(tensor.info)
 }
 
 #[inline(always)]
-fn check_name(tensor: &TensorRecord<'_>, encode: &dyn Encode, names: Names) -> Result<(), ErrorKind> {
-    if names == Names::Stored {
-        encode.format().check_stored_name(tensor.name, encode)?;
+fn check_name(tensor: &TensorRecord<'_>, encode: &dyn Encode, names: NamePolicy) -> Result<(), ErrorKind> {
+    if names == NamePolicy::Stored {
+        check_stored_name(tensor.name, encode)?;
     }
     encode.check_name(tensor.name, tensor.info)
+}
+
+/// Refuses a name that the format cannot store.
+#[inline]
+pub(crate) fn check_stored_name(name: &str, encode: &dyn Encode) -> Result<(), ErrorKind> {
+    let spec = encode.spec();
+    if let Some(most) = spec.max_name.filter(|most| name.len() > *most) {
+        let (bytes, longest) = (encode.name_bytes(name), encode.longest_name().unwrap_or(most));
+        if bytes > longest {
+            return Err(name_too_long(spec, bytes, longest, encode.longer_names()));
+        }
+    }
+    (spec.check_name)(name)
+}
+
+#[cold]
+fn name_too_long(spec: &FormatSpec, bytes: usize, most: usize, longer: Option<usize>) -> ErrorKind {
+    let way_out = match longer.filter(|longer| bytes <= *longer) {
+        Some(longer) => format!(", or allow long names, of up to {longer}"),
+        // The list of embedded names is a tensor of `u8`.
+        None if spec.dtypes.contains(&Dtype::U8) => ", or embed the names".to_owned(),
+        None => String::new(),
+    };
+    let instead = format!("{} stores up to {most}; rename the tensor{way_out}", spec.name);
+    cannot_store(format!("a name of {bytes} bytes"), instead)
 }
 
 impl Planner<'_> {

@@ -3,14 +3,13 @@ use std::fs::File;
 use std::io::{self, IoSlice, Seek, Write};
 use std::sync::Arc;
 
-use super::checked::{Checked, changed};
-use super::order::RowMajor;
+use super::digest_check::{Checked, changed};
+use super::row_major::RowMajor;
 use super::{Encode, Plan, small};
-use crate::checked_io::{self, check_written};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
-use crate::progress::{ProgressCount, ProgressWriter};
-use crate::storage::{Durability, WriteBehind, allocate};
+use crate::storage::{Durability, ProgressCount, ProgressWriter, WriteBehind, allocate};
+use crate::tensor::checked_io::{self, check_written};
 use crate::threads;
 
 /// Writes some tensors to a file in memory.
@@ -47,7 +46,7 @@ pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<
 
 fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()> {
     let written = checked_io::write_all(out, file).and_then(|()| out.flush());
-    written.map_err(|error| Error::from(error).in_format(encode.format().name))
+    written.map_err(|error| Error::from(error).in_format(encode.spec().name))
 }
 
 /// Writes slices, of which none is empty, with as few calls as it takes.
@@ -133,14 +132,14 @@ impl Plan {
         // A view can have far more elements than there is memory, so the allocation may fail.
         more.and_then(|more| file.try_reserve_exact(more).ok()).ok_or_else(|| {
             file.clear();
-            Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(self.encode().format().name)
+            Error::from(io::Error::from(io::ErrorKind::OutOfMemory)).in_format(self.encode().spec().name)
         })
     }
 
     /// Writes the tensors that were planned. Returns the file, if it is written to memory.
     pub(crate) fn write<'w>(&'w self, tensors: &dyn Tensors, out: Output<'w>) -> Result<Vec<u8>> {
         let mut writer = PlanWriter::new(self, out);
-        tensors.send(&mut writer).map_err(|error| error.in_format(self.encode().format().name))?;
+        tensors.send(&mut writer).map_err(|error| error.in_format(self.encode().spec().name))?;
         writer.into_output()
     }
 }
@@ -200,7 +199,7 @@ impl<'w> PlanWriter<'w> {
             }
             Ok(self.file.finish()?.finish()?)
         };
-        finish().map_err(|error: Error| error.in_format(plan.encode().format().name))
+        finish().map_err(|error: Error| error.in_format(plan.encode().spec().name))
     }
 
     /// Checks that the next tensor is the one that was planned.
@@ -232,7 +231,7 @@ impl TensorSink for PlanWriter<'_> {
             }
         });
         self.done += usize::from(written.is_ok());
-        written.map_err(|error| error.in_tensor(tensor.name).in_format(plan.encode().format().name))
+        written.map_err(|error| error.in_tensor(tensor.name).in_format(plan.encode().spec().name))
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
@@ -246,7 +245,7 @@ impl TensorSink for PlanWriter<'_> {
         }
         let before = planned.map_or("was not there".to_owned(), |planned| format!("was {}", shown(planned)));
         let what = format!("metadata {before}, then came {}", shown((key, value)));
-        Err(changed(what).in_format(self.plan.encode().format().name))
+        Err(changed(what).in_format(self.plan.encode().spec().name))
     }
 }
 

@@ -4,13 +4,13 @@ use std::io;
 use std::ops::Range;
 
 use super::Entry;
-use super::sum::Sum;
+use super::checksum::Sum;
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
-use crate::checked_io::{check_written, write_all};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
+use crate::tensor::checked_io::{check_written, write_all};
 use crate::tensor::{
     Buffer, InvalidTensor, Layout, TensorInfo, are_bools, check_coo_indices, coo_index_bytes, try_reserve,
 };

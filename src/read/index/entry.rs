@@ -2,9 +2,9 @@ use std::ops::Range;
 
 use crate::error::{Category, Error, ErrorKind};
 #[cfg(feature = "npz")]
-use crate::record::Zipped;
+use crate::read::Zipped;
 #[cfg(feature = "npy")]
-use crate::record::{Codec, CodedPayload};
+use crate::read::{Codec, CodedPayload};
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo, check_bools, to_bools};
 
 /// A tensor of an [`Index`](super::Index): its header, and the range of its payload.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use crate::checked_io::check_written;
+use crate::tensor::checked_io::check_written;
 
 /// The part of a file that has been written or read.
 ///

@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
 use crate::storage::{ReadAt, append_range};
 use crate::tensor::{InvalidTensor, TensorInfo, grow, try_reserve};
 
@@ -217,6 +217,14 @@ pub(crate) fn payload_at(offset: u64, len: Option<u64>, info: &TensorInfo) -> Re
         Some(left) if left < needed => Err(Error::new(ErrorKind::Truncated { needed, left }).at(offset)),
         _ => Ok(offset..offset.checked_add(needed).ok_or_else(too_large)?),
     }
+}
+
+/// Returns a warning about the bytes between the end of what a file uses and its own end.
+pub(crate) fn trailing_bytes(end: u64, len: Option<u64>) -> Option<Warning> {
+    let bytes = len?.checked_sub(end).filter(|bytes| *bytes > 0)?;
+    let noun = if bytes == 1 { "byte" } else { "bytes" };
+    let text = format!("{bytes} {noun} at the end, from byte {end} on, belong to no tensor");
+    Some(Warning::new(WarningKind::TrailingBytes, text).at(end))
 }
 
 impl std::fmt::Debug for Cursor<'_> {

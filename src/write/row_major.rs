@@ -1,9 +1,9 @@
 use std::io::{self, Write};
 
 use super::Encode;
-use crate::checked_io::write_all;
 use crate::error::Error;
 use crate::model::{TensorData, TensorRecord, gather};
+use crate::tensor::checked_io::write_all;
 use crate::tensor::{Layout, TensorInfo, write_row_major};
 
 /// A tensor in a dim order that is stored in row-major order.

@@ -1,0 +1,169 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use hashbrown::HashSet;
+
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::model::{FileMetadata, FormatSpec, MetadataChanges, Rewritten, TypedEntry};
+use crate::read::{IndexReader, ReadSingle, Reading};
+use crate::storage::ReadAt;
+use crate::write::{Encode, WriteOptions};
+
+/// A file format: what it can store, and how to read and write it.
+///
+/// The formats of this crate are in [`FORMATS`](crate::FORMATS). A format of your own is a `static` made with
+/// [`Format::new`], to be passed to [`OpenOptions::format`](crate::OpenOptions::format) and
+/// [`SaveOptions::format`](crate::SaveOptions::format); `examples/own_format.rs` is one.
+///
+/// ```
+/// use tensorfile::{Dtype, Format, TensorMap, WriteOptions};
+///
+/// let ten = Format::named("ten").expect("it is always there");
+/// assert!(ten.dtypes.contains(&Dtype::F16) && ten.stores_name("weight") && !ten.stores_name("encoder.weight"));
+/// let file = ten.to_vec(&TensorMap::from_iter([("weight", ndarray::array![1.0_f32])]), &WriteOptions::new())?;
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+pub struct Format {
+    pub(crate) reading: Reading,
+    pub(crate) encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>,
+    pub(crate) metadata: MetadataFunctions,
+    pub(crate) looks_like: Option<fn(&mut dyn ReadAt) -> bool>,
+    pub(crate) check_others: Option<CheckOthers>,
+}
+
+/// How metadata is read with its types, and changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MetadataFunctions {
+    pub(crate) read_typed: Option<ReadTyped>,
+    pub(crate) rewrite: Option<Rewrite>,
+}
+
+/// A format's function that reads metadata with its types.
+pub(crate) type ReadTyped = fn(&mut dyn ReadAt, &Limits) -> Result<Vec<TypedEntry>>;
+
+/// A format's function that compares the checksums of all that is not a tensor: what begins at other offsets than these.
+pub(crate) type CheckOthers = fn(&mut dyn ReadAt, &Limits, &HashSet<u64>) -> Result<()>;
+
+/// A format's function that makes a file with other metadata.
+pub(crate) type Rewrite = fn(&mut dyn ReadAt, &Limits, &MetadataChanges) -> Result<Rewritten>;
+
+impl Format {
+    /// A format. `index_reader` makes a reader of a file's index. `encode` makes a writer with the given options, and refuses
+    /// options that the format does not have.
+    #[must_use]
+    pub const fn new(
+        spec: FormatSpec,
+        index_reader: fn() -> Box<dyn IndexReader>,
+        encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>,
+    ) -> Self {
+        Self {
+            reading: Reading { spec, index_reader, metadata: |_, _| Ok(FileMetadata::default()), single: None },
+            encode,
+            metadata: MetadataFunctions { read_typed: None, rewrite: None },
+            looks_like: None,
+            check_others: None,
+        }
+    }
+
+    /// Returns what the format can store.
+    #[must_use]
+    pub const fn spec(&self) -> &FormatSpec {
+        &self.reading.spec
+    }
+
+    /// The same format with a function that reads metadata.
+    #[must_use]
+    pub const fn with_metadata(mut self, read: fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>) -> Self {
+        self.reading.metadata = read;
+        self
+    }
+
+    /// The same format with a function that reads metadata with its types.
+    #[cfg(feature = "gguf")]
+    pub(crate) const fn with_typed_metadata(mut self, read: ReadTyped) -> Self {
+        self.metadata.read_typed = Some(read);
+        self
+    }
+
+    /// The same format with a function that makes a file with other metadata.
+    #[cfg(any(feature = "gguf", feature = "safetensors", feature = "tensorbuffers"))]
+    pub(crate) const fn with_metadata_edits(mut self, rewrite: Rewrite) -> Self {
+        self.metadata.rewrite = Some(rewrite);
+        self
+    }
+
+    /// The same format with a function that compares checksums of what is not a tensor.
+    #[cfg(feature = "npz")]
+    pub(crate) const fn with_checksums(mut self, check: CheckOthers) -> Self {
+        self.check_others = Some(check);
+        self
+    }
+
+    /// The same format with a function that reads a file of one tensor in one step.
+    pub(crate) const fn with_single(mut self, read: ReadSingle) -> Self {
+        self.reading.single = Some(read);
+        self
+    }
+
+    /// The same format with a function that recognizes files without a magic, or with a weak one.
+    #[must_use]
+    pub const fn with_detection(mut self, looks_like: fn(&mut dyn ReadAt) -> bool) -> Self {
+        self.looks_like = Some(looks_like);
+        self
+    }
+
+    /// Returns whether the metadata of a file can be changed by a [`MetadataEdit`](crate::MetadataEdit).
+    ///
+    /// ```
+    /// use tensorfile::{safetensors, ten};
+    ///
+    /// assert!(safetensors::FORMAT.edits_metadata());
+    /// assert!(!ten::FORMAT.edits_metadata());
+    /// ```
+    #[must_use]
+    pub fn edits_metadata(&self) -> bool {
+        self.metadata.rewrite.is_some()
+    }
+
+    /// Returns whether a tensor's name can be stored, if it is not just a position.
+    ///
+    /// ```
+    /// use tensorfile::Format;
+    ///
+    /// let ten = Format::named("ten").expect("it is always there");
+    /// assert!(ten.stores_name("weight"));
+    /// assert!(!ten.stores_name("encoder.weight"));
+    /// ```
+    #[must_use]
+    pub fn stores_name(&self, name: &str) -> bool {
+        self.has_room_for(name) && (self.check_name)(name).is_ok()
+    }
+
+    /// Returns whether a name is short enough, so that it need not be embedded. Room for no bytes is no room for an empty
+    /// name, and in other formats an empty name may mean none.
+    pub(crate) fn has_room_for(&self, name: &str) -> bool {
+        let Some(most) = self.max_name else { return true };
+        // A name can be stored in fewer bytes than it has here.
+        let stored = || (self.encode)(&WriteOptions::new()).is_ok_and(|encode| encode.name_bytes(name) <= most);
+        match name.len() {
+            0 => most > 0 && (self.check_name)("").is_ok(),
+            len => len <= most || most > 0 && stored(),
+        }
+    }
+}
+
+impl Deref for Format {
+    type Target = FormatSpec;
+
+    fn deref(&self) -> &FormatSpec {
+        self.spec()
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! What a format can store, as data.
+
+use std::fmt;
+
+use crate::error::{ErrorKind, cannot_store};
+use crate::tensor::{Dtype, Layout, TensorInfo, UnknownDtype};
+
+/// What a format can store, and how its files are recognized.
+///
+/// A [`Format`](crate::Format) dereferences to it.
+///
+/// ```
+/// use tensorfile::{Dtype, FORMATS};
+///
+/// let names: Vec<&str> = FORMATS.iter().filter(|format| format.sparse).map(|format| format.name).collect();
+/// assert_eq!(names, ["btf"]);
+/// assert!(FORMATS.iter().all(|format| format.dtypes.contains(&Dtype::F32)));
+/// ```
+#[derive(Clone, Copy)]
+pub struct FormatSpec {
+    /// The name. For formats of this crate it is the name of the module.
+    pub name: &'static str,
+    /// File name extensions, without the dot.
+    pub extensions: &'static [&'static str],
+    /// The dtypes that can be stored.
+    pub dtypes: &'static [Dtype],
+    /// The highest rank, if there is one.
+    pub max_rank: Option<usize>,
+    /// The largest dim, if there is one.
+    pub max_dim: Option<u64>,
+    /// The longest name in bytes: 0 if no names are stored, `None` if names may have any length.
+    ///
+    /// Longer names can be embedded; see [`WriteOptions::embed_names`](crate::WriteOptions::embed_names).
+    pub max_name: Option<usize>,
+    /// The number of tensors in a file, if it is fixed.
+    pub max_tensors: Option<usize>,
+    /// Sparse tensors can be stored.
+    pub sparse: bool,
+    /// Blobs can be stored.
+    pub blobs: bool,
+    /// Files can be read, but not written. The other fields are then about reading.
+    pub read_only: bool,
+    /// The bytes at the beginning of files, any one of them.
+    pub magics: &'static [Magic],
+    /// Returns whether a file can store a metadata entry of a key.
+    pub keeps_metadata: fn(&str) -> bool,
+    /// Refuses names for a reason other than their length.
+    pub check_name: fn(&str) -> Result<(), ErrorKind>,
+    /// The last tensor may be a list of the names of all others.
+    pub embeds_names: bool,
+    /// The name under which unknown dtypes are remembered, if they can be written again.
+    pub(crate) unknown_dtypes: Option<&'static str>,
+}
+
+/// Bytes that identify a format.
+///
+/// ```
+/// use tensorfile::Format;
+///
+/// let ten = Format::named("ten").expect("it is always there");
+/// assert_eq!((ten.magics[0].offset, ten.magics[0].bytes), (0, &b"~TenBin~"[..]));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Magic {
+    /// The offset in the file.
+    pub offset: usize,
+    /// The bytes.
+    pub bytes: &'static [u8],
+}
+
+impl Magic {
+    /// Returns whether a file that begins with these bytes has the magic.
+    pub(crate) fn is_in(&self, begin: &[u8]) -> bool {
+        begin.get(self.offset..).is_some_and(|begin| begin.starts_with(self.bytes))
+    }
+}
+
+impl FormatSpec {
+    /// A format of dense tensors with names of any length. Set the fields of the result to change that.
+    #[must_use]
+    pub const fn new(name: &'static str, dtypes: &'static [Dtype]) -> Self {
+        Self {
+            name,
+            extensions: &[],
+            dtypes,
+            max_rank: None,
+            max_dim: None,
+            max_name: None,
+            max_tensors: None,
+            sparse: false,
+            blobs: false,
+            read_only: false,
+            magics: &[],
+            keeps_metadata: |_| false,
+            check_name: |_| Ok(()),
+            embeds_names: true,
+            unknown_dtypes: None,
+        }
+    }
+
+    /// Returns whether a file that begins with these bytes has one of the magics.
+    pub(crate) fn has_magic(&self, begin: &[u8]) -> bool {
+        self.magics.iter().any(|magic| magic.is_in(begin))
+    }
+
+    /// Returns whether tensors of a dtype that this crate does not know can be stored: if they come from a file of the same
+    /// format, or from `npy` and `npz` one from the other.
+    ///
+    /// ```
+    /// use tensorfile::{File, Format, Layout, btf, ten};
+    ///
+    /// let file = ten::to_vec(&[tensorfile::TensorView::from_slice(&[1.0_f32], [1])?])?;
+    /// let at = file.windows(2).position(|dtype| dtype == b"f4").expect("the dtype is there");
+    /// let file = File::from_bytes([&file[..at], b"e4", &file[at + 2..]].concat())?;
+    /// let tensor = file.nth(0).expect("there is a tensor");
+    /// let Layout::Unknown(dtype) = tensor.layout() else { panic!("e4 is not known") };
+    /// assert!(ten::FORMAT.stores_unknown(dtype) && !btf::FORMAT.stores_unknown(dtype));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn stores_unknown(&self, dtype: &UnknownDtype) -> bool {
+        self.unknown_dtypes.is_some_and(|name| dtype.stored_in(name).is_some())
+    }
+
+    /// Returns whether a file can store a metadata entry of that key; see [`FileMetadata`].
+    ///
+    /// ```
+    /// use tensorfile::{safetensors, ten};
+    ///
+    /// assert!(safetensors::FORMAT.keeps_metadata("format"));
+    /// assert!(!ten::FORMAT.keeps_metadata("format"));
+    /// ```
+    #[must_use]
+    pub fn keeps_metadata(&self, key: &str) -> bool {
+        (self.keeps_metadata)(key)
+    }
+
+    /// Refuses a tensor that the format cannot store, whatever its name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`].
+    pub(crate) fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
+        let format = self.name;
+        match &info.layout {
+            Layout::Blob if self.blobs => {}
+            Layout::Unknown(dtype) if self.stores_unknown(dtype) => {}
+            Layout::Unknown(_) => return Err(cannot_store(info.to_string(), "leave the tensor out")),
+            _ if !self.dtypes.contains(&info.dtype) => {
+                let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();
+                return Err(cannot_store(info.dtype.name(), format!("{format} stores {}", dtypes.join(", "))));
+            }
+            Layout::Coo { .. } if !self.sparse => {
+                return Err(cannot_store("a sparse tensor", format!("{format} stores dense tensors")));
+            }
+            Layout::Blob => return Err(cannot_store("a blob", format!("{format} stores tensors"))),
+            _ => {}
+        }
+        info.check_blocks().map_err(ErrorKind::InvalidTensor)?;
+        let rank = info.shape.rank();
+        if let Some(most) = self.max_rank.filter(|most| rank > *most) {
+            return Err(cannot_store(format!("rank {rank}"), format!("{format} stores ranks up to {most}")));
+        }
+        if let Some(most) = self.max_dim
+            && info.layout != Layout::Blob
+            && let Some(dim) = info.shape.iter().find(|dim| **dim as u64 > most)
+        {
+            let bits = 64 - most.leading_zeros();
+            return Err(cannot_store(format!("a dim of {dim}"), format!("{format} stores dims below 2^{bits}")));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for FormatSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FormatSpec").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+use std::fmt;
+use std::sync::Arc;
+
+use super::planner::no_place_for_metadata;
+use super::writer::LayoutWriter;
+use super::{FileLayout, FileWriter, Output, Plan, Sharing, SmallFormat};
+use crate::error::{ErrorKind, Result};
+use crate::model::{FilePart, FormatSpec, MetadataValue};
+use crate::tensor::TensorInfo;
+
+/// The writing half of a format: the bytes around the payloads.
+///
+/// The [`FormatSpec`] lists the dtypes, ranks and names that can be stored, and is checked first.
+pub trait Encode: fmt::Debug + Send + Sync {
+    /// Returns what the format can store.
+    fn spec(&self) -> &'static FormatSpec;
+
+    /// Returns what happens to the tensors' names.
+    fn names(&self) -> NamePolicy;
+
+    /// Returns the length in bytes of a name as it is stored, which is not longer than it is here: a name of up to
+    /// [`FormatSpec::max_name`] bytes is not asked about.
+    fn name_bytes(&self, name: &str) -> usize {
+        name.len()
+    }
+
+    /// Returns whether dense tensors are stored in the order of their memory. Otherwise they are written in row-major
+    /// order.
+    fn keeps_dim_order(&self) -> bool {
+        false
+    }
+
+    /// Returns which tensors are stored once for several names.
+    fn sharing(&self) -> Sharing {
+        Sharing::Never
+    }
+
+    /// Refuses a tensor, whatever its name, for a reason that is not in the [`FormatSpec`], before anything is written.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`], made by [`cannot_store`](super::cannot_store).
+    fn check(&self, _info: &TensorInfo) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    /// Refuses the name of a tensor that passed [`check`](Self::check).
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    fn check_name(&self, _name: &str, _info: &TensorInfo) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    /// Returns the same with more metadata, of fields with `#[tensor(metadata)]`. They replace entries of the options that
+    /// have the same keys, and the format keeps all of their keys.
+    ///
+    /// By default it is an error.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnsupportedMetadata`]: the format has no place for one of them.
+    fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn Encode>> {
+        let key = entries.first().map_or("", |(key, _)| key);
+        Err(no_place_for_metadata(key, self.spec()).into())
+    }
+
+    /// Returns the length of the longest name in bytes that is written, if there is one. It is not asked about shorter names
+    /// than [`FormatSpec::max_name`].
+    fn longest_name(&self) -> Option<usize> {
+        self.spec().max_name
+    }
+
+    /// Returns the length of the longest name in bytes that another option allows, if one does.
+    fn longer_names(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns the same for a file that states that it is one of several. `None` if files of the format state nothing.
+    fn with_part(&self, _part: FilePart) -> Option<Arc<dyn Encode>> {
+        None
+    }
+
+    /// Decides where everything goes, and makes all bytes that are not payload.
+    ///
+    /// # Errors
+    ///
+    /// If the file as a whole is more than the format can address.
+    fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
+
+    /// Returns the way in which files of a few small tensors are written without a layout. By default, there is none.
+    #[doc(hidden)]
+    fn small(&self) -> Option<&dyn SmallFormat> {
+        None
+    }
+
+    /// Returns whether the format has a writer of its own. Formats whose bytes are all in the layout have none.
+    #[doc(hidden)]
+    fn has_writer(&self) -> bool {
+        false
+    }
+
+    /// Returns the writer of the file.
+    #[doc(hidden)]
+    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
+        Box::new(LayoutWriter::new(plan, out))
+    }
+}
+
+/// The treatment of the names of a file's tensors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamePolicy {
+    /// They are left out.
+    Omitted,
+    /// They are stored as the format stores names.
+    Stored,
+    /// They are stored in one more tensor, at the end.
+    Embedded,
+}
