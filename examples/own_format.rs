@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ndarray::{Array2, array};
 use tensorfile::format::{
-    Cursor, Encode, FileLayout, Format, FormatSpec, Index, IndexReader, Magic, NamePolicy, Plan, ReadAt,
+    Cursor, Encode, FileLayout, Format, FormatSpec, Index, IndexReader, Magic, NamePolicy, PlannedTensors, ReadAt,
 };
 use tensorfile::{Category, Dtype, ErrorKind, Limits, OpenOptions, Result, SaveOptions, Shape, TensorFile, TensorInfo};
 
@@ -79,7 +79,7 @@ impl Encode for Writer {
         NamePolicy::Stored
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         let mut layout = plan.stack(MAGIC.len() as u64, 8, &mut |name, info, out| {
             let mut name = name.as_bytes().to_vec();
             name.resize(NAME, 0);

@@ -34,7 +34,8 @@ pub use crate::model::{FormatSpec, Magic};
 pub use crate::read::{Cursor, Index, IndexReader};
 pub use crate::storage::ReadAt;
 pub use crate::write::{
-    Encode, FileLayout, FileWriter, IoSlices, NamePolicy, Output, Plan, PlanWriter, Sharing, WriteOptions,
+    Encode, FileLayout, FileWriter, IoSlices, NamePolicy, Output, Plan, PlanWriter, Planned, PlannedIter,
+    PlannedTensors, Sharing, WriteOptions,
 };
 #[doc(hidden)]
 pub use crate::write::{SmallFile, SmallFormat, SmallTensors};

@@ -21,9 +21,9 @@
 //! 7. `ArrayBase::store` (`array/store.rs`) borrows the bytes of the array,
 //! 8. `Serializer::tensor` (`model/serializer.rs`) gives the tensor its name,
 //! 9. `PlanWriter::tensor` (`write/writer.rs`) compares it with the plan,
-//! 10. `LayoutWriter::tensor` (`write/writer.rs`) writes padding, header and payload,
-//! 11. `Output::write_all` (`write/writer.rs`) gathers what is small, and
-//! 12. `write_slices` (`write/writer.rs`) calls the writer.
+//! 10. `LayoutWriter::tensor` (`write/file_writer.rs`) writes padding, header and payload,
+//! 11. `Output::write_all` (`write/file_writer.rs`) gathers what is small, and
+//! 12. `write_slices` (`write/file_writer.rs`) calls the writer.
 //!
 //! `tensorfile::save` skips step 5: types that map to tensors need no serde.
 

@@ -7,7 +7,7 @@ use crate::tensor::{InvalidTensor, TensorInfo, grow, try_reserve};
 /// Reads numbers of a file one after the other. Errors carry the offset.
 ///
 /// ```
-/// use tensorfile::record::{Cursor, ReadAt};
+/// use tensorfile::format::{Cursor, ReadAt};
 /// use tensorfile::{Dtype, Result, Shape, TensorInfo};
 ///
 /// /// Reads a header: a rank, and as many dims.

@@ -14,7 +14,7 @@ use super::digest_check::changed;
 use super::repeats::may_repeat;
 use super::row_major::RowMajor;
 use super::sharing::{KeyedDigest, Shared, digester};
-use super::{Plan, Sharing};
+use super::{Encode, PlannedTensors, Sharing};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
 use crate::tensor::sorted;
@@ -69,7 +69,12 @@ impl Candidates {
     }
 
     /// Compares the bytes of the candidates. Returns those that share bytes, if there are any.
-    pub(super) fn compare(&self, plan: &Plan, tensors: &dyn Tensors) -> Result<Option<Box<Shared>>> {
+    pub(super) fn compare(
+        &self,
+        plan: &PlannedTensors,
+        encode: &dyn Encode,
+        tensors: &dyn Tensors,
+    ) -> Result<Option<Box<Shared>>> {
         if self.tied.is_empty() && self.keys.len() < 2 {
             return Ok(None);
         }
@@ -85,7 +90,7 @@ impl Candidates {
         }
         let keys = [RandomState::new(), RandomState::new()];
         let mut digests =
-            Digests { plan, keys: &keys, at: 0, made: vec![None; plan.len()], wanted: vec![false; plan.len()] };
+            Digests { plan, encode, keys: &keys, at: 0, made: vec![None; plan.len()], wanted: vec![false; plan.len()] };
         found.into_iter().for_each(|at| digests.wanted[at] = true);
         tensors.send(&mut digests)?;
         let digests = digests.finish()?;
@@ -97,7 +102,7 @@ impl Candidates {
     }
 
     /// Returns the tied tensors, each with the one that it is tied to.
-    fn find_targets(&self, plan: &Plan) -> Result<Vec<(usize, usize)>> {
+    fn find_targets(&self, plan: &PlannedTensors) -> Result<Vec<(usize, usize)>> {
         if self.tied.is_empty() {
             return Ok(Vec::new());
         }
@@ -117,7 +122,7 @@ fn hash((id, len): Key) -> u64 {
     (id ^ (len as u64).rotate_left(32)).wrapping_mul(FACTOR)
 }
 
-fn check_tied(plan: &Plan, at: usize, target: usize, is_equal: bool) -> Result<()> {
+fn check_tied(plan: &PlannedTensors, at: usize, target: usize, is_equal: bool) -> Result<()> {
     let (bytes, expected) = (plan.payload_bytes(at), plan.payload_bytes(target));
     let why = if bytes != expected {
         format!("it takes {bytes} bytes, and that one {expected}")
@@ -129,13 +134,13 @@ fn check_tied(plan: &Plan, at: usize, target: usize, is_equal: bool) -> Result<(
     Err(cannot_tie(plan, at, plan.name(target), why))
 }
 
-fn cannot_tie(plan: &Plan, at: usize, target: &str, why: String) -> Error {
+fn cannot_tie(plan: &PlannedTensors, at: usize, target: &str, why: String) -> Error {
     let kind = ErrorKind::Unsupported { what: format!("tie it to `{}`", Short(target)), instead: why };
     Error::new(kind).in_tensor(plan.name(at))
 }
 
 /// Returns the tensors whose bytes another one has too, each with the first of them.
-fn group(plan: &Plan, digests: &[Option<KeyedDigest>]) -> HashMap<usize, (usize, KeyedDigest)> {
+fn group(plan: &PlannedTensors, digests: &[Option<KeyedDigest>]) -> HashMap<usize, (usize, KeyedDigest)> {
     let mut groups: HashMap<(usize, KeyedDigest), Vec<usize>> = HashMap::new();
     for (at, digest) in digests.iter().enumerate() {
         if let Some(digest) = digest {
@@ -153,7 +158,8 @@ fn group(plan: &Plan, digests: &[Option<KeyedDigest>]) -> HashMap<usize, (usize,
 
 /// Computes the digests of some tensors of a plan.
 struct Digests<'a> {
-    plan: &'a Plan,
+    plan: &'a PlannedTensors,
+    encode: &'a dyn Encode,
     /// For each tensor, whether its digest is needed.
     wanted: Vec<bool>,
     keys: &'a [RandomState; 2],
@@ -188,7 +194,7 @@ impl Digests<'_> {
 
 impl TensorSink for Digests<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        if RowMajor::is_needed(tensor, self.plan.encode()) {
+        if RowMajor::is_needed(tensor, self.encode) {
             return self.tensor(&RowMajor::new(tensor).record());
         }
         self.add(tensor)

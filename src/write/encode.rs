@@ -1,9 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::planner::no_place_for_metadata;
-use super::writer::LayoutWriter;
-use super::{FileLayout, FileWriter, Output, Plan, Sharing, SmallFormat};
+use super::file_writer::LayoutWriter;
+use super::{FileLayout, FileWriter, Output, PlannedTensors, Sharing, SmallFormat};
 use crate::error::{ErrorKind, Result};
 use crate::model::{FilePart, FormatSpec, MetadataValue};
 use crate::tensor::TensorInfo;
@@ -87,7 +86,7 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// If the file as a whole is more than the format can address.
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout>;
+    fn lay_out(&self, tensors: &PlannedTensors) -> Result<FileLayout>;
 
     /// Returns the way in which files of a few small tensors are written without a layout. By default, there is none.
     #[doc(hidden)]
@@ -101,10 +100,14 @@ pub trait Encode: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the writer of the file.
-    #[doc(hidden)]
-    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
-        Box::new(LayoutWriter::new(plan, out))
+    /// Returns the writer of the file. By default, all bytes but the payloads are in the layout.
+    fn writer<'w>(
+        &self,
+        tensors: &'w PlannedTensors,
+        layout: &'w FileLayout,
+        out: Output<'w>,
+    ) -> Box<dyn FileWriter<'w> + 'w> {
+        Box::new(LayoutWriter::new(tensors, layout, out))
     }
 }
 
@@ -117,4 +120,15 @@ pub enum NamePolicy {
     Stored,
     /// They are stored in one more tensor, at the end.
     Embedded,
+}
+
+/// The formats that keep metadata of any meaning, for messages.
+///
+/// A list and not a look at the table of formats, which this module cannot see. Tests compare them.
+const KEEPERS: &str = "safetensors keeps any metadata, and gguf any whose key is ASCII";
+
+/// The error for metadata that the format has no place for.
+pub(crate) fn no_place_for_metadata(key: &str, format: &FormatSpec) -> ErrorKind {
+    let what = format!("{} has no place for it; {KEEPERS}", format.name);
+    ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
 }

@@ -3,7 +3,7 @@ use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::writer::write_slices;
+use super::file_writer::write_slices;
 use super::{Encode, Output, Plan};
 use crate::error::Result;
 use crate::model::{Lent, Store, Tensors};

@@ -10,11 +10,11 @@ use crate::error::{Result, cannot_store};
 /// that shares the bytes of an earlier one has the same offset. Another layout is an error when the file is planned.
 ///
 /// ```
-/// use tensorfile::record::{FileLayout, Plan};
+/// use tensorfile::format::{FileLayout, PlannedTensors};
 /// use tensorfile::{Result, TensorMap, ten};
 ///
 /// /// A magic, then each tensor after its length.
-/// fn lay_out(plan: &Plan) -> Result<FileLayout> {
+/// fn lay_out(plan: &PlannedTensors) -> Result<FileLayout> {
 ///     let mut layout = plan.stack(8, 8, &mut |_, info, header| {
 ///         header.extend((info.payload_bytes().unwrap_or_default() as u64).to_le_bytes());
 ///     })?;

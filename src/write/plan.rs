@@ -1,18 +1,11 @@
-use std::borrow::Cow;
 use std::fmt;
-use std::hash::BuildHasher;
-use std::ops::Range;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashSet};
-use smallvec::SmallVec;
-
-use super::repeats::may_repeat;
-use super::sharing::{Digester, KeyedDigest, Shared};
-use super::{Encode, FileLayout, NamePolicy, name_lists};
-use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
+use super::{Encode, FileLayout, NamePolicy, PlannedTensors, name_lists};
+use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{MetadataValue, TensorData, embedded_names};
-use crate::tensor::{Dtype, HeaderTable, Layout, TensorInfo};
+use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
 ///
@@ -29,171 +22,34 @@ use crate::tensor::{Dtype, HeaderTable, Layout, TensorInfo};
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 pub struct Plan {
+    pub(super) tensors: PlannedTensors,
+    pub(super) layout: FileLayout,
     pub(super) encode: Arc<dyn Encode>,
-    /// All names, one after the other. The name of a value that is one tensor takes no memory.
-    names: Cow<'static, str>,
-    infos: HeaderTable,
-    /// The length in bytes of a payload with each info.
-    payload_bytes: SmallVec<[usize; 1]>,
-    /// Messages are often of one tensor.
-    tensors: SmallVec<[PlannedTensor; 1]>,
-    /// The name was given, so it is stored even if it looks like a position.
-    pub(super) is_named: bool,
+    /// Metadata of the value, in its order.
+    pub(super) metadata: Vec<(String, MetadataValue)>,
+    /// The payload of the last tensor, if that is the list of names.
+    embedded: Option<Vec<u8>>,
     /// The tensor is one of a stream that has names, and not a file.
     pub(super) is_message: bool,
     /// The last tensor that begins as the list of embedded names does, of those without a name before them.
     last_list: Option<usize>,
     /// The number of tensors at the beginning that are known to have no name.
     unnamed: usize,
-    /// The payload of the last tensor, if that is the list of names.
-    embedded: Option<Vec<u8>>,
-    pub(super) shared: Option<Box<Shared>>,
-    /// Metadata of the value, in its order.
-    pub(super) metadata: Vec<(String, MetadataValue)>,
-    pub(super) layout: FileLayout,
 }
-
-/// A tensor of a [`Plan`].
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PlannedTensor {
-    pub(super) name_end: usize,
-    /// The number of the info.
-    pub(super) info: u32,
-}
-
-/// A tensor of a [`Plan`], with its name.
-#[cfg_attr(
-    not(all(feature = "ptd", feature = "safetensors", feature = "tensorbuffers")),
-    allow(dead_code, reason = "not every format needs all of it")
-)]
-pub(crate) struct Planned<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) info: &'a TensorInfo,
-    /// The number of the info. Tensors with the same number have the same info.
-    pub(crate) info_number: usize,
-    pub(crate) payload_bytes: usize,
-}
-
-/// The tensors of a [`Plan`], in order.
-#[derive(Clone)]
-pub(crate) struct PlannedTensors<'a> {
-    names: &'a str,
-    infos: &'a [TensorInfo],
-    payload_bytes: &'a [usize],
-    tensors: std::slice::Iter<'a, PlannedTensor>,
-    /// The start of the name of the next tensor.
-    name_start: usize,
-}
-
-impl<'a> PlannedTensors<'a> {
-    pub(super) fn new(
-        names: &'a str,
-        infos: &'a [TensorInfo],
-        payload_bytes: &'a [usize],
-        tensors: &'a [PlannedTensor],
-    ) -> Self {
-        Self { names, infos, payload_bytes, tensors: tensors.iter(), name_start: 0 }
-    }
-
-    /// Returns the names of all tensors, one after the other.
-    pub(crate) fn all_names(&self) -> &'a str {
-        self.names
-    }
-
-    /// Returns the infos, in the order of their numbers.
-    pub(crate) fn infos(&self) -> &'a [TensorInfo] {
-        self.infos
-    }
-
-    #[inline]
-    fn planned(&self, name: Range<usize>, info: u32) -> Planned<'a> {
-        let info_number = info as usize;
-        let (info, payload_bytes) = (&self.infos[info_number], self.payload_bytes[info_number]);
-        Planned { name: &self.names[name], info, info_number, payload_bytes }
-    }
-}
-
-impl<'a> Iterator for PlannedTensors<'a> {
-    type Item = Planned<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Planned<'a>> {
-        let tensor = self.tensors.next()?;
-        let start = std::mem::replace(&mut self.name_start, tensor.name_end);
-        Some(self.planned(start..tensor.name_end, tensor.info))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.tensors.size_hint()
-    }
-}
-
-impl DoubleEndedIterator for PlannedTensors<'_> {
-    // It is too long to be inlined otherwise.
-    #[inline(always)]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let tensor = self.tensors.next_back()?;
-        let start = self.tensors.as_slice().last().map_or(self.name_start, |before| before.name_end);
-        Some(self.planned(start..tensor.name_end, tensor.info))
-    }
-}
-
-impl ExactSizeIterator for PlannedTensors<'_> {}
 
 impl Plan {
     /// An empty plan.
     pub(crate) fn empty(encode: Arc<dyn Encode>) -> Self {
         Self {
+            tensors: PlannedTensors::new(encode.names() == NamePolicy::Stored),
+            layout: FileLayout::default(),
             encode,
-            names: Cow::Borrowed(""),
-            infos: HeaderTable::default(),
-            payload_bytes: SmallVec::new(),
-            tensors: SmallVec::new(),
-            is_named: false,
+            metadata: Vec::new(),
+            embedded: None,
             is_message: false,
             last_list: None,
             unnamed: 0,
-            embedded: None,
-            shared: None,
-            metadata: Vec::new(),
-            layout: FileLayout::default(),
         }
-    }
-
-    /// Returns the number of an info that is the same, if it is one of the last ones.
-    #[inline]
-    pub(super) fn find_info(&mut self, info: &TensorInfo) -> Option<u32> {
-        self.infos.find(info)
-    }
-
-    /// Adds an info that [`find_info`](Self::find_info) does not find, and returns its number.
-    pub(super) fn add_info(&mut self, info: &TensorInfo) -> Result<u32> {
-        self.payload_bytes.push(info.payload_bytes().ok_or_else(|| ends_too_far(info))?);
-        Ok(self.infos.add_new(info.clone()))
-    }
-
-    /// Adds a tensor, which is in the order that it is stored in. Its info was added before.
-    ///
-    /// Returns the length of its payload in bytes.
-    // A part of what is done for each tensor.
-    #[inline(always)]
-    pub(super) fn push(&mut self, name: &str, info: u32) -> usize {
-        match &mut self.names {
-            Cow::Owned(names) => names.push_str(name),
-            Cow::Borrowed("") if name == "0" => self.names = Cow::Borrowed("0"),
-            Cow::Borrowed(_) => self.names.to_mut().push_str(name),
-        }
-        self.tensors.push(PlannedTensor { name_end: self.names.len(), info });
-        self.payload_bytes[info as usize]
-    }
-
-    /// Takes memory for so many tensors.
-    pub(super) fn expect(&mut self, tensors: usize) {
-        /// A value may announce more than it has.
-        const MOST: usize = 1 << 20;
-
-        // Only a guess, so it is no error if there is not that much memory.
-        let _ = self.tensors.try_reserve(tensors.min(MOST));
     }
 
     /// Asks the format for the layout.
@@ -201,7 +57,7 @@ impl Plan {
         if self.encode.names() == NamePolicy::Embedded {
             self.embed_names()?;
         }
-        self.layout = self.encode.lay_out(self)?;
+        self.layout = self.encode.lay_out(&self.tensors)?;
         self.refuse_names()?;
         self.check_layout()
     }
@@ -209,17 +65,9 @@ impl Plan {
     /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
     #[cfg(feature = "shards")]
     pub(crate) fn subset(&self, positions: &[usize], encode: Arc<dyn Encode>) -> Result<Self> {
-        let mut plan = Self::empty(encode);
-        plan.is_named = self.is_named;
-        for &at in positions {
-            let info = self.info(at);
-            let number = match plan.find_info(info) {
-                Some(known) => known,
-                None => plan.add_info(info)?,
-            };
-            plan.push(self.name(at), number);
-        }
-        plan.shared = self.shared.as_ref().map(|shared| Box::new(shared.subset(positions)));
+        let stores_names = encode.names() == NamePolicy::Stored;
+        let tensors = self.tensors.subset(positions, stores_names)?;
+        let mut plan = Self { tensors, ..Self::empty(encode) };
         // The format's options already have it.
         plan.metadata.clone_from(&self.metadata);
         plan.lay_out()?;
@@ -239,216 +87,6 @@ impl Plan {
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.layout.end_offset + self.layout.end.len() as u64
-    }
-
-    /// Returns the number of tensors. A list of embedded names counts as one more.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.tensors.len()
-    }
-
-    /// Returns whether there is no tensor.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
-    }
-
-    /// Returns the name of the tensor at a position.
-    ///
-    /// ```
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
-    /// let plan = ten::plan(&map)?;
-    /// assert_eq!(plan.name(0), "a");
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `at` is not below [`len`](Self::len). This holds for all methods that take a position.
-    #[must_use]
-    pub fn name(&self, at: usize) -> &str {
-        let start = at.checked_sub(1).map_or(0, |before| self.planned(before).name_end);
-        &self.names[start..self.planned(at).name_end]
-    }
-
-    /// Returns the name to store: `""` if the format or the options leave it out, or if it is only the position.
-    #[must_use]
-    pub fn stored_name(&self, at: usize) -> &str {
-        if self.encode.names() == NamePolicy::Stored && !self.implies_name(at) { self.name(at) } else { "" }
-    }
-
-    /// Returns dtype, shape and layout of the tensor at a position.
-    ///
-    /// ```
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
-    /// let plan = ten::plan(&map)?;
-    /// assert_eq!(plan.info(0).to_string(), "f32[2]");
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    #[must_use]
-    pub fn info(&self, at: usize) -> &TensorInfo {
-        self.infos.get(self.planned(at).info)
-    }
-
-    /// Returns the length of a payload in bytes.
-    #[must_use]
-    pub fn payload_bytes(&self, at: usize) -> usize {
-        self.payload_bytes.as_slice()[self.planned(at).info as usize]
-    }
-
-    /// Returns each tensor.
-    pub(crate) fn tensors(&self) -> PlannedTensors<'_> {
-        PlannedTensors::new(&self.names, self.infos.as_slice(), &self.payload_bytes, &self.tensors)
-    }
-
-    /// Returns the length of each payload in bytes.
-    pub(crate) fn payload_lens(&self) -> impl ExactSizeIterator<Item = usize> + DoubleEndedIterator {
-        let payload_bytes = self.payload_bytes.as_slice();
-        self.tensors.as_slice().iter().map(|tensor| payload_bytes[tensor.info as usize])
-    }
-
-    /// Returns all names, one after the other.
-    #[cfg(any(feature = "ptd", feature = "safetensors"))]
-    pub(crate) fn all_names(&self) -> &str {
-        &self.names
-    }
-
-    /// Returns the info of a number.
-    #[cfg(feature = "ptd")]
-    pub(crate) fn info_of_number(&self, number: usize) -> &TensorInfo {
-        &self.infos.as_slice()[number]
-    }
-
-    /// Returns how many infos are numbered.
-    pub(crate) fn info_count(&self) -> usize {
-        self.infos.as_slice().len()
-    }
-
-    /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor itself.
-    ///
-    /// ```
-    /// use ndarray::Array1;
-    /// use tensorfile::{TensorMap, ptd};
-    ///
-    /// let zeros = Array1::<f32>::zeros(8);
-    /// let map = TensorMap::from_iter([("a", zeros.clone()), ("b", zeros)]);
-    /// let plan = ptd::Options::new().dedup(true).plan(&map)?;
-    /// assert_eq!((plan.owner(0), plan.owner(1)), (0, 0));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    #[must_use]
-    pub fn owner(&self, at: usize) -> usize {
-        self.shared.as_ref().map_or(at, |shared| shared.owner(at))
-    }
-
-    /// Stacks the tensors: each header is followed by its payload, and each payload is padded to a multiple of
-    /// `alignment` bytes of its length.
-    ///
-    /// `header` appends the header of a tensor with a [stored name](Self::stored_name) and an info. It is called once for all
-    /// tensors in which both are the same. The result lacks `begin` and `end`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`] for the tensor that ends past 2⁶⁴.
-    pub fn stack(
-        &self,
-        start: u64,
-        alignment: u64,
-        header: &mut dyn FnMut(&str, &TensorInfo, &mut Vec<u8>),
-    ) -> Result<FileLayout> {
-        let mut layout = FileLayout::with_capacity(self.len());
-        let stores_names = self.encode.names() == NamePolicy::Stored;
-        // For each info, the place of the header of tensors without a name.
-        let mut unnamed: SmallVec<[Option<Range<usize>>; 1]> = SmallVec::from_elem(None, self.info_count());
-        let unnamed = unnamed.as_mut_slice();
-        let (padded_lens, mut end) = (self.padded_lens(alignment), start);
-        let padded_lens = padded_lens.as_slice();
-        let mut name_start = 0;
-        for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
-            let number = tensor.info as usize;
-            let mut name = "";
-            if stores_names {
-                let given = &self.names[name_start..tensor.name_end];
-                name = if self.is_implied(given, at) { "" } else { given };
-                name_start = tensor.name_end;
-            }
-            let place_of_header = match &unnamed[number] {
-                Some(place) if name.is_empty() => place.clone(),
-                _ => {
-                    let place = layout.add_header(&mut |headers| header(name, self.infos.get(tensor.info), headers));
-                    if name.is_empty() {
-                        unnamed[number] = Some(place.clone());
-                    }
-                    place
-                }
-            };
-            let payload = end.checked_add(place_of_header.len() as u64);
-            let next = payload.and_then(|start| start.checked_add(padded_lens[number]?));
-            let (Some(payload), Some(next)) = (payload, next) else {
-                return Err(ends_too_far(self.infos.get(tensor.info)).in_tensor(self.name(at)));
-            };
-            layout.place(place_of_header, payload);
-            end = next;
-        }
-        layout.end_offset = end;
-        layout.omits_positions = stores_names;
-        Ok(layout)
-    }
-
-    /// Stacks payloads without headers, each padded to a multiple of `alignment` bytes of its length.
-    ///
-    /// The result lacks `begin` and `end`.
-    ///
-    /// ```
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]);
-    /// let layout = ten::plan(&map)?.stack_payloads(64, 16)?;
-    /// assert!(layout.payloads().eq([64, 80]));
-    /// assert_eq!(layout.end_offset, 96);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`stack`](Self::stack).
-    pub fn stack_payloads(&self, start: u64, alignment: u64) -> Result<FileLayout> {
-        let mut layout = FileLayout::with_capacity(self.len());
-        let (padded_lens, mut end) = (self.padded_lens(alignment), start);
-        let padded_lens = padded_lens.as_slice();
-        for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
-            let next = padded_lens[tensor.info as usize].and_then(|len| end.checked_add(len));
-            layout.push_payload(end);
-            end = next.ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
-        }
-        layout.end_offset = end;
-        Ok(layout)
-    }
-
-    /// Returns the length of a payload with each info and of its padding. For each tensor, a division takes too long.
-    fn padded_lens(&self, alignment: u64) -> SmallVec<[Option<u64>; 1]> {
-        let payload_bytes = self.payload_bytes.as_slice().iter();
-        payload_bytes.map(|bytes| (*bytes as u64).checked_next_multiple_of(alignment)).collect()
-    }
-
-    /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them. The last one is not padded.
-    /// Any other that is not a multiple of `alignment` is refused, as it could not be told from its padding.
-    pub(crate) fn end_with_unknown(&self, alignment: u64, layout: &mut FileLayout) -> Result<()> {
-        let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
-        for at in (0..self.len()).filter(|at| self.info(*at).unknown_dtype().is_some()) {
-            let bytes = self.payload_bytes(at) as u64;
-            if at == last {
-                layout.end_offset = layout.payload(at) + bytes;
-            } else if !bytes.is_multiple_of(alignment) {
-                let instead = format!("its {bytes} bytes would be padded, unless it is the last tensor");
-                return Err(Error::from(cannot_store(self.info(at).to_string(), instead)).in_tensor(self.name(at)));
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn encode(&self) -> &dyn Encode {
@@ -509,38 +147,6 @@ impl Plan {
         self.unnamed > at
     }
 
-    pub(crate) fn layout(&self) -> &FileLayout {
-        &self.layout
-    }
-
-    /// Returns the bytes of a name. Unlike a slice of the text, they are not checked for the boundaries of characters.
-    #[inline]
-    fn name_bytes(&self, at: usize) -> &[u8] {
-        let tensors = self.tensors.as_slice();
-        let start = at.checked_sub(1).map_or(0, |before| tensors[before].name_end);
-        &self.names.as_bytes()[start..tensors[at].name_end]
-    }
-
-    #[inline]
-    fn planned(&self, at: usize) -> &PlannedTensor {
-        &self.tensors.as_slice()[at]
-    }
-
-    /// Returns whether the name of a tensor is only its position, which is not worth storing.
-    pub(crate) fn implies_name(&self, at: usize) -> bool {
-        self.is_implied(self.name(at), at)
-    }
-
-    #[inline]
-    pub(super) fn is_implied(&self, name: &str, at: usize) -> bool {
-        !self.is_named && is_position(name, at)
-    }
-
-    /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
-    pub(super) fn digest(&self, at: usize) -> Option<(KeyedDigest, Digester)> {
-        self.shared.as_ref()?.digest(at)
-    }
-
     /// Returns the payload of the last tensor, if that is the list of names.
     pub(crate) fn embedded(&self) -> Option<&[u8]> {
         self.embedded.as_deref()
@@ -585,68 +191,27 @@ impl Plan {
         }
     }
 
-    pub(super) fn check_names(&self) -> Result<()> {
-        let names = || (0..self.len()).map(|at| self.name_bytes(at));
-        // Positions, and the keys of most maps, are in order, so that none repeats.
-        if names().is_sorted_by(|one, other| one < other)
-            || names().is_sorted_by(|one, other| (one.len(), one) < (other.len(), other))
-        {
-            return Ok(());
-        }
-        let hasher = DefaultHashBuilder::default();
-        let hashes: Vec<u64> = names().map(|name| hasher.hash_one(name)).collect();
-        let candidates = may_repeat(&hashes);
-        let mut seen = HashSet::with_capacity(candidates.len());
-        if let Some(at) = candidates.into_iter().find(|at| !seen.insert(self.name_bytes(*at))) {
-            return Err(ErrorKind::RepeatedName { name: self.name(at).to_owned() }.into());
-        }
-        Ok(())
-    }
-
     fn embed_names(&mut self) -> Result<()> {
-        let payload = embedded_names::payload(&self.names, self.tensors().map(|tensor| tensor.name))?;
+        let payload =
+            embedded_names::payload(self.tensors.iter().all_names(), self.tensors.iter().map(|tensor| tensor.name))?;
         let info = TensorInfo::new(Dtype::U8, [payload.len()]);
-        let number = self.add_info(&info)?;
-        self.push("", number);
+        let number = self.tensors.add_info(&info)?;
+        self.tensors.push("", number);
         self.embedded = Some(payload);
         Ok(())
     }
-}
-
-/// Returns whether a name is only the position of its tensor, which is not worth storing.
-#[inline]
-pub(super) fn is_position(name: &str, position: usize) -> bool {
-    // Few names begin with a digit.
-    name.as_bytes().first().is_some_and(u8::is_ascii_digit) && is_decimal(name, position)
-}
-
-/// Returns whether a text is a number in decimal.
-#[inline]
-fn is_decimal(text: &str, number: usize) -> bool {
-    /// The most digits whose number fits into 64 bits. Positions have fewer.
-    const MOST_DIGITS: usize = 19;
-
-    let is_short = match text.as_bytes() {
-        [b'0', _, ..] | [] => false,
-        digits => digits.len() <= MOST_DIGITS,
-    };
-    let mut value = 0;
-    is_short
-        && text.bytes().all(|byte| {
-            let digit = byte.wrapping_sub(b'0');
-            value = 10 * value + u64::from(digit);
-            digit < 10
-        })
-        && value == number as u64
 }
 
 fn bad_layout(what: String, instead: String) -> Error {
     ErrorKind::Unsupported { what: format!("lay out {what}"), instead }.into()
 }
 
-/// The error for a tensor that ends past the largest offset.
-pub(crate) fn ends_too_far(info: &TensorInfo) -> Error {
-    cannot_store(info.to_string(), "the file would be longer than can be addressed").into()
+impl Deref for Plan {
+    type Target = PlannedTensors;
+
+    fn deref(&self) -> &PlannedTensors {
+        &self.tensors
+    }
 }
 
 impl fmt::Debug for Plan {
@@ -656,24 +221,5 @@ impl fmt::Debug for Plan {
             .field("tensors", &self.tensors.len())
             .field("file_bytes", &self.file_bytes())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_shortest_decimal_is_a_position() {
-        for number in [0, 1, 9, 10, 99, 100, 1234, usize::MAX / 2] {
-            assert!(is_decimal(&number.to_string(), number), "{number}");
-            assert!(!is_decimal(&number.to_string(), number + 1), "{number}");
-        }
-        let others =
-            [("", 0), ("00", 0), ("01", 1), ("+1", 1), ("1 ", 1), ("1a", 1), ("/", 0), (":", 10), ("\u{663}", 3)];
-        // 1 more than a multiple of 2^64.
-        for (text, number) in others.into_iter().chain([("18446744073709551617", 1)]) {
-            assert!(!is_decimal(text, number), "{text}");
-        }
     }
 }

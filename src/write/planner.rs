@@ -3,6 +3,7 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::candidates::Candidates;
+use super::encode::no_place_for_metadata;
 use super::row_major::RowMajor;
 use super::{Encode, NamePolicy, Plan};
 use crate::error::{Error, ErrorKind, Result, cannot_store};
@@ -20,7 +21,7 @@ impl Plan {
     /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
     pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
-        plan.is_named = true;
+        plan.tensors.is_named = true;
         plan.fill(tensors)?;
         Ok(plan)
     }
@@ -53,7 +54,7 @@ impl Plan {
         if self.len() > 1 && self.encode().names() != NamePolicy::Omitted {
             self.check_names()?;
         }
-        self.shared = candidates.compare(self, tensors)?;
+        self.tensors.shared = candidates.compare(&self.tensors, &*self.encode, tensors)?;
         if !self.metadata.is_empty() {
             let mut keys = HashSet::with_capacity(self.metadata.len());
             if let Some((key, _)) = self.metadata.iter().find(|(key, _)| !keys.insert(key.as_str())) {
@@ -85,7 +86,7 @@ impl TensorSink for Planner<'_> {
     }
 
     fn expect(&mut self, tensors: usize) {
-        self.plan.expect(tensors);
+        self.plan.tensors.expect(tensors);
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
@@ -97,17 +98,6 @@ impl TensorSink for Planner<'_> {
         plan.metadata.push((key.to_owned(), value.clone()));
         Ok(())
     }
-}
-
-/// The formats that keep metadata of any meaning, for messages.
-///
-/// A list and not a look at the table of formats, which this module cannot see. Tests compare them.
-const KEEPERS: &str = "safetensors keeps any metadata, and gguf any whose key is ASCII";
-
-/// The error for metadata that the format has no place for.
-pub(crate) fn no_place_for_metadata(key: &str, format: &FormatSpec) -> ErrorKind {
-    let what = format!("{} has no place for it; {KEEPERS}", format.name);
-    ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
 }
 
 /// Checks that a format can store a tensor, as planning a file does.
@@ -175,16 +165,16 @@ impl Planner<'_> {
     #[inline(always)]
     fn try_add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let plan = &mut *self.plan;
-        let info = match plan.find_info(tensor.info) {
+        let info = match plan.tensors.find_info(tensor.info) {
             Some(known) => known,
             None => {
                 check_info(tensor, self.encode)?;
-                plan.add_info(tensor.info)?
+                plan.tensors.add_info(tensor.info)?
             }
         };
         let encode = self.encode;
         check_name(tensor, encode, self.names)?;
-        let (at, payload_bytes) = (plan.len(), plan.push(tensor.name, info));
+        let (at, payload_bytes) = (plan.len(), plan.tensors.push(tensor.name, info));
         self.candidates.add(at, payload_bytes, tensor);
         if tensor.info.dtype == Dtype::U8 {
             plan.look_for_names(at, tensor.data);

@@ -96,7 +96,7 @@ fn a_tensor_passes_through_the_functions_in_the_docs() -> Result<()> {
     let files: BTreeSet<_> = documented.iter().map(|(file, _)| file).collect();
     assert!(documented.len() <= 12 && files.len() <= 8, "{documented:#?}");
 
-    let model = Model { layer: Layer { weight: Array2::zeros((100, 100)) }, bias: Array1::zeros(10) };
+    let model = Model { layer: Layer { weight: Array2::zeros((200, 200)) }, bias: Array1::zeros(10) };
     let mut traces = Traces::default();
     btf::to_writer(&mut traces, &model)?;
     let traced = traced(&traces.0[0]);

@@ -51,7 +51,7 @@ fn the_tests_of_the_compatibility_page_exist() {
 #[test]
 fn the_docs_state_the_size_of_small_files() {
     let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
-    let small = read("src/record/small.rs");
+    let small = read("src/write/small.rs");
     let constant = |name: &str, end: &str| {
         let (_, rest) = small.split_once(&format!("const {name}: usize = ")).unwrap();
         rest.split_once(end).unwrap().0.to_owned()

@@ -3,7 +3,7 @@ use crate::error::Result;
 use crate::model::FormatSpec;
 use crate::tensor::TensorInfo;
 use crate::write;
-use crate::write::{FileLayout, NamePolicy, Plan, SmallFile, SmallFormat, SmallTensors};
+use crate::write::{FileLayout, NamePolicy, PlannedTensors, SmallFile, SmallFormat, SmallTensors};
 
 /// Writes records in order and adjacent, each padded.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ impl write::Encode for Encode {
         (!self.embed_names).then_some(self)
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         let table = header::table_bytes(plan.len() as u64);
         let mut layout = plan.stack(table, header::ALIGNMENT, &mut |_, info, out| {
             header::write(info, self.tfrt_coo, out);

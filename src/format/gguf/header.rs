@@ -3,7 +3,7 @@ use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::model::TypedEntry;
 use crate::read::Cursor;
 use crate::tensor::{Dtype, Shape, TensorInfo, dtypes, tags_of};
-use crate::write::{FileLayout, Plan};
+use crate::write::{FileLayout, PlannedTensors};
 
 /// The numbers of the types that the format can store.
 const TAGS: &[(u32, Dtype)] = &[
@@ -165,7 +165,7 @@ fn check_version(version: u32, is_big_endian: bool) -> Result<(), ErrorKind> {
 }
 
 /// Returns all bytes before the data. Offsets of payloads count from their end.
-pub(super) fn write(plan: &Plan, entries: &metadata::Writing<'_>, layout: &FileLayout) -> Vec<u8> {
+pub(super) fn write(plan: &PlannedTensors, entries: &metadata::Writing<'_>, layout: &FileLayout) -> Vec<u8> {
     // Of short names.
     const TENSOR: usize = 80;
     let mut out = Vec::with_capacity(64 + TENSOR * plan.len());

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::model::{FilePart, FormatSpec, MetadataValue};
 use crate::tensor::TensorInfo;
 use crate::write;
-use crate::write::{FileLayout, NamePolicy, Plan};
+use crate::write::{FileLayout, NamePolicy, PlannedTensors};
 
 /// Writes the header, then the tensors, each padded to the alignment.
 #[derive(Debug, Clone, Default)]
@@ -58,7 +58,7 @@ impl write::Encode for Encode {
         Ok(Arc::new(encode))
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         if let Some(FilePart { count, .. }) = self.part
             && count > header::MAX_PARTS
         {

@@ -10,8 +10,8 @@ use crate::model::{FormatSpec, MetadataValue};
 use crate::tensor::{Layout, TensorInfo};
 use crate::write;
 use crate::write::{
-    FileLayout, FlatbufferWriter, NamePolicy, Plan, PlannedTensors, Sharing, SmallFile, SmallFormat, SmallTensors,
-    TableFields, ends_too_far,
+    FileLayout, FlatbufferWriter, NamePolicy, PlannedIter, PlannedTensors, Sharing, SmallFile, SmallFormat,
+    SmallTensors, TableFields, ends_too_far,
 };
 
 /// Writes the index, then the segments in order, each aligned.
@@ -93,7 +93,7 @@ impl write::Encode for Encode {
         is_small.then_some(self)
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         let (begin, base, placed) = self.begin(plan)?;
         let mut layout = FileLayout::with_capacity(plan.len());
         layout.begin = begin;
@@ -167,7 +167,7 @@ impl PlaceInSegment {
 
 impl Encode {
     /// Returns the bytes before the segments, the offset of the segments, and their layout.
-    fn begin(&self, plan: &Plan) -> Result<(Vec<u8>, u64, SegmentLayout)> {
+    fn begin(&self, plan: &PlannedTensors) -> Result<(Vec<u8>, u64, SegmentLayout)> {
         self.check_options()?;
         self.check_blobs(plan)?;
         let version = self.version();
@@ -176,7 +176,7 @@ impl Encode {
         let expected = self.index_bytes(plan)?;
         let mut index = family.flatbuffer(Vec::new(), expected);
         match version {
-            Version::Ft01 => write_flat_tensor(&mut index, plan.tensors(), &placed),
+            Version::Ft01 => write_flat_tensor(&mut index, plan.iter(), &placed),
             Version::EarlyFt01 => unreachable!("the options were checked"),
             Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
         }
@@ -197,11 +197,11 @@ impl Encode {
     }
 
     /// Refuses blobs, which were planned before metadata of the value made it a version without them.
-    fn check_blobs(&self, plan: &Plan) -> Result<()> {
+    fn check_blobs(&self, plan: &PlannedTensors) -> Result<()> {
         if self.version() == Version::Ft01 {
             return Ok(());
         }
-        let blob = plan.tensors().find(|tensor| tensor.info.layout == Layout::Blob);
+        let blob = plan.iter().find(|tensor| tensor.info.layout == Layout::Blob);
         blob.map_or(Ok(()), |blob| Err(Error::new(no_place_for_blobs()).in_tensor(blob.name)))
     }
 
@@ -229,7 +229,7 @@ impl Encode {
         Ok(())
     }
 
-    fn place(&self, plan: &Plan) -> Result<SegmentLayout> {
+    fn place(&self, plan: &PlannedTensors) -> Result<SegmentLayout> {
         let segments = if matches!(self.segments, Segments::PerTensor) { plan.len() } else { 1 };
         let mut placed = SegmentLayout::with_capacity(segments, plan.len());
         let mut group = None;
@@ -253,7 +253,7 @@ impl Encode {
         Ok(placed)
     }
 
-    fn starts_segment(&self, plan: &Plan, at: usize, group: &mut Option<String>) -> bool {
+    fn starts_segment(&self, plan: &PlannedTensors, at: usize, group: &mut Option<String>) -> bool {
         match self.segments {
             Segments::PerTensor => true,
             Segments::One => false,
@@ -265,13 +265,13 @@ impl Encode {
     }
 
     /// Returns an upper bound of the length of the index in bytes. Refuses one that may be too long for a flatbuffer.
-    fn index_bytes(&self, plan: &Plan) -> Result<usize> {
+    fn index_bytes(&self, plan: &PlannedTensors) -> Result<usize> {
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| (TENSOR + text.len()) as u64);
-        let names = plan.all_names().len() as u64;
+        let names = plan.iter().all_names().len() as u64;
         let rank = |info: &TensorInfo| info.shape.rank() as u64;
         let dims: u64 = match self.version() {
             // Tensors share their layouts.
-            Version::Ft01 => (0..plan.info_count()).map(|number| rank(plan.info_of_number(number))).sum(),
+            Version::Ft01 => (0..plan.iter().infos().len()).map(|number| rank(&plan.iter().infos()[number])).sum(),
             _ => (0..plan.len()).map(|at| rank(plan.info(at))).sum(),
         };
         let bytes = FRONT as u64 + texts.sum::<u64>() + TENSOR as u64 * plan.len() as u64 + names + DIM as u64 * dims;
@@ -284,7 +284,7 @@ impl Encode {
         }
     }
 
-    fn write_data(&self, out: &mut FlatbufferWriter, plan: &Plan, placed: &SegmentLayout) {
+    fn write_data(&self, out: &mut FlatbufferWriter, plan: &PlannedTensors, placed: &SegmentLayout) {
         let is_second = self.version() == Version::Dt01V2;
         let (version, tensor_segments, segments, tensor_alignment) = if is_second {
             let fields = if self.compatibility.is_some() { &DATA_V2_OF_MODEL } else { &DATA_V2 };
@@ -366,7 +366,7 @@ static COMPATIBILITY: TableFields<4> = TableFields::new([4; 4]);
 static TENSOR_SEGMENT: TableFields<2> = TableFields::new([4, 4]);
 static TENSOR_METADATA: TableFields<6> = TableFields::new([4, 1, 4, 4, 8, 8]);
 
-fn write_flat_tensor(out: &mut FlatbufferWriter, tensors: PlannedTensors<'_>, placed: &SegmentLayout) {
+fn write_flat_tensor(out: &mut FlatbufferWriter, tensors: PlannedIter<'_>, placed: &SegmentLayout) {
     let [_, segments, named_data] = out.table(ROOT, &FLAT_TENSOR);
     let infos = tensors.infos();
     let mut layouts: SmallVec<[(usize, usize); 8]> = SmallVec::with_capacity(tensors.len());
@@ -417,7 +417,7 @@ fn write_segments(out: &mut FlatbufferWriter, from: usize, all: &[Segment]) {
 }
 
 /// Writes the tensors in order: one list for each run of tensors in the same segment.
-fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &Plan, placed: &SegmentLayout) {
+fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &PlannedTensors, placed: &SegmentLayout) {
     let order: Vec<usize> = (0..plan.len()).collect();
     let runs = || order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
     let offsets = out.offsets(from, runs().count());

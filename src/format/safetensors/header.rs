@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
 use crate::read::{Cursor, json_message};
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo, dtypes, sorted, tags_of};
-use crate::write::{Planned, PlannedTensors};
+use crate::write::{Planned, PlannedIter};
 
 /// The names of the dtypes that the format can store.
 pub(super) const TAGS: &[(&str, Dtype)] = &[
@@ -359,7 +359,7 @@ impl Writer {
     }
 
     /// Adds tensors whose data follow one another.
-    pub(super) fn tensors(&mut self, tensors: PlannedTensors<'_>) {
+    pub(super) fn tensors(&mut self, tensors: PlannedIter<'_>) {
         // Most names are short, and all of them are looked at in less time than one after the other.
         self.has_plain_names = is_plain(tensors.all_names());
         for tensor in tensors {

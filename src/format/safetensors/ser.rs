@@ -7,7 +7,7 @@ use crate::error::{ErrorKind, Result, cannot_store};
 use crate::model::{FormatSpec, MetadataValue};
 use crate::tensor::TensorInfo;
 use crate::write;
-use crate::write::{FileLayout, NamePolicy, Plan, PlannedTensors, SmallFile, SmallFormat, SmallTensors};
+use crate::write::{FileLayout, NamePolicy, PlannedIter, PlannedTensors, SmallFile, SmallFormat, SmallTensors};
 
 /// Writes the header, then the tensors without gaps.
 #[derive(Debug, Clone, Default)]
@@ -43,17 +43,17 @@ impl write::Encode for Encode {
         Some(self)
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         let mut layout = plan.stack_payloads(0, 1)?;
         let buffer = Vec::with_capacity(Writer::expected_bytes(plan.len()));
-        layout.put_before(self.header(plan.tensors(), buffer)?)?;
+        layout.put_before(self.header(plan.iter(), buffer)?)?;
         Ok(layout)
     }
 }
 
 impl Encode {
     /// Returns the header of a file of these tensors, in an empty buffer.
-    fn header(&self, tensors: PlannedTensors<'_>, buffer: Vec<u8>) -> Result<Vec<u8>> {
+    fn header(&self, tensors: PlannedIter<'_>, buffer: Vec<u8>) -> Result<Vec<u8>> {
         let mut header = Writer::new(buffer, &self.metadata);
         header.tensors(tensors);
         header.finish()

@@ -3,7 +3,7 @@ use crate::error::Result;
 use crate::model::FormatSpec;
 use crate::tensor::TensorInfo;
 use crate::write;
-use crate::write::{FileLayout, NamePolicy, Plan, SmallFile, SmallFormat, SmallTensors};
+use crate::write::{FileLayout, NamePolicy, PlannedTensors, SmallFile, SmallFormat, SmallTensors};
 
 /// Writes tensors one after the other, as two chunks each.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ impl write::Encode for Encode {
         (!self.embed_names).then_some(self)
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         plan.stack(0, header::ALIGNMENT, &mut |name, info, out| {
             let payload_bytes = info.payload_bytes().expect("the plan was checked");
             header::write(name, info, payload_bytes, out);

@@ -11,8 +11,8 @@ use crate::model::{FormatSpec, MetadataValue};
 use crate::tensor::{TensorInfo, sorted};
 use crate::write;
 use crate::write::{
-    FileLayout, FlatbufferWriter, NamePolicy, Plan, Planned, PlannedTensors, SmallFile, SmallFormat, SmallTensors,
-    TableFields,
+    FileLayout, FlatbufferWriter, NamePolicy, Planned, PlannedIter, PlannedTensors, SmallFile, SmallFormat,
+    SmallTensors, TableFields,
 };
 
 /// Writes tensors one after the other, then their metadata.
@@ -95,7 +95,7 @@ impl write::Encode for Encode {
         is_small.then_some(self)
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         if !self.alignment.is_power_of_two() || u32::try_from(self.alignment).is_err() {
             let what = format!("align tensors to {} bytes", self.alignment);
             let instead = "an alignment is a power of two below 2^32".to_owned();
@@ -123,8 +123,8 @@ impl Encode {
     }
 
     /// Returns the end of a file of the planned tensors after those before, of which the layout counts from `start`.
-    fn end(&self, plan: &Plan, start: u64, layout: &FileLayout) -> Result<Vec<u8>> {
-        let entries = plan.tensors().zip(layout.payloads());
+    fn end(&self, plan: &PlannedTensors, start: u64, layout: &FileLayout) -> Result<Vec<u8>> {
+        let entries = plan.iter().zip(layout.payloads());
         let entries = entries.map(|(tensor, payload)| MetadataEntry::new(&tensor, start + payload));
         let is_long = u32::try_from(start.saturating_add(layout.end_offset)).is_err();
         if is_long && let Some(far) = entries.clone().find(|entry| u32::try_from(entry.range.end).is_err()) {
@@ -245,7 +245,7 @@ impl<'a> MetadataEntry<'a> {
 /// The tensors of a plan that are stored one after the other, each padded.
 #[derive(Clone)]
 struct PackedEntries<'a> {
-    tensors: PlannedTensors<'a>,
+    tensors: PlannedIter<'a>,
     /// From the first payload to the end of the padding after the last one.
     data: Range<u64>,
     alignment: u64,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tensorfile::format::{
-    Encode, FileLayout, Format, FormatSpec, Index, IndexReader, NamePolicy, Plan, ReadAt, Sharing,
+    Encode, FileLayout, Format, FormatSpec, Index, IndexReader, NamePolicy, PlannedTensors, ReadAt, Sharing,
 };
 use tensorfile::{Category, Dtype, Limits, Result, Tensor, TensorMap, WriteOptions};
 
@@ -40,7 +40,7 @@ impl Encode for Toy {
         Sharing::EqualBytes
     }
 
-    fn lay_out(&self, _: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, _: &PlannedTensors) -> Result<FileLayout> {
         let mut layout = FileLayout::default();
         (layout.begin, layout.end_offset, layout.end) = (b"TOY!".to_vec(), 24, b"end".to_vec());
         let mut payloads = vec![8, 16, 8];

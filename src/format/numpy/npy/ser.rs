@@ -3,7 +3,7 @@ use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
 use crate::model::FormatSpec;
 use crate::tensor::TensorInfo;
 use crate::write;
-use crate::write::{FileLayout, NamePolicy, Plan};
+use crate::write::{FileLayout, NamePolicy, PlannedTensors};
 
 /// Writes one array after its header.
 #[derive(Debug, Clone, Default)]
@@ -30,7 +30,7 @@ impl write::Encode for Encode {
         header::check(info)
     }
 
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         if plan.len() != 1 {
             let what = format!("{} tensors", plan.len());
             return Err(cannot_store(what, "npy stores exactly one; npz stores several").into());

@@ -12,7 +12,7 @@ use crate::format::numpy;
 use crate::model::{FormatSpec, TensorData};
 use crate::tensor::{Layout, TensorInfo};
 use crate::write;
-use crate::write::{FileLayout, FileWriter, NamePolicy, Output, Plan};
+use crate::write::{FileLayout, FileWriter, NamePolicy, Output, PlannedTensors};
 
 /// Writes arrays as members of an archive.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ impl write::Encode for Encode {
     }
 
     /// Writes the archive to nowhere, with zeros for the elements, to find the offsets. A compressed file has others.
-    fn lay_out(&self, plan: &Plan) -> Result<FileLayout> {
+    fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         if !plan.is_empty() && (0..plan.len()).all(|at| plan.info(at).layout == Layout::Blob) {
             return Err(
                 cannot_store("blobs alone", "npz has at least one array, or it is taken for another archive").into()
@@ -80,7 +80,7 @@ impl write::Encode for Encode {
         true
     }
 
-    fn writer<'w>(&self, plan: &'w Plan, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
+    fn writer<'w>(&self, plan: &'w PlannedTensors, _: &'w FileLayout, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
         Box::new(Archive { plan, compress: self.compress, zip: ZipArchiveWriter::new(out) })
     }
 }
@@ -101,7 +101,7 @@ impl Write for ByteCounter {
 
 /// A zip archive that is being written.
 struct Archive<'w> {
-    plan: &'w Plan,
+    plan: &'w PlannedTensors,
     compress: bool,
     zip: ZipArchiveWriter<Output<'w>>,
 }

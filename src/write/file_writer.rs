@@ -1,0 +1,201 @@
+use std::fmt;
+use std::io::{self, IoSlice, Write};
+
+use super::{FileLayout, PlannedTensors};
+use crate::error::Result;
+use crate::model::TensorData;
+use crate::tensor::checked_io::{self, check_written};
+use crate::threads;
+
+/// Writes the payloads of a file, and the bytes around them.
+pub trait FileWriter<'w> {
+    /// Writes the tensor at a position, which comes after those before.
+    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()>;
+
+    /// Writes everything after the last payload.
+    fn finish(self: Box<Self>) -> Result<Output<'w>>;
+}
+
+/// The destination of a file: memory, or a writer whose small writes are gathered.
+///
+/// ```
+/// use tensorfile::format::{FileWriter, Output};
+/// use tensorfile::{Result, TensorData};
+///
+/// /// Writes payloads one after the other.
+/// struct Packed<'w>(Output<'w>);
+///
+/// impl<'w> FileWriter<'w> for Packed<'w> {
+///     fn tensor(&mut self, _: usize, data: &dyn TensorData) -> Result<()> {
+///         Ok(data.write_to(&mut self.0)?)
+///     }
+///
+///     fn finish(self: Box<Self>) -> Result<Output<'w>> {
+///         Ok(self.0)
+///     }
+/// }
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+pub struct Output<'w> {
+    /// The file in memory, or bytes that were not passed on yet.
+    buffer: Vec<u8>,
+    to: Option<&'w mut dyn Write>,
+    /// Writes of this size are passed on without a copy into the buffer.
+    large: usize,
+}
+
+/// The size of the buffer in which small writes are gathered.
+const BUFFER: usize = 64 << 10;
+
+/// The size from which a call of the system takes less time than a copy.
+const LARGE: usize = 16 << 10;
+
+impl<'w> Output<'w> {
+    /// Appends to a file in memory.
+    pub(crate) fn memory(file: Vec<u8>) -> Self {
+        Self { buffer: file, to: None, large: LARGE }
+    }
+
+    /// Passes on the writes of a file of `file_bytes` bytes.
+    pub(crate) fn stream(to: &'w mut dyn Write, file_bytes: u64) -> Self {
+        let capacity = usize::try_from(file_bytes).unwrap_or(BUFFER).min(BUFFER);
+        Self { buffer: Vec::with_capacity(capacity), to: Some(to), large: LARGE }
+    }
+
+    /// Passes on the writes of a file, those of `large` bytes and more one by one.
+    pub(super) fn pieces(to: &'w mut dyn Write, large: usize) -> Self {
+        Self { buffer: Vec::new(), to: Some(to), large }
+    }
+
+    /// Flushes the writer. Returns the file in memory.
+    pub(super) fn finish(mut self) -> io::Result<Vec<u8>> {
+        self.flush()?;
+        Ok(self.buffer)
+    }
+
+    /// Passes gathered bytes on.
+    fn drain(&mut self) -> io::Result<()> {
+        if let Some(to) = &mut self.to {
+            checked_io::write_all(*to, &self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes zeros.
+    fn pad(&mut self, len: u64) -> io::Result<()> {
+        const ZEROS: [u8; 128] = [0; 128];
+        let mut left = len;
+        while left > 0 {
+            let now = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len());
+            self.write_all(&ZEROS[..now])?;
+            left -= now as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(to) = &mut self.to
+            && (bytes.len() >= self.large || self.buffer.len() + bytes.len() > BUFFER)
+        {
+            if bytes.len() >= self.large {
+                // One call for both, if the writer takes several slices at once.
+                let mut slices = [&self.buffer, bytes].map(IoSlice::new);
+                let first = usize::from(self.buffer.is_empty());
+                write_slices(&mut slices[first..], *to)?;
+                self.buffer.clear();
+                return Ok(());
+            }
+            checked_io::write_all(*to, &self.buffer)?;
+            self.buffer.clear();
+        }
+        threads::extend(&mut self.buffer, bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.drain()?;
+        self.to.as_mut().map_or(Ok(()), |to| to.flush())
+    }
+}
+
+impl fmt::Debug for Output<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("buffered", &self.buffer.len()).finish_non_exhaustive()
+    }
+}
+
+/// Writes a file whose bytes are all in its layout, but for the payloads.
+pub(super) struct LayoutWriter<'w> {
+    tensors: &'w PlannedTensors,
+    layout: &'w FileLayout,
+    out: Output<'w>,
+    /// The number of bytes written.
+    position: u64,
+}
+
+impl<'w> LayoutWriter<'w> {
+    pub(super) fn new(tensors: &'w PlannedTensors, layout: &'w FileLayout, out: Output<'w>) -> Self {
+        Self { tensors, layout, out, position: 0 }
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let begin = &self.layout.begin;
+        self.position += begin.len() as u64;
+        self.out.write_all(begin)
+    }
+}
+
+impl<'w> FileWriter<'w> for LayoutWriter<'w> {
+    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
+        if at == 0 {
+            self.begin()?;
+        }
+        let (layout, offset) = (self.layout, self.layout.payload(at));
+        let header = layout.header(at);
+        self.out.pad(offset - header.len() as u64 - self.position)?;
+        self.out.write_all(header)?;
+        match data.as_bytes() {
+            Some(bytes) => self.out.write_all(bytes)?,
+            None => data.write_to(&mut self.out)?,
+        }
+        self.position = offset + self.tensors.payload_bytes(at) as u64;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Output<'w>> {
+        if self.tensors.is_empty() {
+            self.begin()?;
+        }
+        let layout = self.layout;
+        self.out.pad(layout.end_offset - self.position)?;
+        self.out.write_all(&layout.end)?;
+        Ok(self.out)
+    }
+}
+
+/// Writes slices, of which none is empty, with as few calls as it takes.
+pub(crate) fn write_slices(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Write) -> io::Result<()> {
+    /// Linux takes 1024.
+    const AT_ONCE: usize = 1024;
+
+    while !slices.is_empty() {
+        match writer.write_vectored(&slices[..slices.len().min(AT_ONCE)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                let given = slices.iter().take(AT_ONCE).map(|slice| slice.len()).fold(0, usize::saturating_add);
+                IoSlice::advance_slices(&mut slices, check_written(written, given)?);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
