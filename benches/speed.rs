@@ -762,8 +762,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// Two digits that count.
 fn rounded(ratio: f64) -> String {
     match ratio {
-        10.0.. => format!("{ratio:.0}"),
-        1.0.. => format!("{ratio:.1}"),
+        9.95.. => format!("{ratio:.0}"),
+        0.995.. => format!("{ratio:.1}"),
         _ => format!("{ratio:.2}"),
     }
 }

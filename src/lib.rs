@@ -28,6 +28,8 @@
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
 //!
+//! The [guide] explains all of it in chapters.
+//!
 //! # Overview
 //!
 //! | Task | Items |
@@ -89,38 +91,12 @@
 //! # Features
 //!
 //! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`, `pytorch`
-//! and `shards` are not. [`btf`] and [`ten`] need no feature.
+//! and `shards` are not; `full` is all of them. [`btf`] and [`ten`] need no feature.
 
 /// Tests the examples of the README.
 #[cfg(all(doctest, feature = "derive"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-/// Tests the examples of the guide. `tests/it/guide.rs` checks that no chapter is left out.
-#[cfg(all(
-    doctest,
-    feature = "derive",
-    feature = "npz",
-    feature = "ptd",
-    feature = "safetensors",
-    feature = "tensorbuffers"
-))]
-mod guide {
-    #[doc = include_str!("../docs/src/getting_started.md")]
-    struct GettingStarted;
-    #[doc = include_str!("../docs/src/formats.md")]
-    struct Formats;
-    #[doc = include_str!("../docs/src/typed.md")]
-    struct Typed;
-    #[doc = include_str!("../docs/src/untyped.md")]
-    struct Untyped;
-    #[doc = include_str!("../docs/src/migrating.md")]
-    struct Migrating;
-    #[doc = include_str!("../docs/src/untrusted_files.md")]
-    struct UntrustedFiles;
-    #[doc = include_str!("../docs/src/errors.md")]
-    struct Errors;
-}
 
 // The derive's `::tensorfile` also means this crate in its own tests.
 extern crate self as tensorfile;
@@ -136,6 +112,16 @@ mod error;
 mod file;
 mod find;
 pub mod format;
+// Only docs.rs and tests read it.
+#[cfg(all(
+    any(doc, doctest),
+    feature = "derive",
+    feature = "npz",
+    feature = "ptd",
+    feature = "safetensors",
+    feature = "tensorbuffers"
+))]
+pub mod guide;
 mod limits;
 mod model;
 mod read;

@@ -34,6 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("file", &["tensor", "digest", "error", "limits", "storage", "model", "read", "write", "find", "format"]),
     ("view", &["tensor", "cast", "error", "digest", "stats", "model", "write", "file", "format"]),
     ("private", &["error", "model", "serde"]),
+    ("guide", &[]),
     (
         "lib",
         &[

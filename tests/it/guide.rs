@@ -26,9 +26,15 @@ fn chapters() -> impl Iterator<Item = PathBuf> {
 
 /// Returns the targets of the links of a page that are files, without what is after `#`.
 fn links(page: &str) -> Vec<&str> {
-    let targets = page.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-    let targets = targets.map(|(target, _)| target.split_once('#').map_or(target, |(file, _)| file));
+    let inline = page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let targets = inline.chain(definitions(page).map(|(_, target)| target));
+    let targets = targets.map(|target| target.split_once('#').map_or(target, |(file, _)| file));
     targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
+}
+
+/// Returns the names and targets of the links that are defined in lines of their own.
+fn definitions(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: "))
 }
 
 #[test]
@@ -53,17 +59,36 @@ fn the_links_of_the_guide_lead_somewhere() {
 }
 
 #[test]
-fn the_examples_of_the_guide_are_tested() {
-    let library = read("src/lib.rs");
-    for file in chapters() {
+fn every_chapter_is_a_module_whose_examples_are_tested() {
+    let modules = read("src/guide.rs");
+    let linked = modules.lines().take_while(|line| line.starts_with("//!")).collect::<String>();
+    for file in chapters().filter(|file| !file.ends_with("SUMMARY.md")) {
         let page = fs::read_to_string(&file).unwrap();
-        let name = file.file_name().unwrap().to_str().unwrap();
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        assert!(linked.contains(&format!("({name})")) || linked.contains(&format!("[{name}]")), "{name} has no link");
+        let included = page.strip_prefix("{{#include ").and_then(|rest| rest.strip_suffix("}}\n"));
+        let included = included
+            .map(|path| path.strip_prefix("../../").map_or_else(|| path.replace("../", "docs/"), str::to_owned));
+        let source = included.unwrap_or_else(|| format!("docs/src/{name}.md"));
+        let module = format!("#[doc = include_str!(\"../{source}\")] {name}\n");
+        assert!(modules.contains(&module), "src/guide.rs lacks: {module}");
+
         let opening = page.lines().filter_map(|line| line.strip_prefix("```")).step_by(2);
-        let languages: BTreeSet<&str> = opening.collect();
         let known = BTreeSet::from(["rust", "text", "sh", "toml", "console"]);
-        assert!(languages.is_subset(&known), "{name}: {languages:?}");
-        let is_tested = library.contains(&format!("#[doc = include_str!(\"../docs/src/{name}\")]"));
-        assert_eq!(is_tested, languages.contains("rust"), "{name}");
+        assert!(opening.clone().all(|language| known.contains(language)), "{name}: {:?}", opening.collect::<Vec<_>>());
+
+        // Links between chapters lead to files in mdBook, and to modules on docs.rs.
+        for (link, target) in definitions(&page).filter(|(_, target)| !target.contains("://")) {
+            let module = target.replace(".md", "");
+            assert!(modules.contains(&format!("[{link}]: super::{module}")), "src/guide.rs does not define [{link}]");
+        }
+        let inline = page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+        let to_chapters: Vec<&str> =
+            inline.filter(|target| target.split('#').next().unwrap().ends_with(".md")).collect();
+        assert!(
+            to_chapters.iter().all(|target| target.contains("://")),
+            "{name} has links that docs.rs breaks: {to_chapters:?}"
+        );
     }
 }
 

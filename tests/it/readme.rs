@@ -4,25 +4,34 @@ use ndarray::{Array1, Array2};
 use tensorfile::{Dtype, FORMATS, Format, Limits, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap, safetensors};
 
 const README: &str = include_str!("../../README.md");
+const BENCHES: &str = include_str!("../../benches/README.md");
+const REPORT: &str = include_str!("../../benches/report");
+const UNTRUSTED_FILES: &str = include_str!("../../docs/src/untrusted_files.md");
 const CRATE_DOCS: &str = include_str!("../../src/lib.rs");
 
-/// Returns the text between two lines of the README.
-fn section<'a>(begin: &str, end: &str) -> &'a str {
-    let (_, section) = README.split_once(begin).unwrap();
+/// Returns the text between two lines of a page.
+fn section<'a>(page: &'a str, begin: &str, end: &str) -> &'a str {
+    let (_, section) = page.split_once(begin).unwrap();
     section.split_once(end).unwrap().0.trim()
+}
+
+/// Returns the rows of a table, in cells.
+fn rows(table: &str) -> Vec<Vec<&str>> {
+    let lines = table.lines().filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
+    lines.map(|line| line.split('|').map(str::trim).collect()).collect()
 }
 
 #[test]
 fn lists_the_formats() {
-    let table = section("`tensorfile::FORMATS` -->", "<!-- end of formats -->");
+    let table = section(README, "`tensorfile::FORMATS` -->", "<!-- end of formats -->");
     let mut rows = table.lines().map(|row| {
         let mut columns: Vec<&str> = row.split(" | ").collect();
         // The origin of a format is not in `FORMATS`.
         columns.remove(2);
         columns.join(" | ")
     });
-    assert_eq!(rows.next().unwrap(), "| format | files | names | rank | sparse |");
-    assert_eq!(rows.next().unwrap(), "| --- | --- | --- | --- | --- |");
+    assert_eq!(rows.next().unwrap(), "| format | files | names | rank |");
+    assert_eq!(rows.next().unwrap(), "| --- | --- | --- | --- |");
     let expected: Vec<String> = FORMATS.iter().map(|format| row(format)).collect();
     assert_eq!(rows.collect::<Vec<_>>(), expected);
 }
@@ -38,7 +47,6 @@ fn row(format: &Format) -> String {
             None => "any".to_owned(),
         },
         format.max_rank.map_or("any".to_owned(), |rank| format!("up to {rank}")),
-        if format.sparse { "COO" } else { "no" }.to_owned(),
     ];
     format!("| {} |", columns.join(" | "))
 }
@@ -96,7 +104,7 @@ fn prints_a_report() {
 
     let file = OpenOptions::new().from_bytes(safetensors::to_vec(&map).unwrap()).unwrap();
     let printed = file.load::<Mlp>().unwrap_err().to_string();
-    let section = section("<!-- report: tests/it/readme.rs keeps it true -->", "<!-- end of report -->");
+    let section = section(README, "<!-- report: tests/it/readme.rs keeps it true -->", "<!-- end of report -->");
     let expected = format!("```text\n{printed}\n```");
     assert!(section == expected, "the README's report should be:\n\n{expected}\n");
 }
@@ -112,7 +120,7 @@ fn lists_the_limits() {
         "- What is read takes no more memory than that, and it is an error if there is less.".to_owned(),
     ];
     for line in lines {
-        assert!(README.contains(&line), "the README lacks: {line}");
+        assert!(UNTRUSTED_FILES.contains(&line), "docs/src/untrusted_files.md lacks: {line}");
     }
 }
 
@@ -123,19 +131,55 @@ fn power_of_two(number: u64) -> String {
 }
 
 #[test]
-fn names_the_rust_version() {
-    let line = format!("Rust {} or newer.", env!("CARGO_PKG_RUST_VERSION"));
-    assert!(README.contains(&line), "the README lacks: {line}");
+fn names_the_rust_version_and_the_licence() {
+    let version = env!("CARGO_PKG_RUST_VERSION");
+    let lines = [
+        format!("Rust {version} or newer."),
+        format!("![Rust {version}](https://img.shields.io/badge/rust-{version}+-blue)"),
+        format!("![{}](", env!("CARGO_PKG_LICENSE").replace("OR", "or")),
+    ];
+    for line in lines {
+        assert!(README.contains(&line), "the README lacks: {line}");
+    }
 }
 
 #[test]
-fn has_a_table_of_speed_that_a_script_replaces() {
-    let table = section("<!-- speed: benches/report writes this -->", "<!-- end of speed -->");
+fn is_short() {
+    assert!(README.lines().count() <= 180, "{} lines", README.lines().count());
+    let (begin, _) = README.split_once("```rust").unwrap();
+    assert!(begin.contains("docs/src/transcript.svg"), "the program is not on the first screen");
+    for row in rows(README) {
+        assert!(row.len() <= 6, "a table has more than 6 columns: {row:?}");
+    }
+}
+
+/// The table of the README has rows and columns of the long one, as the script that writes both says.
+#[test]
+fn has_rows_of_the_table_of_speed() {
+    let (begin, end) = ("<!-- speed: benches/report writes this -->", "<!-- end of speed -->");
+    let (long, short) = (section(BENCHES, begin, end), section(README, begin, end));
     assert!(
-        table.contains("`cargo bench -p tensorfile-benches --bench "),
+        long.contains("`cargo bench -p tensorfile-benches --bench speed "),
         "the table does not say how it was measured"
     );
-    assert!(table.lines().filter(|line| line.starts_with("| ")).count() > 5);
-    let script = include_str!("../../benches/report");
-    assert!(script.contains("<!-- speed: ") && script.contains("<!-- end of speed -->"));
+    let (long, short) = (rows(long), rows(short));
+    let cell = |row: &str, column: &str| {
+        let row = long.iter().find(|cells| cells[0] == row).unwrap_or_else(|| panic!("there is no row {row}"));
+        let column = long[0].iter().position(|cell| *cell == column);
+        row[column.unwrap_or_else(|| panic!("{:?}", long[0]))]
+    };
+    let columns: Vec<&str> = section(REPORT, "columns='", "'").split('|').collect();
+    let labels: Vec<(&str, &str)> =
+        section(REPORT, "rows='", "'").lines().map(|line| line.split_once(" = ").unwrap()).collect();
+    assert!(labels.len() >= 8 && columns.len() >= 4);
+    assert_eq!(short[0][1..], columns);
+    assert_eq!(
+        short[2..].iter().map(|row| row[0]).collect::<Vec<_>>(),
+        labels.iter().map(|it| it.0).collect::<Vec<_>>()
+    );
+    for (row, (label, name)) in short[2..].iter().zip(labels) {
+        let expected: Vec<&str> = columns.iter().map(|column| cell(name, column)).collect();
+        assert_eq!(row[1..], expected, "{label}");
+        assert!(row[1..].iter().filter(|cell| !cell.is_empty()).count() >= 3, "{label} was not measured");
+    }
 }

@@ -1,0 +1,30 @@
+//! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed loading](typed),
+//! [untyped tensors](untyped), [the program](program), [migrating](migrating), [untrusted files](untrusted_files),
+//! [security], [errors], and [compatibility] with other software.
+//!
+//! It is here for docs.rs only. In a clone of the repository, `docs/src` has it in the layout of mdBook.
+
+// Definitions of links that come first win: they lead to modules here, and to files where a chapter is read as a file.
+macro_rules! chapters {
+    ($(#[$text:meta] $chapter:ident)*) => {$(
+        #[doc = "[compatibility]: super::compatibility\n[errors]: super::errors\n[errors warnings]: super::errors#warnings"]
+        #[doc = "[formats]: super::formats\n[migrating]: super::migrating\n[security]: super::security"]
+        #[doc = "[typed]: super::typed\n[untrusted_files]: super::untrusted_files\n[untyped]: super::untyped\n\n"]
+        #[$text]
+        pub mod $chapter {}
+    )*};
+}
+
+// `tests/it/guide.rs` checks that no chapter is left out.
+chapters! {
+    #[doc = include_str!("../docs/src/getting_started.md")] getting_started
+    #[doc = include_str!("../docs/src/formats.md")] formats
+    #[doc = include_str!("../docs/src/typed.md")] typed
+    #[doc = include_str!("../docs/src/untyped.md")] untyped
+    #[doc = include_str!("../docs/src/program.md")] program
+    #[doc = include_str!("../docs/src/migrating.md")] migrating
+    #[doc = include_str!("../docs/src/untrusted_files.md")] untrusted_files
+    #[doc = include_str!("../SECURITY.md")] security
+    #[doc = include_str!("../docs/src/errors.md")] errors
+    #[doc = include_str!("../docs/compatibility.md")] compatibility
+}
