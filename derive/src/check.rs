@@ -35,6 +35,11 @@ fn container(cx: &mut Ctxt, model: &Model<'_>) {
     {
         cx.error(&rule.key, "`rename_all` has no effect: the struct has no named fields");
     }
+    if let Some(cast) = &attrs.cast
+        && model.tensors().next().is_none()
+    {
+        cx.error(&cast.key, "`cast` has no effect: the struct has no tensors");
+    }
     if let Some(allow) = &attrs.allow_unknown
         && model.style == Style::Newtype
         && attrs.prefix.is_none()

@@ -36,6 +36,7 @@ use model::Model;
 /// | `rename_all = "camelCase"` | Renames all fields. The rules are those of serde: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE`. |
 /// | `prefix = "bert"` | Puts a prefix before the names of all tensors: `bert.embed`, … |
 /// | `allow_unknown` | Skips tensors that the struct has no field for. Without it they are an error. A list or map that finds nothing is then missing, unless it is an `Option` or has a `default`. |
+/// | `cast` | Reads elements of other numeric dtypes in all fields, as `cast` on each array does. A struct inside has its own. |
 /// | `write_only` | Leaves out `FromTensors` and `Deserialize`. Needed if a field can be written but not read, such as `ArrayViewMut`. |
 /// | `crate = path` | The path of the crate `tensorfile`, if it is not `::tensorfile`. |
 ///

@@ -35,6 +35,8 @@ pub(crate) struct Field<'a> {
     pub(crate) ty: &'a Type,
     /// The name in the file. A flattened field has it only in formats that are not for tensors.
     pub(crate) name: String,
+    /// The field or the struct has the attribute.
+    pub(crate) cast: bool,
     /// The type depends on a type parameter of the struct.
     pub(crate) is_generic: bool,
     /// The struct itself occurs in the type.
@@ -72,6 +74,7 @@ impl<'a> Model<'a> {
             let given = attr::Field::parse(cx, &original.attrs);
             Field {
                 name: name(&member, &given, &attrs),
+                cast: given.cast.is_some() || attrs.cast.is_some() && given.metadata.is_none(),
                 is_generic: mentions(&original.ty, &parameters),
                 is_recursive: mentions(&original.ty, &this),
                 ty: &original.ty,

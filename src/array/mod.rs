@@ -172,7 +172,7 @@ impl Tensor {
     /// let tensor = Tensor::from_slice(&[1.0_f32, 2.0], [2])?;
     /// assert_eq!(tensor.array::<f32>()?.sum(), 3.0);
     /// let error = tensor.array::<f64>().unwrap_err();
-    /// assert_eq!(error.to_string(), "the file has f32[2], but expected f64");
+    /// assert_eq!(error.to_string(), "the file has f32[2], but expected f64; `#[tensor(cast)]` converts it");
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     ///

@@ -18,7 +18,7 @@ pub use writer::CastWriter;
 
 pub(crate) use elements::{CHUNK, WholeElements, in_chunks};
 pub(crate) use kernels::{FloatChunks, float_chunks};
-pub(crate) use strict::{can_cast, cast};
+pub(crate) use strict::cast;
 pub(crate) use vectors::widest;
 
 use std::io;

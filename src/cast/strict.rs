@@ -9,12 +9,7 @@ use crate::tensor::{Buffer, Dtype};
 /// Elements that are cast before they are checked.
 const PIECE: usize = 8 * CHUNK;
 
-/// Returns `true` if elements of one dtype can be read as another by [`cast`]: both are numeric.
-pub(crate) fn can_cast(from: Dtype, to: Dtype) -> bool {
-    Kernel::between(from, to).is_some()
-}
-
-/// Casts the elements in little-endian `bytes`; [`can_cast`] must be `true` for the dtypes.
+/// Casts the elements in little-endian `bytes`; `TensorInfo::can_cast_to` must be `true` for the dtypes.
 ///
 /// Floats are rounded to the nearest number, ties to even.
 ///
@@ -23,7 +18,7 @@ pub(crate) fn can_cast(from: Dtype, to: Dtype) -> bool {
 /// [`InvalidCast`] names the first number that would change otherwise: an integer out of range, a fraction or NaN that
 /// would become an integer, and a finite number that would become infinite. [`ErrorKind::OutOfMemory`](crate::ErrorKind).
 pub(crate) fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> Result<Buffer> {
-    let kernel = Kernel::between(from, to).expect("`can_cast` was asked first");
+    let kernel = Kernel::between(from, to).expect("`can_cast_to` was asked first");
     let is_invalid = |changes: Changes| match to.is_integer() {
         true => changes.changed + changes.nan_to_zero > 0,
         false => changes.overflowed > 0,

@@ -467,7 +467,10 @@ impl fmt::Display for ErrorKind {
                     NameList { lead: "; the file has ", names: found, others: 0 }.fmt(f)
                 }
             },
-            Self::WrongDtype { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
+            Self::WrongDtype { found, expected } => {
+                write!(f, "the file has {found}, but expected {expected}")?;
+                if found.can_cast_to(*expected) { f.write_str("; `#[tensor(cast)]` converts it") } else { Ok(()) }
+            }
             Self::WrongShape { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
             Self::WrongLayout { found, expected } => write!(f, "the file has {found}, but expected {expected}"),
             Self::WrongCount { found, expected } => {

@@ -107,13 +107,19 @@ impl<'de> Loaded<'de> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: nothing can be borrowed, as the file is a stream or read at positions, the payload had to
+    /// - [`ErrorKind::Unsupported`]: the elements would have to be cast, or nothing can be borrowed, as the file is a stream or read at positions, the payload had to
     ///   be decoded, or the elements are `bool` and the file is mapped or has other bytes than 0 and 1.
     /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment.
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
     /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
     pub fn as_slice_of_file<A: Element>(&self) -> Result<&'de [A]> {
         self.check_known(A::DTYPE)?;
+        if self.info.dtype != A::DTYPE {
+            let what = format!("borrow {} as {}, which is a cast", self.info.dtype, A::DTYPE);
+            return Err(
+                ErrorKind::Unsupported { what, instead: "use an owned array or a `CowArray`".to_owned() }.into()
+            );
+        }
         let Payload::Borrowed(bytes) = self.payload else { return Err(cannot_borrow(A::DTYPE, "an owned array")) };
         Ok(A::view_le_bytes(bytes).ok_or_else(|| misaligned(A::DTYPE, align_of::<A>()))??)
     }

@@ -1,6 +1,5 @@
 use std::fmt;
 
-use crate::cast::can_cast;
 use crate::error::ErrorKind;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
@@ -128,10 +127,11 @@ impl TensorSpec {
         }
     }
 
-    /// Returns the spec for a field with the given attributes.
+    /// Returns the spec for a field with the given attributes. Only dense tensors are cast.
     #[must_use]
     pub const fn adapted(self, adapt: &Adapt) -> Self {
-        Self { adapt: *adapt, ..self }
+        let cast = adapt.cast && matches!(self.layout, LayoutSpec::Dense);
+        Self { adapt: Adapt { cast, ..*adapt }, ..self }
     }
 
     /// Returns the spec for a value that copies the elements.
@@ -204,7 +204,7 @@ impl TensorSpec {
         }
         let is_known = info.unknown_dtype().is_none();
         if let Some(expected) = self.dtype
-            && !(is_known && (info.dtype == expected || self.adapt.cast && can_cast(info.dtype, expected)))
+            && !(is_known && info.dtype == expected || self.adapt.cast && info.can_cast_to(expected))
         {
             return Err(ErrorKind::WrongDtype { found: info.clone(), expected });
         }

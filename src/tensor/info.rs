@@ -81,6 +81,12 @@ impl TensorInfo {
         }
     }
 
+    /// Returns `true` if the elements can be cast to a dtype: both are floats or integers.
+    pub(crate) fn can_cast_to(&self, dtype: Dtype) -> bool {
+        let is_number = |dtype: Dtype| dtype.is_float() || dtype.is_integer();
+        self.unknown_dtype().is_none() && is_number(self.dtype) && is_number(dtype)
+    }
+
     /// Returns what `format` writes for the unknown dtype of a tensor that it can write again.
     pub(crate) fn unknown_stored(&self, format: &str) -> Option<&[u8]> {
         match &self.layout {

@@ -148,7 +148,7 @@ fn a_map_gives_arrays_by_name() {
     ];
     let expected = [
         "missing tensor `weigth`; the file has `weight`, `other`",
-        "tensor `weight`: the file has f32[1, 2], but expected f64",
+        "tensor `weight`: the file has f32[1, 2], but expected f64; `#[tensor(cast)]` converts it",
         "tensor `weight`: the file has f32[1, 2], but expected rank 1",
     ];
     assert_eq!(errors, expected);

@@ -5,7 +5,9 @@ use std::fmt::Debug;
 use ndarray::{Array, Array1, Array2, ArrayView, ArrayView1, CowArray, Dimension, Ix1, Ix2, array};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tensorfile::{Category, Element, ErrorKind, Tensor, TensorFile, TensorMap, TensorView, btf, ten};
+use tensorfile::{
+    Category, CooTensor, Element, ErrorKind, LoadReport, Tensor, TensorFile, TensorMap, TensorView, btf, ten,
+};
 
 use crate::support::{btf_file, ten_file, ten_file_of};
 
@@ -421,6 +423,85 @@ fn cast_transpose_and_shape_adapt_arrays() {
     assert_eq!(
         error::<Layer<3>>(&ten_file(&narrow)),
         "ten: 1 wrong shape; 1 of 2 tensors fit\nwrong shape:\n  `weight`  f64[1, 1], but expected [3, 2]"
+    );
+}
+
+#[test]
+fn cast_on_a_struct_is_for_its_arrays() {
+    #[derive(TensorFile, Debug, PartialEq)]
+    struct Inner {
+        bias: Array1<f32>,
+    }
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(cast)]
+    struct Scale(Array1<f32>);
+
+    #[derive(TensorFile, Debug, PartialEq)]
+    #[tensor(cast, prefix = "model")]
+    struct Model {
+        #[tensor(transpose)]
+        weight: Array2<f32>,
+        layers: Vec<Option<Array1<f64>>>,
+        step: u64,
+        scale: Scale,
+        inner: Inner,
+        raw: Tensor,
+        sparse: Option<CooTensor<f32>>,
+    }
+
+    fn map<A: Element>(numbers: [A; 2], bias: Tensor) -> TensorMap {
+        let tensor = |len: usize| Tensor::from_slice(&numbers[..len], [len]).unwrap();
+        let step = Tensor::from_slice(&numbers[1..], []).unwrap();
+        let weight = Tensor::from_slice(&numbers, [2, 1]).unwrap();
+        let raw = Tensor::from_slice(&numbers, [2]).unwrap();
+        let tensors = [weight, tensor(1), step, tensor(2), bias, raw];
+        let names = ["weight", "layers.0", "step", "scale", "inner.bias", "raw"].map(|name| format!("model.{name}"));
+        names.into_iter().zip(tensors).collect()
+    }
+
+    let bias = Tensor::from_slice(&[0.5_f32], [1]).unwrap();
+    let halves = ten_file(&map([1.0, 2.0].map(half::f16::from_f32), bias.clone()));
+    for file in [&halves, &ten_file(&map([1_i32, 2], bias.clone())), &ten_file(&map([1.0_f64, 2.0], bias))] {
+        let read: Model = ten::from_slice(file).unwrap();
+        assert_eq!(read, ten::from_reader::<Model>(&file[..]).unwrap());
+        assert_eq!((&read.weight, &read.layers, read.step), (&array![[1.0, 2.0]], &vec![Some(array![1.0])], 2));
+        assert_eq!((&read.scale.0, &read.inner.bias), (&array![1.0, 2.0], &array![0.5]));
+        assert_ne!(read.raw.dtype(), f32::DTYPE, "a `Tensor` is not cast");
+    }
+    // Neither a struct inside nor a sparse tensor.
+    let sparse = CooTensor::new([1, 2], vec![0, 1], vec![half::f16::ONE]).unwrap().to_tensor();
+    let bias = Tensor::from_slice(&[half::f16::ONE; 2], [2]).unwrap();
+    let mut halves = map([1.0, 2.0].map(half::f16::from_f32), bias);
+    halves.insert("model.sparse", sparse);
+    let infos = halves.infos().map(|(name, info)| (Some(name), info));
+    assert_eq!(
+        LoadReport::of(&Model::schema(), infos).to_string(),
+        "2 wrong dtype; 5 of 7 tensors fit\nwrong dtype (`#[tensor(cast)]` converts numbers):\n  \
+         `model.inner.bias`  f16[2], but expected f32\n  \
+         `model.sparse`      f16[1, 2] in COO layout with 1 values, but expected f32"
+    );
+}
+
+#[test]
+fn views_are_not_cast() {
+    #[derive(TensorFile, Debug)]
+    #[tensor(cast)]
+    struct View<'a> {
+        weight: ArrayView1<'a, f32>,
+    }
+
+    #[derive(TensorFile, Debug)]
+    #[tensor(cast)]
+    struct Copied<'a> {
+        weight: CowArray<'a, f32, Ix1>,
+    }
+
+    let file = ten_file(&TensorMap::from_iter([("weight", array![1_i32, 2])]));
+    assert_eq!(ten::from_slice::<Copied<'_>>(&file).unwrap().weight, array![1.0, 2.0]);
+    assert_eq!(
+        ten::from_slice::<View<'_>>(&file).unwrap_err().to_string(),
+        "ten: tensor `weight`: cannot borrow i32 as f32, which is a cast; use an owned array or a `CowArray` (at byte 96)"
     );
 }
 

@@ -417,7 +417,7 @@ missing:
   `lm_head.weight`  f32[_, _]
 unexpected:
   `embed.bais`  f32[2]; did you mean `embed.bias`?
-wrong dtype:
+wrong dtype (`#[tensor(cast)]` converts numbers):
   `embed.weight`  f64[2, 2], but expected f32
 wrong shape:
   `layers.0.weight`  f32[2], but expected rank 2
@@ -538,7 +538,7 @@ fn the_rest_of_a_stream_is_compared_but_not_held() {
     let info = "f32[1048576]";
     let expected = format!(
         "1 unexpected, 2 wrong dtype; 1 of 4 tensors fit\nunexpected:\n  `d`  {info}\n\
-         wrong dtype:\n  `a`  {info}, but expected f64\n  `c`  {info}, but expected f64"
+         wrong dtype (`#[tensor(cast)]` converts numbers):\n  `a`  {info}, but expected f64\n  `c`  {info}, but expected f64"
     );
     for format in crate::support::written_formats().filter(|format| format.max_tensors.is_none()) {
         let name = format.name;
@@ -556,7 +556,10 @@ fn the_rest_of_a_stream_is_compared_but_not_held() {
 
     // A file that is cut is not compared: the error is the first difference.
     let error = ten::from_reader::<Model>(&file[..file.len() - 1]).unwrap_err();
-    assert_eq!(error.to_string(), format!("ten: tensor `a`: the file has {info}, but expected f64 (at byte 96)"));
+    assert_eq!(
+        error.to_string(),
+        format!("ten: tensor `a`: the file has {info}, but expected f64; `#[tensor(cast)]` converts it (at byte 96)")
+    );
 }
 
 /// A file that counts the bytes that are read.

@@ -16,6 +16,7 @@ pub(crate) struct Container {
     pub(crate) rename_all: Option<Given<RenameRule>>,
     pub(crate) prefix: Option<Given<LitStr>>,
     pub(crate) allow_unknown: Option<Given>,
+    pub(crate) cast: Option<Given>,
     pub(crate) krate: Option<Given<Path>>,
     pub(crate) write_only: Option<Given>,
 }
@@ -52,7 +53,7 @@ pub(crate) enum Fallback {
 /// A dim of `shape`: a number, or `None` for `_`.
 pub(crate) type Dim = Option<Expr>;
 
-const CONTAINER: &[&str] = &["rename_all", "prefix", "allow_unknown", "crate", "write_only"];
+const CONTAINER: &[&str] = &["rename_all", "prefix", "allow_unknown", "cast", "crate", "write_only"];
 const FIELD: &[&str] =
     &["rename", "alias", "skip", "default", "flatten", "cast", "shape", "transpose", "tied", "metadata"];
 
@@ -63,6 +64,7 @@ impl Container {
             "rename_all" => once(&mut given.rename_all, item, Item::rename_rule),
             "prefix" => once(&mut given.prefix, item, Item::string),
             "allow_unknown" => once(&mut given.allow_unknown, item, Item::flag),
+            "cast" => once(&mut given.cast, item, Item::flag),
             "crate" => once(&mut given.krate, item, Item::path),
             "write_only" => once(&mut given.write_only, item, Item::flag),
             _ if FIELD.contains(&key) => {

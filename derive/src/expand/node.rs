@@ -191,10 +191,10 @@ fn field_def(env: &Env, field: &Field<'_>, name: &str) -> TokenStream {
 /// Returns the attributes of a field for `Adapt`, if there are any.
 pub(super) fn adapt(env: &Env, field: &Field<'_>) -> Option<TokenStream> {
     let private = &env.private;
-    if !field.is_adapted() && field.attrs.tied.is_none() {
+    if !field.is_adapted() && !field.cast && field.attrs.tied.is_none() {
         return None;
     }
-    let (cast, transpose) = (field.attrs.cast.is_some(), field.attrs.transpose.is_some());
+    let (cast, transpose) = (field.cast, field.attrs.transpose.is_some());
     let (some, none) = (quote!(::core::option::Option::Some), quote!(::core::option::Option::None));
     let shape = field.attrs.shape.as_ref().map_or(none.clone(), |shape| {
         let dims = shape.value.iter().map(|dim| match dim {

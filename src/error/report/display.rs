@@ -32,7 +32,9 @@ impl Display for LoadReport {
             near: unexpected.near.first().map(String::as_str).filter(|near| !asked.contains(near)),
         });
         section(f, "unexpected", unexpected)?;
-        misfits(f, "wrong dtype", &self.wrong_dtype)?;
+        let is_castable = |misfit: &Misfit| misfit.expected.parse().is_ok_and(|dtype| misfit.found.can_cast_to(dtype));
+        let cast = if self.wrong_dtype.iter().any(is_castable) { " (`#[tensor(cast)]` converts numbers)" } else { "" };
+        misfits(f, &format!("wrong dtype{cast}"), &self.wrong_dtype)?;
         misfits(f, "wrong shape", &self.wrong_shape)?;
         misfits(f, "wrong layout", &self.wrong_layout)?;
         let gaps: Vec<_> = self.gaps.iter().map(gap).collect();

@@ -95,7 +95,7 @@ fn wrong_dtypes_and_shapes_are_named() {
     m.compare(
         "dtype",
         ten::from_slice::<Map<Array1<f64>>>(&file),
-        "ten: tensor `weight`: the file has f32[1], but expected f64 (at byte 96)",
+        "ten: tensor `weight`: the file has f32[1], but expected f64; `#[tensor(cast)]` converts it (at byte 96)",
     );
     m.compare(
         "element",

@@ -98,7 +98,7 @@ fn mismatches_are_reported_with_the_slots() {
     m.compare(
         "a list",
         btf::from_slice::<Arrays<Vec<Array1<f32>>>>(&file(&[vector(), matrix()])),
-        "btf: 1 wrong dtype; 1 of 2 tensors fit\nwrong dtype:\n  `#1`  u8[1, 2], but expected f32",
+        "btf: 1 wrong dtype; 1 of 2 tensors fit\nwrong dtype (`#[tensor(cast)]` converts numbers):\n  `#1`  u8[1, 2], but expected f32",
     );
     m.compare(
         "a tensor of two",

@@ -201,7 +201,12 @@ fn json_that_contradicts_itself_is_an_error() {
     }
     let error =
         serde_json::from_str::<Arrays<Array2<f32>>>(r#"{"dtype":"u8","shape":[1],"layout":"row_major","data":[1]}"#);
-    assert!(error.unwrap_err().to_string().starts_with("the file has u8[1], but expected f32 at line"));
+    assert!(
+        error
+            .unwrap_err()
+            .to_string()
+            .starts_with("the file has u8[1], but expected f32; `#[tensor(cast)]` converts it at line")
+    );
     let error =
         serde_json::from_str::<Arrays<Array1<bool>>>(r#"{"dtype":"bool","shape":[1],"layout":"row_major","data":[2]}"#);
     assert!(error.unwrap_err().to_string().starts_with("element 0 is the byte 2, which is not a bool"));
@@ -250,6 +255,6 @@ fn wrappers_around_our_deserializer_work() {
     assert_eq!(error.path().to_string(), "encoder[0].bias");
     assert_eq!(
         error.inner().to_string(),
-        "tensor `encoder.0.bias`: the file has i32[1], but expected f32 (at byte 256)"
+        "tensor `encoder.0.bias`: the file has i32[1], but expected f32; `#[tensor(cast)]` converts it (at byte 256)"
     );
 }

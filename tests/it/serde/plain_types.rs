@@ -397,12 +397,12 @@ fn refuses_types_that_are_not_tensors() {
     m.compare(
         "dtype",
         ten::from_slice::<BTreeMap<String, Vec<u16>>>(&file),
-        "ten: tensor `x`: the file has u8[2], but expected u16 (at byte 96)",
+        "ten: tensor `x`: the file has u8[2], but expected u16; `#[tensor(cast)]` converts it (at byte 96)",
     );
     m.compare(
         "signed",
         ten::from_slice::<BTreeMap<String, Vec<i8>>>(&file),
-        "ten: tensor `x`: the file has u8[2], but expected i8 (at byte 96)",
+        "ten: tensor `x`: the file has u8[2], but expected i8; `#[tensor(cast)]` converts it (at byte 96)",
     );
     m.compare(
         "too few",
@@ -422,12 +422,12 @@ fn refuses_types_that_are_not_tensors() {
     m.compare(
         "native",
         ten::from_slice::<BTreeMap<String, Array1<f32>>>(&file),
-        "ten: tensor `x`: the file has u8[2], but expected f32 (at byte 96)",
+        "ten: tensor `x`: the file has u8[2], but expected f32; `#[tensor(cast)]` converts it (at byte 96)",
     );
     m.compare(
         "bytes",
         ten::from_slice::<BTreeMap<String, serde_bytes::ByteBuf>>(&ten_file(&BTreeMap::from([("x", 1_u16)]))),
-        "ten: tensor `x`: the file has u16[], but expected u8 (at byte 96)",
+        "ten: tensor `x`: the file has u16[], but expected u8; `#[tensor(cast)]` converts it (at byte 96)",
     );
     m.end();
 }

@@ -596,7 +596,7 @@ fn blobs_are_kept_byte_for_byte() {
 
     assert_eq!(
         message(ptd::from_slice::<Arrays<BTreeMap<String, Array1<u8>>>>(&file[..])),
-        "ptd: 1 wrong dtype, 1 wrong layout; 0 of 2 tensors fit\nwrong dtype:\n  `weight`  f32[2], but expected u8\n\
+        "ptd: 1 wrong dtype, 1 wrong layout; 0 of 2 tensors fit\nwrong dtype (`#[tensor(cast)]` converts numbers):\n  `weight`  f32[2], but expected u8\n\
          wrong layout:\n  `delegate`  a blob of 3 bytes, but expected a tensor (`Blob` reads this)"
     );
     let only: TensorMap = map.into_iter().filter(|(name, _)| name == "delegate").collect();

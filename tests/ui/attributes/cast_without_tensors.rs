@@ -1,0 +1,12 @@
+use tensorfile::TensorFile;
+
+#[derive(TensorFile)]
+#[tensor(cast)]
+struct Settings {
+    #[tensor(skip)]
+    name: String,
+    #[tensor(metadata)]
+    epochs: u32,
+}
+
+fn main() {}
