@@ -6,7 +6,7 @@ pub use typeid::of as id;
 pub use crate::model::{Adapt, Adaptable, FieldDef, Lent, Node, Sink, Source, StructDef, node_of, put};
 pub use crate::serde::{
     MetadataField, check_metadata, check_written_metadata, deserialize_load, metadata_field, metadata_node,
-    put_metadata, serialize_store, unread_metadata_node,
+    put_metadata, reload_metadata, serialize_store, unread_metadata_node,
 };
 
 use crate::error::{Error, ErrorKind, Result};

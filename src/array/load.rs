@@ -13,6 +13,23 @@ impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
         // Most arrays are not transposed, and stay where they were made.
         if adapt.transpose { array.map(Self::reversed_axes) } else { array }
     }
+
+    #[inline(never)]
+    fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+        // The array as it is in the file.
+        let mut stored = self.view_mut();
+        if adapt.transpose {
+            stored = stored.reversed_axes();
+        }
+        let dims = stored.raw_dim();
+        if let Some(bytes) = stored.as_slice_mut().and_then(A::le_bytes_mut)
+            && source.tensor_into(&spec::<A, D>(adapt), dims.slice(), bytes)?
+        {
+            return Ok(());
+        }
+        *self = Self::load(source, adapt)?;
+        Ok(())
+    }
 }
 
 /// Tensors that share bytes in the file share memory.

@@ -266,6 +266,8 @@ pub enum ErrorKind {
         /// The difference.
         what: String,
     },
+    /// A listener of [`progress`](crate::SaveOptions::progress) ended the call.
+    Cancelled,
     /// A number cannot be cast to the dtype of the type.
     Cast(InvalidCast),
 
@@ -353,6 +355,7 @@ impl ErrorKind {
             | Self::RepeatedName { .. }
             | Self::NotATensor { .. }
             | Self::Changed { .. }
+            | Self::Cancelled
             | Self::Message(_) => Category::Call,
             Self::Limit { .. } | Self::OutOfMemory { .. } => Category::Limit,
             Self::Io(_) => Category::Io,
@@ -397,6 +400,7 @@ impl ErrorKind {
                 | Self::InvalidMetadata { .. }
                 | Self::UnsupportedMetadata { .. }
                 | Self::UnusedRename { .. }
+                | Self::Cancelled
                 | Self::Load(_)
         )
     }
@@ -500,6 +504,7 @@ impl fmt::Display for ErrorKind {
             Self::Unsupported { what, instead } => write!(f, "cannot {what}; {instead}"),
             Self::NotATensor { found, instead } => write!(f, "{found} is not a tensor; {instead}"),
             Self::Changed { what } => write!(f, "the value changed between planning and writing: {what}"),
+            Self::Cancelled => f.write_str("cancelled by the progress listener"),
             Self::Cast(cast) => cast.fmt(f),
             Self::Limit { what, found, limit } => {
                 write!(f, "{what} is {found}, but the limit is {limit}")?;

@@ -222,6 +222,12 @@ impl Error {
         self
     }
 
+    /// Leaves out the offset, of tensors that are in no file.
+    pub(crate) fn without_offset(mut self) -> Self {
+        self.0.offset = None;
+        self
+    }
+
     /// Adds the path of the file that is read, unless it is known.
     pub(crate) fn in_file(mut self, path: &Path) -> Self {
         self.0.path.get_or_insert_with(|| path.to_owned());

@@ -107,7 +107,7 @@ impl OpenOptions {
         let mut stream = HeaderStream::new(begin, reader, &is_in_header, embedded_names::LONGEST);
         let storage = ReaderStorage::Boxed(Box::new(&mut stream));
         let mut index = Reader::new(storage, &format.reading, self.limits.clone());
-        let sent = send_tensors(&mut index, sink, &is_in_header);
+        let sent = self.send_tensors(&mut index, sink, &is_in_header);
         drop(index);
         match sent {
             // The error of a file that was cut says more with its length.
@@ -120,7 +120,30 @@ impl OpenOptions {
         // The index is read again as that of any file, so that it has the same checks, errors and warnings.
         let file = self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None);
         let file = file.map_err(|error| or_other(error, other))?;
-        self.check_warnings(file)
+        self.finish(file)
+    }
+
+    /// Sends the tensors of a stream as they come. The inner error is that of the sink.
+    fn send_tensors(
+        &self,
+        reader: &mut Reader<'_>,
+        sink: &mut dyn TensorSink,
+        is_in_header: &Cell<bool>,
+    ) -> Result<Result<()>> {
+        while let Some(at) = reader.next_in_order()? {
+            is_in_header.set(false);
+            let (name, info) = (reader.name(at), reader.info(at).clone());
+            let name = self.renames.rename(at, name).unwrap_or_else(|| name.to_owned());
+            let data = NextTensor { reader: RefCell::new(&mut *reader), at, failure: Cell::default() };
+            let sent = sink.tensor(&TensorRecord { name: &name, info: &info, data: &data, tied: None });
+            if let Some(failure) = data.failure.take() {
+                return Err(failure);
+            }
+            if sent.is_err() {
+                return Ok(sent);
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Reads a pipe or a device into memory. If its format can be read in order, it is, so that anything else than a whole file
@@ -196,23 +219,6 @@ impl<R: Read> Read for HeldStream<R> {
 /// Returns the error that says what a stream is instead, if it is known. Otherwise, that it cannot be read in order, too.
 fn or_other(error: Error, other: Option<Error>) -> Error {
     if error.category() == Category::Io { error } else { other.unwrap_or(error) }
-}
-
-/// Sends the tensors of a stream as they come. The inner error is that of the sink.
-fn send_tensors(reader: &mut Reader<'_>, sink: &mut dyn TensorSink, is_in_header: &Cell<bool>) -> Result<Result<()>> {
-    while let Some(at) = reader.next_in_order()? {
-        is_in_header.set(false);
-        let (name, info) = (reader.name(at).to_owned(), reader.info(at).clone());
-        let data = NextTensor { reader: RefCell::new(&mut *reader), at, failure: Cell::default() };
-        let sent = sink.tensor(&TensorRecord { name: &name, info: &info, data: &data, tied: None });
-        if let Some(failure) = data.failure.take() {
-            return Err(failure);
-        }
-        if sent.is_err() {
-            return Ok(sent);
-        }
-    }
-    Ok(Ok(()))
 }
 
 /// The tensor of a stream that comes next.

@@ -29,7 +29,7 @@ use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, LoadReport, Result};
-use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare};
+use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare_like};
 use crate::format::{Format, misnamed_as};
 use crate::limits::Limits;
 use crate::model::{
@@ -557,6 +557,53 @@ impl File {
         Ok(value.expect("the value was loaded"))
     }
 
+    /// Loads the file into a value, whose arrays keep their memory: no other is allocated, and none is touched for the first
+    /// time, which takes longer than reading. So a checkpoint of the same model is loaded again, or into a model that was made with
+    /// the shapes of its settings.
+    ///
+    /// The index is [compared](Self::report_like) with the value first, so a file that does not fit changes nothing. Arrays that
+    /// are in row-major order keep their memory, in structs, `Option`s, `Vec`s, maps and pointers to them alone, if the file
+    /// stores their payloads as they are: of the same dtype, not packed, and without a checksum. All others are replaced.
+    ///
+    /// ```
+    /// use ndarray::{Array1, Array2, array};
+    /// use tensorfile::{File, TensorFile, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Linear {
+    ///     weight: Array2<f32>,
+    ///     bias: Option<Array1<f32>>,
+    /// }
+    ///
+    /// let new = |inputs, outputs| Linear { weight: Array2::zeros((outputs, inputs)), bias: Some(Array1::zeros(outputs)) };
+    /// let trained = Linear { weight: array![[1.0, 2.0]], bias: Some(array![0.5]) };
+    /// let file = File::from_bytes(ten::to_vec(&trained)?)?;
+    ///
+    /// let mut model = new(2, 1);
+    /// let address = model.weight.as_ptr();
+    /// file.load_into(&mut model)?;
+    /// assert_eq!((&model.weight, model.weight.as_ptr()), (&array![[1.0, 2.0]], address));
+    ///
+    /// let error = file.load_into(&mut new(3, 1)).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "ten: 1 wrong shape; 1 of 2 tensors fit\nwrong shape:\n  `weight`  f32[1, 2], but expected [1, 3]"
+    /// );
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load). After an error of category `File`, `Io` or `Mismatch` other than [`ErrorKind::Load`], the value is
+    /// partly the old and partly the new one.
+    pub fn load_into<'f, T: FromTensors<'f>>(&'f self, value: &mut T) -> Result<()> {
+        let ranges = self.check(&T::schema(), Some(&*value))?;
+        let count = self.count(&ranges);
+        self.load_index(Cow::Borrowed(&self.index), count, node_of::<T>, &mut |source| {
+            value.reload(source, &Adapt::NONE)
+        })
+    }
+
     /// Compares the index of the file with a type. No payload is read.
     ///
     /// ```
@@ -578,6 +625,33 @@ impl File {
     #[must_use]
     pub fn report<T: TensorFile>(&self) -> LoadReport {
         self.compare::<T>().report
+    }
+
+    /// Compares the index of the file with a value: with its type, and with the tensors that the value would be saved as. Their
+    /// shapes may be known at run time only. No payload is read.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::{File, TensorFile, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Model {
+    ///     layers: Vec<Array1<f32>>,
+    /// }
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&Model { layers: vec![array![1.0, 2.0]] })?)?;
+    /// let wider = Model { layers: vec![Array1::zeros(3), Array1::zeros(3)] };
+    /// assert!(file.report::<Model>().is_ok());
+    /// assert_eq!(
+    ///     file.report_like(&wider).to_string(),
+    ///     "1 missing, 1 wrong shape; 0 of 1 tensor fits\nmissing:\n  `layers.1`  f32[3]\n\
+    ///      wrong shape:\n  `layers.0`  f32[2], but expected [3]"
+    /// );
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn report_like<T: TensorFile>(&self, value: &T) -> LoadReport {
+        self.compare_like(&T::schema(), Some(value)).report
     }
 
     /// Returns the tensors that a type does not take, in the order of the file. Loading `T` skips them if it allows unknown
@@ -628,14 +702,8 @@ impl File {
     /// As [`load`](Self::load).
     pub fn deserialize<'f, T: Deserialize<'f>>(&'f self) -> Result<T> {
         let mut value = None;
-        let bytes = || {
-            self.tensors()
-                .map(|tensor| tensor.range())
-                .map(|range| range.end - range.start)
-                .fold(0, u64::saturating_add)
-        };
-        let count = self.progress.as_ref().map(|listener| listener.count(bytes()));
-        self.read(Cow::Borrowed(&self.index), count, &mut |deserializer| {
+        let ranges: Vec<_> = self.tensors().map(|tensor| tensor.range()).collect();
+        self.read(Cow::Borrowed(&self.index), self.count(&ranges), &mut |deserializer| {
             deserializer.read_whole(&mut |deserializer| {
                 value = Some(T::deserialize(deserializer)?);
                 Ok(())
@@ -691,13 +759,18 @@ impl File {
             // Comparing takes as long as reading, and is only needed to say what does not fit.
             return match self.load_index(Cow::Borrowed(&self.index), None, node, load) {
                 Ok(()) => Ok(()),
-                Err(error) => Err(self.check(&Schema::new(node())).err().unwrap_or(error)),
+                Err(error) => Err(self.check(&Schema::new(node()), None).err().unwrap_or(error)),
             };
         }
-        let ranges = self.check(&Schema::new(node()))?;
-        let bytes = || ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
-        let count = self.progress.as_ref().map(|listener| listener.count(bytes()));
+        let ranges = self.check(&Schema::new(node()), None)?;
+        let count = self.count(&ranges);
         self.load_index(Cow::Borrowed(&self.index), count, node, load)
+    }
+
+    /// Begins to count the bytes of ranges, if a listener wants to know.
+    fn count(&self, ranges: &[Range<u64>]) -> Option<ProgressCount<'_>> {
+        let bytes = || ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
+        self.progress.as_ref().map(|listener| listener.count(bytes()))
     }
 
     /// Loads a value from the tensors of an index of this file.
@@ -765,12 +838,16 @@ impl File {
     }
 
     fn compare<T: TensorFile>(&self) -> Comparison {
-        compare(&T::schema(), &self.index, MetadataSource::OfFile(self))
+        self.compare_like(&T::schema(), None)
     }
 
-    /// Compares the index with a schema. Returns the ranges that will be read.
-    fn check(&self, schema: &Schema) -> Result<Vec<Range<u64>>> {
-        let Comparison { report, payloads, .. } = compare(schema, &self.index, MetadataSource::OfFile(self));
+    fn compare_like(&self, schema: &Schema, value: Option<&dyn Tensors>) -> Comparison {
+        compare_like(schema, &self.index, MetadataSource::OfFile(self), value)
+    }
+
+    /// Compares the index with a schema, and with a value. Returns the ranges that will be read.
+    fn check(&self, schema: &Schema, value: Option<&dyn Tensors>) -> Result<Vec<Range<u64>>> {
+        let Comparison { report, payloads, .. } = self.compare_like(schema, value);
         if report.is_ok() {
             return Ok(payloads);
         }

@@ -12,9 +12,9 @@ use super::{File, FileTensor, Shards, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
 use crate::format::{Format, detect, recognize, unknown};
 use crate::limits::Limits;
-use crate::model::{FileMetadata, FilePart};
+use crate::model::{FileMetadata, FilePart, RenameRules};
 use crate::read::{Index, Reader, ReaderStorage};
-use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, explain_open};
+use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, ProgressAnswer, explain_open};
 #[cfg(feature = "shards")]
 use crate::storage::{FilePool, FileVersion, open_regular};
 use crate::tensor::Tensor;
@@ -65,6 +65,7 @@ pub struct OpenOptions {
     pub(super) limits: Limits,
     progress: Option<Listener>,
     denied: Vec<WarningKind>,
+    pub(super) renames: RenameRules,
 }
 
 impl OpenOptions {
@@ -119,6 +120,9 @@ impl OpenOptions {
     /// payloads, as they are stored; borrowed ones count as read. [`File::deserialize`] does not know before which tensors its
     /// type skips, and counts them at the end.
     ///
+    /// The function returns nothing, or [`ControlFlow`](std::ops::ControlFlow): `Break` ends the call with
+    /// [`ErrorKind::Cancelled`], as in [`SaveOptions::progress`](super::SaveOptions::progress).
+    ///
     /// ```
     /// use tensorfile::{OpenOptions, TensorMap, ten};
     ///
@@ -128,7 +132,7 @@ impl OpenOptions {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     #[must_use]
-    pub fn progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+    pub fn progress<A: ProgressAnswer>(mut self, listener: impl Fn(Progress) -> A + Send + Sync + 'static) -> Self {
         self.progress = Some(Listener::new(listener));
         self
     }
@@ -148,6 +152,38 @@ impl OpenOptions {
     #[must_use]
     pub fn deny_warnings(mut self, kinds: &[WarningKind]) -> Self {
         kinds.clone_into(&mut self.denied);
+        self
+    }
+
+    /// Renames tensors by rules, those of the program's `--rename`: a file of other software, or of an older model, then loads
+    /// into a struct without an attribute for each name. Keys of metadata stay.
+    ///
+    /// A rule that renames no tensor, and two tensors of one name, are an error of opening the file.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::view::RenameRules;
+    /// use tensorfile::{OpenOptions, TensorFile, TensorMap, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Layer {
+    ///     scale: Array1<f32>,
+    /// }
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Model {
+    ///     layers: Vec<Layer>,
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("blk.0.norm.weight", array![1.0_f32]), ("blk.1.norm.weight", array![2.0])]);
+    /// let rules = RenameRules::parse(["blk.*.norm.weight=layers.*.scale"])?;
+    /// let file = OpenOptions::new().rename(rules).from_bytes(ten::to_vec(&map)?)?;
+    /// assert_eq!(file.load::<Model>()?.layers[1].scale, array![2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn rename(mut self, rules: RenameRules) -> Self {
+        self.renames = rules;
         self
     }
 
@@ -171,11 +207,21 @@ impl OpenOptions {
     /// As [`File::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
-        self.open_path(path).and_then(|file| self.check_warnings(file)).map_err(|error| error.in_file(path))
+        self.open_path(path).and_then(|file| self.finish(file)).map_err(|error| error.in_file(path))
     }
 
-    /// Returns the file, unless it has a warning of a kind that is denied.
-    pub(super) fn check_warnings(&self, file: File) -> Result<File> {
+    /// Returns the file with the names that it is to have, unless it has a warning of a kind that is denied.
+    pub(super) fn finish(&self, file: File) -> Result<File> {
+        let mut file = self.check_warnings(file)?;
+        if !self.renames.is_empty() {
+            let renamed = self.renames.check(file.tensors().map(|tensor| tensor.name()));
+            let renamed = renamed.and_then(|()| file.index.rename_by(&|at, name| self.renames.rename(at, name)));
+            renamed.map_err(|error| file.place(error))?;
+        }
+        Ok(file)
+    }
+
+    fn check_warnings(&self, file: File) -> Result<File> {
         if self.denied.is_empty() {
             return Ok(file);
         }
@@ -266,7 +312,7 @@ impl OpenOptions {
     ///
     /// As [`File::open`].
     pub fn from_bytes(&self, file: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<File> {
-        self.check_warnings(self.read(FileStorage::Memory(Box::new(file)), None)?)
+        self.finish(self.read(FileStorage::Memory(Box::new(file)), None)?)
     }
 
     /// Opens a file that a reader gives, as [`File::from_reader`] does.
@@ -285,7 +331,7 @@ impl OpenOptions {
     ///
     /// As [`File::open`].
     pub fn from_reader(&self, reader: impl Read + Seek + Send + 'static) -> Result<File> {
-        self.check_warnings(self.read(FileStorage::reader(Box::new(reader))?, None)?)
+        self.finish(self.read(FileStorage::reader(Box::new(reader))?, None)?)
     }
 
     /// Makes the storage of an open file, whose metadata is returned: the path may lead to another by now.
@@ -383,7 +429,7 @@ impl OpenOptions {
 
     /// Reads a tensor, and of the index no more than leads to it, as far as the format allows that.
     pub(super) fn tensor(&self, path: &Path, name: &str) -> Result<Tensor> {
-        if !self.denied.is_empty() {
+        if !self.denied.is_empty() || !self.renames.is_empty() {
             return self.open(path)?.tensor(name);
         }
         self.tensor_in(path, name).map_err(|error| error.in_file(path))

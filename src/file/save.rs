@@ -8,7 +8,7 @@ use crate::error::ErrorKind;
 use crate::error::Result;
 use crate::format::{Format, by_extension};
 use crate::model::{TensorSink, Tensors};
-use crate::storage::{Durability, Listener, Progress, ProgressCount, refuse_existing, replace_with};
+use crate::storage::{Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, replace_with};
 use crate::write::{Plan, WriteOptions};
 
 /// Saves a value to a file, in the format of the path's extension.
@@ -121,17 +121,31 @@ impl SaveOptions {
     /// Calls a function while files are written: at least for every 8 MiB, and when all is written. What is left then is to
     /// flush the files to disk and to rename them. A compressed file may end before its `total`.
     ///
+    /// The function returns nothing, or [`ControlFlow`](std::ops::ControlFlow): `Break` ends the save with
+    /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), and no file is changed or left.
+    ///
     /// ```
-    /// use tensorfile::{SaveOptions, TensorMap};
+    /// use std::ops::ControlFlow;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use tensorfile::{ErrorKind, SaveOptions, TensorMap};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.ten");
-    /// let options = SaveOptions::new().progress(|progress| eprintln!("{} of {}", progress.bytes, progress.total));
-    /// options.save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let stop = Arc::new(AtomicBool::new(true));
+    /// let options = SaveOptions::new().progress({
+    ///     let stop = Arc::clone(&stop);
+    ///     move |_| if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    /// });
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
+    /// assert!(matches!(options.save(&path, &map).unwrap_err().kind(), ErrorKind::Cancelled));
+    /// assert!(!path.exists());
+    /// stop.store(false, Ordering::Relaxed);
+    /// options.save(&path, &map)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn progress(mut self, listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
+    pub fn progress<A: ProgressAnswer>(mut self, listener: impl Fn(Progress) -> A + Send + Sync + 'static) -> Self {
         self.progress = Some(Listener::new(listener));
         self
     }
@@ -430,8 +444,7 @@ impl PlannedFiles {
             Self::File(plan) => {
                 let mut count = progress.map(|listener| listener.count(plan.file_bytes()));
                 plan.write_stream(tensors, writer, count.as_mut())?;
-                count.into_iter().for_each(ProgressCount::finish);
-                Ok(())
+                count.map_or(Ok(()), ProgressCount::finish)
             }
             #[cfg(feature = "shards")]
             Self::Shards(_) => {
@@ -462,8 +475,7 @@ impl PlannedFiles {
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
         replace_with(path, options.durability, |file| {
             plan.write_file(tensors, file, options.durability, count.as_mut())?;
-            count.take().into_iter().for_each(ProgressCount::finish);
-            Ok(())
+            count.take().map_or(Ok(()), ProgressCount::finish)
         })
     }
 }

@@ -1,11 +1,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::findings::Findings;
+use super::findings::{Findings, Like};
 use super::{At, Finder, MetadataSource};
 use crate::error::{LoadReport, Result};
 use crate::limits::Limits;
-use crate::model::{Adapt, MetadataOf, Node, Schema, Source};
+use crate::model::{Adapt, MetadataOf, Node, Schema, Source, Tensors};
 use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::Slice;
 use crate::tensor::TensorInfo;
@@ -21,13 +21,29 @@ pub(crate) struct Comparison {
 
 /// Compares a type with the tensors and the metadata of a file. No payload is read.
 pub(crate) fn compare(schema: &Schema, index: &Index, metadata: MetadataSource<'_>) -> Comparison {
+    compare_like(schema, index, metadata, None)
+}
+
+/// Compares a type, and a value of it, with the tensors and the metadata of a file.
+pub(crate) fn compare_like(
+    schema: &Schema,
+    index: &Index,
+    metadata: MetadataSource<'_>,
+    value: Option<&dyn Tensors>,
+) -> Comparison {
     let reader = Reader::with_index(ReaderStorage::Slice(Slice::new(&[])), Cow::Borrowed(index), Limits::default());
     let mut deserializer = Finder::over(reader, "", metadata);
-    deserializer.findings = Some(Box::new(Findings::of(index.len())));
-    let compared = deserializer.compare_value(schema.node());
+    let mut findings = Findings::of(index.len());
+    let sent = value.map_or(Ok(()), |value| {
+        let mut like = Box::new(Like::default());
+        value.send(&mut *like).map(|()| findings.like = Some(like))
+    });
+    deserializer.findings = Some(Box::new(findings));
+    let compared = sent.and_then(|()| deserializer.compare_value(schema.node()));
     let mut findings = deserializer.findings.take().unwrap_or_default();
-    if let Err(error) = compared {
-        findings.refuse(&error);
+    match compared {
+        Ok(()) => findings.end_like(),
+        Err(error) => findings.refuse(&error),
     }
     let payloads = findings.loaded.iter().map(|&at| index.entry(at).range()).collect();
     let taken = std::mem::take(&mut findings.taken);

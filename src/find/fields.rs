@@ -465,6 +465,7 @@ impl<'de> Finder<'de> {
         while let Some((field, name, at)) = walk.next_in_order(self)? {
             self.path.push(name);
             self.at = at;
+            self.note_alias(name, def.fields[field].name);
             self.part(field, &mut each)?;
             walk.leave(self);
         }
@@ -472,6 +473,9 @@ impl<'de> Finder<'de> {
             match key {
                 FieldKey::Field(field) => {
                     walk.enter(self);
+                    if let FieldValue::Named(name, _) = walk.value {
+                        self.note_alias(name, def.fields[field].name);
+                    }
                     self.part(field, &mut each)?;
                 }
                 FieldKey::Unknown(rest) => self.unknown(def, &walk, &rest)?,
@@ -481,6 +485,16 @@ impl<'de> Finder<'de> {
         self.note_absent(def, &walk);
         (self.flattened, self.skips_unknown) = (outer, outer_skips);
         Ok(())
+    }
+
+    /// Notes that a field was found by an alias, if a file is compared with a value.
+    fn note_alias(&mut self, found: &str, name: &str) {
+        if found != name
+            && let Some(findings) = &mut self.findings
+            && let Some(like) = &mut findings.like
+        {
+            like.alias(self.path.name(), found, name);
+        }
     }
 
     /// Skips a tensor that is not a field's, or refuses it.

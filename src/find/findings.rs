@@ -1,11 +1,14 @@
+use std::collections::HashMap;
 use std::ops::Range;
+
+use indexmap::IndexMap;
 
 use super::near;
 use crate::error::{
     Error, ErrorKind, Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, Result,
     UnexpectedTensor,
 };
-use crate::model::TensorSpec;
+use crate::model::{TensorRecord, TensorSink, TensorSpec};
 use crate::tensor::{TensorInfo, sorted};
 
 /// Everything that was found while comparing a type with a file, with the keys that put it into order.
@@ -28,9 +31,51 @@ pub(super) struct Findings {
     missing_metadata: Vec<MissingMetadata>,
     invalid_metadata: Vec<InvalidMetadata>,
     refused: Option<String>,
+    /// The value that the file is compared with.
+    pub(super) like: Option<Box<Like>>,
     /// The tensors that fit, in the order of reading.
     pub(super) loaded: Vec<usize>,
     loaded_bytes: u64,
+}
+
+/// The tensors of a value that a file is compared with.
+#[derive(Default)]
+pub(super) struct Like {
+    /// Each tensor by its name, and whether the file has it.
+    tensors: IndexMap<String, (TensorInfo, bool)>,
+    /// Names in the file that are aliases, or below one, and the names that the value has for them.
+    aliases: HashMap<String, String>,
+}
+
+impl TensorSink for Like {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        self.tensors.insert(tensor.name.to_owned(), (tensor.info.clone(), false));
+        Ok(())
+    }
+}
+
+impl Like {
+    /// Adds the name of a field that was found by an alias.
+    pub(super) fn alias(&mut self, found: &str, alias: &str, name: &str) {
+        let own = format!("{}{name}", found.strip_suffix(alias).unwrap_or_default());
+        self.aliases.insert(found.to_owned(), own);
+    }
+
+    /// Returns the name that the value has for a tensor of the file.
+    fn own_name(&self, found: &str) -> String {
+        let (mut name, mut end) = (found.to_owned(), Some(found.len()));
+        // Aliases of inner fields come first: they were found below those of outer ones.
+        while let Some(at) = end.filter(|_| !self.aliases.is_empty()) {
+            match self.aliases.get(&name[..at]) {
+                Some(own) => {
+                    name.replace_range(..at, own);
+                    end = own.rfind('.');
+                }
+                None => end = name[..at].rfind('.'),
+            }
+        }
+        name
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,6 +101,42 @@ impl Findings {
         self.loaded.push(at);
         self.loaded_bytes =
             self.loaded_bytes.saturating_add(info.payload_bytes().map_or(u64::MAX, |bytes| bytes as u64));
+    }
+
+    /// Adds a tensor whose header was checked, and which is also like that of the value, if there is one. `path` is its place in
+    /// the type, and `label` its name in messages.
+    pub(super) fn checked(&mut self, at: usize, path: &str, label: String, info: &TensorInfo, spec: &TensorSpec) {
+        let mut checked = spec.check(info);
+        if let Some(like) = &mut self.like {
+            let name = like.own_name(path);
+            let Some((own, is_found)) = like.tensors.get_mut(&name) else { return self.unexpected(at, label, info) };
+            *is_found = true;
+            // All types but that of any tensor ask for a dtype.
+            let is_other = spec.takes_bytes() && info.dtype != own.dtype;
+            checked = checked.and_then(|()| match (is_other, info.shape == own.shape) {
+                (true, _) => Err(ErrorKind::WrongDtype { found: info.clone(), expected: own.dtype }),
+                (_, false) => Err(ErrorKind::WrongShape { found: info.clone(), expected: own.shape.to_string() }),
+                (false, true) => Ok(()),
+            });
+        }
+        match checked {
+            Ok(()) => self.fits(at, info),
+            Err(kind) => self.misfit(at, label, kind),
+        }
+    }
+
+    /// Adds the tensors of the value that the file does not have.
+    pub(super) fn end_like(&mut self) {
+        let Some(mut like) = self.like.take() else { return };
+        for (_, missing, _) in &self.missing {
+            let name = like.own_name(&missing.name);
+            like.tensors.get_mut(&name).into_iter().for_each(|(_, is_found)| *is_found = true);
+        }
+        for (name, (info, _)) in like.tensors.iter().filter(|(_, (_, is_found))| !is_found) {
+            let missing = MissingTensor::new(name.clone(), info.to_string());
+            // After those that the type misses, in the order of the value.
+            self.missing.push((vec![usize::MAX], missing, TensorSpec::ANY));
+        }
     }
 
     pub(super) fn missing(&mut self, name: &str, spec: &TensorSpec) {

@@ -37,6 +37,13 @@ impl<'de> MatchedSource<'_, 'de> {
         self.matched.step(self.step)
     }
 
+    /// Goes on after the tensor that comes next.
+    #[inline]
+    fn take(&mut self) {
+        (self.step, self.tensor) = (self.step + 1, self.tensor + 1);
+        self.taken_by = self.matched.taken_by(self.tensor);
+    }
+
     /// Passes the next step, if it is as expected.
     #[inline]
     fn pass(&mut self, is_expected: bool) -> Result<()> {
@@ -78,12 +85,23 @@ impl<'de> Source<'de> for MatchedSource<'_, 'de> {
         }
         let tensor = self.tensor;
         self.de.last = Some(tensor);
-        (self.step, self.tensor) = (self.step + 1, tensor + 1);
-        self.taken_by = self.matched.taken_by(self.tensor);
+        self.take();
         if let Some((info, bytes)) = self.de.reader.read_plain(tensor, spec) {
             return Ok(Loaded::of_checked(info.clone(), Payload::Borrowed(bytes)));
         }
         self.de.read(tensor, spec).map_err(|error| self.about(tensor, error))
+    }
+
+    fn tensor_into(&mut self, spec: &TensorSpec, shape: &[usize], bytes: &mut [u8]) -> Result<bool> {
+        let tensor = self.tensor;
+        if self.step != self.taken_by {
+            return Ok(false);
+        }
+        let read = self.de.reader.read_into(tensor, spec, shape, bytes).map_err(|error| self.about(tensor, error))?;
+        if read {
+            self.take();
+        }
+        Ok(read)
     }
 
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {

@@ -11,6 +11,7 @@
 //! `serde::Finder`, and a [`LoadReport`](crate::LoadReport) is made by driving it with the type's schema: it then
 //! reads no payload, and collects what does not fit instead of stopping there.
 
+mod collection;
 mod compare;
 mod declared;
 mod deserializer;
@@ -24,7 +25,7 @@ mod root;
 
 use std::fmt;
 
-pub(crate) use compare::{Comparison, compare};
+pub(crate) use compare::{Comparison, compare, compare_like};
 pub use deserializer::Deserializer;
 pub(crate) use fields::{FieldKey, Fields, FieldsWalk};
 pub(crate) use metadata::{HasMetadata, MetadataSource};
@@ -156,7 +157,7 @@ impl<'de> Finder<'de> {
     fn end(&mut self) -> Result<()> {
         self.reader.drain()?;
         let Some(left) = self.reader.peek()? else {
-            self.reader.end_count();
+            self.reader.end_count()?;
             return self.check_any_fits();
         };
         if self.positional {
@@ -190,7 +191,7 @@ impl<'de> Finder<'de> {
     fn with_report(&mut self, error: Error) -> Error {
         let may_find_more = match error.kind() {
             // In a report, one of the two tensors is unexpected or has another layout.
-            ErrorKind::RepeatedField { .. } => false,
+            ErrorKind::RepeatedField { .. } | ErrorKind::Cancelled => false,
             _ => matches!(error.category(), Category::Mismatch | Category::Call),
         };
         let Some(root) = self.root.filter(|_| may_find_more) else { return error };
@@ -394,10 +395,7 @@ impl<'de> Finder<'de> {
         self.reader.skip(at);
         if let Some(findings) = &mut self.findings {
             findings.take(at);
-            match spec.check(&info) {
-                Ok(()) => findings.fits(at, &info),
-                Err(kind) => findings.misfit(at, self.reader.index().label(at), kind),
-            }
+            findings.checked(at, self.path.name(), self.reader.index().label(at), &info, spec);
         }
         Ok(Loaded::without_payload(info))
     }
@@ -414,6 +412,15 @@ impl<'de> Source<'de> for Finder<'de> {
             return Ok(Loaded::of_checked(info.clone(), Payload::Borrowed(bytes)));
         }
         self.read(at, spec).map_err(|error| self.about(at, error))
+    }
+
+    fn tensor_into(&mut self, spec: &TensorSpec, shape: &[usize], bytes: &mut [u8]) -> Result<bool> {
+        let at = self.locate()?;
+        let read = self.reader.read_into(at, spec, shape, bytes).map_err(|error| self.about(at, error))?;
+        if !read {
+            self.at = At::Tensor(at);
+        }
+        Ok(read)
     }
 
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {

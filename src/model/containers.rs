@@ -33,6 +33,17 @@ impl<'de, T: FromTensors<'de>> FromTensors<'de> for Option<T> {
         })?;
         Ok(value)
     }
+
+    fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+        let mut old = self.take();
+        source.option(&mut |_, source| {
+            *self = Some(match old.take() {
+                Some(mut value) => value.reload(source, adapt).map(|()| value)?,
+                None => T::load(source, adapt)?,
+            });
+            Ok(())
+        })
+    }
 }
 
 /// Returns the ranks of a container: those of its items, if it is not a tensor itself.
@@ -69,6 +80,10 @@ impl<T: Store> Store for Vec<T> {
 impl<'de, T: FromTensors<'de>> FromTensors<'de> for Vec<T> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
         T::load_list(source, adapt)
+    }
+
+    fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+        T::reload_list(self, source, adapt)
     }
 }
 

@@ -58,7 +58,7 @@ fn same_key() -> Error {
 ///
 /// A `HashMap` is written in the order of its keys, so that the same value gives the same bytes.
 macro_rules! maps {
-    ($($map:ident <K: $key:ident $(+ $more:ident)*, T $(, $hasher:ident)?> by $this:ident => $entries:expr;)*) => {$(
+    ($($map:ident <K: $key:ident $(+ $more:ident)*, T $(, $hasher:ident)?> by $this:ident => $entries:expr, $remove:ident;)*) => {$(
         impl<K: MapKey $(+ $more)* + $key, T: TensorFile $(, $hasher: BuildHasher)?> TensorFile for $map<K, T $(, $hasher)?> {
             const NODE: Node = Node::Map(node_of::<T>);
             const RANKS: u64 = T::RANKS;
@@ -102,6 +102,21 @@ macro_rules! maps {
                 })?;
                 Ok(map)
             }
+
+            fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+                let mut old = std::mem::take(self);
+                source.map(T::NODE.key_part(), &mut |key, source| {
+                    let key = K::from_key(&key)?;
+                    let value = match old.$remove(&key) {
+                        Some(mut value) => value.reload(source, adapt).map(|()| value)?,
+                        None => T::load(source, adapt)?,
+                    };
+                    match self.insert(key, value) {
+                        None => Ok(()),
+                        Some(_) => Err(same_key()),
+                    }
+                })
+            }
         }
 
         impl<K, T: Adaptable $(, $hasher)?> Adaptable for $map<K, T $(, $hasher)?> {}
@@ -109,10 +124,10 @@ macro_rules! maps {
 }
 
 maps! {
-    BTreeMap<K: Ord, T> by map => map.iter();
+    BTreeMap<K: Ord, T> by map => map.iter(), remove;
     HashMap<K: Hash + Eq + Ord, T, H> by map => {
         let entries = map.iter().collect();
         sorted::values(entries, &mut |(one, _): &(&K, &T), (other, _)| one.cmp(other)).into_iter()
-    };
-    IndexMap<K: Hash + Eq, T, H> by map => map.iter();
+    }, remove;
+    IndexMap<K: Hash + Eq, T, H> by map => map.iter(), swap_remove;
 }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::tensor::Element;
 
 macro_rules! pointers {
-    ($($pointer:ident),*) => {$(
+    ($($pointer:ident by $get_mut:expr;)*) => {$(
         impl<T: TensorFile + ?Sized> TensorFile for $pointer<T> {
             const NODE: Node = T::NODE;
             const IS_TENSOR: bool = T::IS_TENSOR;
@@ -30,6 +30,14 @@ macro_rules! pointers {
             fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
                 T::load(source, adapt).map(Self::new)
             }
+
+            fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+                let alone: fn(&mut Self) -> Option<&mut T> = $get_mut;
+                match alone(self) {
+                    Some(value) => value.reload(source, adapt),
+                    None => Ok(*self = Self::load(source, adapt)?),
+                }
+            }
         }
 
         impl<'de, T: FromTensors<'de>> FromTensors<'de> for $pointer<[T]> {
@@ -42,7 +50,11 @@ macro_rules! pointers {
     )*};
 }
 
-pointers!(Box, Rc, Arc);
+pointers! {
+    Box by |pointer| Some(pointer);
+    Rc by Rc::get_mut;
+    Arc by Arc::get_mut;
+}
 
 impl<T: TensorFile + ?Sized> TensorFile for &T {
     const NODE: Node = T::NODE;

@@ -43,6 +43,11 @@ macro_rules! sizes {
                 $stored::load_list(source, adapt)?.into_iter().map(fit).collect()
             }
 
+            fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+                *list = Self::load_list(source, adapt)?;
+                Ok(())
+            }
+
             fn load_array(source: &mut dyn Source<'de>, node: Node, len: usize, adapt: &Adapt) -> Result<Vec<Self>> {
                 $stored::load_array(source, node, len, adapt)?.into_iter().map(fit).collect()
             }

@@ -196,6 +196,31 @@ pub trait FromTensors<'de>: TensorFile + Sized {
     /// Errors of the source, and those of a payload that the type cannot hold.
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self>;
 
+    /// Loads a value into this one. Arrays of the same shape keep their memory; by default, all else is replaced. After an error, it is partly the old and partly the new one.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+        *self = Self::load(source, adapt)?;
+        Ok(())
+    }
+
+    /// Loads a list into this one, as [`reload`](Self::reload) does.
+    #[doc(hidden)]
+    fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+        let mut len = 0;
+        source.list(&mut |index, source| {
+            len = index + 1;
+            match list.get_mut(index) {
+                Some(item) => item.reload(source, adapt),
+                None => Ok(list.push(Self::load(source, adapt)?)),
+            }
+        })?;
+        list.truncate(len);
+        Ok(())
+    }
+
     /// Loads a list: numbered items, or one tensor of rank 1 if the items are numbers.
     #[doc(hidden)]
     fn load_list(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Vec<Self>> {
@@ -391,6 +416,16 @@ pub trait Source<'de> {
     /// By [`category`](crate::Error::category): `Mismatch` if there is no such tensor, `File` or `Io` if it cannot be
     /// read. This holds for all methods.
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>>;
+
+    /// Reads the elements of the tensor here into memory, if it has this shape and its payload is stored as these bytes are. If
+    /// it returns `false`, the tensor is still here.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor).
+    fn tensor_into(&mut self, _spec: &TensorSpec, _shape: &[usize], _bytes: &mut [u8]) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Returns the arrays that were made of the same bytes as the last tensor, if tensors can share bytes.
     #[doc(hidden)]

@@ -224,6 +224,11 @@ macro_rules! number {
                 load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[None])).adapted(adapt))
             }
 
+            fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+                *list = Self::load_list(source, adapt)?;
+                Ok(())
+            }
+
             fn load_array(source: &mut dyn Source<'de>, node: Node, _: usize, adapt: &Adapt) -> Result<Vec<Self>> {
                 let Node::Tensor(spec) = node else { unreachable!("an array of numbers is one tensor") };
                 load_numbers(source, &spec.adapted(adapt))

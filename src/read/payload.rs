@@ -42,6 +42,9 @@ pub(super) fn read_plain<'de>(
             false => Payload::Borrowed(bytes),
         });
     }
+    if let Some(held) = storage.take_held(&range) {
+        return Ok(Payload::Owned(held));
+    }
     let too_large =
         || ErrorKind::Limit { what: "payload in bytes", found: range.end - range.start, limit: usize::MAX as u64 };
     let len = usize::try_from(range.end - range.start).map_err(|_| too_large())?;

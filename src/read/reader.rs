@@ -241,8 +241,8 @@ impl<'de> Reader<'de> {
     }
 
     /// Reports the end to the listener, also if tensors were skipped.
-    pub(crate) fn end_count(&mut self) {
-        self.count.take().into_iter().for_each(ProgressCount::finish);
+    pub(crate) fn end_count(&mut self) -> Result<()> {
+        self.count.take().map_or(Ok(()), ProgressCount::finish)
     }
 
     /// Reads the index of the whole file, and the metadata if it comes with the index.
@@ -515,6 +515,31 @@ impl<'de> Reader<'de> {
         Some((entry.info(), bytes))
     }
 
+    /// Reads a payload into memory, if the tensor has the shape, and its payload is stored as these bytes are, of which any are
+    /// elements. Returns whether it was read.
+    pub(crate) fn read_into(
+        &mut self,
+        at: usize,
+        spec: &TensorSpec,
+        shape: &[usize],
+        bytes: &mut [u8],
+    ) -> Result<bool> {
+        let entry = self.index.entry(at);
+        let (info, start) = (entry.info(), entry.start());
+        let is_alike = info.layout == Layout::RowMajor && info.shape == *shape && spec.takes_plain(info);
+        if self.is_stream || !is_alike || !entry.is_plain() || !self.index.takes_any(at, bytes.len()) {
+            return Ok(false);
+        }
+        self.unread.mark_read(&self.index, at);
+        if let Err(error) = self.storage.read_at(start, bytes) {
+            return Err(self.broke_off(at, error));
+        }
+        if let Some(count) = &mut self.count {
+            count.add(bytes.len() as u64)?;
+        }
+        Ok(true)
+    }
+
     /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that will be copied is
     /// also read into memory of its own if that takes less time.
     pub(crate) fn payload(&mut self, at: usize, copies: Copies) -> Result<Payload<'de>> {
@@ -528,7 +553,7 @@ impl<'de> Reader<'de> {
         }
         if let Some(count) = &mut self.count {
             let range = self.index.entry(at).range();
-            count.add(range.end - range.start);
+            count.add(range.end - range.start)?;
         }
         match payload {
             Ok(payload) => Ok(payload),

@@ -53,6 +53,12 @@ pub fn put_metadata<T: DeserializeOwned>(place: &mut Option<T>, source: &mut (dy
     Ok(())
 }
 
+/// Loads a field in place of the one that is there.
+pub fn reload_metadata<T: DeserializeOwned>(field: &mut T, source: &mut (dyn Source<'_> + '_)) -> Result<()> {
+    *field = T::deserialize(ValueDeserializer(&mut MetadataOf(source)))?;
+    Ok(())
+}
+
 /// Returns the node of a field.
 #[must_use]
 pub fn metadata_node<T: DeserializeOwned>() -> Node {

@@ -26,7 +26,7 @@ use crate::read::{Reading, foreign};
 
 pub use metadata::{
     MetadataField, check_metadata, check_written_metadata, metadata_field, metadata_node, put_metadata,
-    unread_metadata_node,
+    reload_metadata, unread_metadata_node,
 };
 pub use sink::serialize_store;
 pub use source::deserialize_load;

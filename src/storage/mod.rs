@@ -39,8 +39,8 @@ pub(crate) use new_file::{WriteBehind, allocate};
 #[cfg(feature = "shards")]
 pub(crate) use pool::FilePool;
 pub use positioned::FileReader;
-pub use progress::Progress;
 pub(crate) use progress::{Listener, ProgressCount, ProgressWriter};
+pub use progress::{Progress, ProgressAnswer};
 pub(crate) use replace::{Durability, refuse_existing, replace, replace_with};
 #[cfg(feature = "shards")]
 pub(crate) use replace::{ReplaceStep, look};
@@ -185,6 +185,11 @@ pub trait Storage<'de>: ReadAt {
 
     /// Returns a range that is not empty, if a stream has read all of it already, and goes on after it.
     fn take_at_hand(&mut self, _range: Range<u64>) -> Option<&[u8]> {
+        None
+    }
+
+    /// Takes a payload that is held in memory of its own.
+    fn take_held(&mut self, _range: &Range<u64>) -> Option<Buffer> {
         None
     }
 

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::error::{ErrorKind, Result};
 use crate::tensor::checked_io::check_written;
 
 /// The part of a file that has been written or read.
@@ -29,13 +31,31 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// The result of a function that progress is reported to: nothing, or whether to go on.
+pub trait ProgressAnswer {
+    /// Returns whether to go on.
+    fn answer(self) -> ControlFlow<()>;
+}
+
+impl ProgressAnswer for () {
+    fn answer(self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+impl ProgressAnswer for ControlFlow<()> {
+    fn answer(self) -> ControlFlow<()> {
+        self
+    }
+}
+
 /// A function that progress is reported to.
 #[derive(Clone)]
-pub(crate) struct Listener(Arc<dyn Fn(Progress) + Send + Sync>);
+pub(crate) struct Listener(Arc<dyn Fn(Progress) -> ControlFlow<()> + Send + Sync>);
 
 impl Listener {
-    pub(crate) fn new(listener: impl Fn(Progress) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(listener))
+    pub(crate) fn new<A: ProgressAnswer>(listener: impl Fn(Progress) -> A + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move |progress| listener(progress).answer()))
     }
 
     /// Begins to count bytes.
@@ -58,18 +78,27 @@ pub(crate) struct ProgressCount<'a> {
 
 impl ProgressCount<'_> {
     /// Adds bytes and reports progress.
-    pub(crate) fn add(&mut self, bytes: u64) {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Cancelled`].
+    pub(crate) fn add(&mut self, bytes: u64) -> Result<()> {
         let Progress { bytes: before, total } = self.progress;
         self.progress.bytes = before.saturating_add(bytes).min(total);
-        (self.listener.0)(self.progress);
+        match (self.listener.0)(self.progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(ErrorKind::Cancelled.into()),
+        }
     }
 
     /// Reports the end, unless it was reported.
-    pub(crate) fn finish(mut self) {
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add).
+    pub(crate) fn finish(mut self) -> Result<()> {
         let left = self.progress.total - self.progress.bytes;
-        if left > 0 || self.progress.total == 0 {
-            self.add(left);
-        }
+        if left > 0 || self.progress.total == 0 { self.add(left) } else { Ok(()) }
     }
 }
 
@@ -86,7 +115,7 @@ impl Write for ProgressWriter<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = &bytes[..bytes.len().min(STEP)];
         let written = check_written(self.out.write(piece)?, piece.len())?;
-        self.count.add(written as u64);
+        self.count.add(written as u64).map_err(io::Error::from)?;
         Ok(written)
     }
 

@@ -37,6 +37,13 @@ pub trait Element: sealed::Sealed + Copy + PartialEq + Debug + Send + Sync + 'st
     #[doc(hidden)]
     fn view_le_bytes(bytes: &[u8]) -> Option<Result<&[Self], InvalidTensor>>;
 
+    /// Returns the bytes of `elements`, to be overwritten by any little-endian bytes. `None` if not all are elements, or the
+    /// host is big-endian.
+    #[doc(hidden)]
+    fn le_bytes_mut(_elements: &mut [Self]) -> Option<&mut [u8]> {
+        None
+    }
+
     /// Converts the little-endian bytes in a buffer to elements, without a copy if it was made for elements of this size.
     ///
     /// The bytes must be whole elements.
@@ -85,6 +92,11 @@ macro_rules! element {
 
             fn view_le_bytes(bytes: &[u8]) -> Option<Result<&[Self], InvalidTensor>> {
                 view_bits(bytes).map(Ok)
+            }
+
+            fn le_bytes_mut(elements: &mut [Self]) -> Option<&mut [u8]> {
+                let is_little = cfg!(target_endian = "little") || size_of::<$bits>() == 1;
+                is_little.then(|| bytemuck::cast_slice_mut(elements))
             }
 
             fn from_buffer(buffer: Buffer) -> Result<Vec<Self>, InvalidTensor> {

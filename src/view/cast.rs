@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use crate::cast::{CastReport, Caster};
 use crate::error::Result;
-use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
+use crate::model::{FromTensors, MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// The tensors of another collection in other dtypes, cast while they are written.
@@ -114,6 +114,28 @@ impl<'t> CastView<'t> {
     fn state(&self) -> MutexGuard<'_, CastState> {
         // No code that can panic runs while it is locked, so that it is always whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads the tensors into a type: the numbers are rounded, which `#[tensor(cast)]` refuses except for floats.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use std::collections::BTreeMap;
+    /// use tensorfile::view::CastView;
+    /// use tensorfile::{Dtype, TensorMap};
+    ///
+    /// let map = TensorMap::from_iter([("weight", array![0.4_f32, 1.6])]);
+    /// let view = CastView::new(&map, |_, _| Dtype::I8);
+    /// let whole: BTreeMap<String, Array1<i8>> = view.load()?;
+    /// assert_eq!(whole["weight"], array![0, 2]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorMap::load`](crate::TensorMap::load), and those of reading the tensors.
+    pub fn load<T: for<'f> FromTensors<'f>>(&self) -> Result<T> {
+        (self as &dyn Tensors).load()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pieces for programs that show, check and convert tensor files.
 //!
 //! - [`Subset`], [`Renamed`] and [`CastView`] change tensors on their way from one place to another. Each is a view of other
-//!   [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written.
+//!   [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written, or loaded into a type.
 //! - [`RenameRules`] map names to names, such as those of one framework to those of another.
 //! - [`SaveReport`] lists what a format cannot store, before anything is written.
 //! - [`ByteMap`] counts which bytes of a file are payload, padding or unused.
@@ -39,7 +39,6 @@
 
 mod cast;
 mod print;
-mod rename_rules;
 mod renamed;
 mod save_report;
 mod scalar;
@@ -50,9 +49,9 @@ mod subset;
 mod support;
 
 pub use crate::file::{ByteMap, is_aligned};
+pub use crate::model::{InvalidRenameRule, RenameRule, RenameRules};
 pub use cast::{CastView, TensorCast};
 pub use print::{PrintOptions, Summary};
-pub use rename_rules::{InvalidRenameRule, RenameRule, RenameRules};
 pub use renamed::{Renamed, names_after_file};
 pub use save_report::SaveReport;
 pub use scalar::{Float, Scalar, scalars};

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::RenameRules;
 use crate::error::Result;
 use crate::file::File;
-use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::model::{FromTensors, MetadataValue, TensorRecord, TensorSink, Tensors};
 
 /// The tensors of another collection under other names.
 ///
@@ -102,6 +102,32 @@ impl<'t> Renamed<'t> {
     /// ```
     pub fn after_file(file: &'t File) -> Self {
         Self::with_names(file, names_after_file(file))
+    }
+
+    /// Loads the tensors into a type.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::view::{RenameRules, Renamed};
+    /// use tensorfile::{TensorFile, TensorMap};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Norm {
+    ///     scale: Array1<f32>,
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("model.norm.gamma", array![0.5_f32])]);
+    /// let rules = RenameRules::parse(["model.norm.gamma=scale"])?;
+    /// let norm: Norm = Renamed::by_rules(&map, &rules).load()?;
+    /// assert_eq!(norm.scale, array![0.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorMap::load`](crate::TensorMap::load), and those of reading the tensors.
+    pub fn load<T: for<'f> FromTensors<'f>>(&self) -> Result<T> {
+        (self as &dyn Tensors).load()
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use crate::error::Result;
-use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::model::{FromTensors, MetadataValue, TensorRecord, TensorSink, Tensors};
 
 /// Some of the tensors of another collection, chosen by name.
 ///
@@ -60,6 +60,31 @@ impl<'t> Subset<'t> {
     /// Positions without a tensor are ignored.
     pub fn of_positions(tensors: &'t dyn Tensors, positions: impl IntoIterator<Item = usize>) -> Self {
         Self { tensors, chosen: Chosen::ByPosition(positions.into_iter().collect()) }
+    }
+
+    /// Loads the tensors into a type.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::view::Subset;
+    /// use tensorfile::{TensorFile, TensorMap};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Norm {
+    ///     scale: Array1<f32>,
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("scale", array![0.5_f32]), ("step", array![7.0])]);
+    /// let norm: Norm = Subset::new(&map, |name| name != "step").load()?;
+    /// assert_eq!(norm.scale, array![0.5]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorMap::load`](crate::TensorMap::load), and those of reading the tensors.
+    pub fn load<T: for<'f> FromTensors<'f>>(&self) -> Result<T> {
+        (self as &dyn Tensors).load()
     }
 }
 

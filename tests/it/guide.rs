@@ -278,6 +278,7 @@ fn examples() -> Vec<ErrorKind> {
             instead: "expected a tensor, a number, or a struct, map, list or tuple of them",
         },
         ErrorKind::Changed { what: "`0` did not come again".to_owned() },
+        ErrorKind::Cancelled,
         ErrorKind::Message("invalid value: a negative step".to_owned()),
         ErrorKind::Limit { what: "number of tensors", found: 2000, limit: 1000 },
         ErrorKind::OutOfMemory { bytes: 1 << 40 },

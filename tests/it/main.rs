@@ -38,11 +38,13 @@ mod huge;
 mod interop;
 #[cfg(target_os = "linux")]
 mod limits;
+mod loading;
 mod memory_safety;
 mod metadata;
 mod not_tensors;
 mod packages;
 mod print;
+mod progress;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
 mod readme;
 #[cfg(feature = "ptd")]

@@ -13,9 +13,11 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, de, .. } = env;
     let questions = questions(env, model);
     let is_newtype = model.style == Style::Newtype && model.attrs.prefix.is_none();
-    let (store, lend, load) = match is_newtype {
+    let [store, lend, load, reload] = match is_newtype {
         true => newtype(env, &model.fields[0]),
-        false => (store_fields(env, model), lend_fields(env, model), load_fields(env, model)),
+        false => {
+            [store_fields(env, model), lend_fields(env, model), load_fields(env, model), reload_fields(env, model)]
+        }
     };
     let header = env.writing.header(&quote!(#krate::Store));
     let reading = env.reading.as_ref().map(|reading| {
@@ -28,6 +30,15 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
                 ) -> ::core::result::Result<Self, #krate::Error> {
                     #questions
                     #load
+                }
+
+                fn reload(
+                    &mut self,
+                    __source: &mut dyn #private::Source<#de>,
+                    __adapt: &#private::Adapt,
+                ) -> ::core::result::Result<(), #krate::Error> {
+                    #questions
+                    #reload
                 }
             }
         }
@@ -52,14 +63,15 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// The bodies of `store`, `lend` and `load` for a struct that has the tensors of its only field.
-fn newtype(env: &Env, field: &Field<'_>) -> (TokenStream, TokenStream, TokenStream) {
+/// The bodies of `store`, `lend`, `load` and `reload` for a struct that has the tensors of its only field.
+fn newtype(env: &Env, field: &Field<'_>) -> [TokenStream; 4] {
     let (krate, ty) = (&env.krate, field.ty);
     let adapt = adapt(env, field).map_or(quote!(__adapt), |adapt| quote!(const { &#adapt }));
     let store = quote!(<#ty as #krate::Store>::store(&self.0, __sink, #adapt));
     let load = quote!(<#ty as #krate::FromTensors<'_>>::load(__source, #adapt).map(Self));
     let lend = quote!(<#ty as #krate::Store>::lend(&self.0, __lent));
-    (store, lend, load)
+    let reload = quote!(<#ty as #krate::FromTensors<'_>>::reload(&mut self.0, __source, #adapt));
+    [store, lend, load, reload]
 }
 
 fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
@@ -124,6 +136,27 @@ fn load_fields(env: &Env, model: &Model<'_>) -> TokenStream {
             (#(#some(#locals),)*) => ::core::result::Result::Ok(Self { #(#members: #locals,)* #(#skipped)* }),
             _ => ::core::result::Result::Err(#private::incomplete(&<Self as #krate::TensorFile>::NODE)),
         }
+    }
+}
+
+/// The body of `reload`. A field that the source does not have stays.
+fn reload_fields(env: &Env, model: &Model<'_>) -> TokenStream {
+    let Env { krate, private, .. } = env;
+    let arms = model.stored().enumerate().map(|(at, field)| {
+        let Field { ty, member, .. } = field;
+        match field.is_metadata() {
+            true => quote!(#at => #private::reload_metadata::<#ty>(&mut self.#member, __source),),
+            false => {
+                quote!(#at => <#ty as #krate::FromTensors<'_>>::reload(&mut self.#member, __source, __adapt),)
+            }
+        }
+    });
+    let load = if has_body(model) { quote!(load_body) } else { quote!(load_fields) };
+    quote! {
+        #private::#load(__source, &<Self as #krate::TensorFile>::NODE, &mut |__at, __source, __adapt| match __at {
+            #(#arms)*
+            _ => ::core::result::Result::Ok(()),
+        })
     }
 }
 

@@ -224,7 +224,7 @@ fn save_in_steps(
         let like = old.names.get(shard).or(old.names.last()).map(|name| path.with_file_name(name));
         set.write(like.as_deref(), &mut |file| plan.write_file(&own, file, durability, count.as_mut()))?;
     }
-    count.into_iter().for_each(ProgressCount::finish);
+    count.map_or(Ok(()), ProgressCount::finish)?;
 
     // Another save to the path would take the same names, and remove the same old shards.
     let _turn = Turn::wait(path)?;

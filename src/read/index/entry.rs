@@ -152,8 +152,9 @@ impl<'a> Entry<'a> {
 
     /// Adds the offset in the file of what is wrong in the payload, unless it is known.
     pub(crate) fn locate(&self, error: Error) -> Error {
-        // A tensor that we cannot read is not wrong at any offset.
-        if self.info.unknown_dtype().is_some() && error.category() == Category::Call {
+        // A tensor that we cannot read is not wrong at any offset, nor one during which a listener has had enough.
+        let is_unknown = self.info.unknown_dtype().is_some() && error.category() == Category::Call;
+        if is_unknown || matches!(error.kind(), ErrorKind::Cancelled) {
             return error;
         }
         let within = match error.kind() {

@@ -496,6 +496,18 @@ impl Index {
         self.compare_names().map_err(|at| ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into())
     }
 
+    /// Gives tensors the names that `rename` returns for their positions and names; `None` keeps a name, or none.
+    pub(crate) fn rename_by(&mut self, rename: &dyn Fn(usize, &str) -> Option<String>) -> Result<()> {
+        let name = |at| rename(at, self.name(at)).or_else(|| self.names.get(at).map(str::to_owned));
+        let names: Vec<Option<String>> = (0..self.len()).map(name).collect();
+        self.forget_names();
+        for (at, name) in names.iter().enumerate() {
+            name.iter().for_each(|name| self.push_name(at, name));
+        }
+        self.embedded_names = false;
+        self.complete()
+    }
+
     /// Sorts the tensors by the start and the end of their payloads, before any is known. Returns their positions before, if
     /// these change.
     #[cfg(any(feature = "gguf", feature = "safetensors"))]

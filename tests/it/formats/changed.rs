@@ -5,7 +5,9 @@ use std::io::{self, Write};
 
 use ndarray::{Array1, Array2, array};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
-use tensorfile::{Arrays, Category, Dtype, ErrorKind, File, SerdeValue, Tensor, TensorMap, WriteOptions, btf, ten};
+use tensorfile::{
+    Arrays, Category, Dtype, ErrorKind, File, Format, SerdeValue, Tensor, TensorMap, WriteOptions, btf, ten,
+};
 
 use crate::support::Messages;
 

@@ -5,7 +5,8 @@ use crate::error::{ErrorKind, Result};
 
 /// Rules that rename tensors, of which the first that matches a tensor counts.
 ///
-/// Each [`RenameRule`] is a text `OLD=NEW`. [`Renamed::by_rules`](super::Renamed::by_rules) applies them to tensors.
+/// Each [`RenameRule`] is a text `OLD=NEW`. [`Renamed::by_rules`](crate::view::Renamed::by_rules) applies them to tensors on
+/// their way, and [`OpenOptions::rename`](crate::OpenOptions::rename) to those of a file.
 ///
 /// ```
 /// use tensorfile::view::RenameRules;
