@@ -1,3 +1,13 @@
+//! FlatBuffers that anyone may have written. The crate `flatbuffers` builds ours.
+//!
+//! The crate does not read them: its accessors are `unsafe`, or generated around `unsafe`, and take what a verifier accepted
+//! before. That verifier wants parts to be aligned in memory, as they are not in files of real software, and its errors have no
+//! offset. Our reader is safe, checks each part when it is read, and tells where a file is broken. Tests compare both.
+//!
+//! # Specification
+//!
+//! The [FlatBuffers internals](https://flatbuffers.dev/internals/).
+
 use std::cell::Cell;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -34,7 +34,7 @@ pub use writer::PlanWriter;
 pub(crate) use encode::no_place_for_metadata;
 pub(crate) use file_writer::write_slices;
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
-pub(crate) use flatbuffer::{FlatbufferWriter, TableFields};
+pub(crate) use flatbuffer::{BuiltTable, slot};
 pub(crate) use io_slices::to_io_slices;
 pub(crate) use layout::put_dims;
 #[cfg(feature = "ptd")]

@@ -12,6 +12,7 @@ mod codegen;
 mod convert;
 mod diff;
 mod filter;
+mod index;
 mod input;
 mod json;
 mod large;
@@ -31,6 +32,8 @@ mod shards;
 mod slice;
 mod stats;
 mod stream;
+#[path = "../../../tests/it/support/verifier.rs"]
+mod verifier;
 
 /// A function to call with inputs.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "read", run: read::run, seeds: samples::files },
     Target { name: "one_tensor", run: one_tensor::run, seeds: one_tensor::seeds },
     Target { name: "stream", run: stream::run, seeds: stream::seeds },
+    Target { name: "index", run: index::run, seeds: index::seeds },
     Target { name: "large", run: large::run, seeds: large::seeds },
     Target { name: "round_trip", run: round_trip::run, seeds: round_trip::seeds },
     Target { name: "convert", run: convert::run, seeds: samples::files },

@@ -1,7 +1,9 @@
+use flatbuffers::FlatBufferBuilder;
+
 use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::model::embedded_names::find_nul;
 use crate::tensor::{Dtype, dtypes, tags_of};
-use crate::write::FlatbufferWriter;
+use crate::write::BuiltTable;
 
 /// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
 ///
@@ -73,13 +75,16 @@ impl Family {
         }
     }
 
-    /// Returns a flatbuffer of up to `expected` bytes, in an empty buffer, that begins with room for the offset of the root, the identifier, and
-    /// room for the header.
-    pub(super) fn flatbuffer(self, buffer: Vec<u8>, expected: usize) -> FlatbufferWriter {
-        let front = usize::try_from(BEFORE_HEADER + self.header_bytes()).expect("a few bytes");
-        let mut flatbuffer = FlatbufferWriter::new(buffer, front, expected);
-        flatbuffer.set(4, *self.identifier());
-        flatbuffer
+    /// Ends a flatbuffer with the offset of the root, the identifier, and zeros in the place of the [header](write). Returns the
+    /// buffer, and the position in it where the file begins.
+    pub(super) fn finish(self, mut out: FlatBufferBuilder<'_>, root: BuiltTable) -> (Vec<u8>, usize) {
+        // The offset of the root, which is written last, counts these too.
+        for _ in 0..self.header_bytes() / 8 {
+            out.push(0_u64);
+        }
+        let identifier = str::from_utf8(self.identifier()).expect("it is ASCII");
+        out.finish(root, Some(identifier));
+        out.collapse()
     }
 
     /// Returns the length of the header that we write, padding included.
@@ -235,7 +240,7 @@ pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: S
     Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(at)
 }
 
-/// Fills in the header of a file that begins with a flatbuffer with [room](Family::flatbuffer) for it.
+/// Fills in the header of a file that begins with a [flatbuffer](Family::finish) with room for it.
 pub(super) fn write(family: Family, file: &mut [u8], base: u64, segment_bytes: u64) {
     let (header, end) = (family.header_bytes(), file.len() as u64);
     let (length, numbers): (u32, &[u64]) = match family {

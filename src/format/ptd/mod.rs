@@ -54,8 +54,8 @@
 //!   Such a file is refused, and the message says so.
 //! - ExecuTorch crashes if sizes, dim orders or a list is missing. They are always written. If one is missing, it is
 //!   read as empty.
-//! - ExecuTorch writes a layout for each tensor. Here, `FT01` has one for all tensors of the same scalar type, sizes and
-//!   dim order, as flatbuffers allow.
+//! - ExecuTorch writes a layout for each tensor. Here, all tensors of the same scalar type, sizes and dim order share one in
+//!   `FT01`, and sizes and dim order in `DT01`, as flatbuffers allow.
 //! - Flatbuffers that are not aligned in the file, as the C++ writer makes them for odd alignments, are read.
 //!
 //! # Limits

@@ -1,17 +1,21 @@
 use std::sync::Arc;
 
+use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, Vector, WIPOffset};
 use smallvec::SmallVec;
 
 use super::header::{self, Family};
 use super::metadata::KEYS;
+use super::schema::{
+    self, data_segment, data_v1, data_v2, flat_tensor, named_data, tensor_layout, tensor_metadata, tensor_segment,
+};
 use super::{Compatibility, FORMAT, Segments, Version};
 use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::model::{FormatSpec, MetadataValue};
 use crate::tensor::{Layout, TensorInfo};
 use crate::write;
 use crate::write::{
-    FileLayout, FlatbufferWriter, NamePolicy, PlannedIter, PlannedTensors, Sharing, SmallFile, SmallFormat,
-    SmallTensors, TableFields, ends_too_far,
+    BuiltTable, FileLayout, NamePolicy, PlannedIter, PlannedTensors, Sharing, SmallFile, SmallFormat, SmallTensors,
+    ends_too_far, slot,
 };
 
 /// Writes the index, then the segments in order, each aligned.
@@ -94,9 +98,10 @@ impl write::Encode for Encode {
     }
 
     fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
-        let (begin, base, placed) = self.begin(plan)?;
+        let Front { mut bytes, start, base, placed } = self.front(plan.iter(), &|index| plan.owner(index))?;
+        bytes.drain(..start);
         let mut layout = FileLayout::with_capacity(plan.len());
-        layout.begin = begin;
+        layout.begin = bytes;
         layout.end_offset = base.checked_add(placed.bytes).ok_or_else(beyond)?;
         let segments = placed.segments.as_slice();
         for place in placed.tensors.as_slice() {
@@ -108,10 +113,12 @@ impl write::Encode for Encode {
 
 impl SmallFormat for Encode {
     fn front_bytes(&self, tensors: usize) -> usize {
-        /// What a tensor of a short name and a shape of its own takes in the index.
-        const ENTRY: usize = 128;
+        /// The header, the root and the layout of all tensors take this much, if they have the same shape.
+        const FIRST: usize = 152;
+        /// The entry of a tensor of a short name, and its segment.
+        const ENTRY: usize = 60;
 
-        (ENTRY * (1 + tensors)).next_multiple_of(self.alignment as usize)
+        (FIRST + ENTRY * tensors).next_multiple_of(self.alignment as usize)
     }
 
     fn alignment(&self) -> u64 {
@@ -123,21 +130,24 @@ impl SmallFormat for Encode {
     }
 
     fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()> {
-        let mut placed = SegmentLayout::with_capacity(tensors.len(), tensors.len());
-        for tensor in tensors.iter() {
-            let place = placed.add(tensor.payload_bytes as u64, true, self.alignment).ok_or_else(beyond)?;
-            placed.tensors.push(place);
-        }
-        let expected = FRONT + tensors.iter().map(|tensor| TENSOR + tensor.name.len()).sum::<usize>();
-        let mut index = Family::FlatTensor.flatbuffer(Vec::new(), expected);
-        write_flat_tensor(&mut index, tensors.iter(), &placed);
-        let (begin, base) = self.finish_front(Family::FlatTensor, index, placed.bytes)?;
-        let front = file.set_front(usize::try_from(base).map_err(|_| beyond())?)?;
-        let (header, gap) = front.split_at_mut(begin.len());
-        header.copy_from_slice(&begin);
+        let Front { bytes, start, base, .. } = self.front(tensors.iter(), &|index| index)?;
+        let index = &bytes[start..];
+        let (begin, gap) = file.set_front(usize::try_from(base).map_err(|_| beyond())?)?.split_at_mut(index.len());
+        begin.copy_from_slice(index);
         gap.fill(0);
         Ok(())
     }
+}
+
+/// Everything before the segments, and the places of the data.
+struct Front {
+    /// The buffer in which the flatbuffer was built, from its end.
+    bytes: Vec<u8>,
+    /// The position of the first byte of the file in the buffer.
+    start: usize,
+    /// The offset of the segments in the file.
+    base: u64,
+    placed: SegmentLayout,
 }
 
 /// The places of the data, in bytes from the start of the first segment.
@@ -166,30 +176,24 @@ impl PlaceInSegment {
 }
 
 impl Encode {
-    /// Returns the bytes before the segments, the offset of the segments, and their layout.
-    fn begin(&self, plan: &PlannedTensors) -> Result<(Vec<u8>, u64, SegmentLayout)> {
+    /// Builds the index. `owner` returns the first tensor with the same bytes.
+    fn front(&self, tensors: PlannedIter<'_>, owner: &dyn Fn(usize) -> usize) -> Result<Front> {
         self.check_options()?;
-        self.check_blobs(plan)?;
-        let version = self.version();
-        let family = if version == Version::Ft01 { Family::FlatTensor } else { Family::Data };
-        let placed = self.place(plan)?;
-        let expected = self.index_bytes(plan)?;
-        let mut index = family.flatbuffer(Vec::new(), expected);
-        match version {
-            Version::Ft01 => write_flat_tensor(&mut index, plan.iter(), &placed),
+        self.check_blobs(tensors.clone())?;
+        let placed = self.place(tensors.clone(), owner)?;
+        // It never grows: to copy it takes longer than to build a part of it, and beyond 2 GiB the builder panics.
+        let most = self.index_bytes(&tensors)?;
+        let mut out = FlatBufferBuilder::with_capacity(most);
+        let (family, root) = match self.version() {
+            Version::Ft01 => (Family::FlatTensor, write_flat_tensor(&mut out, tensors, &placed)),
             Version::EarlyFt01 => unreachable!("the options were checked"),
-            Version::Dt01V1 | Version::Dt01V2 => self.write_data(&mut index, plan, &placed),
-        }
-        let (begin, base) = self.finish_front(family, index, placed.bytes)?;
-        Ok((begin, base, placed))
-    }
-
-    /// Writes the header before a flatbuffer, which segments of `bytes` follow. Returns both, and the offset of the segments.
-    fn finish_front(&self, family: Family, index: FlatbufferWriter, bytes: u64) -> Result<(Vec<u8>, u64)> {
-        let mut begin = index.finish();
-        let base = align(begin.len() as u64, self.alignment).ok_or_else(beyond)?;
-        header::write(family, &mut begin, base, bytes);
-        Ok((begin, base))
+            Version::Dt01V1 | Version::Dt01V2 => (Family::Data, self.write_data(&mut out, tensors, &placed)),
+        };
+        let (mut bytes, start) = family.finish(out, root);
+        debug_assert_eq!(bytes.len(), most);
+        let base = align((bytes.len() - start) as u64, self.alignment).ok_or_else(beyond)?;
+        header::write(family, &mut bytes[start..], base, placed.bytes);
+        Ok(Front { bytes, start, base, placed })
     }
 
     fn version(&self) -> Version {
@@ -197,11 +201,11 @@ impl Encode {
     }
 
     /// Refuses blobs, which were planned before metadata of the value made it a version without them.
-    fn check_blobs(&self, plan: &PlannedTensors) -> Result<()> {
+    fn check_blobs(&self, mut tensors: PlannedIter<'_>) -> Result<()> {
         if self.version() == Version::Ft01 {
             return Ok(());
         }
-        let blob = plan.iter().find(|tensor| tensor.info.layout == Layout::Blob);
+        let blob = tensors.find(|tensor| tensor.info.layout == Layout::Blob);
         blob.map_or(Ok(()), |blob| Err(Error::new(no_place_for_blobs()).in_tensor(blob.name)))
     }
 
@@ -229,19 +233,18 @@ impl Encode {
         Ok(())
     }
 
-    fn place(&self, plan: &PlannedTensors) -> Result<SegmentLayout> {
-        let segments = if matches!(self.segments, Segments::PerTensor) { plan.len() } else { 1 };
-        let mut placed = SegmentLayout::with_capacity(segments, plan.len());
+    fn place(&self, tensors: PlannedIter<'_>, owner: &dyn Fn(usize) -> usize) -> Result<SegmentLayout> {
+        let segments = if matches!(self.segments, Segments::PerTensor) { tensors.len() } else { 1 };
+        let mut placed = SegmentLayout::with_capacity(segments, tensors.len());
         let mut group = None;
-        for (at, payload_bytes) in plan.payload_lens().enumerate() {
-            let owner = plan.owner(at);
-            let place = match placed.tensors.get(owner) {
+        for (index, tensor) in tensors.enumerate() {
+            let place = match placed.tensors.get(owner(index)) {
                 Some(&place) => place,
                 None => {
-                    let starts_segment = self.starts_segment(plan, at, &mut group) || placed.segments.is_empty();
+                    let starts_segment = self.starts_segment(tensor.name, &mut group) || placed.segments.is_empty();
                     let place = placed
-                        .add(payload_bytes as u64, starts_segment, self.alignment)
-                        .ok_or_else(|| ends_too_far(plan.info(at)).in_tensor(plan.name(at)))?;
+                        .add(tensor.payload_bytes as u64, starts_segment, self.alignment)
+                        .ok_or_else(|| ends_too_far(tensor.info).in_tensor(tensor.name))?;
                     if u32::try_from(place.segment).is_err() {
                         return Err(beyond());
                     }
@@ -253,28 +256,25 @@ impl Encode {
         Ok(placed)
     }
 
-    fn starts_segment(&self, plan: &PlannedTensors, at: usize, group: &mut Option<String>) -> bool {
+    fn starts_segment(&self, name: &str, group: &mut Option<String>) -> bool {
         match self.segments {
             Segments::PerTensor => true,
             Segments::One => false,
             Segments::By(group_of) => {
-                let next = Some(group_of(plan.name(at)));
+                let next = Some(group_of(name));
                 next != std::mem::replace(group, next.clone())
             }
         }
     }
 
     /// Returns an upper bound of the length of the index in bytes. Refuses one that may be too long for a flatbuffer.
-    fn index_bytes(&self, plan: &PlannedTensors) -> Result<usize> {
+    fn index_bytes(&self, tensors: &PlannedIter<'_>) -> Result<usize> {
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| (TENSOR + text.len()) as u64);
-        let names = plan.iter().all_names().len() as u64;
-        let rank = |info: &TensorInfo| info.shape.rank() as u64;
-        let dims: u64 = match self.version() {
-            // Tensors share their layouts.
-            Version::Ft01 => (0..plan.iter().infos().len()).map(|number| rank(&plan.iter().infos()[number])).sum(),
-            _ => (0..plan.len()).map(|at| rank(plan.info(at))).sum(),
-        };
-        let bytes = FRONT as u64 + texts.sum::<u64>() + TENSOR as u64 * plan.len() as u64 + names + DIM as u64 * dims;
+        let names = tensors.all_names().len() as u64;
+        // Tensors share their layouts.
+        let dims: u64 = tensors.infos().iter().map(|info| info.shape.rank() as u64).sum();
+        let bytes =
+            FRONT as u64 + texts.sum::<u64>() + TENSOR as u64 * tensors.len() as u64 + names + DIM as u64 * dims;
         match usize::try_from(bytes) {
             Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),
             _ => {
@@ -284,26 +284,39 @@ impl Encode {
         }
     }
 
-    fn write_data(&self, out: &mut FlatbufferWriter, plan: &PlannedTensors, placed: &SegmentLayout) {
-        let is_second = self.version() == Version::Dt01V2;
-        let (version, tensor_segments, segments, tensor_alignment) = if is_second {
-            let fields = if self.compatibility.is_some() { &DATA_V2_OF_MODEL } else { &DATA_V2 };
-            let [version, compatibility, tensors, segments, alignment] = out.table(ROOT, fields);
-            if let Some(found) = &self.compatibility {
-                let texts = out.table(compatibility, &COMPATIBILITY);
-                for (at, text) in texts.into_iter().zip(found.texts()) {
-                    out.string(at, text);
-                }
+    fn write_data(
+        &self,
+        out: &mut FlatBufferBuilder<'_>,
+        tensors: PlannedIter<'_>,
+        placed: &SegmentLayout,
+    ) -> BuiltTable {
+        let segments = write_segments(out, &placed.segments);
+        let tensor_segments = write_tensor_segments(out, tensors, placed);
+        if self.version() == Version::Dt01V1 {
+            let table = out.start_table();
+            out.push_slot_always(slot(data_v1::TENSOR_ALIGNMENT), self.alignment);
+            out.push_slot_always(slot(data_v1::SEGMENTS), segments);
+            out.push_slot_always(slot(data_v1::TENSOR_SEGMENTS), tensor_segments);
+            out.push_slot_always(slot(schema::VERSION), 1_u32);
+            return out.end_table(table);
+        }
+        let compatibility = self.compatibility.as_ref().map(|compatibility| {
+            let texts = compatibility.texts().map(|text| out.create_string(text));
+            let table = out.start_table();
+            for (field, text) in texts.into_iter().enumerate() {
+                out.push_slot_always(slot(field), text);
             }
-            (version, tensors, segments, alignment)
-        } else {
-            let [version, tensors, segments, alignment] = out.table(ROOT, &DATA_V1);
-            (version, tensors, segments, alignment)
-        };
-        out.set(version, [if is_second { 2 } else { 1 }]);
-        out.set(tensor_alignment, self.alignment.to_le_bytes());
-        write_tensor_segments(out, tensor_segments, plan, placed);
-        write_segments(out, segments, &placed.segments);
+            out.end_table(table)
+        });
+        let table = out.start_table();
+        out.push_slot_always(slot(data_v2::TENSOR_ALIGNMENT), self.alignment);
+        out.push_slot_always(slot(data_v2::SEGMENTS), segments);
+        out.push_slot_always(slot(data_v2::TENSOR_SEGMENTS), tensor_segments);
+        if let Some(compatibility) = compatibility {
+            out.push_slot_always(slot(data_v2::COMPATIBILITY_METADATA), compatibility);
+        }
+        out.push_slot_always(slot(schema::VERSION), 2_u32);
+        out.end_table(table)
     }
 }
 
@@ -350,106 +363,116 @@ const TENSOR: usize = 128;
 /// The bytes of a dim and of its place in the dim order.
 const DIM: usize = 5;
 
-/// The position of the offset of the root.
-const ROOT: usize = 0;
+/// A finished vector of tables.
+type BuiltTables<'f> = WIPOffset<Vector<'f, flatbuffers::ForwardsUOffset<TableFinishedWIPOffset>>>;
+
+/// Values that are made once for all tensors with the same info, by the numbers of the infos.
+type ForInfos<T> = SmallVec<[Option<T>; 8]>;
+
+/// The dtype, shape and dim order of a tensor.
+#[derive(Clone, Copy)]
+struct BuiltLayout<'f> {
+    scalar_type: i8,
+    sizes: WIPOffset<Vector<'f, i32>>,
+    dim_order: WIPOffset<Vector<'f, u8>>,
+}
+
+// A builder begins at the end, and what a table refers to comes after it. Tensors are written from the last one to the first, so
+// that a reader goes through the file in one direction.
 
 /// The version of `FT01` is 0, as it is if it is absent.
-static FLAT_TENSOR: TableFields<3> = TableFields::new([0, 4, 4]);
-static NAMED_DATA: TableFields<3> = TableFields::new([4, 4, 4]);
-static NAMED_BLOB: TableFields<3> = TableFields::new([4, 4, 0]);
-static TENSOR_LAYOUT: TableFields<3> = TableFields::new([1, 4, 4]);
-static DATA_SEGMENT: TableFields<2> = TableFields::new([8, 8]);
-static DATA_V1: TableFields<4> = TableFields::new([4; 4]);
-static DATA_V2: TableFields<5> = TableFields::new([4, 0, 4, 4, 4]);
-static DATA_V2_OF_MODEL: TableFields<5> = TableFields::new([4; 5]);
-static COMPATIBILITY: TableFields<4> = TableFields::new([4; 4]);
-static TENSOR_SEGMENT: TableFields<2> = TableFields::new([4, 4]);
-static TENSOR_METADATA: TableFields<6> = TableFields::new([4, 1, 4, 4, 8, 8]);
-
-fn write_flat_tensor(out: &mut FlatbufferWriter, tensors: PlannedIter<'_>, placed: &SegmentLayout) {
-    let [_, segments, named_data] = out.table(ROOT, &FLAT_TENSOR);
-    let infos = tensors.infos();
-    let mut layouts: SmallVec<[(usize, usize); 8]> = SmallVec::with_capacity(tensors.len());
-    let (places, entries) = (placed.tensors.as_slice(), out.offsets(named_data, tensors.len()));
-    for (at, tensor) in tensors.enumerate() {
-        let is_blob = matches!(tensor.info.layout, Layout::Blob);
-        let entry = entries.at(at);
-        let [key, segment, layout] =
-            if is_blob { out.table(entry, &NAMED_BLOB) } else { out.table(entry, &NAMED_DATA) };
-        out.set(segment, places[at].segment_index().to_le_bytes());
-        out.string(key, tensor.name);
-        if !is_blob {
-            layouts.push((tensor.info_number, layout));
+fn write_flat_tensor(out: &mut FlatBufferBuilder<'_>, tensors: PlannedIter<'_>, placed: &SegmentLayout) -> BuiltTable {
+    let segments = write_segments(out, &placed.segments);
+    let mut layouts: ForInfos<BuiltTable> = SmallVec::from_elem(None, tensors.infos().len());
+    let mut entries: SmallVec<[BuiltTable; 8]> = SmallVec::with_capacity(tensors.len());
+    for (tensor, place) in tensors.zip(&placed.tensors).rev() {
+        let layout = (tensor.info.layout != Layout::Blob).then(|| {
+            *layouts[tensor.info_number].get_or_insert_with(|| {
+                let fields = write_layout(out, tensor.info);
+                let table = out.start_table();
+                fields.push(out, tensor_layout::SCALAR_TYPE);
+                out.end_table(table)
+            })
+        });
+        let key = out.create_string(tensor.name);
+        let table = out.start_table();
+        if let Some(layout) = layout {
+            out.push_slot_always(slot(named_data::TENSOR_LAYOUT), layout);
         }
+        out.push_slot_always(slot(named_data::SEGMENT_INDEX), place.segment_index());
+        out.push_slot_always(slot(named_data::KEY), key);
+        entries.push(out.end_table(table));
     }
-    write_layouts(out, infos, &layouts);
-    write_segments(out, segments, &placed.segments);
+    let named_data = out.create_vector_from_iter(entries.iter().rev().copied());
+    let table = out.start_table();
+    out.push_slot_always(slot(flat_tensor::NAMED_DATA), named_data);
+    out.push_slot_always(slot(flat_tensor::SEGMENTS), segments);
+    out.end_table(table)
 }
 
-/// Writes each layout once, for all tensors that have it, by the numbers of their infos and the offsets that refer to it. An
-/// offset refers to what comes after it, so layouts come after all names.
-fn write_layouts(out: &mut FlatbufferWriter, infos: &[TensorInfo], tensors: &[(usize, usize)]) {
-    let mut first: SmallVec<[Option<usize>; 8]> = SmallVec::from_elem(None, infos.len());
-    let first = first.as_mut_slice();
-    for &(number, from) in tensors {
-        match first[number] {
-            Some(first) => out.share(from, first),
-            None => {
-                write_layout(out, &infos[number], from);
-                first[number] = Some(from);
-            }
+fn write_segments<'f>(out: &mut FlatBufferBuilder<'f>, all: &[Segment]) -> BuiltTables<'f> {
+    let tables: SmallVec<[BuiltTable; 8]> = all
+        .iter()
+        .rev()
+        .map(|segment| {
+            let table = out.start_table();
+            out.push_slot_always(slot(data_segment::SIZE), segment.size);
+            out.push_slot_always(slot(data_segment::OFFSET), segment.offset);
+            out.end_table(table)
+        })
+        .collect();
+    out.create_vector_from_iter(tables.iter().rev().copied())
+}
+
+/// Writes one list for each run of tensors in the same segment.
+fn write_tensor_segments<'f>(
+    out: &mut FlatBufferBuilder<'f>,
+    tensors: PlannedIter<'_>,
+    placed: &SegmentLayout,
+) -> BuiltTables<'f> {
+    let mut layouts: ForInfos<BuiltLayout<'f>> = SmallVec::from_elem(None, tensors.infos().len());
+    let mut tensors = tensors.rev();
+    let mut segments: Vec<BuiltTable> = Vec::new();
+    for run in placed.tensors.chunk_by(|one, next| one.segment == next.segment).rev() {
+        let mut entries: Vec<BuiltTable> = Vec::with_capacity(run.len());
+        for (place, tensor) in run.iter().rev().zip(&mut tensors) {
+            let layout = *layouts[tensor.info_number].get_or_insert_with(|| write_layout(out, tensor.info));
+            let name = out.create_string(tensor.name);
+            let table = out.start_table();
+            out.push_slot_always(slot(tensor_metadata::SIZE), tensor.payload_bytes as u64);
+            out.push_slot_always(slot(tensor_metadata::OFFSET), place.offset);
+            layout.push(out, tensor_metadata::SCALAR_TYPE);
+            out.push_slot_always(slot(tensor_metadata::FULLY_QUALIFIED_NAME), name);
+            entries.push(out.end_table(table));
         }
+        let entries = out.create_vector_from_iter(entries.iter().rev().copied());
+        let table = out.start_table();
+        out.push_slot_always(slot(tensor_segment::TENSOR_METADATA), entries);
+        out.push_slot_always(slot(tensor_segment::SEGMENT_INDEX), run[0].segment_index());
+        segments.push(out.end_table(table));
     }
+    out.create_vector_from_iter(segments.iter().rev().copied())
 }
 
-fn write_layout(out: &mut FlatbufferWriter, info: &TensorInfo, from: usize) {
-    let [scalar_type, sizes, dim_order] = out.table(from, &TENSOR_LAYOUT);
-    write_info(out, info, scalar_type, sizes, dim_order);
+/// Writes shape and dim order. Empty vectors are written too: ExecuTorch crashes if one is missing.
+fn write_layout<'f>(out: &mut FlatBufferBuilder<'f>, info: &TensorInfo) -> BuiltLayout<'f> {
+    let in_order = || (0..info.shape.rank()).map(|dim| u8::try_from(dim).expect("the plan was checked"));
+    let (scalar_type, dim_order) = match (stored(info), &info.layout) {
+        (Some((stored, order)), _) => (stored.cast_signed(), out.create_vector(order)),
+        (None, Layout::DimOrder(order)) => (header::scalar_type(info.dtype), out.create_vector(order.as_slice())),
+        (None, _) => (header::scalar_type(info.dtype), out.create_vector_from_iter(in_order())),
+    };
+    let sizes = info.shape.iter().map(|dim| i32::try_from(*dim).expect("the plan was checked"));
+    BuiltLayout { scalar_type, sizes: out.create_vector_from_iter(sizes), dim_order }
 }
 
-fn write_segments(out: &mut FlatbufferWriter, from: usize, all: &[Segment]) {
-    let offsets = out.offsets(from, all.len());
-    for (at, segment) in all.iter().enumerate() {
-        let [offset, size] = out.table(offsets.at(at), &DATA_SEGMENT);
-        out.set(offset, segment.offset.to_le_bytes());
-        out.set(size, segment.size.to_le_bytes());
-    }
-}
-
-/// Writes the tensors in order: one list for each run of tensors in the same segment.
-fn write_tensor_segments(out: &mut FlatbufferWriter, from: usize, plan: &PlannedTensors, placed: &SegmentLayout) {
-    let order: Vec<usize> = (0..plan.len()).collect();
-    let runs = || order.chunk_by(|&a, &b| placed.tensors[a].segment == placed.tensors[b].segment);
-    let offsets = out.offsets(from, runs().count());
-    for (number, run) in runs().enumerate() {
-        let [segment, tensors] = out.table(offsets.at(number), &TENSOR_SEGMENT);
-        out.set(segment, placed.tensors[run[0]].segment_index().to_le_bytes());
-        let offsets = out.offsets(tensors, run.len());
-        for (number, &at) in run.iter().enumerate() {
-            let [name, scalar_type, sizes, dim_order, offset, size] = out.table(offsets.at(number), &TENSOR_METADATA);
-            out.set(offset, placed.tensors[at].offset.to_le_bytes());
-            out.set(size, (plan.payload_bytes(at) as u64).to_le_bytes());
-            write_info(out, plan.info(at), scalar_type, sizes, dim_order);
-            out.string(name, plan.name(at));
-        }
-    }
-}
-
-/// Writes dtype, shape and dim order. Empty vectors are written too: ExecuTorch crashes if one is missing.
-fn write_info(out: &mut FlatbufferWriter, info: &TensorInfo, scalar_type: usize, sizes: usize, dim_order: usize) {
-    let size = |dim: &usize| i32::try_from(*dim).expect("the plan was checked").to_le_bytes();
-    out.vector(sizes, info.shape.iter().map(size));
-    if let Some((stored, order)) = stored(info) {
-        out.set(scalar_type, [*stored]);
-        return out.vector(dim_order, order.iter().map(|dim| [*dim]));
-    }
-    out.set(scalar_type, header::scalar_type(info.dtype).to_le_bytes());
-    match &info.layout {
-        Layout::DimOrder(order) => out.vector(dim_order, order.as_slice().iter().map(|dim| [*dim])),
-        _ => {
-            let dims = info.shape.iter().enumerate();
-            out.vector(dim_order, dims.map(|(dim, _)| [u8::try_from(dim).expect("the plan was checked")]));
-        }
+impl BuiltLayout<'_> {
+    /// Adds the fields to a table, in which they follow one another.
+    fn push(self, out: &mut FlatBufferBuilder<'_>, scalar_type: usize) {
+        let field = |number| slot(scalar_type + number - tensor_layout::SCALAR_TYPE);
+        out.push_slot_always(field(tensor_layout::DIM_ORDER), self.dim_order);
+        out.push_slot_always(field(tensor_layout::SIZES), self.sizes);
+        out.push_slot_always(field(tensor_layout::SCALAR_TYPE), self.scalar_type);
     }
 }
 

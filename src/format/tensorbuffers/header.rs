@@ -92,11 +92,12 @@ fn check_magic(found: [u8; 4], offset: u64) -> Result<()> {
     Err(Error::new(ErrorKind::BadMagic { found: found.to_vec(), expected: &MAGIC }).at(offset))
 }
 
-/// Adds the footer after the metadata, which begins at `start` in a buffer.
-pub(super) fn with_footer(mut buffer: Vec<u8>, start: usize) -> Vec<u8> {
-    let size = u32::try_from(buffer.len() - start).expect("its length was checked");
-    buffer.extend_from_slice([size.to_le_bytes(), MAGIC].as_flattened());
-    buffer
+/// Adds the metadata and the footer to a file.
+pub(super) fn add_metadata(metadata: &[u8], file: &mut Vec<u8>) {
+    let size = u32::try_from(metadata.len()).expect("its length was checked");
+    file.reserve_exact(metadata.len() + size_of::<u32>() + MAGIC.len());
+    file.extend_from_slice(metadata);
+    file.extend_from_slice([size.to_le_bytes(), MAGIC].as_flattened());
 }
 
 #[cfg(test)]

@@ -14,27 +14,27 @@ use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo, sorted};
 
 /// The fields of the tables, by their numbers in `schema.fbs`.
-mod root {
-    pub(super) const VERSION: usize = 0;
-    pub(super) const MODEL: usize = 1;
-    pub(super) const TENSORS: usize = 2;
-    pub(super) const OPERATIONS: usize = 3;
+pub(super) mod root {
+    pub(in super::super) const VERSION: usize = 0;
+    pub(in super::super) const MODEL: usize = 1;
+    pub(in super::super) const TENSORS: usize = 2;
+    pub(in super::super) const OPERATIONS: usize = 3;
 }
 
-mod tensor {
-    pub(super) const ID: usize = 0;
-    pub(super) const NAME: usize = 1;
-    pub(super) const SHAPE: usize = 2;
-    pub(super) const DATA_TYPE: usize = 3;
-    pub(super) const DATA_OFFSET: usize = 4;
-    pub(super) const DATA_SIZE: usize = 5;
+pub(super) mod tensor {
+    pub(in super::super) const ID: usize = 0;
+    pub(in super::super) const NAME: usize = 1;
+    pub(in super::super) const SHAPE: usize = 2;
+    pub(in super::super) const DATA_TYPE: usize = 3;
+    pub(in super::super) const DATA_OFFSET: usize = 4;
+    pub(in super::super) const DATA_SIZE: usize = 5;
 }
 
-mod operation {
-    pub(super) const ID: usize = 0;
-    pub(super) const OPERATION: usize = 1;
-    pub(super) const OUTPUT: usize = 2;
-    pub(super) const INPUT_OPERATIONS: usize = 3;
+pub(super) mod operation {
+    pub(in super::super) const ID: usize = 0;
+    pub(in super::super) const OPERATION: usize = 1;
+    pub(in super::super) const OUTPUT: usize = 2;
+    pub(in super::super) const INPUT_OPERATIONS: usize = 3;
 }
 
 /// Information in a file besides its tensors.

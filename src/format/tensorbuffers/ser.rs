@@ -1,18 +1,18 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use flatbuffers::FlatBufferBuilder;
 use hashbrown::HashSet;
 use smallvec::SmallVec;
 
-use super::metadata::Operation;
+use super::metadata::{self, Operation};
 use super::{FORMAT, entries, header};
 use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
 use crate::model::{FormatSpec, MetadataValue};
 use crate::tensor::{TensorInfo, sorted};
 use crate::write;
 use crate::write::{
-    FileLayout, FlatbufferWriter, NamePolicy, Planned, PlannedIter, PlannedTensors, SmallFile, SmallFormat,
-    SmallTensors, TableFields,
+    BuiltTable, FileLayout, NamePolicy, Planned, PlannedTensors, SmallFile, SmallFormat, SmallTensors, slot,
 };
 
 /// Writes tensors one after the other, then their metadata.
@@ -115,10 +115,12 @@ impl write::Encode for Encode {
 impl Encode {
     /// Returns the end of the file before, with other metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
-        self.metadata(self.before_entries(), Vec::new())
+        let mut end = Vec::new();
+        self.add_metadata(self.before_entries(), &mut end)?;
+        Ok(end)
     }
 
-    fn before_entries(&self) -> impl DoubleEndedIterator<Item = MetadataEntry<'_>> + Clone {
+    fn before_entries(&self) -> impl Iterator<Item = MetadataEntry<'_>> + Clone {
         self.before.iter().flat_map(|before| &before.tensors).map(OldTensor::entry)
     }
 
@@ -130,73 +132,57 @@ impl Encode {
         if is_long && let Some(far) = entries.clone().find(|entry| u32::try_from(entry.range.end).is_err()) {
             return Err(Error::new(too_far(far.range)).in_tensor(far.name));
         }
+        let mut end = Vec::new();
         match &self.before {
-            Some(_) => self.metadata(self.before_entries().chain(entries), Vec::new()),
-            None => self.metadata(entries, Vec::new()),
+            Some(_) => self.add_metadata(self.before_entries().chain(entries), &mut end)?,
+            None => self.add_metadata(entries, &mut end)?,
         }
+        Ok(end)
     }
 
-    /// Adds the end of a file with these tensors to a buffer: the metadata and the footer.
+    /// Adds the end of a file with these tensors: the metadata and the footer.
     ///
-    /// The entries are sorted by id, as the reference looks them up by a binary search. They are written in the reverse of
-    /// the order given, as the reference does, so that readers recover it.
-    fn metadata<'a>(
+    /// The entries are sorted by id, as the reference looks them up by a binary search. Their tables are built in the order
+    /// given, as the reference does, so that readers recover it.
+    fn add_metadata<'a>(
         &self,
-        tensors: impl DoubleEndedIterator<Item = MetadataEntry<'a>> + Clone,
-        buffer: Vec<u8>,
-    ) -> Result<Vec<u8>> {
+        tensors: impl Iterator<Item = MetadataEntry<'a>> + Clone,
+        file: &mut Vec<u8>,
+    ) -> Result<()> {
         let (model, operations) = (self.model.as_deref(), self.operations.as_deref().unwrap_or_default());
-        let (expected, ids) = measure(tensors.clone(), model, operations, header::MAX_METADATA)?;
-        let root = buffer.len();
-        let mut out = FlatbufferWriter::new(buffer, size_of::<u32>(), expected);
-        let fields = if model.is_some() { &CONTENTS_OF_MODEL } else { &CONTENTS };
-        let [version, model_name, entries, steps] = out.table(root, fields);
-
+        let (most, ids) = measure(tensors.clone(), model, operations, header::MAX_METADATA)?;
         let sorted = sorted::by_number(&ids);
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            let name = |at| tensors.clone().nth(at).map_or("", |tensor| tensor.name);
+            let name = |index| tensors.clone().nth(index).map_or("", |tensor| tensor.name);
             let (one, other, id) = (Short(name(pair[0].1)), Short(name(pair[1].1)), pair[0].0);
             let instead = format!("they have the same id, {id:016x}");
             return Err(cannot_store(format!("tensors `{one}` and `{other}` in one file"), instead).into());
         }
-        let offsets = out.offsets(entries, sorted.len());
-        let mut places: SmallVec<[usize; 1]> = SmallVec::from_elem(0, sorted.len());
-        let places = places.as_mut_slice();
-        for (number, &(_, at)) in sorted.iter().enumerate() {
-            places[at] = offsets.at(number);
-        }
-        for (tensor, (&id_number, &place)) in tensors.rev().zip(ids.iter().zip(&*places).rev()) {
-            let [id, name, shape, dtype, offset, size] = out.table(place, &TENSOR);
-            out.set(id, id_number.to_le_bytes());
-            out.set(
-                dtype,
-                match tensor.info.unknown_stored(FORMAT.name) {
-                    Some(&[tag]) => [tag],
-                    _ => header::tag(tensor.info.dtype).to_le_bytes(),
-                },
-            );
-            out.set(offset, number(tensor.range.start).to_le_bytes());
-            out.set(size, number(tensor.range.end - tensor.range.start).to_le_bytes());
-            out.vector(shape, tensor.info.shape.iter().map(|&dim| number(dim as u64).to_le_bytes()));
-            out.string(name, tensor.name);
-        }
-
+        // It never grows: to copy it takes longer than to build a part of it, and beyond 2 GiB the builder panics.
+        let mut out = FlatBufferBuilder::with_capacity(most);
+        let tables: SmallVec<[BuiltTable; 8]> =
+            tensors.zip(&ids).map(|(tensor, id)| write_tensor(&mut out, &tensor, *id)).collect();
+        let tensors = out.create_vector_from_iter(sorted.iter().map(|&(_, index)| tables[index]));
         let order =
             sorted::positions(operations.len(), &mut |one, other| operations[one].id.cmp(&operations[other].id));
-        let offsets = out.offsets(steps, operations.len());
-        for (number, at) in order.into_iter().enumerate() {
-            let operation = &operations[at];
-            let [id, kind, output, inputs] = out.table(offsets.at(number), &OPERATION);
-            out.set(id, operation.id.to_le_bytes());
-            out.set(kind, operation.operation.to_le_bytes());
-            out.set(output, operation.output.to_le_bytes());
-            out.vector(inputs, operation.inputs.iter().map(|input| input.to_le_bytes()));
-        }
-        out.string(version, VERSION);
+        let tables: SmallVec<[BuiltTable; 8]> =
+            order.into_iter().map(|index| write_operation(&mut out, &operations[index])).collect();
+        let operations = out.create_vector(&tables);
+        let model = model.map(|model| out.create_string(model));
+        let version = out.create_string(VERSION);
+        let root = out.start_table();
+        out.push_slot_always(slot(metadata::root::OPERATIONS), operations);
+        out.push_slot_always(slot(metadata::root::TENSORS), tensors);
         if let Some(model) = model {
-            out.string(model_name, model);
+            out.push_slot_always(slot(metadata::root::MODEL), model);
         }
-        Ok(header::with_footer(out.finish(), root))
+        out.push_slot_always(slot(metadata::root::VERSION), version);
+        let root = out.end_table(root);
+        out.finish_minimal(root);
+        let (bytes, start) = out.collapse();
+        debug_assert_eq!(bytes.len(), most);
+        header::add_metadata(&bytes[start..], file);
+        Ok(())
     }
 }
 
@@ -212,10 +198,13 @@ impl SmallFormat for Encode {
     fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()> {
         let file = file.bytes();
         file[..header::MAGIC.len()].copy_from_slice(&header::MAGIC);
-        let data = self.alignment..file.len() as u64;
-        let entries = PackedEntries { tensors: tensors.iter(), data, alignment: self.alignment };
-        *file = self.metadata(entries, std::mem::take(file))?;
-        Ok(())
+        let entries = tensors.iter().scan(self.alignment, |end, tensor| {
+            let entry = MetadataEntry::new(&tensor, *end);
+            // The next one begins after the padding.
+            *end = entry.range.end.next_multiple_of(self.alignment);
+            Some(entry)
+        });
+        self.add_metadata(entries, file)
     }
 }
 
@@ -242,48 +231,6 @@ impl<'a> MetadataEntry<'a> {
     }
 }
 
-/// The tensors of a plan that are stored one after the other, each padded.
-#[derive(Clone)]
-struct PackedEntries<'a> {
-    tensors: PlannedIter<'a>,
-    /// From the first payload to the end of the padding after the last one.
-    data: Range<u64>,
-    alignment: u64,
-}
-
-impl PackedEntries<'_> {
-    #[inline]
-    fn padded(&self, tensor: &Planned<'_>) -> u64 {
-        // A power of two.
-        (tensor.payload_bytes as u64 + (self.alignment - 1)) & !(self.alignment - 1)
-    }
-}
-
-impl<'a> Iterator for PackedEntries<'a> {
-    type Item = MetadataEntry<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let tensor = self.tensors.next()?;
-        let start = self.data.start;
-        self.data.start += self.padded(&tensor);
-        Some(MetadataEntry::new(&tensor, start))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.tensors.size_hint()
-    }
-}
-
-impl DoubleEndedIterator for PackedEntries<'_> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let tensor = self.tensors.next_back()?;
-        self.data.end -= self.padded(&tensor);
-        Some(MetadataEntry::new(&tensor, self.data.end))
-    }
-}
-
 impl OldTensor {
     fn entry(&self) -> MetadataEntry<'_> {
         MetadataEntry { id: Some(self.id), name: &self.name, info: &self.info, range: self.range.clone() }
@@ -298,10 +245,36 @@ fn too_far(range: Range<u64>) -> ErrorKind {
 /// The version that is written.
 const VERSION: &str = "1.0.0";
 
-static CONTENTS: TableFields<4> = TableFields::new([4, 0, 4, 4]);
-static CONTENTS_OF_MODEL: TableFields<4> = TableFields::new([4; 4]);
-static TENSOR: TableFields<6> = TableFields::new([8, 4, 4, 1, 4, 4]);
-static OPERATION: TableFields<4> = TableFields::new([8, 1, 8, 4]);
+fn write_tensor(out: &mut FlatBufferBuilder<'_>, tensor: &MetadataEntry<'_>, id: u64) -> BuiltTable {
+    use metadata::tensor;
+
+    let data_type = match tensor.info.unknown_stored(FORMAT.name) {
+        Some(&[tag]) => tag.cast_signed(),
+        _ => header::tag(tensor.info.dtype),
+    };
+    let shape = out.create_vector_from_iter(tensor.info.shape.iter().map(|dim| number(*dim as u64)));
+    let name = out.create_string(tensor.name);
+    let table = out.start_table();
+    out.push_slot_always(slot(tensor::ID), id);
+    out.push_slot_always(slot(tensor::DATA_SIZE), number(tensor.range.end - tensor.range.start));
+    out.push_slot_always(slot(tensor::DATA_OFFSET), number(tensor.range.start));
+    out.push_slot_always(slot(tensor::SHAPE), shape);
+    out.push_slot_always(slot(tensor::NAME), name);
+    out.push_slot_always(slot(tensor::DATA_TYPE), data_type);
+    out.end_table(table)
+}
+
+fn write_operation(out: &mut FlatBufferBuilder<'_>, operation: &Operation) -> BuiltTable {
+    use metadata::operation;
+
+    let inputs = out.create_vector(&operation.inputs);
+    let table = out.start_table();
+    out.push_slot_always(slot(operation::OUTPUT), operation.output);
+    out.push_slot_always(slot(operation::ID), operation.id);
+    out.push_slot_always(slot(operation::INPUT_OPERATIONS), inputs);
+    out.push_slot_always(slot(operation::OPERATION), operation.operation);
+    out.end_table(table)
+}
 
 fn number(number: u64) -> u32 {
     u32::try_from(number).expect("the plan was checked")

@@ -153,57 +153,61 @@ fn ours() -> Vec<u8> {
         0c 00 14 00 04 00 08 00 | 196 fields of the root: version at 4, model at 8, tensors at 12, operations at 16
         0c 00 10 00
         0c 00 00 00             | 208 the root, fields at 196
-        d4 00 00 00             | 212 version at 424
-        dc 00 00 00             | 216 model at 436
-        08 00 00 00             | 220 tensors at 228
-        88 00 00 00             | 224 operations at 360
-        02 00 00 00 4c 00 00 00 | 228 2 tensors, at 308, 260
-        18 00 00 00
-        10 00 1d 00 04 00 0c 00 | 240 fields of a tensor: id at 4, name at 12, shape at 16, dtype at 28, offset at 20, size at 24
-        10 00 1c 00 14 00 18 00
-        00 00 00 00             | 256 padding
-        14 00 00 00             | 260 a tensor, fields at 240
-        22 7f 99 70 e3 d4 13 62 | 264 id 6213d4e370997f22
-        18 00 00 00             | 272 name at 296
-        10 00 00 00             | 276 shape at 292
-        80 00 00 00             | 280 offset 128
-        08 00 00 00             | 284 size 8
-        02                      | 288 dtype 2
-        00 00 00                | 289 padding
-        00 00 00 00             | 292 no dims
-        04 00 00 00 c3 a4 2e 77 | 296 `ä.w`
-        00
-        00 00 00                | 305 padding
-        44 00 00 00             | 308 a tensor, fields at 240
-        ee 1b 4d b5 07 c9 a5 08 | 312 id 8a5c907b54d1bee
-        20 00 00 00             | 320 name at 352
-        10 00 00 00             | 324 shape at 340
-        40 00 00 00             | 328 offset 64
-        06 00 00 00             | 332 size 6
-        04                      | 336 dtype 4
-        00 00 00                | 337 padding
-        02 00 00 00 01 00 00 00 | 340 2 dims: 1, 3
-        03 00 00 00
-        01 00 00 00 62 00       | 352 `b`
-        00 00                   | 358 padding
-        01 00 00 00 10 00 00 00 | 360 1 operations, at 380
-        0c 00 19 00 04 00 18 00 | 368 fields of an operation: id at 4, operation at 24, output at 12, inputs at 20
-        0c 00 14 00
-        0c 00 00 00             | 380 an operation, fields at 368
-        02 00 00 00 00 00 00 00 | 384 id 2
-        05 00 00 00 00 00 00 00 | 392 output 5
-        0c 00 00 00             | 400 inputs at 412
-        ff                      | 404 operation 255
-        00 00 00 00 00 00 00    | 405 padding
-        01 00 00 00 06 00 00 00 | 412 1 inputs: 6
-        00 00 00 00
-        05 00 00 00 31 2e 30 2e | 424 `1.0.0`
+        10 00 00 00             | 212 version at 228
+        18 00 00 00             | 216 model at 240
+        60 00 00 00             | 220 tensors at 316
+        18 00 00 00             | 224 operations at 248
+        05 00 00 00 31 2e 30 2e | 228 `1.0.0`
         30 00
-        00 00                   | 434 padding
-        01 00 00 00 6d 00       | 436 `m`
-        00 00 00 00 00 00       | 442 padding
-        00 01 00 00             | 448 the metadata is of 256 bytes
-        54 42 53 31             | 452 TBS1
+        00 00                   | 238 padding
+        01 00 00 00 6d 00       | 240 `m`
+        00 00                   | 246 padding
+        01 00 00 00 10 00 00 00 | 248 1 operations, at 268
+        0c 00 20 00 0c 00 07 00 | 256 fields of an operation: id at 12, operation at 7, output at 20, inputs at 8
+        14 00 08 00
+        0c 00 00 00             | 268 an operation, fields at 256
+        00 00 00                | 272 padding
+        ff                      | 275 operation 255
+        18 00 00 00             | 276 inputs at 300
+        02 00 00 00 00 00 00 00 | 280 id 2
+        05 00 00 00 00 00 00 00 | 288 output 5
+        00 00 00 00             | 296 padding
+        01 00 00 00 06 00 00 00 | 300 1 inputs: 6
+        00 00 00 00
+        00 00 00 00             | 312 padding
+        02 00 00 00 58 00 00 00 | 316 2 tensors, at 408, 344
+        14 00 00 00
+        10 00 20 00 18 00 08 00 | 328 fields of a tensor: id at 24, name at 8, shape at 12, dtype at 7, offset at 16, size at 20
+        0c 00 07 00 10 00 14 00
+        10 00 00 00             | 344 a tensor, fields at 328
+        00 00 00                | 348 padding
+        02                      | 351 dtype 2
+        18 00 00 00             | 352 name at 376
+        20 00 00 00             | 356 shape at 388
+        80 00 00 00             | 360 offset 128
+        08 00 00 00             | 364 size 8
+        22 7f 99 70 e3 d4 13 62 | 368 id 6213d4e370997f22
+        04 00 00 00 c3 a4 2e 77 | 376 `ä.w`
+        00
+        00 00 00                | 385 padding
+        00 00 00 00             | 388 no dims
+        10 00 24 00 18 00 08 00 | 392 fields of a tensor: id at 24, name at 8, shape at 12, dtype at 7, offset at 16, size at 20
+        0c 00 07 00 10 00 14 00
+        10 00 00 00             | 408 a tensor, fields at 392
+        00 00 00                | 412 padding
+        04                      | 415 dtype 4
+        1c 00 00 00             | 416 name at 444
+        20 00 00 00             | 420 shape at 452
+        40 00 00 00             | 424 offset 64
+        06 00 00 00             | 428 size 6
+        ee 1b 4d b5 07 c9 a5 08 | 432 id 8a5c907b54d1bee
+        00 00 00 00             | 440 padding
+        01 00 00 00 62 00       | 444 `b`
+        00 00                   | 450 padding
+        02 00 00 00 01 00 00 00 | 452 2 dims: 1, 3
+        03 00 00 00
+        10 01 00 00             | 464 the metadata is of 272 bytes
+        54 42 53 31             | 468 TBS1
     "));
     file
 }
@@ -346,7 +350,7 @@ fn tensors_may_be_one_but_not_overlap() {
     file[at] = 5;
     assert_eq!(
         message(tensorbuffers::from_slice::<TensorMap>(&file)),
-        "tensorbuffers: tensor `b`: overlaps tensor `a`, which takes bytes 4 to 6 (at byte 68)"
+        "tensorbuffers: tensor `b`: overlaps tensor `a`, which takes bytes 4 to 6 (at byte 72)"
     );
 }
 

@@ -9,6 +9,8 @@ pub mod huge;
 pub mod interop;
 pub mod memory;
 mod skipped;
+#[cfg(all(feature = "ptd", feature = "tensorbuffers"))]
+pub mod verifier;
 
 use std::io::Read;
 use std::path::Path;

@@ -204,7 +204,7 @@ pub(super) const DATA_V2: &str = "
     00 00 00 00 00 00 00 00 | 98 padding
 ";
 
-/// Our own file of the tensors of [`FT01`]: tables come before their parts.
+/// Our own file of the tensors of [`FT01`].
 const WRITTEN_FT01: &str = "
     44 00 00 00             | 00 the root table at 44
     46 54 30 31             | 04 FT01
@@ -214,56 +214,54 @@ const WRITTEN_FT01: &str = "
     30 01 00 00 00 00 00 00 | 20 segments from 130 on
     12 00 00 00 00 00 00 00 | 28 of 12
     00 00 00 00 00 00 00 00 | 30 padding
-    0a 00 0c 00 00 00 04 00 | 38 fields of the root: no version, segments at 4, named data at 8
+    00 00                   | 38 padding
+    0a 00 0c 00 00 00 04 00 | 3a fields of the root: no version, segments at 4, named data at 8
     08 00
-    00 00                   | 42 padding
-    0c 00 00 00             | 44 the root, fields at 38
-    9c 00 00 00             | 48 segments at e4
+    0a 00 00 00             | 44 the root, fields at 3a
+    98 00 00 00             | 48 segments at e0
     04 00 00 00             | 4c named data at 50
-    03 00 00 00 18 00 00 00 | 50 3 names, at 6c, 8c, a0
-    34 00 00 00 44 00 00 00
-    0a 00 10 00 04 00 08 00 | 60 fields of named data: key at 4, segment at 8, layout at 12
+    03 00 00 00 0c 00 00 00 | 50 3 names, at 60, 80, 9c
+    28 00 00 00 40 00 00 00
+    ce ff ff ff             | 60 named data, fields at 92
+    0c 00 00 00             | 64 key at 70
+    00 00 00 00             | 68 segment 0
+    50 00 00 00             | 6c layout at bc
+    01 00 00 00 77 00       | 70 `w`
+    00 00                   | 76 padding
+    08 00 0c 00 04 00 08 00 | 78 fields of named data: no layout, key at 4, segment at 8
+    08 00 00 00             | 80 named data, fields at 78
+    08 00 00 00             | 84 key at 8c
+    01 00 00 00             | 88 segment 1
+    01 00 00 00 62 00       | 8c `b`
+    0a 00 10 00 04 00 08 00 | 92 fields of named data: key at 4, segment at 8, layout at 12
     0c 00
-    00 00                   | 6a padding
-    0c 00 00 00             | 6c named data, fields at 60
-    0c 00 00 00             | 70 key at 7c
-    00 00 00 00             | 74 segment 0
-    48 00 00 00             | 78 layout at c0
-    01 00 00 00 77 00       | 7c `w`
-    0a 00 0c 00 04 00 08 00 | 82 fields of named data: key at 4, segment at 8, no layout
-    00 00
-    0a 00 00 00             | 8c named data, fields at 82
-    08 00 00 00             | 90 key at 98
-    01 00 00 00             | 94 segment 1
-    01 00 00 00 62 00       | 98 `b`
-    00 00                   | 9e padding
-    40 00 00 00             | a0 named data, fields at 60
-    0c 00 00 00             | a4 key at b0
-    00 00 00 00             | a8 segment 0
-    14 00 00 00             | ac layout at c0, the same
-    01 00 00 00 76 00       | b0 `v`
-    0a 00 0d 00 0c 00 04 00 | b6 fields of a layout: scalar type at 12, sizes at 4, dim order at 8
-    08 00
-    0a 00 00 00             | c0 a layout, fields at b6
-    0c 00 00 00             | c4 sizes at d0
-    14 00 00 00             | c8 dim order at dc
-    02                      | cc scalar type 2
-    00 00 00                | cd padding
-    02 00 00 00 01 00 00 00 | d0 2 sizes: 1, 3
+    0a 00 00 00             | 9c named data, fields at 92
+    0c 00 00 00             | a0 key at ac
+    00 00 00 00             | a4 segment 0
+    14 00 00 00             | a8 layout at bc
+    01 00 00 00 76 00       | ac `v`
+    0a 00 10 00 07 00 08 00 | b2 fields of a layout: scalar type at 7, sizes at 8, dim order at 12
+    0c 00
+    0a 00 00 00             | bc a layout, fields at b2
+    00 00 00                | c0 padding
+    02                      | c3 scalar type 2
+    08 00 00 00             | c4 sizes at cc
+    10 00 00 00             | c8 dim order at d8
+    02 00 00 00 01 00 00 00 | cc 2 sizes: 1, 3
     03 00 00 00
-    02 00 00 00 00 01       | dc 2 dims in order: 0, 1
-    00 00                   | e2 padding
-    02 00 00 00 14 00 00 00 | e4 2 segments, at fc, 114
-    28 00 00 00
-    08 00 14 00 04 00 0c 00 | f0 fields of a segment: offset at 4, size at 12
-    00 00 00 00             | f8 padding
-    0c 00 00 00             | fc a segment, fields at f0
-    00 00 00 00 00 00 00 00 | 100 offset 0
-    06 00 00 00 00 00 00 00 | 108 size 6
-    00 00 00 00             | 110 padding
-    24 00 00 00             | 114 a segment, fields at f0
+    02 00 00 00 00 01       | d8 2 dims in order: 0, 1
+    00 00                   | de padding
+    02 00 00 00 10 00 00 00 | e0 2 segments, at f4, 114
+    2c 00 00 00
+    08 00 18 00 04 00 0c 00 | ec fields of a segment: offset at 4, size at 12
+    08 00 00 00             | f4 a segment, fields at ec
+    00 00 00 00 00 00 00 00 | f8 offset 00
+    06 00 00 00 00 00 00 00 | 100 size 06
+    00 00 00 00             | 108 padding
+    08 00 14 00 04 00 0c 00 | 10c fields of a segment: offset at 4, size at 12
+    08 00 00 00             | 114 a segment, fields at 10c
     10 00 00 00 00 00 00 00 | 118 offset 10
-    02 00 00 00 00 00 00 00 | 120 size 2
+    02 00 00 00 00 00 00 00 | 120 size 02
     00 00 00 00 00 00 00 00 | 128 padding
     01 00 ff ff 00 01 00 00 | 130 data
     00 00 00 00 00 00 00 00
@@ -272,62 +270,61 @@ const WRITTEN_FT01: &str = "
 
 /// Our own file of the tensors of [`DATA_V1`].
 const WRITTEN_DATA_V1: &str = "
-    34 00 00 00             | 00 the root table at 34
+    38 00 00 00             | 00 the root table at 38
     44 54 30 31             | 04 DT01
     65 68 30 30 20 00 00 00 | 08 eh00, a header of 32
     28 01 00 00 00 00 00 00 | 10 a flatbuffer that ends at 128
     30 01 00 00 00 00 00 00 | 18 segments from 130 on
     06 00 00 00 00 00 00 00 | 20 of 6
-    0c 00 14 00 04 00 08 00 | 28 fields of the root: version at 4, tensor segments at 8, segments at 12, alignment at 16
+    00 00 00 00             | 28 padding
+    0c 00 14 00 04 00 08 00 | 2c fields of the root: version at 4, tensor segments at 8, segments at 12, alignment at 16
     0c 00 10 00
-    0c 00 00 00             | 34 the root, fields at 28
-    01 00 00 00             | 38 version 1
-    0c 00 00 00             | 3c tensor segments at 48
-    c4 00 00 00             | 40 segments at 104
-    10 00 00 00             | 44 alignment 16
-    01 00 00 00 0c 00 00 00 | 48 1 tensor segments, at 58
-    08 00 0c 00 04 00 08 00 | 50 fields of a tensor segment: segment at 4, tensors at 8
-    08 00 00 00             | 58 a tensor segment, fields at 50
-    00 00 00 00             | 5c segment 0
-    04 00 00 00             | 60 tensors at 64
-    02 00 00 00 1c 00 00 00 | 64 2 tensors, at 84, c4
-    58 00 00 00
-    10 00 21 00 14 00 20 00 | 70 fields of a tensor: name at 20, scalar type at 32, dims at 24, dim order at 28, offset at 4, size at 12
-    18 00 1c 00 04 00 0c 00
-    00 00 00 00             | 80 padding
-    14 00 00 00             | 84 a tensor, fields at 70
-    00 00 00 00 00 00 00 00 | 88 offset 0
-    06 00 00 00 00 00 00 00 | 90 size 6
-    24 00 00 00             | 98 name at bc
-    0c 00 00 00             | 9c dims at a8
-    14 00 00 00             | a0 dim order at b4
-    02                      | a4 scalar type 2
-    00 00 00                | a5 padding
-    02 00 00 00 01 00 00 00 | a8 2 dims: 1, 3
+    0c 00 00 00             | 38 the root, fields at 2c
+    01 00 00 00             | 3c version 1
+    0c 00 00 00             | 40 tensor segments at 4c
+    c0 00 00 00             | 44 segments at 104
+    10 00 00 00             | 48 alignment 16
+    01 00 00 00 0c 00 00 00 | 4c 1 tensor segments, at 5c
+    08 00 0c 00 04 00 08 00 | 54 fields of a tensor segment: segment at 4, tensors at 8
+    08 00 00 00             | 5c a tensor segment, fields at 54
+    00 00 00 00             | 60 segment 0
+    04 00 00 00             | 64 tensors at 68
+    02 00 00 00 18 00 00 00 | 68 2 tensors, at 84, c4
+    54 00 00 00
+    10 00 28 00 04 00 0b 00 | 74 fields of a tensor: name at 4, scalar type at 11, dims at 12, dim order at 16, offset at 20, size at 28
+    0c 00 10 00 14 00 1c 00
+    10 00 00 00             | 84 a tensor, fields at 74
+    24 00 00 00             | 88 name at ac
+    00 00 00                | 8c padding
+    02                      | 8f scalar type 2
+    60 00 00 00             | 90 dims at f0
+    68 00 00 00             | 94 dim order at fc
+    00 00 00 00 00 00 00 00 | 98 offset 00
+    06 00 00 00 00 00 00 00 | a0 size 06
+    00 00 00 00             | a8 padding
+    01 00 00 00 77 00       | ac `w`
+    00 00                   | b2 padding
+    10 00 24 00 04 00 0b 00 | b4 fields of a tensor: name at 4, scalar type at 11, dims at 12, dim order at 16, offset at 20, size at 28
+    0c 00 10 00 14 00 1c 00
+    10 00 00 00             | c4 a tensor, fields at b4
+    20 00 00 00             | c8 name at e8
+    00 00 00                | cc padding
+    02                      | cf scalar type 2
+    20 00 00 00             | d0 dims at f0
+    28 00 00 00             | d4 dim order at fc
+    00 00 00 00 00 00 00 00 | d8 offset 00
+    06 00 00 00 00 00 00 00 | e0 size 06
+    01 00 00 00 76 00       | e8 `v`
+    00 00                   | ee padding
+    02 00 00 00 01 00 00 00 | f0 2 dims: 1, 3
     03 00 00 00
-    02 00 00 00 00 01       | b4 2 dims in order: 0, 1
-    00 00                   | ba padding
-    01 00 00 00 77 00       | bc `w`
-    00 00                   | c2 padding
-    54 00 00 00             | c4 a tensor, fields at 70
-    00 00 00 00 00 00 00 00 | c8 offset 0
-    06 00 00 00 00 00 00 00 | d0 size 6
-    24 00 00 00             | d8 name at fc
-    0c 00 00 00             | dc dims at e8
-    14 00 00 00             | e0 dim order at f4
-    02                      | e4 scalar type 2
-    00 00 00                | e5 padding
-    02 00 00 00 01 00 00 00 | e8 2 dims: 1, 3
-    03 00 00 00
-    02 00 00 00 00 01       | f4 2 dims in order: 0, 1
-    00 00                   | fa padding
-    01 00 00 00 76 00       | fc `v`
+    02 00 00 00 00 01       | fc 2 dims in order: 0, 1
     00 00                   | 102 padding
     01 00 00 00 0c 00 00 00 | 104 1 segments, at 114
     08 00 14 00 04 00 0c 00 | 10c fields of a segment: offset at 4, size at 12
     08 00 00 00             | 114 a segment, fields at 10c
-    00 00 00 00 00 00 00 00 | 118 offset 0
-    06 00 00 00 00 00 00 00 | 120 size 6
+    00 00 00 00 00 00 00 00 | 118 offset 00
+    06 00 00 00 00 00 00 00 | 120 size 06
     00 00 00 00 00 00 00 00 | 128 padding
     01 00 ff ff 00 01       | 130 data
 ";
@@ -340,30 +337,30 @@ const WRITTEN_DATA_V2: &str = "
     98 00 00 00 00 00 00 00 | 10 a flatbuffer that ends at 98
     a0 00 00 00 00 00 00 00 | 18 segments from a0 on
     00 00 00 00 00 00 00 00 | 20 of 0
-    0e 00 18 00 04 00 08 00 | 28 fields of the root: version at 4, compatibility at 8, tensor segments at 12, segments at 16, alignment at 20
+    00 00                   | 28 padding
+    0e 00 18 00 04 00 08 00 | 2a fields of the root: version at 4, compatibility at 8, tensor segments at 12, segments at 16, alignment at 20
     0c 00 10 00 14 00
-    00 00                   | 36 padding
-    10 00 00 00             | 38 the root, fields at 28
+    0e 00 00 00             | 38 the root, fields at 2a
     02 00 00 00             | 3c version 2
     1c 00 00 00             | 40 compatibility at 5c
     4c 00 00 00             | 44 tensor segments at 90
     4c 00 00 00             | 48 segments at 94
     10 00 00 00             | 4c alignment 16
-    0c 00 14 00 04 00 08 00 | 50 fields of compatibility: model at 4, version at 8, scheme at 12, description at 16
-    0c 00 10 00
+    0c 00 14 00 10 00 0c 00 | 50 fields of compatibility: model at 16, version at 12, scheme at 8, description at 4
+    08 00 04 00
     0c 00 00 00             | 5c compatibility, fields at 50
-    10 00 00 00             | 60 model at 70
-    14 00 00 00             | 64 version at 78
-    18 00 00 00             | 68 scheme at 80
-    1c 00 00 00             | 6c description at 88
-    01 00 00 00 6d 00       | 70 `m`
-    00 00                   | 76 padding
-    01 00 00 00 32 00       | 78 `2`
-    00 00                   | 7e padding
-    00 00 00 00 00          | 80 nothing
-    00 00 00                | 85 padding
-    00 00 00 00 00          | 88 nothing
-    00 00 00                | 8d padding
+    10 00 00 00             | 60 description at 70
+    14 00 00 00             | 64 scheme at 78
+    18 00 00 00             | 68 version at 80
+    1c 00 00 00             | 6c model at 88
+    00 00 00 00 00          | 70 nothing
+    00 00 00                | 75 padding
+    00 00 00 00 00          | 78 nothing
+    00 00 00                | 7d padding
+    01 00 00 00 32 00       | 80 `2`
+    00 00                   | 86 padding
+    01 00 00 00 6d 00       | 88 `m`
+    00 00                   | 8e padding
     00 00 00 00             | 90 no tensor segments
     00 00 00 00             | 94 no segments
     00 00 00 00 00 00 00 00 | 98 padding
@@ -505,7 +502,7 @@ fn knows_every_scalar_type() {
         let read: TensorMap = ptd::from_slice(&foreign).unwrap();
         assert_eq!((&read["w"], &read["v"]), (&expected, &expected), "{number}");
         let written = Options::new().alignment(16).to_vec(&read).unwrap();
-        assert_eq!(written, file(WRITTEN_FT01, 0x108, &[(0xcc, 0xd4)], 0x130), "{number}");
+        assert_eq!(written, file(WRITTEN_FT01, 0x100, &[(0xc3, 0xd0)], 0x130), "{number}");
     }
 }
 
