@@ -92,8 +92,11 @@ impl write::Encode for Encode {
         /// The gaps before payloads are made in memory.
         const MAX_ALIGNMENT: u32 = 256;
 
-        let is_small =
-            self.version() == Version::Ft01 && self.alignment <= MAX_ALIGNMENT && self.check_options().is_ok();
+        // To share equal bytes, all of them are compared.
+        let is_small = self.version() == Version::Ft01
+            && !self.dedup
+            && self.alignment <= MAX_ALIGNMENT
+            && self.check_options().is_ok();
         is_small.then_some(self)
     }
 
