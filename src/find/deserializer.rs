@@ -1,14 +1,14 @@
 use std::fmt;
 use std::io::Read;
 
-use super::{Finder, MetadataSource};
+use super::{Finder, MetadataSource, small};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{
     Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
     Source, StructDef, TensorSpec, node_of, put,
 };
-use crate::read::{ReadMetadata, ReadSingle, Reader, ReaderStorage, Reading};
+use crate::read::{ReadMetadata, ReadSmall, Reader, ReaderStorage, Reading};
 use crate::storage::{Slice, Stream};
 
 /// Reads a value from a tensor file.
@@ -29,27 +29,23 @@ use crate::storage::{Slice, Stream};
 /// ```
 pub struct Deserializer<'de>(DeserializerState<'de>);
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it stays where it is made, and a file of one tensor needs no allocation"
-)]
 enum DeserializerState<'de> {
-    Whole(WholeFile<'de>),
-    Finding(Finder<'de>),
+    Unread(UnreadFile<'de>),
+    // Most files need none, and it is large.
+    Finding(Box<Finder<'de>>),
 }
 
-/// A file of which nothing is known but the tensor that is all of it, if it was read.
-struct WholeFile<'de> {
+/// A file of which nothing was read, or all in one value.
+struct UnreadFile<'de> {
     storage: ReaderStorage<'de>,
     limits: Limits,
     reading: &'de Reading,
     /// Reads metadata; `None` in a stream.
     metadata: Option<ReadMetadata>,
-    /// Reads a file of one tensor in one step, unless that was tried.
-    single: Option<ReadSingle>,
-    single_is_read: bool,
-    /// The type at the root, once a value was asked for.
-    root: Option<fn() -> Node>,
+    /// Finds the tensors if it is a small file, until it was tried.
+    small: Option<ReadSmall>,
+    /// The type of the value that took all tensors.
+    is_read_as: Option<fn() -> Node>,
 }
 
 impl<'de> Deserializer<'de> {
@@ -70,30 +66,28 @@ impl<'de> Deserializer<'de> {
         limits: Limits,
         metadata: Option<ReadMetadata>,
     ) -> Self {
-        Self(DeserializerState::Whole(WholeFile {
+        Self(DeserializerState::Unread(UnreadFile {
             storage,
             limits,
             reading,
             metadata,
-            single: reading.single,
-            single_is_read: false,
-            root: None,
+            small: reading.small,
+            is_read_as: None,
         }))
     }
 
-    #[inline(always)]
     pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
-        Self(DeserializerState::Finding(Finder::over(reader, format, metadata)))
+        Self(DeserializerState::Finding(Box::new(Finder::over(reader, format, metadata))))
     }
 
     /// Returns what finds tensors in the file.
     pub(crate) fn finder(&mut self) -> &mut Finder<'de> {
-        if let DeserializerState::Whole(whole) = &mut self.0 {
-            self.0 = DeserializerState::Finding(whole.finder());
+        if let DeserializerState::Unread(file) = &mut self.0 {
+            self.0 = DeserializerState::Finding(file.finder());
         }
         match &mut self.0 {
             DeserializerState::Finding(finder) => finder,
-            DeserializerState::Whole(_) => unreachable!("it was just replaced"),
+            DeserializerState::Unread(_) => unreachable!("it was just replaced"),
         }
     }
 
@@ -106,13 +100,14 @@ impl<'de> Deserializer<'de> {
 
     /// Calls `load` for the next value, which is of the type `node`.
     pub(crate) fn load_with(&mut self, node: fn() -> Node, load: LoadFrom<'_, 'de>) -> Result<()> {
-        match &mut self.0 {
-            DeserializerState::Whole(whole) if whole.root.is_none() && matches!(node().inner(), Node::Tensor(_)) => {
-                whole.root = Some(node);
-            }
-            _ => return self.finder().load_with(node(), load),
+        if let DeserializerState::Unread(file) = &mut self.0
+            && let Some(read) = file.small.take()
+            && small::load(&mut file.storage, read, &file.limits, load)
+        {
+            file.is_read_as = Some(node);
+            return Ok(());
         }
-        load(self).map_err(|error| self.finder().blame(error))
+        self.finder().load_with(node(), load)
     }
 
     /// Checks that no tensor is left.
@@ -139,32 +134,21 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// Returns whether the only tensor of the file was read, and nothing else was asked for.
+    /// Returns whether all of the file was read as one value, and nothing else was asked for.
     fn is_read(&self) -> bool {
-        matches!(&self.0, DeserializerState::Whole(whole) if whole.single_is_read)
+        matches!(&self.0, DeserializerState::Unread(file) if file.is_read_as.is_some())
     }
 }
 
-impl<'de> WholeFile<'de> {
-    /// Reads the tensor that is all of the file, if there is one.
-    fn read_single(&mut self, spec: &TensorSpec) -> Option<Loaded<'de>> {
-        let single = self.storage.single(self.single.take()?, &self.limits, spec);
-        self.single_is_read = single.is_some();
-        single
-    }
-
+impl<'de> UnreadFile<'de> {
     #[cold]
-    fn finder(&mut self) -> Finder<'de> {
+    fn finder(&mut self) -> Box<Finder<'de>> {
         let storage = std::mem::replace(&mut self.storage, ReaderStorage::Slice(Slice::new(&[])));
         let reader = Reader::new(storage, self.reading, self.limits.clone());
-        let mut finder = Finder::over(reader, self.reading.spec.name, MetadataSource::Unread(self.metadata));
-        (finder.settled, finder.root) = (self.root.is_some(), self.root.map(|node| node()));
-        // The index has the same tensor.
-        if self.single_is_read
-            && let Ok(Some(at)) = finder.reader.peek()
-        {
-            finder.reader.skip(at);
-            finder.last = Some(at);
+        let name = self.reading.spec.name;
+        let mut finder = Box::new(Finder::over(reader, name, MetadataSource::Unread(self.metadata)));
+        if let Some(node) = self.is_read_as {
+            finder.skip_value(node());
         }
         finder
     }
@@ -172,20 +156,11 @@ impl<'de> WholeFile<'de> {
 
 impl<'de> Source<'de> for Deserializer<'de> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
-        if let DeserializerState::Whole(whole) = &mut self.0
-            && let Some(single) = whole.read_single(spec)
-        {
-            return Ok(single);
-        }
         self.finder().tensor(spec)
     }
 
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
-        match &mut self.0 {
-            // A tensor that is the whole file shares its bytes with no other.
-            DeserializerState::Whole(_) => None,
-            DeserializerState::Finding(finder) => finder.same_bytes(),
-        }
+        self.finder().same_bytes()
     }
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
@@ -217,7 +192,7 @@ impl fmt::Debug for Deserializer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = f.debug_struct("Deserializer");
         match &self.0 {
-            DeserializerState::Whole(whole) => f.field("format", &whole.reading.spec.name),
+            DeserializerState::Unread(file) => f.field("format", &file.reading.spec.name),
             DeserializerState::Finding(finder) => f.field("format", &finder.format).field("path", &finder.path),
         };
         f.finish_non_exhaustive()

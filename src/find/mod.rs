@@ -22,6 +22,7 @@ mod metadata;
 mod near;
 mod parts;
 mod root;
+mod small;
 
 use std::fmt;
 
@@ -101,9 +102,6 @@ pub(crate) enum At {
 }
 
 impl<'de> Finder<'de> {
-    // All at once and in its place, as it is large: each change of it, and each function that returns it, would be a copy. So
-    // is `Reader::new`.
-    #[inline(always)]
     pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
         Self {
             reader,
@@ -151,6 +149,15 @@ impl<'de> Finder<'de> {
             load(self)
         });
         loaded.map_err(|error| self.blame(error))
+    }
+
+    /// Skips all tensors of the file, which a value of the type `node` has.
+    fn skip_value(&mut self, node: Node) {
+        // Both succeeded for the value.
+        _ = self.begin(node);
+        while let Ok(Some(next)) = self.reader.peek() {
+            self.reader.skip(next);
+        }
     }
 
     /// Checks that no tensor is left.

@@ -7,7 +7,7 @@ use hashbrown::HashSet;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{FileMetadata, FormatSpec, MetadataChanges, Rewritten, TypedEntry};
-use crate::read::{IndexReader, ReadSingle, Reading};
+use crate::read::{IndexReader, ReadSmall, Reading};
 use crate::storage::ReadAt;
 use crate::write::{Encode, WriteOptions};
 
@@ -59,7 +59,7 @@ impl Format {
         encode: fn(&WriteOptions) -> Result<Arc<dyn Encode>>,
     ) -> Self {
         Self {
-            reading: Reading { spec, index_reader, metadata: |_, _| Ok(FileMetadata::default()), single: None },
+            reading: Reading { spec, index_reader, metadata: |_, _| Ok(FileMetadata::default()), small: None },
             encode,
             metadata: MetadataFunctions { read_typed: None, rewrite: None },
             looks_like: None,
@@ -101,9 +101,9 @@ impl Format {
         self
     }
 
-    /// The same format with a function that reads a file of one tensor in one step.
-    pub(crate) const fn with_single(mut self, read: ReadSingle) -> Self {
-        self.reading.single = Some(read);
+    /// The same format with a function that finds the tensors of a small file.
+    pub(crate) const fn with_small_files(mut self, read: ReadSmall) -> Self {
+        self.reading.small = Some(read);
         self
     }
 

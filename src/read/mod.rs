@@ -14,6 +14,7 @@ mod json;
 mod payload;
 mod reader;
 mod single;
+mod small;
 pub(crate) mod tree_order;
 #[cfg(feature = "npz")]
 mod zip;
@@ -39,7 +40,8 @@ pub(crate) use index::{Entry, Labels, Unread};
 pub(crate) use json::json_message;
 pub(crate) use payload::check_sum;
 pub(crate) use reader::{ReadMetadata, Reader, ReaderStorage, Reading};
-pub(crate) use single::{Message, ReadSingle, SingleTensor};
+pub(crate) use single::Message;
+pub(crate) use small::{ReadSmall, SmallIndex};
 #[cfg(feature = "npz")]
 pub(crate) use zip::{
     OtherArchive, ZipContents, ZipFile, check_members, cut_off, open_zip, place_of, sure_kind, unsupported_member,

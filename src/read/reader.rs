@@ -11,14 +11,15 @@ use super::payload::{
 };
 #[cfg(feature = "npy")]
 use super::payload::{FIRST, check_stored};
-use super::single::{Message, ReadMessage, ReadSingle};
+use super::single::{Message, ReadMessage};
+use super::small::ReadSmall;
 use super::{Entry, Index, Labels, Unread};
 #[cfg(feature = "npy")]
 use super::{PayloadDecoder, RangeReader};
 use crate::error::{Category, Error, ErrorKind, MEMORY, PAYLOADS, Result};
 use crate::limits::Limits;
 use crate::model::{
-    Copies, FileMetadata, FilePart, FormatSpec, Loaded, NamesByPosition, Payload, TensorSpec, embedded_names, is_index,
+    Copies, FileMetadata, FilePart, FormatSpec, NamesByPosition, Payload, TensorSpec, embedded_names, is_index,
 };
 use crate::storage::{ProgressCount, ReadAt, Slice, Storage};
 use crate::tensor::{Buffer, Dtype, Layout, TensorInfo};
@@ -153,31 +154,6 @@ impl DerefMut for ReaderStorage<'_> {
     }
 }
 
-impl<'de> ReaderStorage<'de> {
-    /// Returns the only tensor of a file in memory, or of a short stream, if it can be read without an index and fits `spec`.
-    #[inline]
-    pub(crate) fn single(&mut self, read: ReadSingle, limits: &Limits, spec: &TensorSpec) -> Option<Loaded<'de>> {
-        match self {
-            Self::Slice(file) => {
-                // Looked at where it is, as each move is a copy.
-                let single = read(file.as_bytes(), limits);
-                if !single.as_ref().is_some_and(|single| single.fits(limits, spec)) {
-                    return None;
-                }
-                single.map(|single| Loaded::of_checked(single.info, Payload::Borrowed(single.payload)))
-            }
-            Self::Boxed(storage) => {
-                let single = read(storage.short_file()?, limits)?;
-                single.fits(limits, spec).then(|| {
-                    // It is short.
-                    let payload = Payload::Owned(Buffer::from_slice(single.info.unit_bytes(), single.payload));
-                    Loaded::of_checked(single.info, payload)
-                })
-            }
-        }
-    }
-}
-
 /// A format's function that reads metadata.
 pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
 
@@ -187,8 +163,8 @@ pub(crate) struct Reading {
     pub(crate) spec: FormatSpec,
     pub(crate) index_reader: fn() -> Box<dyn IndexReader>,
     pub(crate) metadata: ReadMetadata,
-    /// Reads a file of one tensor in one step.
-    pub(crate) single: Option<ReadSingle>,
+    /// Finds the tensors of a small file, if the format has a way to.
+    pub(crate) small: Option<ReadSmall>,
 }
 
 impl<'de> Reader<'de> {

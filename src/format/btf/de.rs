@@ -6,7 +6,7 @@ use super::header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::FileMetadata;
-use crate::read::{Cursor, Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, trailing_bytes};
+use crate::read::{Cursor, Index, IndexReader, LastHeaders, ReadHeader, SmallIndex, trailing_bytes};
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Layout, TensorInfo, sorted};
 
@@ -227,13 +227,22 @@ fn read_header(cursor: &mut Cursor<'_>, limits: &Limits, end: Option<u64>) -> Re
     Ok((info, layout, payload))
 }
 
-/// Reads a file of one tensor.
-pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
-    let [1, offset] = file.as_chunks().0.first_chunk()?.map(u64::from_le_bytes) else { return None };
-    check_offset(offset, 0, 1).ok()?;
+/// Finds the tensors of a small file, whose records follow one another.
+pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<'f>) -> Option<()> {
+    let (count, offsets) = file.as_chunks::<8>().0.split_first()?;
+    let count = usize::try_from(u64::from_le_bytes(*count)).ok().filter(|count| *count <= SmallIndex::MOST)?;
+    let offsets = offsets.get(..count)?;
     let mut slice = Slice::new(file);
-    let (info, _, payload) = read_header(&mut Cursor::new(&mut slice, offset), limits, Some(file.len() as u64)).ok()?;
-    SingleTensor::new(file, info, payload)
+    let mut before = 0;
+    for (at, offset) in offsets.iter().enumerate() {
+        let offset = u64::from_le_bytes(*offset);
+        check_offset(offset, at, count).ok().filter(|()| offset >= before)?;
+        let end = offsets.get(at + 1).map_or(file.len() as u64, |next| u64::from_le_bytes(*next));
+        let (info, _, payload) = read_header(&mut Cursor::new(&mut slice, offset), limits, Some(end)).ok()?;
+        before = payload.end;
+        index.push(None, info, slice.get(&payload)?)?;
+    }
+    Some(())
 }
 
 fn check_overlaps(records: &[Range<u64>]) -> Result<()> {

@@ -57,7 +57,7 @@ pub use crate::write::{IoSlices, Plan};
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode)
-    .with_single(de::single)
+    .with_small_files(de::small)
     .with_detection(de::looks_like)
     .with_metadata(de::metadata);
 

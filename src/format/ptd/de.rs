@@ -14,7 +14,7 @@ use super::{Compatibility, FORMAT, Metadata, Version};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::model::FileMetadata;
-use crate::read::{Index, IndexReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables, trailing_bytes};
+use crate::read::{Index, IndexReader, LastHeaders, ReadHeader, SmallIndex, Table, Tables, trailing_bytes};
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo, sorted};
 
@@ -113,25 +113,25 @@ pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) ->
     let (len, mut memory) = (file.file_len(), Vec::new());
     let flatbuffer = Flatbuffer::read(file, &mut memory)?;
     let root = flatbuffer.root()?;
-    let parser = FlatbufferParser::new(flatbuffer.frame, limits, len, index);
+    let parser = FlatbufferParser::new(flatbuffer.frame, limits, len);
     match flatbuffer.frame.family {
         Family::FlatTensor => {
             check_version(&root, &[0], "0")?;
             // Only the older generation has a fourth field.
             match root.has(early_flat_tensor::SEGMENTS) {
-                true => parser.of_early_flat_tensor(root),
-                false => parser.of_flat_tensor(root),
+                true => parser.of_early_flat_tensor(root, index),
+                false => parser.of_flat_tensor(root, index),
             }
         }
         Family::Data => match check_version(&root, &[1, 2], "1 or 2")? {
-            1 => parser.of_data_v1(root),
-            _ => parser.of_data_v2(root),
+            1 => parser.of_data_v1(root, index),
+            _ => parser.of_data_v2(root, index),
         },
     }
 }
 
-/// Reads a file of one tensor, of the generation that is written today.
-pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+/// Finds the tensors of a small file of the generation that is written today.
+pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<'f>) -> Option<()> {
     let (mut slice, mut memory, len) = (Slice::new(file), Vec::new(), file.len() as u64);
     let flatbuffer = Flatbuffer::read(&mut slice, &mut memory).ok()?;
     let root = flatbuffer.root().ok()?;
@@ -139,19 +139,19 @@ pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor
     if frame.family != Family::FlatTensor || root.u32(VERSION).ok()? != 0 || root.has(early_flat_tensor::SEGMENTS) {
         return None;
     }
-    let mut index = Index::default();
-    let mut parser = FlatbufferParser::new(frame, limits, Some(len), &mut index);
-    parser.read_segments(root.tables(flat_tensor::SEGMENTS).ok()?).ok()?;
     let named = root.tables(flat_tensor::NAMED_DATA).ok()?;
-    if named.len() != 1 || parser.end() > len {
+    if named.len() > SmallIndex::MOST {
         return None;
     }
-    let found = Found::named(named.get(0).ok()?).ok()?;
-    found.table.string(found.name).ok()??;
-    match parser.tensor(&found).ok()? {
-        (ReadHeader::New(info), payload) if info.unknown_dtype().is_none() => SingleTensor::new(file, info, payload),
-        _ => None,
+    let mut parser = FlatbufferParser::new(frame, limits, Some(len));
+    parser.read_segments(root.tables(flat_tensor::SEGMENTS).ok()?).ok()?;
+    for (number, table) in named.enumerate() {
+        let found = Found::named(table.ok()?).ok()?;
+        let name = Some(SmallIndex::part_of_file(file, found.table.string(found.name).ok()??)?);
+        let (header, range) = parser.tensor(&found, number).ok()?;
+        header.push_small(index, name, Slice::new(file).get(&range)?)?;
     }
+    (parser.end() <= len).then_some(())
 }
 
 /// Refuses a version that is not among `known`.
@@ -171,7 +171,6 @@ struct FlatbufferParser<'a> {
     len: Option<u64>,
     /// The range of each segment in the file.
     segments: SmallVec<[Range<u64>; 1]>,
-    index: &'a mut Index,
     /// The offset in the file of the name of each tensor.
     places: SmallVec<[u64; 1]>,
     /// The end of the tensors with bytes.
@@ -245,14 +244,13 @@ impl<'a> Found<'a> {
 }
 
 impl<'a> FlatbufferParser<'a> {
-    fn new(frame: Frame, limits: &'a Limits, len: Option<u64>, index: &'a mut Index) -> Self {
+    fn new(frame: Frame, limits: &'a Limits, len: Option<u64>) -> Self {
         let (segments, places) = (SmallVec::new(), SmallVec::new());
         Self {
             frame,
             limits,
             len,
             segments,
-            index,
             places,
             end_of_bytes: 0,
             goes_back: false,
@@ -262,69 +260,75 @@ impl<'a> FlatbufferParser<'a> {
         }
     }
 
-    fn of_flat_tensor(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
+    fn of_flat_tensor(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(flat_tensor::SEGMENTS)?)?;
-        self.read_named(root.tables(flat_tensor::NAMED_DATA)?)?;
-        self.finish(Version::Ft01, 0, None, None)
+        self.read_named(root.tables(flat_tensor::NAMED_DATA)?, index)?;
+        self.finish(index, Version::Ft01, 0, None, None)
     }
 
-    fn of_early_flat_tensor(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
+    fn of_early_flat_tensor(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
         use early_flat_tensor as fields;
         self.read_segments(root.tables(fields::SEGMENTS)?)?;
         let tensors = root.tables(fields::TENSORS)?;
         self.check_count(tensors.len())?;
         for table in tensors {
             let table = table?;
-            self.push(&Found {
-                table,
-                name: tensor_metadata::FULLY_QUALIFIED_NAME,
-                segment: (table, tensor_metadata::EARLY_SEGMENT_INDEX),
-                layout: Some((table, tensor_metadata::SCALAR_TYPE)),
-                place: SegmentPart::From { offset: tensor_metadata::EARLY_OFFSET, size: None },
-            })?;
+            self.push(
+                &Found {
+                    table,
+                    name: tensor_metadata::FULLY_QUALIFIED_NAME,
+                    segment: (table, tensor_metadata::EARLY_SEGMENT_INDEX),
+                    layout: Some((table, tensor_metadata::SCALAR_TYPE)),
+                    place: SegmentPart::From { offset: tensor_metadata::EARLY_OFFSET, size: None },
+                },
+                index,
+            )?;
         }
-        self.read_named(root.tables(fields::NAMED_DATA)?)?;
-        self.finish(Version::EarlyFt01, 0, Some(root.u32(fields::TENSOR_ALIGNMENT)?), None)
+        self.read_named(root.tables(fields::NAMED_DATA)?, index)?;
+        self.finish(index, Version::EarlyFt01, 0, Some(root.u32(fields::TENSOR_ALIGNMENT)?), None)
     }
 
-    fn of_data_v1(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
+    fn of_data_v1(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(data_v1::SEGMENTS)?)?;
-        self.read_tensor_segments(root.tables(data_v1::TENSOR_SEGMENTS)?)?;
-        self.finish(Version::Dt01V1, 1, Some(root.u32(data_v1::TENSOR_ALIGNMENT)?), None)
+        self.read_tensor_segments(root.tables(data_v1::TENSOR_SEGMENTS)?, index)?;
+        self.finish(index, Version::Dt01V1, 1, Some(root.u32(data_v1::TENSOR_ALIGNMENT)?), None)
     }
 
-    fn of_data_v2(mut self, root: Table<'a>) -> Result<FlatbufferContents> {
+    fn of_data_v2(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(data_v2::SEGMENTS)?)?;
-        self.read_tensor_segments(root.tables(data_v2::TENSOR_SEGMENTS)?)?;
+        self.read_tensor_segments(root.tables(data_v2::TENSOR_SEGMENTS)?, index)?;
         let compatibility = root.table(data_v2::COMPATIBILITY_METADATA)?;
         let compatibility = compatibility.map(|table| compatibility_of(&table)).transpose()?;
-        self.finish(Version::Dt01V2, 2, Some(root.u32(data_v2::TENSOR_ALIGNMENT)?), compatibility)
+        self.finish(index, Version::Dt01V2, 2, Some(root.u32(data_v2::TENSOR_ALIGNMENT)?), compatibility)
     }
 
-    fn read_named(&mut self, named: Tables<'a>) -> Result<()> {
+    fn read_named(&mut self, named: Tables<'a>, index: &mut Index) -> Result<()> {
         self.check_count(named.len())?;
-        self.index.reserve(named.len());
+        index.reserve(named.len());
         self.places.reserve_exact(named.len());
         for table in named {
-            self.push(&Found::named(table?)?)?;
+            self.push(&Found::named(table?)?, index)?;
         }
         Ok(())
     }
 
-    fn read_tensor_segments(&mut self, segments: Tables<'a>) -> Result<()> {
+    fn read_tensor_segments(&mut self, segments: Tables<'a>, index: &mut Index) -> Result<()> {
         for segment in segments {
             let segment = segment?;
             // It must be right even if no tensor needs it.
             segment.u32(tensor_segment::SEGMENT_INDEX)?;
             for table in segment.tables(tensor_segment::TENSOR_METADATA)? {
                 let table = table?;
-                self.push(&Found {
-                    table,
-                    name: tensor_metadata::FULLY_QUALIFIED_NAME,
-                    segment: (segment, tensor_segment::SEGMENT_INDEX),
-                    layout: Some((table, tensor_metadata::SCALAR_TYPE)),
-                    place: SegmentPart::From { offset: tensor_metadata::OFFSET, size: Some(tensor_metadata::SIZE) },
-                })?;
+                self.push(
+                    &Found {
+                        table,
+                        name: tensor_metadata::FULLY_QUALIFIED_NAME,
+                        segment: (segment, tensor_segment::SEGMENT_INDEX),
+                        layout: Some((table, tensor_metadata::SCALAR_TYPE)),
+                        place: SegmentPart::From { offset: tensor_metadata::OFFSET, size: Some(tensor_metadata::SIZE) },
+                    },
+                    index,
+                )?;
             }
         }
         Ok(())
@@ -372,25 +376,25 @@ impl<'a> FlatbufferParser<'a> {
         }
     }
 
-    fn push(&mut self, found: &Found<'a>) -> Result<()> {
-        let number = self.index.pushed();
+    fn push(&mut self, found: &Found<'a>, index: &mut Index) -> Result<()> {
+        let number = index.pushed();
         self.check_count(number + 1)?;
         let table_at = found.table.offset();
         let name = found.table.string(found.name)?.ok_or_else(|| {
             let what = "it has no name".to_owned();
             Error::new(ErrorKind::Malformed { what }).in_tensor(format!("#{number}")).at(table_at)
         })?;
-        let (header, range) = self.tensor(found).map_err(|error| error.in_tensor(name).at(table_at))?;
+        let (header, range) = self.tensor(found, number).map_err(|error| error.in_tensor(name).at(table_at))?;
         if range.start < range.end {
             self.goes_back |= range.start < self.end_of_bytes;
             self.end_of_bytes = self.end_of_bytes.max(range.end);
         }
         self.places.push(found.table.field_offset(found.name));
-        header.push(self.index, Some(name), range)
+        header.push(index, Some(name), range)
     }
 
-    /// Returns the description of a tensor and its range.
-    fn tensor(&mut self, found: &Found<'a>) -> Result<(ReadHeader, Range<u64>)> {
+    /// Returns the description of the tensor at a position and its range.
+    fn tensor(&mut self, found: &Found<'a>, position: usize) -> Result<(ReadHeader, Range<u64>)> {
         let (table, field) = found.segment;
         let number = table.u32(field)?;
         let segment = usize::try_from(number).ok().and_then(|number| self.segments.get(number)).ok_or_else(|| {
@@ -433,7 +437,7 @@ impl<'a> FlatbufferParser<'a> {
             SegmentPart::Whole => {
                 let range = segment.clone();
                 let header = StoredHeader { table: table.offset(), fields, bytes: segment_bytes };
-                self.last.add(header, self.index.pushed());
+                self.last.add(header, position);
                 range
             }
             SegmentPart::From { offset: field, size } => {
@@ -527,6 +531,7 @@ impl<'a> FlatbufferParser<'a> {
 
     fn finish(
         self,
+        index: &mut Index,
         version: Version,
         schema_version: u32,
         tensor_alignment: Option<u32>,
@@ -535,14 +540,14 @@ impl<'a> FlatbufferParser<'a> {
         // This makes room for the table of the names.
         let (segments, begin, end) = (self.segments.len(), self.frame.first_byte(), self.end());
         drop(self.segments);
-        if let Err(at) = self.index.compare_names() {
-            return Err(Error::new(ErrorKind::DuplicateName { name: self.index.label(at) }).at(self.places[at]));
+        if let Err(at) = index.compare_names() {
+            return Err(Error::new(ErrorKind::DuplicateName { name: index.label(at) }).at(self.places[at]));
         }
         if self.goes_back {
-            check_overlaps(self.index)?;
+            check_overlaps(index)?;
         }
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
-        let end_of_tensors = if self.index.pushed() == 0 { begin } else { end };
+        let end_of_tensors = if index.pushed() == 0 { begin } else { end };
         let mut odd = self.odd;
         if let Some(warning) = &mut odd
             && self.of_another_length > 1
@@ -553,7 +558,7 @@ impl<'a> FlatbufferParser<'a> {
             metadata,
             odd,
             goes_back: self.goes_back,
-            name_with_nul: self.index.name_with(0).map(str::to_owned),
+            name_with_nul: index.name_with(0).map(str::to_owned),
             end,
             end_of_tensors,
         })

@@ -94,7 +94,7 @@ pub use crate::write::{IoSlices, Plan};
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format =
     Format::new(SPEC, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.encode()))
-        .with_single(de::single)
+        .with_small_files(de::small)
         .with_metadata(entries::metadata);
 
 const SPEC: FormatSpec = FormatSpec {

@@ -4,11 +4,11 @@ use indexmap::IndexMap;
 
 use super::FORMAT;
 use super::header::{self, JsonValue, METADATA, TAGS, Writer};
-use super::scan::{JsonHeader, scan, scan_single};
+use super::scan::{JsonHeader, scan, scan_tensors};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::model::{FileMetadata, MetadataChanges, Rewritten};
-use crate::read::{Index, IndexReader, SingleTensor, payload_at};
+use crate::read::{Index, IndexReader, SmallIndex, payload_at};
 use crate::storage::ReadAt;
 use crate::tensor::TensorInfo;
 
@@ -84,11 +84,17 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
     Ok((FileMetadata { entries, ..FileMetadata::default() }, end))
 }
 
-/// Reads a file of one tensor without metadata.
-pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
-    let (json, payload) = header::split(file)?;
-    let (info, offsets) = scan_single(json, limits)?;
-    (offsets == (0..payload.len() as u64)).then_some(SingleTensor { info, payload })
+/// Finds the tensors of a small file without metadata.
+pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<'f>) -> Option<()> {
+    let (json, data) = header::split(file)?;
+    let mut end = 0;
+    let metadata = scan_tensors(json, limits, |name, header, offsets, _| {
+        let payload = data.get(end..usize::try_from(offsets.end).ok()?)?;
+        let start = end;
+        end += payload.len();
+        if offsets.start == start as u64 { header.push_small(index, Some(name), payload) } else { None }
+    })?;
+    (end == data.len() && metadata.is_none()).then_some(())
 }
 
 /// Reads the metadata and checks the whole header.

@@ -63,7 +63,7 @@ pub use crate::write::{IoSlices, Plan};
 pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode)
     .with_metadata(de::metadata)
     .with_metadata_edits(de::rewrite_metadata)
-    .with_single(de::single)
+    .with_small_files(de::small)
     .with_detection(header::looks_like);
 
 const SPEC: FormatSpec = FormatSpec {

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::header::{JsonValue, LENGTH, METADATA, TAGS};
 use crate::limits::Limits;
-use crate::read::{Index, LastHeaders};
+use crate::read::{Index, LastHeaders, ReadHeader};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
 /// The metadata in a header, and the offset in the file of what describes each tensor.
@@ -14,47 +14,53 @@ pub(super) type JsonHeader<'a> = (Option<JsonValue<'a>>, Vec<u64>);
 ///
 /// This takes a third of the time that parsing with `serde_json` takes, which reads the rest and words the errors.
 pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Option<JsonHeader<'a>> {
+    let mut places = Vec::new();
+    let metadata = scan_tensors(json, limits, |name, header, offsets, place| {
+        if places.is_empty() {
+            // Most tensors take about as many bytes as the first, or more.
+            let tensors = json.len() / (name.len() + place.len());
+            let tensors = usize::try_from(limits.tensors).map_or(tensors, |most| tensors.min(most));
+            index.reserve(tensors);
+            places.reserve_exact(tensors);
+        }
+        header.push(index, Some(name), offsets).ok()?;
+        places.push(LENGTH + place.start as u64);
+        Some(())
+    })?;
+    index.compare_names().is_ok().then_some((metadata, places))
+}
+
+/// Calls `take` with the name of each tensor, its header, its offsets, which may not be a range, and the range in `json` of what
+/// describes it. Returns the metadata.
+///
+/// As for [`scan`], `None` is no error.
+pub(super) fn scan_tensors<'a>(
+    json: &'a str,
+    limits: &Limits,
+    mut take: impl FnMut(&'a str, ReadHeader, Range<u64>, Range<usize>) -> Option<()>,
+) -> Option<Option<JsonValue<'a>>> {
     let mut scanner = Scanner::new(json);
-    let (mut metadata, mut places) = (None, Vec::new());
+    let (mut metadata, mut count) = (None, 0);
     scanner.object(&mut |scanner, name| {
         let start = scanner.at;
         if name != METADATA {
-            if let Some((alike, offsets)) = scanner.alike() {
-                index.push_alike(Some(name), alike, offsets).ok()?;
-            } else {
-                let (info, offsets) = scanner.tensor(index.pushed(), limits)?;
-                if places.is_empty() {
-                    // Most tensors take about as many bytes as the first, or more.
-                    let tensors = json.len() / (name.len() + scanner.at - start);
-                    let tensors = usize::try_from(limits.tensors).map_or(tensors, |most| tensors.min(most));
-                    index.reserve(tensors);
-                    places.reserve_exact(tensors);
+            let (header, offsets) = match scanner.alike() {
+                Some((alike, offsets)) => (ReadHeader::Alike(alike), offsets),
+                None => {
+                    let (info, offsets) = scanner.tensor(count, limits)?;
+                    (ReadHeader::New(info), offsets)
                 }
-                index.push_checked(Some(name), info, offsets).ok()?;
-            }
-            places.push(LENGTH + start as u64);
-            return (places.len() as u64 <= limits.tensors).then_some(());
+            };
+            count += 1;
+            take(name, header, offsets, start..scanner.at)?;
+            return (count as u64 <= limits.tensors).then_some(());
         }
         scanner.object(&mut |scanner, _| scanner.string().map(drop))?;
         let value = JsonValue::part(json, start..scanner.at);
         metadata.replace(value).is_none().then_some(())
     })?;
     scanner.skip_space();
-    let is_right = scanner.at == json.len() && index.compare_names().is_ok();
-    is_right.then_some((metadata, places))
-}
-
-/// Reads a header of one tensor without metadata, in the form that [`scan`] reads. Returns the header of the tensor, and its
-/// offsets, which may not be a range.
-pub(super) fn scan_single(json: &str, limits: &Limits) -> Option<(TensorInfo, Range<u64>)> {
-    let mut scanner = Scanner::new(json);
-    let mut single = None;
-    scanner.object(&mut |scanner, name| {
-        let is_first = name != METADATA && single.replace(scanner.tensor(0, limits)?).is_none();
-        is_first.then_some(())
-    })?;
-    scanner.skip_space();
-    single.filter(|_| scanner.at == json.len())
+    (scanner.at == json.len()).then_some(metadata)
 }
 
 /// A position in the JSON of a header.

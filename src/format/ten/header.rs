@@ -60,16 +60,22 @@ impl StoredName {
     /// Returns the text, or `None` if all bytes are zero.
     #[inline]
     pub(super) fn text(&self) -> Option<Cow<'_, str>> {
-        if self.0 == [0; NAME] { None } else { self.some_text() }
+        text_of(&self.0)
     }
+}
 
-    fn some_text(&self) -> Option<Cow<'_, str>> {
-        let name = trim(&self.0);
-        match str::from_utf8(name) {
-            Ok("") => None,
-            Ok(text) if !name.contains(&b'\\') => Some(Cow::Borrowed(text)),
-            _ => Some(name_of(name)),
-        }
+/// Returns the text of a name as it is stored, or `None` if all bytes are zero.
+#[inline]
+pub(super) fn text_of(name: &[u8; NAME]) -> Option<Cow<'_, str>> {
+    if *name == [0; NAME] { None } else { some_text_of(name) }
+}
+
+fn some_text_of(name: &[u8; NAME]) -> Option<Cow<'_, str>> {
+    let name = trim(name);
+    match str::from_utf8(name) {
+        Ok("") => None,
+        Ok(text) if !name.contains(&b'\\') => Some(Cow::Borrowed(text)),
+        _ => Some(name_of(name)),
     }
 }
 
@@ -132,7 +138,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
 /// Everything that [`read`] refuses is `None`, and some of what it takes. That the payload has the length of the tensor is
 /// checked afterwards.
 #[inline]
-pub(super) fn read_common(bytes: &[u8], limits: &Limits, info: &mut TensorInfo) -> Option<(StoredName, usize)> {
+pub(super) fn read_common<'b>(
+    bytes: &'b [u8],
+    limits: &Limits,
+    info: &mut TensorInfo,
+) -> Option<(&'b [u8; NAME], usize)> {
     const DIMS: usize = 5;
     const { assert!(8 * (3 + DIMS) as u64 == ALIGNMENT) };
 
@@ -150,7 +160,7 @@ pub(super) fn read_common(bytes: &[u8], limits: &Limits, info: &mut TensorInfo) 
     for dim in dims {
         info.shape.push(i64::from_le_bytes(*dim).try_into().ok()?);
     }
-    Some((StoredName(*name), i64::from_le_bytes(*payload).try_into().ok()?))
+    Some((name, i64::from_le_bytes(*payload).try_into().ok()?))
 }
 
 /// Returns the length of the padding after a payload.

@@ -62,7 +62,7 @@ use crate::write::{Encode, WriteOptions};
 pub use crate::write::{IoSlices, Plan};
 
 /// The format: what it can store, and how it is recognized.
-pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode).with_single(de::single);
+pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode).with_small_files(de::small);
 
 const SPEC: FormatSpec = FormatSpec {
     max_rank: Some(header::MAX_RANK),

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::{FORMAT, header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::read::{FlatbufferReader, LastHeaders, ReadHeader, SingleTensor, Table, Tables};
+use crate::read::{FlatbufferReader, LastHeaders, ReadHeader, SmallIndex, Table, Tables};
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::{Shape, TensorInfo, sorted};
 
@@ -217,24 +217,26 @@ fn open_root<T>(file: &mut dyn ReadAt, limits: &Limits, take: impl FnOnce(&Table
     take(&reader.root()?, start)
 }
 
-/// Reads a file of one tensor.
-pub(super) fn single<'a>(file: &'a [u8], limits: &Limits) -> Option<SingleTensor<'a>> {
+/// Finds the tensors of a small file that has nothing else.
+pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<'f>) -> Option<()> {
     header::read_magic(&mut Slice::new(file)).ok()?;
     let Range { start, end } = header::read_footer(&mut Slice::new(file), file.len() as u64).ok()?;
-    let bytes = file.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)?;
+    let bytes = Slice::new(file).get(&(start..end))?;
     let reader = FlatbufferReader::new(bytes, start);
-    let contents = MetadataView::read(&reader.root().ok()?, start, limits).ok()?;
-    if contents.len() != 1 {
+    let root = reader.root().ok()?;
+    if root.tables(root::TENSORS).ok()?.len() > SmallIndex::MOST {
         return None;
     }
-    let mut single = None;
-    let read = contents.each_tensor(limits, &mut |tensor| {
-        if let ReadHeader::New(info) = tensor.header {
-            single = SingleTensor::new(file, info, tensor.range);
-        }
+    let contents = MetadataView::read(&root, start, limits).ok()?;
+    let mut is_small = contents.model.is_none() && contents.operations.is_empty();
+    let read = contents.each_tensor(limits, &mut |MetadataTensor { name, header, range, .. }| {
+        let name = SmallIndex::part_of_file(file, name);
+        let pushed = name.zip(Slice::new(file).get(&range));
+        let pushed = pushed.and_then(|(name, payload)| header.push_small(index, Some(name), payload));
+        is_small &= pushed.is_some();
         Ok(())
     });
-    single.filter(|_| read.is_ok())
+    (is_small && read.is_ok()).then_some(())
 }
 
 /// Returns the version of a file, which is not checked.

@@ -80,7 +80,7 @@ pub use crate::write::{IoSlices, Plan};
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format =
     Format::new(SPEC, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.encode()))
-        .with_single(metadata::single)
+        .with_small_files(metadata::small)
         .with_metadata(entries::file_metadata)
         .with_metadata_edits(append::rewrite_metadata);
 

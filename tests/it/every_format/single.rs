@@ -1,10 +1,14 @@
-//! A file of one tensor is read without an index, if that is the value. The result is that of reading it with one.
+//! A file of a few tensors is read without an index. The result is that of reading it with one.
 
+use std::any::type_name;
+use std::fmt::Debug;
+
+use indexmap::IndexMap;
 use ndarray::{ArcArray1, Array1, Array2, ArrayView1, array};
 use serde::Deserialize;
 use tensorfile::{
-    Arrays, CooTensor, Deserializer, Dtype, ErrorKind, FORMATS, Format, Limits, OpenOptions, Result, Tensor, TensorMap,
-    WriteOptions, ten,
+    Arrays, CooTensor, Deserializer, Dtype, ErrorKind, FORMATS, File, Format, FromTensors, Limits, OpenOptions, Result,
+    Tensor, TensorFile, TensorMap, WriteOptions, ten,
 };
 
 use super::{packed_samples, samples, sparse};
@@ -17,19 +21,22 @@ fn read<'de, T: Deserialize<'de>>(format: &'static Format, file: &'de [u8]) -> R
     Ok(value)
 }
 
-/// Reads the tensor from memory and from an open file, which has an index, and compares them. Returns whether there is one.
+/// Reads a value from memory and from an open file, which has an index, and compares them. Returns whether there is one.
 #[track_caller]
-fn compare(format: &'static Format, file: &[u8], what: &str) -> bool {
-    let what = format!("{}, {what}", format.name);
-    let single = read::<Tensor>(format, file);
-    match OpenOptions::new().format(format).from_bytes(file.to_vec()) {
+fn compare_as<T>(format: &'static Format, file: &[u8], opened: &Result<File>, what: &str) -> bool
+where
+    T: for<'de> Deserialize<'de> + for<'de> FromTensors<'de> + PartialEq + Debug,
+{
+    let what = format!("{}, {what}, as {}", format.name, type_name::<T>());
+    let small = read::<T>(format, file);
+    match opened {
         Ok(file) => {
-            let loaded = file.load::<Tensor>();
-            assert_eq!(single.as_ref().ok(), loaded.as_ref().ok(), "{what}: {single:?}, {loaded:?}");
-            single.is_ok()
+            let loaded = file.load::<T>();
+            assert_eq!(small.as_ref().ok(), loaded.as_ref().ok(), "{what}: {small:?}, {loaded:?}");
+            small.is_ok()
         }
         Err(expected) => {
-            let error = single.expect_err(&what);
+            let error = small.expect_err(&what);
             // Only a whole file is looked at for what it is instead.
             if matches!(expected.kind(), ErrorKind::NotTensors { .. }) {
                 return false;
@@ -40,6 +47,33 @@ fn compare(format: &'static Format, file: &[u8], what: &str) -> bool {
             false
         }
     }
+}
+
+/// Reads a file as several types. Returns whether it is one of them.
+#[track_caller]
+fn compare(format: &'static Format, file: &[u8], what: &str) -> bool {
+    let opened = OpenOptions::new().format(format).from_bytes(file.to_vec());
+    compare_as::<Tensor>(format, file, &opened, what)
+        | compare_as::<TensorMap>(format, file, &opened, what)
+        | compare_as::<Parts>(format, file, &opened, what)
+}
+
+/// Parts of all kinds.
+#[derive(TensorFile, Debug, PartialEq)]
+struct Parts {
+    a: Tensor,
+    #[tensor(alias = "other")]
+    b: Option<Tensor>,
+    list: Vec<Part>,
+    map: IndexMap<String, Part>,
+    #[tensor(rename = "a.b")]
+    pair: (Tensor, Option<Tensor>),
+}
+
+#[derive(TensorFile, Debug, PartialEq)]
+struct Part {
+    x: Array1<i32>,
+    y: Option<Array1<i32>>,
 }
 
 /// Files of one tensor, and some of none or of several.
@@ -70,6 +104,20 @@ fn files(format: &'static Format) -> Vec<Vec<u8>> {
             file[at..at + 20].copy_from_slice(b"tensorfile.names.v1\0");
             files.push(file);
         }
+    }
+    for names in [
+        &["a", "b", "list.0.x", "list.1.x", "list.1.y", "map.z.x", "map.y.x", "a.b.0", "a.b.1"][..],
+        &["map.z.x", "a", "map.y.x", "other", "a.b.0", "list.0.y", "list.0.x"],
+        &["map.z.x", "map.y.x", "a.b.0", "list.0.x", "a", "map.b.x"],
+        &["b", "map.z.x", "other", "a.b.0", "list.0.x", "a"],
+        &["a", "list.1.x", "map.z.x", "a.b.0"],
+        &["a", "list", "list.0.x", "map.z.x", "a.b.0"],
+        &["0", "1", "2", "3"],
+        &["0.x", "1.x", "1.y"],
+    ] {
+        let map: TensorMap = names.iter().map(|name| (*name, tensor(Dtype::I32, &[1]))).collect();
+        // Not every format takes several.
+        files.extend(format.to_vec(&map, &WriteOptions::new().embed_names(!format.stores_name("list.0.x"))));
     }
     let others = [samples(format), packed_samples(format)].concat();
     files.extend(others.into_iter().map(|(_, file)| file));
