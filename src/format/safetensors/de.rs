@@ -88,7 +88,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
 pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<'f>) -> Option<()> {
     let (json, data) = header::split(file)?;
     let mut end = 0;
-    let metadata = scan_tensors(json, limits, |name, header, offsets, _| {
+    let metadata = scan_tensors(json, limits, &mut |name, header, offsets, _| {
         let payload = data.get(end..usize::try_from(offsets.end).ok()?)?;
         let start = end;
         end += payload.len();

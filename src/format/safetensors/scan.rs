@@ -15,7 +15,7 @@ pub(super) type JsonHeader<'a> = (Option<JsonValue<'a>>, Vec<u64>);
 /// This takes a third of the time that parsing with `serde_json` takes, which reads the rest and words the errors.
 pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Option<JsonHeader<'a>> {
     let mut places = Vec::new();
-    let metadata = scan_tensors(json, limits, |name, header, offsets, place| {
+    let metadata = scan_tensors(json, limits, &mut |name, header, offsets, place| {
         if places.is_empty() {
             // Most tensors take about as many bytes as the first, or more.
             let tensors = json.len() / (name.len() + place.len());
@@ -37,7 +37,7 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
 pub(super) fn scan_tensors<'a>(
     json: &'a str,
     limits: &Limits,
-    mut take: impl FnMut(&'a str, ReadHeader, Range<u64>, Range<usize>) -> Option<()>,
+    take: &mut dyn FnMut(&'a str, ReadHeader, Range<u64>, Range<usize>) -> Option<()>,
 ) -> Option<Option<JsonValue<'a>>> {
     let mut scanner = Scanner::new(json);
     let (mut metadata, mut count) = (None, 0);
