@@ -129,7 +129,7 @@ fn rows(group: &str, elements: usize) -> Result<Vec<Row>> {
             }
             let (value, mut file) = (Arrays(array.clone()), Vec::new());
             rows.push(row("by ten::to_vec_into", 1, move || {
-                ten::to_vec_into(&mut file, &value).expect("f32 can be stored");
+                ten::Options::new().to_vec_into(&mut file, &value).expect("f32 can be stored");
                 black_box(file.as_ptr());
             }));
             let mut encoder = ten::Encoder::new(io::Cursor::new(Vec::new()));

@@ -108,7 +108,7 @@ fn large(report: &mut Report) -> Result<()> {
         drop(copy);
         for_each_format!(|name, format| {
             let mut file = Vec::new();
-            row.add(name, || format::to_vec_into(&mut file, &arrays).expect("f32 can be stored"));
+            row.add(name, || format::Options::new().to_vec_into(&mut file, &arrays).expect("f32 can be stored"));
         });
     }
     // Files are removed before they are written again: giving back their memory is not measured.
@@ -410,7 +410,7 @@ fn one(report: &mut Report) -> Result<()> {
             });
             for_each_format!(|name, format| {
                 let mut file = Vec::new();
-                row.add(name, || format::to_vec_into(&mut file, &value).expect("f32 can be stored"));
+                row.add(name, || format::Options::new().to_vec_into(&mut file, &value).expect("f32 can be stored"));
             });
             peers_to_memory(&mut row, &array);
         }

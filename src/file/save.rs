@@ -1,15 +1,16 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[cfg(feature = "shards")]
 use super::shards;
 #[cfg(feature = "shards")]
 use crate::error::ErrorKind;
 use crate::error::Result;
-use crate::format::{Format, by_extension};
+use crate::format::{Format, HasFormat, Options, by_extension};
 use crate::model::{TensorSink, Tensors};
 use crate::storage::{Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, replace_with};
-use crate::write::{Plan, WriteOptions};
+use crate::write::{Encode, Plan, WriteOptions};
 
 /// Saves a value to a file, in the format of the path's extension.
 ///
@@ -25,8 +26,8 @@ use crate::write::{Plan, WriteOptions};
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an open
 /// [`File`](super::File), which converts it, or any other [`Tensors`]; a plain serde value is passed in a
 /// [`SerdeValue`](crate::SerdeValue). Tensors, the names that the format stores, and fields with `#[tensor(metadata)]` are
-/// saved, but not the metadata of a [`File`](super::File): [`WriteOptions::keep_metadata`] keeps it. Names can be embedded;
-/// see [`WriteOptions`].
+/// saved, but not the metadata of a [`File`](super::File): [`WriteOptions::keep_metadata`] keeps it. Names that the format has
+/// no room for are embedded, in one more tensor; see [`WriteOptions::embed_names`].
 ///
 /// ```
 /// use tensorfile::{File, Tensor, TensorMap};
@@ -53,18 +54,20 @@ pub fn save<T: Tensors + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()
 /// Options for saving a file.
 ///
 /// ```
-/// use tensorfile::{SaveOptions, Tensor, TensorMap, WriteOptions};
+/// use tensorfile::{SaveOptions, Tensor, TensorMap};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.btf");
 /// let map: TensorMap = [("weight", Tensor::from_slice(&[1.0_f32, 2.0], [2])?)].into_iter().collect();
-/// SaveOptions::new().write(WriteOptions::new().embed_names(true)).save(&path, &map)?;
+/// SaveOptions::new().no_replace(true).save(&path, &map)?;
 /// assert_eq!(tensorfile::load::<TensorMap>(&path)?, map);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct SaveOptions {
     format: Option<&'static Format>,
+    /// The writer of the format, if its own options were given.
+    encode: Option<Arc<dyn Encode>>,
     write: WriteOptions,
     progress: Option<Listener>,
     no_replace: bool,
@@ -97,24 +100,49 @@ impl SaveOptions {
     #[must_use]
     pub fn format(mut self, format: &'static Format) -> Self {
         self.format = Some(format);
+        self.encode = None;
         self
     }
 
-    /// Sets the options of the format.
+    /// Sets the format, with options of its own.
     ///
     /// ```
-    /// use tensorfile::{File, SaveOptions, TensorMap, WriteOptions};
+    /// use ndarray::Array1;
+    /// use tensorfile::{SaveOptions, TensorMap, npz, ptd};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (arrays, model) = (folder.path().join("arrays.npz"), folder.path().join("model.ptd"));
+    /// let zeros = Array1::<f32>::zeros(1000);
+    /// let map = TensorMap::from_iter([("a", zeros.clone()), ("b", zeros)]);
+    /// SaveOptions::new().with(npz::Options::new().compress(true)).save(&arrays, &map)?;
+    /// SaveOptions::new().with(ptd::Options::new().dedup(true)).save(&model, &map)?;
+    /// assert!(std::fs::metadata(&arrays)?.len() < 1000 && std::fs::metadata(&model)?.len() < 5000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with<E: HasFormat + Encode + 'static>(mut self, options: Options<E>) -> Self {
+        self.format = Some(E::format());
+        self.encode = Some(options.shared_encode());
+        self
+    }
+
+    /// Sets options for a format that is chosen at run time.
+    ///
+    /// ```
+    /// use tensorfile::{SaveOptions, TensorMap, WriteOptions};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.ten");
     /// let map = TensorMap::from_iter([("encoder.weight", ndarray::array![1.0_f32])]);
-    /// SaveOptions::new().write(WriteOptions::new().embed_names(true)).save(&path, &map)?;
-    /// assert!(File::open(&path)?.get("encoder.weight").is_ok());
+    /// SaveOptions::new().save(&path, &map)?;          // embeds the name, which is longer than 8 bytes
+    /// let bare = SaveOptions::new().write(WriteOptions::new().embed_names(false));
+    /// assert!(bare.save(&path, &map).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn write(mut self, options: WriteOptions) -> Self {
         self.write = options;
+        self.encode = None;
         self
     }
 
@@ -318,10 +346,20 @@ impl SaveOptions {
         Ok(SavePlan { path: path.to_owned(), options: self.clone(), planned })
     }
 
+    fn encode_for(&self, format: &Format, tensors: &dyn Tensors) -> Result<Arc<dyn Encode>> {
+        match &self.encode {
+            Some(encode) => Ok(Arc::clone(encode)),
+            None if self.write.embed_names.is_none() && format.needs_embedded_names(tensors)? => {
+                (format.encode)(&self.write.clone().embed_names(true))
+            }
+            None => (format.encode)(&self.write),
+        }
+    }
+
     // A tensor that cannot be stored is found before a file is made.
     fn planned(&self, path: &Path, tensors: &dyn Tensors) -> Result<PlannedFiles> {
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
-        let mut plan = Plan::empty((format.encode)(&self.write)?);
+        let mut plan = Plan::empty(self.encode_for(format, tensors)?);
         #[cfg(feature = "shards")]
         if let Some(bytes) = self.max_shard_bytes {
             let files = shards::split(plan, tensors, bytes).map_err(|error| error.in_format(format.name))?;

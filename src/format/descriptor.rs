@@ -6,10 +6,12 @@ use hashbrown::HashSet;
 
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::model::{FileMetadata, FormatSpec, MetadataChanges, Rewritten, TypedEntry};
+use crate::model::{
+    FileMetadata, FormatSpec, MetadataChanges, Rewritten, TensorRecord, TensorSink, Tensors, TypedEntry,
+};
 use crate::read::{IndexReader, ReadSmall, Reading};
 use crate::storage::ReadAt;
-use crate::write::{Encode, WriteOptions};
+use crate::write::{Encode, WriteOptions, is_position};
 
 /// A file format: what it can store, and how to read and write it.
 ///
@@ -141,6 +143,16 @@ impl Format {
         self.has_room_for(name) && (self.check_name)(name).is_ok()
     }
 
+    /// Returns whether some name is lost or too long unless the names are embedded, which the format must be able to do.
+    pub(crate) fn needs_embedded_names(&self, tensors: &dyn Tensors) -> Result<bool> {
+        if self.max_name.is_none() || !self.embeds_names {
+            return Ok(false);
+        }
+        let mut names = UnstoredNames { format: self, tensors: 0, found: false };
+        tensors.send(&mut names)?;
+        Ok(names.found)
+    }
+
     /// Returns whether a name is short enough, so that it need not be embedded. Room for no bytes is no room for an empty
     /// name, and in other formats an empty name may mean none.
     pub(crate) fn has_room_for(&self, name: &str) -> bool {
@@ -151,6 +163,21 @@ impl Format {
             0 => most > 0 && (self.check_name)("").is_ok(),
             len => len <= most || most > 0 && stored(),
         }
+    }
+}
+
+/// Looks for names that the format has no room for.
+struct UnstoredNames<'f> {
+    format: &'f Format,
+    tensors: usize,
+    found: bool,
+}
+
+impl TensorSink for UnstoredNames<'_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        self.found |= !is_position(tensor.name, self.tensors) && !self.format.has_room_for(tensor.name);
+        self.tensors += 1;
+        Ok(())
     }
 }
 

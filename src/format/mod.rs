@@ -3,6 +3,7 @@
 mod descriptor;
 mod detect;
 mod known;
+mod options;
 
 pub mod btf;
 #[cfg(feature = "gguf")]
@@ -40,6 +41,7 @@ pub use crate::write::{
 #[doc(hidden)]
 pub use crate::write::{SmallFile, SmallFormat, SmallTensors};
 pub use descriptor::Format;
+pub use options::{HasFormat, Options};
 
 #[cfg(feature = "npy")]
 pub use numpy::npy;

@@ -30,7 +30,7 @@ use crate::tensor::sorted;
 /// }
 ///
 /// let bytes = Bytes(vec![1; 100_000]);
-/// assert!(ten::to_io_slices(&bytes)?.copied_bytes() < 1000);
+/// assert!(ten::Options::new().to_io_slices(&bytes)?.copied_bytes() < 1000);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Default)]

@@ -13,7 +13,7 @@ use crate::tensor::{Dtype, Shape, TensorInfo};
 /// use tensorfile::{Serializer, TensorView, btf};
 ///
 /// let tensors = [TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
-/// let plan = btf::plan(&tensors)?;
+/// let plan = btf::Options::new().plan(&tensors)?;
 /// let mut file = Vec::new();
 /// let mut writer = plan.writer(&mut file);
 /// let mut serializer = Serializer::new(&mut writer);

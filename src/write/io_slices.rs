@@ -14,7 +14,7 @@ use crate::model::{Lent, Store, Tensors};
 /// use tensorfile::{TensorView, btf};
 ///
 /// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
-/// let file = btf::to_io_slices(&tensor)?;
+/// let file = btf::Options::new().to_io_slices(&tensor)?;
 /// assert_eq!((file.as_slices().len(), file.copied_bytes()), (2, 40));
 ///
 /// let mut socket = Vec::new();
@@ -45,7 +45,7 @@ impl IoSlices<'_> {
     /// use tensorfile::{TensorView, btf};
     ///
     /// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
-    /// let file = btf::to_io_slices(&tensor)?;
+    /// let file = btf::Options::new().to_io_slices(&tensor)?;
     /// assert_eq!(file.file_bytes(), 4040);
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
@@ -66,7 +66,7 @@ impl IoSlices<'_> {
     /// use tensorfile::{TensorView, btf};
     ///
     /// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
-    /// let file = btf::to_io_slices(&tensor)?;
+    /// let file = btf::Options::new().to_io_slices(&tensor)?;
     /// let bytes: usize = file.as_slices().iter().map(|slice| slice.len()).sum();
     /// assert_eq!(bytes as u64, file.file_bytes());
     /// # Ok::<(), tensorfile::Error>(())

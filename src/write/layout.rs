@@ -23,7 +23,7 @@ use crate::error::{Result, cannot_store};
 /// }
 ///
 /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f64]), ("b", ndarray::array![2.0])]);
-/// let layout = lay_out(&ten::plan(&map)?)?;
+/// let layout = lay_out(&ten::Options::new().plan(&map)?)?;
 /// assert!(layout.payloads().eq([16, 32]));
 /// assert_eq!(layout.end_offset, 40);
 /// # Ok::<(), tensorfile::Error>(())

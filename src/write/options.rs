@@ -21,8 +21,9 @@ use crate::model::{COO_OF_TFRT, FileMetadata, FormatSpec, TypedEntry};
 #[non_exhaustive]
 pub struct WriteOptions {
     /// Write all names into one more tensor, if the format has no room for names of any length but for a tensor of `u8` more:
-    /// btf and ten. npy then refuses a tensor with a name. Default: `false`.
-    pub embed_names: bool,
+    /// btf and ten. npy then refuses a tensor with a name. Default: where needed for a file that is saved by
+    /// [`SaveOptions`](crate::SaveOptions), and not by [`Format::to_vec`](crate::Format::to_vec) and its like.
+    pub embed_names: Option<bool>,
     /// Store dense tensors in the order of their memory, such as NHWC, if the format can. Default: `false`, in row-major
     /// order.
     pub keep_dim_order: bool,
@@ -59,8 +60,12 @@ impl WriteOptions {
     /// ```
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
-        self.embed_names = embed;
+        self.embed_names = Some(embed);
         self
+    }
+
+    pub(crate) fn embeds_names(&self) -> bool {
+        self.embed_names.unwrap_or(false)
     }
 
     /// Sets whether to store dense tensors in the order of their memory, in formats that state the order.

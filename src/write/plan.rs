@@ -16,7 +16,7 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// use tensorfile::{TensorMap, ten};
 ///
 /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
-/// let plan = ten::plan(&map)?;
+/// let plan = ten::Options::new().plan(&map)?;
 /// println!("{} tensors in {} bytes", plan.len(), plan.file_bytes());
 /// assert_eq!((plan.name(1), plan.payload_bytes(1)), ("b", 4));
 /// # Ok::<(), tensorfile::Error>(())
@@ -80,7 +80,7 @@ impl Plan {
     /// use tensorfile::{TensorMap, ten};
     ///
     /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
-    /// let plan = ten::plan(&map)?;
+    /// let plan = ten::Options::new().plan(&map)?;
     /// assert_eq!(plan.file_bytes(), ten::to_vec(&map)?.len() as u64);
     /// # Ok::<(), tensorfile::Error>(())
     /// ```

@@ -200,7 +200,7 @@ impl PlannedTensors {
     /// use tensorfile::{TensorMap, ten};
     ///
     /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
-    /// let plan = ten::plan(&map)?;
+    /// let plan = ten::Options::new().plan(&map)?;
     /// assert_eq!(plan.name(0), "a");
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
@@ -226,7 +226,7 @@ impl PlannedTensors {
     /// use tensorfile::{TensorMap, ten};
     ///
     /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
-    /// let plan = ten::plan(&map)?;
+    /// let plan = ten::Options::new().plan(&map)?;
     /// assert_eq!(plan.info(0).to_string(), "f32[2]");
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
@@ -330,7 +330,7 @@ impl PlannedTensors {
     /// use tensorfile::{TensorMap, ten};
     ///
     /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]);
-    /// let layout = ten::plan(&map)?.stack_payloads(64, 16)?;
+    /// let layout = ten::Options::new().plan(&map)?.stack_payloads(64, 16)?;
     /// assert!(layout.payloads().eq([64, 80]));
     /// assert_eq!(layout.end_offset, 96);
     /// # Ok::<(), tensorfile::Error>(())
@@ -429,7 +429,7 @@ impl std::fmt::Debug for PlannedTensors {
 
 /// Returns whether a name is only the position of its tensor, which is not worth storing.
 #[inline]
-pub(super) fn is_position(name: &str, position: usize) -> bool {
+pub(crate) fn is_position(name: &str, position: usize) -> bool {
     // Few names begin with a digit.
     name.as_bytes().first().is_some_and(u8::is_ascii_digit) && is_decimal(name, position)
 }

@@ -55,7 +55,7 @@ impl Plan {
     /// use tensorfile::{Tensor, TensorMap, Tensors, ten};
     ///
     /// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32], [1])?)].into_iter().collect();
-    /// let plan = ten::plan(&map)?;
+    /// let plan = ten::Options::new().plan(&map)?;
     /// let mut file = Vec::new();
     /// let mut writer = plan.writer(&mut file);
     /// map.send(&mut writer)?;
@@ -131,7 +131,7 @@ impl Plan {
 /// use tensorfile::{TensorMap, Tensors, ten};
 ///
 /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
-/// let plan = ten::plan(&map)?;
+/// let plan = ten::Options::new().plan(&map)?;
 /// let mut file = Vec::new();
 /// let mut writer = plan.writer(&mut file);
 /// map.send(&mut writer)?;

@@ -102,7 +102,8 @@ fn containers_are_read_from_every_kind_of_file() {
     assert_eq!(postcard::from_bytes::<Containers>(&postcard).unwrap(), value);
     #[cfg(feature = "ptd")]
     assert_eq!(
-        tensorfile::ptd::to_io_slices(&value)
+        tensorfile::ptd::Options::new()
+            .to_io_slices(&value)
             .unwrap()
             .as_slices()
             .iter()

@@ -134,7 +134,8 @@ fn writers_that_return_more_than_they_were_given_are_errors() {
         let message = TensorData::write_to(&file.get("0").unwrap(), &mut Bragging).unwrap_err().to_string();
         assert!(message.contains("the writer returned that it wrote "), "{bytes:?}: {message}");
     }
-    let message = ten::to_io_slices(&map(1000)["0"]).unwrap().write_to(Bragging).unwrap_err().to_string();
+    let message =
+        ten::Options::new().to_io_slices(&map(1000)["0"]).unwrap().write_to(Bragging).unwrap_err().to_string();
     assert!(message.contains("the writer returned that it wrote "), "{message}");
     for len in [3, 100_000] {
         let mut encoder = ten::Encoder::new(Bragging);

@@ -7,7 +7,7 @@ use crate::write::{FileLayout, NamePolicy, PlannedTensors, SmallFile, SmallForma
 
 /// Writes records in order and adjacent, each padded.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Encode {
+pub struct Encode {
     pub(super) embed_names: bool,
     pub(super) tfrt_coo: bool,
 }

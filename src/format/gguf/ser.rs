@@ -12,7 +12,7 @@ use crate::write::{FileLayout, NamePolicy, PlannedTensors};
 
 /// Writes the header, then the tensors, each padded to the alignment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Encode {
+pub struct Encode {
     pub(super) metadata: IndexMap<String, TypedValue>,
     pub(super) alignment: Option<u64>,
     /// Names that only some builds of ggml read are written.

@@ -20,7 +20,7 @@ use crate::write::{
 
 /// Writes the index, then the segments in order, each aligned.
 #[derive(Debug, Clone)]
-pub(super) struct Encode {
+pub struct Encode {
     /// `None` is the one that the metadata of the value needs, or else the default.
     pub(super) version: Option<Version>,
     pub(super) alignment: u32,

@@ -96,7 +96,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::format::{Format, known, only_read};
+use crate::format::{self, Format, HasFormat, known, only_read};
 use crate::limits::Limits;
 use crate::model::{FileMetadata, FormatSpec};
 use crate::storage::{ReadAt, Slice};
@@ -118,9 +118,11 @@ fn encode(_: &WriteOptions) -> Result<Arc<dyn Encode>> {
     Err(only_read(FORMAT.name))
 }
 
-/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
-/// reads a checkpoint.
-pub type Deserializer<'de> = crate::Deserializer<'de>;
+impl HasFormat for de::ReadOnly {
+    fn format() -> &'static Format {
+        &FORMAT
+    }
+}
 
 /// Deserializes a value from a checkpoint in memory.
 ///
@@ -186,52 +188,4 @@ pub fn metadata(file: &[u8]) -> Result<FileMetadata> {
 /// let error = options.from_slice::<TensorMap>(b"GIF89a").unwrap_err();
 /// assert!(matches!(error.kind(), ErrorKind::Malformed { .. }));
 /// ```
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    limits: Limits,
-}
-
-impl Options {
-    /// The defaults.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the limits for reading.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// As [`from_slice`], with these options.
-    ///
-    /// # Errors
-    ///
-    /// As [`from_slice`].
-    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
-        crate::serde::from_slice(&FORMAT.reading, file, &self.limits)
-    }
-
-    /// As [`from_reader`], with these options.
-    ///
-    /// # Errors
-    ///
-    /// As [`from_reader`].
-    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
-        crate::serde::from_reader(&FORMAT.reading, reader, &self.limits)
-    }
-
-    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
-    #[must_use]
-    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
-        crate::Deserializer::of_slice(&FORMAT.reading, file, self.limits.clone())
-    }
-
-    /// A deserializer of a reader. Call [`end`](crate::Deserializer::end) after the value.
-    #[must_use]
-    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
-        crate::Deserializer::of_reader(&FORMAT.reading, reader, self.limits.clone())
-    }
-}
+pub type Options = format::Options<de::ReadOnly>;

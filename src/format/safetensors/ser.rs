@@ -11,7 +11,7 @@ use crate::write::{FileLayout, NamePolicy, PlannedIter, PlannedTensors, SmallFil
 
 /// Writes the header, then the tensors without gaps.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Encode {
+pub struct Encode {
     pub(super) metadata: IndexMap<String, String>,
 }
 

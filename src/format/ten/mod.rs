@@ -53,13 +53,9 @@ use serde::{Deserialize, Serialize};
 pub use self::header::DTYPES;
 pub use self::stream::{Decoder, Encoder};
 use crate::error::Result;
-use crate::format::{Format, known};
-use crate::limits::Limits;
-use crate::model::{FormatSpec, Store};
-use crate::serde::SerdeValue;
-use crate::write;
+use crate::format::{self, Format, HasFormat, known};
+use crate::model::FormatSpec;
 use crate::write::{Encode, WriteOptions};
-pub use crate::write::{IoSlices, Plan};
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode).with_small_files(de::small);
@@ -73,17 +69,22 @@ const SPEC: FormatSpec = FormatSpec {
     ..known::TEN.spec(DTYPES)
 };
 
-fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
-    options.only_alignment(&FORMAT, 32)?.only_metadata(&FORMAT)?;
-    Ok(Options::new().embed_names(options.embed_names).encode())
+impl HasFormat for ser::Encode {
+    fn format() -> &'static Format {
+        &FORMAT
+    }
 }
 
-/// The serializer of all formats. A [`Plan`] makes it write a ten file; [`plan`] has an example.
-pub type Serializer<'s> = crate::Serializer<'s>;
+// Borrowed, so that the crates of users do not compile how options are dropped.
+fn defaults() -> &'static Options {
+    static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
+    &DEFAULTS
+}
 
-/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
-/// reads a ten file.
-pub type Deserializer<'de> = crate::Deserializer<'de>;
+fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.only_alignment(&FORMAT, 32)?.only_metadata(&FORMAT)?;
+    Ok(Options::new().embed_names(options.embeds_names()).shared_encode())
+}
 
 /// Serializes a value into a ten file in memory.
 ///
@@ -106,7 +107,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
 ///   time.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    write::to_vec(&SerdeValue(value), Options::defaults().encode())
+    defaults().to_vec(value)
 }
 
 /// Serializes a value to a writer as a ten file.
@@ -129,55 +130,8 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 ///
 /// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
 /// fails.
-pub fn to_writer<T: Serialize + ?Sized>(mut writer: impl Write, value: &T) -> Result<()> {
-    write::to_writer(&mut writer, &SerdeValue(value), Options::defaults().encode())
-}
-
-/// Serializes a value into a ten file in memory that is reused, so that nothing is allocated if it is large enough.
-///
-/// `file` is replaced by the file. After an error it is empty.
-///
-/// ```
-/// use tensorfile::{TensorView, ten};
-///
-/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
-/// let mut file = Vec::new();
-/// ten::to_vec_into(&mut file, value)?;
-/// ten::to_vec_into(&mut file, value)?;
-/// assert_eq!(file, ten::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`].
-pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Result<()> {
-    write::to_vec_into(file, &SerdeValue(value), Options::defaults().encode())
-}
-
-/// Serializes a value into a ten file in slices, for a socket or another writer that takes several at once.
-///
-/// Payloads are borrowed from the value, and all other bytes are in one buffer. So are payloads of fewer than 512 bytes,
-/// and those that are not in memory as they are stored: arrays with gaps or in another order, and all numbers on big-endian
-/// hosts. serde passes no payload on for longer than a call, so the value is one that implements [`Store`], such as a
-/// derived struct, an array, or a container of them.
-///
-/// ```
-/// use tensorfile::{TensorView, ten};
-///
-/// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
-/// let file = ten::to_io_slices(&tensor)?;
-/// assert!(file.file_bytes() > 4000 && file.copied_bytes() < 1000);
-/// let bytes: Vec<u8> = file.as_slices().iter().flat_map(|slice| slice.to_vec()).collect();
-/// assert_eq!(bytes, ten::to_vec(&tensor)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`].
-pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
-    write::to_io_slices(value, Options::defaults().encode())
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
 }
 
 /// Deserializes a value from a ten file in memory.
@@ -209,7 +163,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    crate::serde::from_slice(&FORMAT.reading, file, &Options::defaults().limits)
+    defaults().from_slice(file)
 }
 
 /// Deserializes a value from a reader of a ten file.
@@ -233,34 +187,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 ///
 /// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    crate::serde::from_reader(&FORMAT.reading, reader, &Options::defaults().limits)
-}
-
-/// Plans a ten file: its length, and the offset of everything in it.
-///
-/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
-///
-/// ```
-/// use serde::Serialize;
-/// use tensorfile::{TensorView, ten};
-///
-/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
-/// let plan = ten::plan(value)?;
-/// let mut file = Vec::new();
-/// let mut writer = plan.writer(&mut file);
-/// let mut serializer = ten::Serializer::new(&mut writer);
-/// value.serialize(&mut serializer)?;
-/// serializer.end()?;
-/// writer.finish()?;
-/// assert_eq!(file, ten::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`].
-pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
-    Plan::new(&SerdeValue(value), Options::defaults().encode())
+    defaults().from_reader(reader)
 }
 
 /// Options for reading and writing ten files.
@@ -275,44 +202,9 @@ pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
 /// assert!(map.get("decoder.bias").is_some());
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    encode: Arc<ser::Encode>,
-    limits: Limits,
-}
+pub type Options = format::Options<ser::Encode>;
 
 impl Options {
-    /// The defaults.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    // Borrowed by the functions of this module, so that the crates of users do not compile how options are dropped.
-    fn defaults() -> &'static Self {
-        static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
-        &DEFAULTS
-    }
-
-    /// Sets the limits for reading.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{Limits, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = ten::to_vec(&map)?;
-    /// let options = ten::Options::new().limits(Limits::new().rank(1));
-    /// let error = options.from_slice::<TensorMap>(&file).unwrap_err();
-    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
     /// Writes all names, of any length, into one more tensor at the end. The others are then written without names.
     ///
     /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in the order of the tensors, each followed by
@@ -332,190 +224,5 @@ impl Options {
     pub fn embed_names(mut self, embed: bool) -> Self {
         Arc::make_mut(&mut self.encode).embed_names = embed;
         self
-    }
-
-    /// As [`plan`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let options = ten::Options::new().embed_names(true);
-    /// assert_eq!(options.plan(&map)?.file_bytes(), options.to_vec(&map)?.len() as u64);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`plan`].
-    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
-        Plan::new(&SerdeValue(value), self.encode())
-    }
-
-    /// As [`to_vec`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = ten::Options::new().embed_names(true).to_vec(&map)?;
-    /// assert_eq!(ten::from_slice::<TensorMap>(&file)?, map);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`].
-    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
-        write::to_vec(&SerdeValue(value), self.encode())
-    }
-
-    /// As [`to_writer`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let options = ten::Options::new().embed_names(true);
-    /// let mut file = Vec::new();
-    /// options.to_writer(&mut file, &map)?;
-    /// assert_eq!(file, options.to_vec(&map)?);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`to_writer`].
-    pub fn to_writer<T: Serialize + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
-        write::to_writer(&mut writer, &SerdeValue(value), self.encode())
-    }
-
-    /// As [`to_vec_into`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let options = ten::Options::new().embed_names(true);
-    /// let mut file = Vec::new();
-    /// for _ in 0..3 {
-    ///     options.to_vec_into(&mut file, &map)?;      // the memory is reused
-    /// }
-    /// assert_eq!(file, options.to_vec(&map)?);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`].
-    pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
-        write::to_vec_into(file, &SerdeValue(value), self.encode())
-    }
-
-    /// As [`to_io_slices`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let options = ten::Options::new().embed_names(true);
-    /// let mut file = Vec::new();
-    /// options.to_io_slices(&map)?.write_to(&mut file)?;
-    /// assert_eq!(file, options.to_vec(&map)?);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`].
-    pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T) -> Result<IoSlices<'a>> {
-        write::to_io_slices(value, self.encode())
-    }
-
-    /// As [`from_slice`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{Limits, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = ten::to_vec(&map)?;
-    /// let options = ten::Options::new().limits(Limits::new().tensors(10));
-    /// assert_eq!(options.from_slice::<TensorMap>(&file)?, map);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`from_slice`].
-    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
-        crate::serde::from_slice(&FORMAT.reading, file, &self.limits)
-    }
-
-    /// As [`from_reader`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{Limits, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = ten::to_vec(&map)?;
-    /// let options = ten::Options::new().limits(Limits::new().payload(1 << 20));
-    /// assert_eq!(options.from_reader::<TensorMap>(&file[..])?, map);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`from_reader`].
-    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
-        crate::serde::from_reader(&FORMAT.reading, reader, &self.limits)
-    }
-
-    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
-    ///
-    /// ```
-    /// use serde::Deserialize;
-    /// use tensorfile::{Limits, TensorMap, TensorView, ten};
-    ///
-    /// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
-    /// let options = ten::Options::new().limits(Limits::new().tensors(10));
-    /// let mut deserializer = options.slice_deserializer(&file);
-    /// let map = TensorMap::deserialize(&mut deserializer)?;
-    /// deserializer.end()?;
-    /// assert_eq!(map.len(), 1);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    #[must_use]
-    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
-        Deserializer::of_slice(&FORMAT.reading, file, self.limits.clone())
-    }
-
-    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use serde::Deserialize;
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = ten::to_vec(&map)?;
-    /// let mut deserializer = ten::Options::new().stream_deserializer(&file[..]);
-    /// let read = TensorMap::deserialize(&mut deserializer)?;
-    /// deserializer.end()?;
-    /// assert_eq!(read, map);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
-        Deserializer::of_reader(&FORMAT.reading, reader, self.limits.clone())
-    }
-
-    fn encode(&self) -> Arc<dyn Encode> {
-        self.encode.clone()
     }
 }

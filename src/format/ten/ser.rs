@@ -7,7 +7,7 @@ use crate::write::{FileLayout, NamePolicy, PlannedTensors, SmallFile, SmallForma
 
 /// Writes tensors one after the other, as two chunks each.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Encode {
+pub struct Encode {
     pub(super) embed_names: bool,
 }
 

@@ -69,17 +69,13 @@ use serde::{Deserialize, Serialize};
 pub use self::header::{DTYPES, id};
 pub use self::metadata::{Metadata, Operation, metadata};
 use crate::error::Result;
-use crate::format::{Format, known};
-use crate::limits::Limits;
-use crate::model::{FormatSpec, Store};
+use crate::format::{self, Format, HasFormat, known};
+use crate::model::FormatSpec;
 use crate::serde::SerdeValue;
-use crate::write;
-use crate::write::Encode;
-pub use crate::write::{IoSlices, Plan};
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format =
-    Format::new(SPEC, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.encode()))
+    Format::new(SPEC, || Box::new(de::Reader::default()), |options| Ok(entries::options(options)?.shared_encode()))
         .with_small_files(metadata::small)
         .with_metadata(entries::file_metadata)
         .with_metadata_edits(append::rewrite_metadata);
@@ -91,12 +87,17 @@ const SPEC: FormatSpec = FormatSpec {
     ..known::TENSORBUFFERS.spec(DTYPES)
 };
 
-/// The serializer of all formats. A [`Plan`] makes it write a TensorBuffers file; [`plan`] has an example.
-pub type Serializer<'s> = crate::Serializer<'s>;
+impl HasFormat for ser::Encode {
+    fn format() -> &'static Format {
+        &FORMAT
+    }
+}
 
-/// The deserializer of all formats. [`Options::slice_deserializer`] and [`Options::stream_deserializer`] make one that
-/// reads a TensorBuffers file.
-pub type Deserializer<'de> = crate::Deserializer<'de>;
+// Borrowed, so that the crates of users do not compile how options are dropped.
+fn defaults() -> &'static Options {
+    static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
+    &DEFAULTS
+}
 
 /// Serializes a value into a TensorBuffers file in memory.
 ///
@@ -120,7 +121,7 @@ pub type Deserializer<'de> = crate::Deserializer<'de>;
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
 ///   time.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    write::to_vec(&SerdeValue(value), Options::defaults().encode())
+    defaults().to_vec(value)
 }
 
 /// Serializes a value to a writer as a TensorBuffers file.
@@ -144,55 +145,8 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 ///
 /// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
 /// fails.
-pub fn to_writer<T: Serialize + ?Sized>(mut writer: impl Write, value: &T) -> Result<()> {
-    write::to_writer(&mut writer, &SerdeValue(value), Options::defaults().encode())
-}
-
-/// Serializes a value into a TensorBuffers file in memory that is reused, so that nothing is allocated if it is large enough.
-///
-/// `file` is replaced by the file. After an error it is empty.
-///
-/// ```
-/// use tensorfile::{TensorView, tensorbuffers};
-///
-/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
-/// let mut file = Vec::new();
-/// tensorbuffers::to_vec_into(&mut file, value)?;
-/// tensorbuffers::to_vec_into(&mut file, value)?;
-/// assert_eq!(file, tensorbuffers::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`].
-pub fn to_vec_into<T: Serialize + ?Sized>(file: &mut Vec<u8>, value: &T) -> Result<()> {
-    write::to_vec_into(file, &SerdeValue(value), Options::defaults().encode())
-}
-
-/// Serializes a value into a TensorBuffers file in slices, for a socket or another writer that takes several at once.
-///
-/// Payloads are borrowed from the value, and all other bytes are in one buffer. So are payloads of fewer than 512 bytes,
-/// and those that are not in memory as they are stored: arrays with gaps or in another order, and all numbers on big-endian
-/// hosts. serde passes no payload on for longer than a call, so the value is one that implements [`Store`], such as a
-/// derived struct, an array, or a container of them.
-///
-/// ```
-/// use tensorfile::{TensorView, tensorbuffers};
-///
-/// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
-/// let file = tensorbuffers::to_io_slices(&tensor)?;
-/// assert!(file.file_bytes() > 4000 && file.copied_bytes() < 1000);
-/// let bytes: Vec<u8> = file.as_slices().iter().flat_map(|slice| slice.to_vec()).collect();
-/// assert_eq!(bytes, tensorbuffers::to_vec(&tensor)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`].
-pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
-    write::to_io_slices(value, Options::defaults().encode())
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
 }
 
 /// Deserializes a value from a TensorBuffers file in memory.
@@ -227,7 +181,7 @@ pub fn to_io_slices<T: Store + ?Sized>(value: &T) -> Result<IoSlices<'_>> {
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    crate::serde::from_slice(&FORMAT.reading, file, &Options::defaults().limits)
+    defaults().from_slice(file)
 }
 
 /// Deserializes a value from a reader of a TensorBuffers file.
@@ -249,35 +203,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 ///
 /// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    crate::serde::from_reader(&FORMAT.reading, reader, &Options::defaults().limits)
-}
-
-/// Plans a TensorBuffers file: its length, and the offset of everything in it.
-///
-/// The value is serialized once, without its elements. The plan's writer then takes its tensors.
-///
-/// ```
-/// use serde::Serialize;
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, tensorbuffers};
-///
-/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
-/// let plan = tensorbuffers::plan(value)?;
-/// let mut file = Vec::new();
-/// let mut writer = plan.writer(&mut file);
-/// let mut serializer = tensorbuffers::Serializer::new(&mut writer);
-/// value.serialize(&mut serializer)?;
-/// serializer.end()?;
-/// writer.finish()?;
-/// assert_eq!(file, tensorbuffers::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`].
-pub fn plan<T: Serialize + ?Sized>(value: &T) -> Result<Plan> {
-    Plan::new(&SerdeValue(value), Options::defaults().encode())
+    defaults().from_reader(reader)
 }
 
 /// Adds the tensors of a value to an existing file.
@@ -324,44 +250,9 @@ pub fn append<T: Serialize + ?Sized>(path: impl AsRef<Path>, value: &T) -> Resul
 /// assert_eq!(file[4..8], 0.5_f32.to_le_bytes());
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    encode: Arc<ser::Encode>,
-    limits: Limits,
-}
+pub type Options = format::Options<ser::Encode>;
 
 impl Options {
-    /// The defaults.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    // Borrowed by the functions of this module, so that the crates of users do not compile how options are dropped.
-    fn defaults() -> &'static Self {
-        static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
-        &DEFAULTS
-    }
-
-    /// Sets the limits for reading.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{Limits, TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = tensorbuffers::to_vec(&map)?;
-    /// let options = tensorbuffers::Options::new().limits(Limits::new().rank(1));
-    /// let error = options.from_slice::<TensorMap>(&file).unwrap_err();
-    /// assert!(error.to_string().contains("rank is 2, but the limit is 1"));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
     /// Aligns tensors and the metadata to a number of bytes, a power of two. Default: 64.
     ///
     /// With 1 tensors are packed, as the reference packs them. Most of them then cannot be borrowed from the file, as
@@ -443,191 +334,5 @@ impl Options {
     /// As [`append`](fn@append).
     pub fn append<T: Serialize + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<()> {
         append::append(path.as_ref(), &SerdeValue(value), &self.encode, &self.limits)
-    }
-
-    /// As [`plan`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let options = tensorbuffers::Options::new().alignment(16);
-    /// assert_eq!(options.plan(&map)?.file_bytes(), options.to_vec(&map)?.len() as u64);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`plan`].
-    pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
-        Plan::new(&SerdeValue(value), self.encode())
-    }
-
-    /// As [`to_vec`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = tensorbuffers::Options::new().alignment(16).to_vec(&map)?;
-    /// assert_eq!(tensorbuffers::from_slice::<TensorMap>(&file)?, map);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`].
-    pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
-        write::to_vec(&SerdeValue(value), self.encode())
-    }
-
-    /// As [`to_writer`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let options = tensorbuffers::Options::new().alignment(16);
-    /// let mut file = Vec::new();
-    /// options.to_writer(&mut file, &map)?;
-    /// assert_eq!(file, options.to_vec(&map)?);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`to_writer`].
-    pub fn to_writer<T: Serialize + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
-        write::to_writer(&mut writer, &SerdeValue(value), self.encode())
-    }
-
-    /// As [`to_vec_into`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let options = tensorbuffers::Options::new().alignment(16);
-    /// let mut file = Vec::new();
-    /// for _ in 0..3 {
-    ///     options.to_vec_into(&mut file, &map)?;      // the memory is reused
-    /// }
-    /// assert_eq!(file, options.to_vec(&map)?);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`].
-    pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
-        write::to_vec_into(file, &SerdeValue(value), self.encode())
-    }
-
-    /// As [`to_io_slices`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let options = tensorbuffers::Options::new().alignment(16);
-    /// let mut file = Vec::new();
-    /// options.to_io_slices(&map)?.write_to(&mut file)?;
-    /// assert_eq!(file, options.to_vec(&map)?);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`to_vec`].
-    pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T) -> Result<IoSlices<'a>> {
-        write::to_io_slices(value, self.encode())
-    }
-
-    /// As [`from_slice`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{Limits, TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = tensorbuffers::to_vec(&map)?;
-    /// let options = tensorbuffers::Options::new().limits(Limits::new().tensors(10));
-    /// assert_eq!(options.from_slice::<TensorMap>(&file)?, map);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`from_slice`].
-    pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
-        crate::serde::from_slice(&FORMAT.reading, file, &self.limits)
-    }
-
-    /// As [`from_reader`], with these options.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{Limits, TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = tensorbuffers::to_vec(&map)?;
-    /// let options = tensorbuffers::Options::new().limits(Limits::new().payload(1 << 20));
-    /// assert_eq!(options.from_reader::<TensorMap>(&file[..])?, map);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`from_reader`].
-    pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
-        crate::serde::from_reader(&FORMAT.reading, reader, &self.limits)
-    }
-
-    /// A deserializer of a file in memory. Call [`end`](crate::Deserializer::end) after the value.
-    ///
-    /// ```
-    /// use serde::Deserialize;
-    /// use std::collections::BTreeMap;
-    /// use tensorfile::{Limits, TensorMap, TensorView, tensorbuffers};
-    ///
-    /// let file = tensorbuffers::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
-    /// let options = tensorbuffers::Options::new().limits(Limits::new().tensors(10));
-    /// let mut deserializer = options.slice_deserializer(&file);
-    /// let map = TensorMap::deserialize(&mut deserializer)?;
-    /// deserializer.end()?;
-    /// assert_eq!(map.len(), 1);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    #[must_use]
-    pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
-        Deserializer::of_slice(&FORMAT.reading, file, self.limits.clone())
-    }
-
-    /// A deserializer of a stream. Call [`end`](crate::Deserializer::end) after the value.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use serde::Deserialize;
-    /// use tensorfile::{TensorMap, tensorbuffers};
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![[1.0_f32, 2.0]])]);
-    /// let file = tensorbuffers::to_vec(&map)?;
-    /// let mut deserializer = tensorbuffers::Options::new().stream_deserializer(&file[..]);
-    /// let read = TensorMap::deserialize(&mut deserializer)?;
-    /// deserializer.end()?;
-    /// assert_eq!(read, map);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
-        Deserializer::of_reader(&FORMAT.reading, reader, self.limits.clone())
-    }
-
-    fn encode(&self) -> Arc<dyn Encode> {
-        self.encode.clone()
     }
 }

@@ -17,7 +17,7 @@ use crate::write::{
 
 /// Writes tensors one after the other, then their metadata.
 #[derive(Debug, Clone)]
-pub(super) struct Encode {
+pub struct Encode {
     pub(super) alignment: u64,
     pub(super) model: Option<String>,
     pub(super) operations: Option<Vec<Operation>>,

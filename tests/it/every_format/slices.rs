@@ -214,7 +214,7 @@ fn derived_structs_lend_their_arrays() {
                 assert!(is_borrowed(&file, model.view.as_slice().unwrap()), "{what}");
                 assert!(is_borrowed(&file, &model.cow), "{what}");
                 assert!(is_borrowed(&file, model.tuple.0.as_slice().unwrap()), "{what}");
-                assert_eq!(concatenated(&$format::to_io_slices(&model.plain).unwrap()), $format::to_vec(&model.plain).unwrap());
+                assert_eq!(concatenated(&$format::Options::new().to_io_slices(&model.plain).unwrap()), $format::to_vec(&model.plain).unwrap());
                 let mut reused = vec![1; 10];
                 options.to_vec_into(&mut reused, &model).unwrap();
                 assert_eq!(reused, expected, "{what}");
@@ -259,7 +259,7 @@ fn payloads_that_are_not_lent_are_copied() {
     }
 
     let value = [Bytes, Bytes];
-    let file = tensorfile::ten::to_io_slices(&value[..]).unwrap();
+    let file = tensorfile::ten::Options::new().to_io_slices(&value[..]).unwrap();
     let expected = tensorfile::ten::FORMAT.to_vec(&&value[..], &WriteOptions::new()).unwrap();
     assert_eq!((concatenated(&file), file.copied_bytes()), (expected.clone(), expected.len()));
 }
@@ -291,7 +291,7 @@ fn a_writer_may_take_any_number_of_bytes() {
 
     let numbers = vec![1.5_f32; 200];
     let views: Vec<TensorView> = (0..3000).map(|_| TensorView::from_slice(&numbers, [200]).unwrap()).collect();
-    let file = tensorfile::btf::to_io_slices(&views).unwrap();
+    let file = tensorfile::btf::Options::new().to_io_slices(&views).unwrap();
     assert_eq!(file.as_slices().len(), 6000);
     let expected = concatenated(&file);
     for most in [1000, 100_000, usize::MAX] {

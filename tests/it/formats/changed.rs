@@ -328,13 +328,13 @@ fn a_plan_has_the_length_and_writes_the_same_file() {
         assert_eq!((plan.file_bytes(), plan.len()), (file.len() as u64, 2 + usize::from(embed)));
         let mut written = Vec::new();
         let mut writer = plan.writer(&mut written);
-        let mut serializer = btf::Serializer::new(&mut writer);
+        let mut serializer = tensorfile::Serializer::new(&mut writer);
         value.serialize(&mut serializer).unwrap();
         serializer.end().unwrap();
         writer.finish().unwrap();
         assert_eq!(written, file);
     }
-    let plan = btf::plan(&value).unwrap();
+    let plan = btf::Options::new().plan(&value).unwrap();
     let unfinished = plan.writer(&mut Vec::new()).finish().unwrap_err();
     assert_eq!(unfinished.to_string(), "btf: the value changed between planning and writing: `0` did not come again");
 }

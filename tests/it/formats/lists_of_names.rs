@@ -36,8 +36,8 @@ fn write_all<T: Tensors + Store + Serialize>(format: &'static Format, value: &T)
         plan.to_writer(&mut file, value).map(|()| file)
     });
     let (serialized, slices) = match format.name {
-        "btf" => (btf::to_vec(value), btf::to_io_slices(value)),
-        _ => (ten::to_vec(value), ten::to_io_slices(value)),
+        "btf" => (btf::to_vec(value), btf::Options::new().to_io_slices(value)),
+        _ => (ten::to_vec(value), ten::Options::new().to_io_slices(value)),
     };
     let slices = slices.map(|file| file.as_slices().iter().flat_map(|slice| slice.to_vec()).collect());
     vec![format.to_vec(value, &options), written, saved, planned, serialized, slices]

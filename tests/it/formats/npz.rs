@@ -120,7 +120,7 @@ fn stored_members_are_borrowed_and_aligned() {
     let tensors: TensorMap =
         (1..40).map(|len| ("n".repeat(len), Tensor::from_slice(&vec![1.0_f64; len], [len]).unwrap())).collect();
     let file = npz::to_vec(&tensors).unwrap();
-    assert_eq!(file.len() as u64, npz::plan(&tensors).unwrap().file_bytes());
+    assert_eq!(file.len() as u64, npz::Options::new().plan(&tensors).unwrap().file_bytes());
     let views: BTreeMap<String, TensorView<'_>> = npz::from_slice(&file).unwrap();
     for (name, view) in &views {
         let offset = view.as_bytes().as_ptr() as usize - file.as_ptr() as usize;
@@ -619,18 +619,18 @@ fn archives_of_many_members_and_of_large_ones_have_64_bits() {
     let mut many: TensorMap = (0..66_000).map(blob).collect();
     many.insert("array", Tensor::from_slice(&[1_u8], [1]).unwrap());
     let file = npz::to_vec(&many).unwrap();
-    assert_eq!(file.len() as u64, npz::plan(&many).unwrap().file_bytes());
+    assert_eq!(file.len() as u64, npz::Options::new().plan(&many).unwrap().file_bytes());
     assert!(npz::from_slice::<TensorMap>(&file).unwrap() == many);
 
     const LARGE: usize = 5 << 30;
     let one = ndarray::arr0(0_u8);
-    let plan = npz::plan(&Arrays(one.broadcast(LARGE).unwrap())).unwrap();
+    let plan = npz::Options::new().plan(&Arrays(one.broadcast(LARGE).unwrap())).unwrap();
     let member = 64 + 128 + LARGE as u64 + 24;
     let directory = 46 + 5 + 20;
     assert_eq!(plan.file_bytes(), member + directory + 56 + 20 + 22);
     let (most, message) =
         (1_usize << 49, "npz: tensor `0`: cannot store 562949953421312 bytes; npz stores tensors of up to 2^48");
-    assert_eq!(npz::plan(&Arrays(one.broadcast(most).unwrap())).unwrap_err().to_string(), message);
+    assert_eq!(npz::Options::new().plan(&Arrays(one.broadcast(most).unwrap())).unwrap_err().to_string(), message);
 }
 
 #[test]

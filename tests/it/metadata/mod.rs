@@ -211,7 +211,7 @@ fn absent_metadata_fits_every_format() {
     let maybe = || Maybe { epochs: None, bias: array![1.0] };
     for format in written_formats() {
         let mut options = WriteOptions::new();
-        options.embed_names = format.max_name.is_some();
+        options.embed_names = Some(format.max_name.is_some());
         let Ok(file) = format.to_vec(&maybe(), &options) else {
             assert_eq!(format.name, "npy", "npy has one tensor, whose name it does not store");
             continue;

@@ -7,7 +7,7 @@ use crate::write::{FileLayout, NamePolicy, PlannedTensors};
 
 /// Writes one array after its header.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Encode {
+pub struct Encode {
     pub(super) keep_dim_order: bool,
     /// Refuse a tensor with a name, which would be left out.
     pub(super) refuse_names: bool,

@@ -16,7 +16,7 @@ use crate::write::{FileLayout, FileWriter, NamePolicy, Output, PlannedTensors};
 
 /// Writes arrays as members of an archive.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Encode {
+pub struct Encode {
     pub(super) compress: bool,
     pub(super) keep_dim_order: bool,
 }
