@@ -40,7 +40,8 @@ pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<
     if small::write(tensors, &encode, &mut file) {
         return write_all(&file, out, &*encode);
     }
-    Plan::new(tensors, encode)?.write_stream(tensors, out, None)
+    let plan = Plan::new(tensors, encode)?;
+    plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
 }
 
 fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()> {

@@ -74,7 +74,8 @@ struct Named {
 }
 
 fn all_options() -> Vec<WriteOptions> {
-    let new = WriteOptions::new;
+    // Saving embeds names where they are needed, unless it is told.
+    let new = || WriteOptions::new().embed_names(false);
     let entry = |key: &str, value: &str| new().metadata([(key.to_owned(), value.to_owned())].into_iter().collect());
     let alignments = [0, 1, 3, 8, 64, 4096, 1 << 20, 1 << 33].map(|bytes| new().alignment(bytes));
     let mut all = vec![new(), new().embed_names(true), new().keep_dim_order(true), new().tfrt_coo(true)];

@@ -757,7 +757,7 @@ fn metadata_of_a_value_makes_no_tensor_of_a_blob() {
     assert_eq!(*ptd::from_slice::<TensorMap>(&file).unwrap()["tensor"].layout(), Layout::Blob);
     let expected = "ptd: tensor `tensor`: cannot store a blob; DT01 stores tensors; FT01 stores blobs too";
     assert_eq!(message(ptd::to_vec(&value(Some("llama")))), expected);
-    assert_eq!(message(ptd::Options::new().plan(&value(Some("llama")))), expected);
+    assert_eq!(message(Options::new().plan(&value(Some("llama")))), expected);
 }
 
 #[test]
