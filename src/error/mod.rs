@@ -110,6 +110,24 @@ impl Error {
         self.kind().category()
     }
 
+    /// Returns whether a file does not exist: the one that was opened, or one that it names. A missing tensor is
+    /// [`ErrorKind::Missing`].
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, load};
+    ///
+    /// let map = match load::<TensorMap>("no/such.btf") {
+    ///     Err(error) if error.is_not_found() => TensorMap::new(),
+    ///     loaded => loaded?,
+    /// };
+    /// assert!(map.is_empty());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Returns the name of the tensor; `#3` for the one at position 3 of a file without names.
     ///
     /// ```

@@ -137,6 +137,8 @@ pub(crate) struct FieldsWalk {
     has_metadata: bool,
     /// The file has tensors or metadata of the flattened field that is next.
     has_flattened: bool,
+    /// Tensors more than a segment below the struct are those of other entries of the map around.
+    leaves_deeper: bool,
     stage: Stage,
     /// Some tensors were found in the file's order.
     found_in_order: bool,
@@ -223,6 +225,7 @@ impl FieldsWalk {
             shares,
             has_metadata,
             has_flattened: false,
+            leaves_deeper: false,
             stage,
             found_in_order: false,
             value: FieldValue::Flattened,
@@ -408,6 +411,7 @@ impl FieldsWalk {
         }
         let unknown = if de.reader.is_drained() || self.place.is_root() { de.next_here()? } else { next };
         let name = unknown.and_then(|at| de.path.strip(de.reader.name(at)));
+        let name = name.filter(|name| !self.leaves_deeper || !name.contains('.'));
         Ok(name.map(|name| {
             self.value = FieldValue::Unknown(name.to_owned());
             FieldKey::Unknown(name.to_owned())
@@ -459,6 +463,7 @@ impl<'de> Finder<'de> {
         self.check_has_parts(at, "a struct")?;
         let outer_skips = self.enter_skipping(at, def.allow_unknown)?;
         let mut walk = FieldsWalk::new(self, Fields::Def(def), at);
+        walk.leaves_deeper = std::mem::take(&mut self.leaves_deeper);
         if walk.has_metadata {
             self.metadata_fields(def, &mut each)?;
         }

@@ -69,6 +69,8 @@ pub(crate) struct Finder<'de> {
     /// Arrays that were read and can share memory with others.
     shared: SharedArrays,
     metadata: MetadataSource<'de>,
+    /// The struct that comes next is an entry of a map, whose other keys may be below it.
+    leaves_deeper: bool,
     /// The file has tensors or metadata of the flattened field here.
     pub(crate) has_flattened: bool,
     /// Tensors that the struct around has no place for are skipped. A list or map that finds nothing is then missing: its
@@ -119,6 +121,7 @@ impl<'de> Finder<'de> {
             findings: None,
             shared: SharedArrays::default(),
             metadata,
+            leaves_deeper: false,
             has_flattened: false,
             skips_unknown: false,
             named_by_type: false,
@@ -294,6 +297,7 @@ impl<'de> Finder<'de> {
 
     /// Goes down to the value of a map's entry, whose first tensor is `at`. Returns the key.
     pub(crate) fn enter_entry(&mut self, at: usize, key: KeyPart) -> String {
+        self.leaves_deeper = key == KeyPart::BeforeLast;
         let name = self.reader.name(at);
         let key = key.of(self.path.strip(name).unwrap_or(name)).to_owned();
         self.path.push(&key);

@@ -4,12 +4,13 @@
 //! patterns, only neighbours in the order of their beginnings or of their ends are compared.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Index;
 
 use indexmap::IndexMap;
 
-use crate::error::{LoadReport, fill, pattern};
+use crate::error::{ErrorKind, LoadReport, NameList, Short, fill, pattern};
 use crate::model::TensorSpec;
-use crate::tensor::sorted;
+use crate::tensor::{Tensor, TensorMap, sorted};
 
 /// The number of missing patterns for which similar names are searched.
 const MISSING: usize = 1000;
@@ -78,6 +79,27 @@ pub(super) fn find(report: &mut LoadReport, wanted: &[(String, TensorSpec)]) {
 pub(super) fn similar(key: &str, keys: &[String]) -> Vec<String> {
     let is_similar = |other: &&String| difference(key, other).is_some_and(|difference| difference <= FARTHEST);
     keys.iter().filter(is_similar).take(SHOWN).cloned().collect()
+}
+
+// Here and not beside the map, which is below errors and their messages.
+impl Index<&str> for TensorMap {
+    type Output = Tensor;
+
+    /// Returns the tensor with that name. [`get`](TensorMap::get) does not panic.
+    ///
+    /// # Panics
+    ///
+    /// If no tensor has that name. The message has the names that are most similar.
+    #[track_caller]
+    fn index(&self, name: &str) -> &Tensor {
+        match self.get(name) {
+            Some(tensor) => tensor,
+            None => {
+                let names = ErrorKind::by_similarity(name, self.names().map(str::to_owned).collect());
+                panic!("no tensor `{}`{}", Short(name), NameList { lead: "; the map has ", names: &names, others: 0 })
+            }
+        }
+    }
 }
 
 /// Groups names by pattern; the values are their positions.

@@ -117,6 +117,8 @@ pub enum KeyPart {
     Whole,
     /// The first segment: the values are structs or maps.
     First,
+    /// All but the last segment: the values are structs of tensors only, whose fields are that segment.
+    BeforeLast,
     /// The segment before a number, or all of it: the values are lists.
     BeforeIndex,
 }
@@ -127,6 +129,7 @@ impl KeyPart {
         match self {
             Self::Whole => rest,
             Self::First => first_segment(rest),
+            Self::BeforeLast => rest.rsplit_once('.').map_or(rest, |(key, _)| key),
             Self::BeforeIndex => list_key(rest),
         }
     }
@@ -139,6 +142,17 @@ impl FieldDef {
     }
 }
 
+impl StructDef {
+    /// Returns whether each field is a tensor, or may be one, whose name is one segment. A key before that segment may have dots.
+    pub(crate) fn is_flat(&self) -> bool {
+        let is_flat = |field: &FieldDef| {
+            let is_tensor = !field.flatten && !field.metadata && matches!((field.node)().inner(), Node::Tensor(_));
+            is_tensor && field.names().all(|name| !name.contains('.'))
+        };
+        !self.fields.is_empty() && self.fields.iter().all(is_flat)
+    }
+}
+
 impl Node {
     /// Returns how much of a name is the key of a map with values of this type.
     #[must_use]
@@ -147,6 +161,7 @@ impl Node {
             Self::Tensor(_) | Self::Metadata(_) => KeyPart::Whole,
             Self::Option(node) | Self::Newtype(node, _) => node().key_part(),
             Self::List(_) | Self::Array(..) | Self::Tuple(_) => KeyPart::BeforeIndex,
+            Self::Struct(def) if def.is_flat() => KeyPart::BeforeLast,
             Self::Struct(_) | Self::Map(_) => KeyPart::First,
         }
     }

@@ -34,6 +34,8 @@ pub struct Serializer<'s> {
     metadata_sent: usize,
     /// The path of the last tensor.
     pub(crate) last: Mark,
+    /// The struct that ended last: its path, the number of tensors sent before it, and its definition.
+    last_struct: Option<(Mark, usize, &'static StructDef)>,
     /// The name of the tensor that the value here is equal to.
     pub(crate) tied: Option<&'static str>,
     /// State between serde's calls.
@@ -90,6 +92,7 @@ impl<'s> Serializer<'s> {
             sent: 0,
             metadata_sent: 0,
             last: Mark::default(),
+            last_struct: None,
             tied: None,
             serde: SerdeState::default(),
         }
@@ -125,13 +128,21 @@ impl<'s> Serializer<'s> {
         }
     }
 
-    /// Checks the entry of a map whose value was just serialized: names must tell it from a map in a map.
+    /// Checks the entry of a map whose value was just serialized: names must tell it from a map in a map. A struct of tensors only
+    /// has all but the last segment as its key: keys such as `layers.0.weight` name the state of an optimizer.
     pub(crate) fn check_entry(&self, map: Mark, sent_before: usize) -> Result<()> {
         let is_tensor = self.last == self.path.mark();
         let key = self.path.since(map);
-        if self.sent > sent_before && !is_tensor && (key.is_empty() || key.contains('.')) {
+        let is_flat = |(place, sent, def): (Mark, usize, &StructDef)| {
+            (place, sent) == (self.path.mark(), sent_before) && def.is_flat()
+        };
+        let may_have_dots = || self.last_struct.is_some_and(is_flat);
+        if self.sent > sent_before && !is_tensor && (key.is_empty() || key.contains('.') && !may_have_dots()) {
             let what = format!("store a map with the key `{key}` for more than one tensor");
-            let instead = "names could not tell it from a map in a map".to_owned();
+            let instead =
+                "names could not tell it from a map in a map; use keys without dots, maps of single tensors, or a \
+                           derived struct that has only tensors"
+                    .to_owned();
             return Err(Error::new(ErrorKind::Unsupported { what, instead }).in_tensor(self.path.name()));
         }
         Ok(())
@@ -204,6 +215,7 @@ impl Sink for Serializer<'_> {
 
     fn fields(&mut self, def: &'static StructDef, values: &[&dyn Store]) -> Result<()> {
         self.expect(values.len());
+        let sent = self.sent;
         for (field, value) in def.fields.iter().zip(values) {
             let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
             let outer = self.tied;
@@ -215,6 +227,7 @@ impl Sink for Serializer<'_> {
             self.tied = outer;
             self.path.back_to(mark);
         }
+        self.last_struct = Some((self.path.mark(), sent, def));
         Ok(())
     }
 

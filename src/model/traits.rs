@@ -114,7 +114,8 @@ pub trait Store {
     label = "not a tensor",
     note = "a field may be an `ndarray` array of numbers, a number, `Tensor`, `TensorView`, `CooTensor`, `TensorMap`, \
             another struct with `#[derive(TensorFile)]`, or an `Option`, `Vec`, array, tuple, map, `Box`, `Rc` or `Arc` of these",
-    note = "`#[tensor(skip)]` leaves a field out of the file"
+    note = "`#[tensor(skip)]` leaves a field out of the file, and `#[tensor(metadata)]` stores a string or another single value in the \
+            file's metadata"
 )]
 pub trait TensorFile: Store {
     /// The names and types of the tensors, as static data.
@@ -184,7 +185,8 @@ pub fn node_of<T: TensorFile + ?Sized>() -> Node {
     label = "not a tensor that can be read",
     note = "a field may be an `ndarray` array of numbers, a number, `Tensor`, `TensorView`, `CooTensor`, `TensorMap`, \
             another struct with `#[derive(TensorFile)]`, or an `Option`, `Vec`, array, tuple, map, `Box`, `Rc` or `Arc` of these",
-    note = "`#[tensor(skip)]` leaves a field out of the file",
+    note = "`#[tensor(skip)]` leaves a field out of the file, and `#[tensor(metadata)]` stores a string or another single value in the \
+            file's metadata",
     note = "`ArrayViewMut` and references can be written but not read; `#[tensor(write_only)]` on the struct leaves reading out, and \
             `ArrayView`, `CowArray` and `Cow<[T]>` borrow from the file"
 )]

@@ -211,6 +211,9 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::Key(KeyPart::First, _) if is_ours::<D::Error>() => {
                 deserializer.deserialize_newtype_struct(token::FIRST_SEGMENT, self)
             }
+            Self::Key(KeyPart::BeforeLast, _) if is_ours::<D::Error>() => {
+                deserializer.deserialize_newtype_struct(token::BEFORE_LAST, self)
+            }
             Self::Key(KeyPart::BeforeIndex, _) if is_ours::<D::Error>() => {
                 deserializer.deserialize_newtype_struct(token::BEFORE_INDEX, self)
             }

@@ -36,6 +36,7 @@ pub(crate) const DERIVED: &str = "$tensorfile::Struct";
 
 /// The newtypes around the key of a map whose entries are more than tensors: see `KeyPart`.
 pub(crate) const FIRST_SEGMENT: &str = "$tensorfile::FirstSegment";
+pub(crate) const BEFORE_LAST: &str = "$tensorfile::BeforeLast";
 pub(crate) const BEFORE_INDEX: &str = "$tensorfile::BeforeIndex";
 
 /// The struct that ndarray's own `Serialize` writes.

@@ -175,17 +175,6 @@ impl PartialEq for TensorMap {
 
 impl Eq for TensorMap {}
 
-impl std::ops::Index<&str> for TensorMap {
-    type Output = Tensor;
-
-    /// # Panics
-    ///
-    /// If no tensor has that name.
-    fn index(&self, name: &str) -> &Tensor {
-        &self.0[name]
-    }
-}
-
 impl<N: Into<String>, T: Into<Tensor>> FromIterator<(N, T)> for TensorMap {
     fn from_iter<I: IntoIterator<Item = (N, T)>>(tensors: I) -> Self {
         Self(tensors.into_iter().map(|(name, tensor)| (name.into(), tensor.into())).collect())

@@ -27,6 +27,7 @@ mod digest;
 mod documentation;
 mod every_format;
 mod file;
+mod first_day;
 #[cfg(target_os = "linux")]
 mod fork;
 mod formats;

@@ -124,6 +124,7 @@ fn key<'a, 'de>(text: &'a str, part: &'a Cell<KeyPart>, ask: Ask) -> Result<Answ
         Ask::Newtype(name) => {
             match name {
                 token::FIRST_SEGMENT => part.set(KeyPart::First),
+                token::BEFORE_LAST => part.set(KeyPart::BeforeLast),
                 token::BEFORE_INDEX => part.set(KeyPart::BeforeIndex),
                 _ => {}
             }
