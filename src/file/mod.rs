@@ -557,9 +557,8 @@ impl File {
         Ok(value.expect("the value was loaded"))
     }
 
-    /// Loads the file into a value, whose arrays keep their memory: no other is allocated, and none is touched for the first
-    /// time, which takes longer than reading. So a checkpoint of the same model is loaded again, or into a model that was made with
-    /// the shapes of its settings.
+    /// Loads the file into a value, whose arrays keep their memory: the same model again, or one that was made with the shapes of
+    /// its settings. Fresh memory is cleared page by page, which takes several times as long as reading.
     ///
     /// The index is [compared](Self::report_like) with the value first, so a file that does not fit changes nothing. Arrays that
     /// are in row-major order keep their memory, in structs, `Option`s, `Vec`s, maps and pointers to them alone, if the file

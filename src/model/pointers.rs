@@ -35,7 +35,10 @@ macro_rules! pointers {
                 let alone: fn(&mut Self) -> Option<&mut T> = $get_mut;
                 match alone(self) {
                     Some(value) => value.reload(source, adapt),
-                    None => Ok(*self = Self::load(source, adapt)?),
+                    None => {
+                        *self = Self::load(source, adapt)?;
+                        Ok(())
+                    }
                 }
             }
         }

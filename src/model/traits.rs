@@ -216,7 +216,10 @@ pub trait FromTensors<'de>: TensorFile + Sized {
             len = index + 1;
             match list.get_mut(index) {
                 Some(item) => item.reload(source, adapt),
-                None => Ok(list.push(Self::load(source, adapt)?)),
+                None => {
+                    list.push(Self::load(source, adapt)?);
+                    Ok(())
+                }
             }
         })?;
         list.truncate(len);

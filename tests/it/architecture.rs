@@ -439,7 +439,7 @@ fn circle(folder: &Path, sources: &[Source]) -> Option<Vec<String>> {
 /// Returns the code of a `mod.rs` without its `mod` lines and without what it re-exports.
 fn without_reexports(code: &str) -> String {
     let is_reexport = |item: &&str| {
-        let item = item.trim_start_matches(|c| c == '}' || c == ']');
+        let item = item.trim_start_matches(['}', ']']);
         item.contains("pub use ") || item.contains(")use ") || item.starts_with("mod ")
     };
     code.split(';').filter(|item| !is_reexport(item)).collect::<Vec<_>>().join(";")

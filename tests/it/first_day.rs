@@ -111,10 +111,7 @@ fn tensors_below_the_keys_are_reported() {
         "1 missing, 1 unexpected; 2 of 3 tensors fit\nmissing:\n  `c.m`  f32[_]; did you mean `a.b.x`?\n\
          unexpected:\n  `a.b.x`  f32[1]"
     );
-    assert_eq!(
-        load(&["a.m", "a.second", "a.v"]),
-        "1 unexpected; 2 of 3 tensors fit\nunexpected:\n  `a.v`  f32[1]"
-    );
+    assert_eq!(load(&["a.m", "a.second", "a.v"]), "1 unexpected; 2 of 3 tensors fit\nunexpected:\n  `a.v`  f32[1]");
     let loaded: BTreeMap<String, Adam> = map(&["a.b.m", "a.b.second"]).load().unwrap();
     assert_eq!(loaded.keys().collect::<Vec<_>>(), ["a.b"]);
 }

@@ -261,10 +261,10 @@ fn rules_that_cannot_be_followed_are_an_error_of_opening() {
 #[derive(TensorFile, Debug, Clone, PartialEq)]
 #[tensor(prefix = "model")]
 struct Net {
-    embed: Linear,
+    embed: Box<Linear>,
     #[tensor(transpose)]
     head: Array2<f64>,
-    layers: Vec<Box<Linear>>,
+    layers: Vec<Linear>,
     by_name: BTreeMap<String, Array1<i32>>,
     #[tensor(flatten)]
     flat: Flat,
@@ -289,9 +289,9 @@ struct Wrapped(Array1<f32>);
 fn net(scale: f32) -> Net {
     let linear = || Linear { weight: linear().weight * scale, bias: linear().bias.map(|bias| bias * scale) };
     Net {
-        embed: linear(),
+        embed: Box::new(linear()),
         head: (array![[1.0, 2.0, 3.0]] * f64::from(scale)).reversed_axes(),
-        layers: vec![Box::new(linear()), Box::new(Linear { bias: None, ..linear() })],
+        layers: vec![linear(), Linear { bias: None, ..linear() }],
         by_name: [("a".to_owned(), array![scale as i32]), ("b".to_owned(), array![2, 3])].into(),
         flat: Flat { flat: array![scale] },
         wrapped: Wrapped(array![scale, scale]),
@@ -305,7 +305,7 @@ fn net(scale: f32) -> Net {
 
 /// The addresses of the arrays that keep their memory.
 fn addresses(net: &Net) -> Vec<usize> {
-    let linears = std::iter::once(&net.embed).chain(net.layers.iter().map(|layer| &**layer));
+    let linears = std::iter::once(&*net.embed).chain(&net.layers);
     let arrays = linears.flat_map(|linear| {
         std::iter::once(linear.weight.as_ptr().addr()).chain(linear.bias.iter().map(|bias| bias.as_ptr().addr()))
     });
