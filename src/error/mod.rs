@@ -252,6 +252,12 @@ impl Error {
         self
     }
 
+    /// Names the file that is read by this path, whatever it was opened by.
+    pub(crate) fn with_path(mut self, path: &Path) -> Self {
+        self.0.path = Some(path.to_owned());
+        self
+    }
+
     /// Adds the shard, unless it is known. An offset from the start of all shards becomes one from the start of this
     /// shard, which is at `start`.
     pub(crate) fn in_shard(mut self, path: &Path, start: u64) -> Self {

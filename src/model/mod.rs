@@ -32,6 +32,7 @@ mod containers;
 pub(crate) mod embedded_names;
 mod file_metadata;
 mod format_spec;
+mod forward;
 mod lent;
 mod loaded;
 mod maps;
@@ -52,6 +53,7 @@ mod values;
 
 pub use file_metadata::{FileMetadata, FilePart};
 pub use format_spec::{FormatSpec, Magic};
+pub use forward::forward;
 pub use lent::Lent;
 pub use loaded::Loaded;
 pub use maps::{FromMapKey, MapKey};

@@ -178,7 +178,7 @@ pub trait TensorSink {
     fn expect(&mut self, _tensors: usize) {}
 
     /// Takes an entry of metadata, of a field with `#[tensor(metadata)]`. By default it is ignored, as by a digest of
-    /// tensors. A sink that passes tensors on to another should pass metadata on too.
+    /// tensors. [`view::forward`](crate::view::forward) passes it on.
     ///
     /// # Errors
     ///
@@ -194,22 +194,17 @@ pub trait TensorSink {
 /// Everything that writes a file takes `Tensors`. Nothing is held in memory on the way from one file to another.
 ///
 /// ```
-/// use tensorfile::{Result, Tensor, TensorMap, TensorRecord, TensorSink, Tensors, ten};
+/// use tensorfile::view::forward;
+/// use tensorfile::{Result, Tensor, TensorMap, TensorSink, Tensors, ten};
 ///
 /// /// The tensors whose names begin with a prefix.
 /// struct Under<'a>(&'a dyn Tensors, &'a str);
 ///
 /// impl Tensors for Under<'_> {
 ///     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-///         struct Filter<'a>(&'a mut dyn TensorSink, &'a str);
-///
-///         impl TensorSink for Filter<'_> {
-///             fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-///                 if tensor.name.starts_with(self.1) { self.0.tensor(tensor) } else { Ok(()) }
-///             }
-///         }
-///
-///         self.0.send(&mut Filter(sink, self.1))
+///         self.0.send(&mut forward(sink, &mut |tensor, next| {
+///             if tensor.name.starts_with(self.1) { next.tensor(tensor) } else { Ok(()) }
+///         }))
 ///     }
 /// }
 ///

@@ -32,21 +32,21 @@ pub enum FileStorage {
     Headers(Headers),
     /// Several files as one.
     #[cfg(feature = "shards")]
-    Joined(Joined),
+    Joined(JoinedFiles),
 }
 
 /// Several files as one. Between two files there is one byte that belongs to neither, so that an empty payload at the end
 /// of a file is not also at the start of the next.
 #[cfg(feature = "shards")]
 #[derive(Debug)]
-pub struct Joined {
+pub struct JoinedFiles {
     parts: Vec<FileStorage>,
     /// The offset of each.
     starts: Vec<u64>,
 }
 
 #[cfg(feature = "shards")]
-impl Joined {
+impl JoinedFiles {
     /// Joins one or more files. Returns `None` if they are too long together.
     pub(crate) fn new(parts: Vec<FileStorage>) -> Option<Self> {
         let mut starts = Vec::with_capacity(parts.len());

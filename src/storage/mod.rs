@@ -29,7 +29,7 @@ use crate::tensor::{Buffer, grow, try_reserve, try_zeros};
 
 pub(crate) use file::AccessPattern;
 #[cfg(feature = "shards")]
-pub use file::Joined;
+pub use file::JoinedFiles;
 pub use file::{FileStorage, ReadSeek};
 pub(crate) use headers::{FileStart, HeaderStream};
 pub use lock::FileLock;

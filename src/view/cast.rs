@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use crate::cast::{CastReport, Caster};
 use crate::error::Result;
-use crate::model::{FromTensors, MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
+use crate::model::{FromTensors, TensorData, TensorRecord, TensorSink, Tensors, forward};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// The tensors of another collection in other dtypes, cast while they are written.
@@ -141,36 +141,21 @@ impl<'t> CastView<'t> {
 
 impl Tensors for CastView<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-        self.tensors.send(&mut CastSink { view: self, sink })
-    }
-}
-
-struct CastSink<'a, 't> {
-    view: &'a CastView<'t>,
-    sink: &'a mut dyn TensorSink,
-}
-
-impl TensorSink for CastSink<'_, '_> {
-    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let (name, from) = (tensor.name, tensor.info.dtype);
-        let to = self.view.target(name, tensor.info);
-        // Tied tensors have the same bytes, which they keep only if they are cast alike.
-        let tied = tensor.tied.filter(|tied| self.view.target(tied, tensor.info) == to);
-        let caster = match from == to {
-            true => None,
-            false => Some(Caster::between_kinds(from, to).map_err(|error| error.in_tensor(name))?),
-        };
-        if caster.is_some() {
-            let cast = || TensorCast { name: name.to_owned(), from, to, report: CastReport::default() };
-            self.view.state().casts.entry(name.to_owned()).or_insert_with(cast);
-        }
-        let info = TensorInfo { dtype: to, ..tensor.info.clone() };
-        let data = CastData { view: self.view, source: tensor, caster, to };
-        self.sink.tensor(&TensorRecord { info: &info, data: &data, tied, ..*tensor })
-    }
-
-    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
-        self.sink.metadata(key, value)
+        self.tensors.send(&mut forward(sink, &mut |tensor, next| {
+            let (name, from) = (tensor.name, tensor.info.dtype);
+            let to = self.target(name, tensor.info);
+            // Tied tensors have the same bytes, which they keep only if they are cast alike.
+            let tied = tensor.tied.filter(|tied| self.target(tied, tensor.info) == to);
+            let caster = (from != to).then(|| Caster::between_kinds(from, to).map_err(|error| error.in_tensor(name)));
+            let caster = caster.transpose()?;
+            if caster.is_some() {
+                let cast = || TensorCast { name: name.to_owned(), from, to, report: CastReport::default() };
+                self.state().casts.entry(name.to_owned()).or_insert_with(cast);
+            }
+            let info = TensorInfo { dtype: to, ..tensor.info.clone() };
+            let data = CastData { view: self, source: tensor, caster, to };
+            next.tensor(&TensorRecord { info: &info, data: &data, tied, ..*tensor })
+        }))
     }
 }
 

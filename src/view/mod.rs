@@ -1,7 +1,8 @@
 //! Pieces for programs that show, check and convert tensor files.
 //!
-//! - [`Subset`], [`Renamed`] and [`CastView`] change tensors on their way from one place to another. Each is a view of other
-//!   [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written, or loaded into a type.
+//! - [`Subset`], [`Renamed`], [`CastView`], [`Joined`] and [`FileView`] change tensors on their way from one place to another.
+//!   Each is a view of other [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written or loaded into a type.
+//!   [`forward`] makes a view of your own a few lines.
 //! - [`RenameRules`] map names to names, such as those of one framework to those of another.
 //! - [`SaveReport`] lists what a format cannot store, before anything is written.
 //! - [`ByteMap`] counts which bytes of a file are payload, padding or unused.
@@ -38,6 +39,8 @@
 //! ```
 
 mod cast;
+mod file_view;
+mod joined;
 mod print;
 mod renamed;
 mod save_report;
@@ -49,8 +52,10 @@ mod subset;
 mod support;
 
 pub use crate::file::{ByteMap, is_aligned};
-pub use crate::model::{InvalidRenameRule, RenameRule, RenameRules};
+pub use crate::model::{InvalidRenameRule, RenameRule, RenameRules, forward};
 pub use cast::{CastView, TensorCast};
+pub use file_view::FileView;
+pub use joined::Joined;
 pub use print::{PrintOptions, Summary};
 pub use renamed::{Renamed, names_after_file};
 pub use save_report::SaveReport;

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::RenameRules;
 use crate::error::Result;
 use crate::file::File;
-use crate::model::{FromTensors, MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::model::{FromTensors, TensorRecord, TensorSink, Tensors, forward};
 
 /// The tensors of another collection under other names.
 ///
@@ -150,53 +150,25 @@ pub fn names_after_file(file: &File) -> Vec<String> {
 impl Tensors for Renamed<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         match &self.names {
-            NewNames::By(rename) => self.tensors.send(&mut RenamedSink { rename, sink }),
-            NewNames::At(rename) => self.tensors.send(&mut AtSink { rename, next: 0, renamed: HashMap::new(), sink }),
+            NewNames::By(rename) => self.tensors.send(&mut forward(sink, &mut |tensor, next| {
+                let name = rename(tensor.name);
+                let name = name.as_deref().unwrap_or(tensor.name);
+                let tied = tensor.tied.map(|tied| rename(tied).unwrap_or_else(|| tied.to_owned()));
+                next.tensor(&TensorRecord { name, tied: tied.as_deref(), ..*tensor })
+            })),
+            NewNames::At(rename) => {
+                // The new names of the tensors sent so far, by their old names.
+                let (mut position, mut renamed) = (0, HashMap::<String, String>::new());
+                self.tensors.send(&mut forward(sink, &mut |tensor, next| {
+                    let name = rename(position, tensor.name).unwrap_or_else(|| tensor.name.to_owned());
+                    position += 1;
+                    let tied = tensor.tied.and_then(|tied| renamed.get(tied)).map(String::as_str);
+                    next.tensor(&TensorRecord { name: &name, tied, ..*tensor })?;
+                    renamed.insert(tensor.name.to_owned(), name);
+                    Ok(())
+                }))
+            }
         }
-    }
-}
-
-struct RenamedSink<'a> {
-    rename: &'a Rename<'a>,
-    sink: &'a mut dyn TensorSink,
-}
-
-impl TensorSink for RenamedSink<'_> {
-    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let name = (self.rename)(tensor.name);
-        let tied = tensor.tied.map(|tied| (self.rename)(tied).unwrap_or_else(|| tied.to_owned()));
-        self.sink.tensor(&TensorRecord {
-            name: name.as_deref().unwrap_or(tensor.name),
-            tied: tied.as_deref(),
-            ..*tensor
-        })
-    }
-
-    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
-        self.sink.metadata(key, value)
-    }
-}
-
-struct AtSink<'a> {
-    rename: &'a RenameAt<'a>,
-    next: usize,
-    /// The new names of the tensors sent so far, by their old names.
-    renamed: HashMap<String, String>,
-    sink: &'a mut dyn TensorSink,
-}
-
-impl TensorSink for AtSink<'_> {
-    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let name = (self.rename)(self.next, tensor.name).unwrap_or_else(|| tensor.name.to_owned());
-        self.next += 1;
-        let tied = tensor.tied.and_then(|tied| self.renamed.get(tied)).map(String::as_str);
-        self.sink.tensor(&TensorRecord { name: &name, tied, ..*tensor })?;
-        self.renamed.insert(tensor.name.to_owned(), name);
-        Ok(())
-    }
-
-    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
-        self.sink.metadata(key, value)
     }
 }
 

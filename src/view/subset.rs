@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use crate::error::Result;
-use crate::model::{FromTensors, MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::model::{FromTensors, TensorRecord, TensorSink, Tensors, forward};
 
 /// Some of the tensors of another collection, chosen by name.
 ///
@@ -91,55 +91,26 @@ impl<'t> Subset<'t> {
 impl Tensors for Subset<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         match &self.chosen {
-            Chosen::ByName(keeps) => self.tensors.send(&mut SubsetSink { keeps, sink }),
+            Chosen::ByName(keeps) => self.tensors.send(&mut forward(sink, &mut |tensor, next| {
+                if !keeps(tensor.name) {
+                    return Ok(());
+                }
+                next.tensor(&TensorRecord { tied: tensor.tied.filter(|name| keeps(name)), ..*tensor })
+            })),
             Chosen::ByPosition(positions) => {
-                self.tensors.send(&mut PositionSink { positions, next: 0, sent: HashSet::new(), sink })
+                let (mut next_position, mut sent) = (0, HashSet::new());
+                self.tensors.send(&mut forward(sink, &mut |tensor, next| {
+                    let position = next_position;
+                    next_position += 1;
+                    if !positions.contains(&position) {
+                        return Ok(());
+                    }
+                    let tied = tensor.tied.filter(|name| sent.contains(*name));
+                    sent.insert(tensor.name.to_owned());
+                    next.tensor(&TensorRecord { tied, ..*tensor })
+                }))
             }
         }
-    }
-}
-
-struct PositionSink<'a> {
-    positions: &'a HashSet<usize>,
-    next: usize,
-    /// The names of the tensors sent so far.
-    sent: HashSet<String>,
-    sink: &'a mut dyn TensorSink,
-}
-
-impl TensorSink for PositionSink<'_> {
-    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let position = self.next;
-        self.next += 1;
-        if !self.positions.contains(&position) {
-            return Ok(());
-        }
-        let tied = tensor.tied.filter(|name| self.sent.contains(*name));
-        self.sent.insert(tensor.name.to_owned());
-        self.sink.tensor(&TensorRecord { tied, ..*tensor })
-    }
-
-    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
-        self.sink.metadata(key, value)
-    }
-}
-
-struct SubsetSink<'a> {
-    keeps: &'a dyn Fn(&str) -> bool,
-    sink: &'a mut dyn TensorSink,
-}
-
-impl TensorSink for SubsetSink<'_> {
-    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        if !(self.keeps)(tensor.name) {
-            return Ok(());
-        }
-        let tied = tensor.tied.filter(|name| (self.keeps)(name));
-        self.sink.tensor(&TensorRecord { tied, ..*tensor })
-    }
-
-    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
-        self.sink.metadata(key, value)
     }
 }
 

@@ -56,4 +56,5 @@ mod shards;
 #[cfg(unix)]
 mod special_files;
 mod stats;
+mod views;
 mod warnings;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
+use tensorfile::view::forward;
 use tensorfile::{
     Backend, ErrorKind, FORMATS, File, Format, Limits, OpenOptions, TensorRecord, TensorSink, WarningKind,
 };
@@ -489,7 +490,12 @@ fn open_stream(
     let (is_held, is_in_order) = (sink.is_none(), Cell::new(false));
     let mut repeatable = Repeatable { reader: &mut *stream, begin: Held::default(), is_in_order: &is_in_order };
     // What does not begin as a file is refused before much of it is held: it may be endless.
-    match options.read_in_order(&mut repeatable, &mut InOrder { sink, is_in_order: &is_in_order }) {
+    let mut pass_over = PassOver;
+    let mut note = |tensor: &TensorRecord<'_>, next: &mut dyn TensorSink| {
+        is_in_order.set(!is_held);
+        next.tensor(tensor)
+    };
+    match options.read_in_order(&mut repeatable, &mut forward(sink.unwrap_or(&mut pass_over), &mut note)) {
         Ok(_) if is_held => repeatable.begin.hold(stream, name, options),
         // The index is at the end, the tensors are not in order, or one reaches to the end of the file.
         Err(error)
@@ -499,20 +505,6 @@ fn open_stream(
             repeatable.begin.hold(stream, name, options)
         }
         opened => opened.at(name),
-    }
-}
-
-/// A sink that notes that tensors come in order. Without another one, the stream is held although they do.
-struct InOrder<'s, 'c> {
-    sink: Option<&'s mut dyn TensorSink>,
-    is_in_order: &'c Cell<bool>,
-}
-
-impl TensorSink for InOrder<'_, '_> {
-    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> tensorfile::Result<()> {
-        let Some(sink) = &mut self.sink else { return Ok(()) };
-        self.is_in_order.set(true);
-        sink.tensor(tensor)
     }
 }
 

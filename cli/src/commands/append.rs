@@ -3,11 +3,11 @@ use std::path::{Path, PathBuf};
 use tensorfile::File;
 use tensorfile::Tensors;
 use tensorfile::atomic::FileLock;
-use tensorfile::view::Renamed;
+use tensorfile::view::{FileView, Renamed};
 
 use crate::args::{NewNames, Rename, Target, Unnamed, WriteArgs, display_name, expand_joined, file_at, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::{Duplicates, Export, Joined, Kept, Source};
+use crate::export::{Export, Kept, join};
 use crate::output::Stdout;
 
 /// Add the tensors of other files to a file.
@@ -57,8 +57,8 @@ impl Append {
         let others: Vec<(File, &Path)> =
             others.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
 
-        let base = Source::new(&file, &path);
-        let sources: Vec<Source<'_>> = others.iter().map(|(other, path)| Source::new(other, path)).collect();
+        let base = FileView::new(&file, &path);
+        let sources: Vec<FileView<'_>> = others.iter().map(|(other, path)| FileView::new(other, path)).collect();
         let opened: Vec<(&File, &Path)> = others.iter().map(|(other, path)| (other, *path)).collect();
         let names = self.rename.new_names(&opened, self.unnamed(&file), &|_| true)?;
         for (new, source) in names.iter().zip(&sources) {
@@ -68,11 +68,8 @@ impl Append {
             sources.iter().zip(&names).map(|(source, new)| Renamed::with_names(source, new.names.clone())).collect();
         let mut parts: Vec<(&dyn Tensors, &Path)> = vec![(&base, path.as_path())];
         parts.extend(renamed.iter().zip(&others).map(|(tensors, (_, path))| (tensors as &dyn Tensors, *path)));
-        let duplicates = match self.replace {
-            true => Duplicates::Replace,
-            false => Duplicates::Refuse { hint: "; --replace keeps that of the later file, and --rename renames it" },
-        };
-        let joined = Joined::new(&parts, duplicates)?;
+        let hint = "; --replace keeps that of the later file, and --rename renames it";
+        let joined = join(&parts, (!self.replace).then_some(hint))?;
 
         let target = Target::new(&path, Some(file.format()))?;
         let mut kept = Kept::of(&file, &path)?;

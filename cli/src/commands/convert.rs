@@ -1,13 +1,13 @@
 use std::path::PathBuf;
 
-use tensorfile::view::{Renamed, Subset};
+use tensorfile::view::{FileView, Renamed, Subset};
 use tensorfile::{FileTensor, Format};
 
 use crate::args::{
     Cast, Filter, Input, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, parse_bytes, written_format_names,
 };
 use crate::exit::{Outcome, Verdict};
-use crate::export::{Export, Kept, Source};
+use crate::export::{Export, Kept};
 use crate::output::Stdout;
 
 /// Convert a file to another format, to other dtypes or to other names.
@@ -68,7 +68,7 @@ impl Convert {
         let file = self.input.open()?;
         let path = self.input.path();
 
-        let source = Source::new(&file, path);
+        let source = FileView::new(&file, path);
         // Several tensors without names stay a list.
         let unnamed = match file.len() {
             1 => self.write.unnamed(target.format, false),

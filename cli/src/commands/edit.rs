@@ -10,7 +10,7 @@ use tensorfile::{FORMATS, File, MetadataEdit, Result};
 use super::info::{MAX_VALUE, cut};
 use crate::args::{Input, NoClobber, file_at, is_stdout, metadata_key, open_output_stream};
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::Tracked;
+use crate::export::Advancing;
 use crate::output::{Progress, Stdout, escape};
 
 /// Change the metadata of a safetensors, gguf or tensorbuffers file.
@@ -142,7 +142,7 @@ impl Edit {
 
 fn write(edit: &MetadataEdit, file: &File, out: &mut dyn Write) -> Result<()> {
     let mut progress = Progress::bytes(file.file_bytes());
-    edit.to_writer(file, &mut Tracked::new(out, &mut |bytes| progress.advance(bytes)))
+    edit.to_writer(file, &mut Advancing { out, advance: &mut |bytes| progress.advance(bytes) })
 }
 
 /// Fails if a file has the extension of another format.

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use indexmap::map::Entry;
-use tensorfile::view::Renamed;
+use tensorfile::view::{FileView, Renamed};
 use tensorfile::{File, Format, Tensors};
 
 use crate::args::{
@@ -9,7 +9,7 @@ use crate::args::{
     other_parts, written_format_names,
 };
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::export::{Duplicates, Export, Joined, Kept, Source};
+use crate::export::{Export, Kept, join};
 use crate::output::{Stdout, note};
 
 /// Merge several files, or the shards of an index, into one file.
@@ -70,7 +70,7 @@ impl Merge {
         let inputs = inputs.iter().filter(|path| !others.contains(*path));
         let files: Vec<(File, &Path)> =
             inputs.map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
-        let sources: Vec<Source<'_>> = files.iter().map(|(file, path)| Source::new(file, path)).collect();
+        let sources: Vec<FileView<'_>> = files.iter().map(|(file, path)| FileView::new(file, path)).collect();
         let names = self.names(&files, target.format)?;
         for (new, source) in names.iter().zip(&sources) {
             new.expect_unique(source.path(), &new.chosen)?;
@@ -79,7 +79,7 @@ impl Merge {
             sources.iter().zip(&names).map(|(source, new)| Renamed::with_names(source, new.names.clone())).collect();
         let parts: Vec<(&dyn Tensors, &Path)> =
             renamed.iter().zip(&sources).map(|(tensors, source)| (tensors as &dyn Tensors, source.path())).collect();
-        let joined = Joined::new(&parts, Duplicates::Refuse { hint: "; --rename gives one of them another name" })?;
+        let joined = join(&parts, Some("; --rename gives one of them another name"))?;
         let kept = self.kept(&files)?;
         let export = Export::plan(&self.write, &joined, kept, target)?.with_note(NewNames::note(&names));
         Export::run_all(&[export], &self.write, &Vec::new, out)?;
@@ -88,8 +88,7 @@ impl Merge {
 
     /// Tells the file to write from those to read.
     ///
-    /// The output was once the first argument. So that nobody who is used to that loses an input, a last file that exists
-    /// is not replaced.
+    /// A last file that exists may be an input after which the output was forgotten, so it is not replaced.
     fn inputs_and_output(&self) -> Outcome<(&[PathBuf], &Path)> {
         if let Some(output) = &self.output {
             return Ok((&self.files, output));

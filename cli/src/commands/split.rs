@@ -3,11 +3,11 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use tensorfile::File;
-use tensorfile::view::Renamed;
+use tensorfile::view::{FileView, Renamed};
 
 use crate::args::{Glob, Input, InvalidGlob, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::export::{Export, Kept, Source, TensorGroup};
+use crate::export::{Export, Kept};
 use crate::identity::is_same_file;
 use crate::output::{Stdout, note};
 
@@ -85,7 +85,7 @@ impl Split {
         let kept = Kept::of(&file, path)?;
         // Files that are named after the input have its format; others that of their extension.
         let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
-        let source = Source::new(&file, path);
+        let source = FileView::new(&file, path);
         let groups = self.groups(&file)?;
         let targets = groups.keys().map(|path| {
             let keeps = file.path().is_some_and(|input| is_same_file(path, input));
@@ -103,7 +103,8 @@ impl Split {
         }
         let new_names = groups.values().map(|positions| positions.iter().map(|at| names.names[*at].clone()).collect());
         let new_names: Vec<Vec<String>> = new_names.collect();
-        let groups: Vec<TensorGroup<'_>> = groups.into_values().map(|positions| source.group(positions)).collect();
+        let groups: Vec<FileView<'_>> =
+            groups.into_values().map(|positions| source.with_positions(positions)).collect();
         let subsets: Vec<Renamed<'_>> =
             groups.iter().zip(new_names).map(|(group, names)| Renamed::with_names(group, names)).collect();
         // All files are checked before the first one is written.

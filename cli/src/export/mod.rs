@@ -1,7 +1,7 @@
 //! Writing tensors of one or more files to another file.
 //!
 //! ```text
-//! Source -> Subset, Renamed, CastView, Joined -> Export::plan -> Export::run
+//! FileView -> Subset, Renamed, CastView, Joined -> Export::plan -> Export::run
 //! ```
 //!
 //! Everything up to `run` reads the indices of files only.
@@ -15,7 +15,7 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use tensorfile::view::{Renamed, TensorCast};
+use tensorfile::view::{Joined, Renamed, TensorCast};
 use tensorfile::{
     Caster, Dtype, Error, ErrorKind, File, FileMetadata, Format, Layout, Result, SaveOptions, SavePlan, TensorInfo,
     TensorRecord, TensorSink, Tensors, WriteOptions,
@@ -28,7 +28,7 @@ use crate::output::numbers::counted;
 use crate::output::tensors::type_label;
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
-pub use sources::{Duplicates, Joined, Source, TensorGroup, Tracked};
+pub use sources::Advancing;
 use sources::{Storable, Watched, is_storable};
 
 /// The metadata of safetensors that names the library a file was written for.
@@ -83,6 +83,21 @@ impl Kept {
         self.format = self.format.filter(|format| Some(*format) == other.format);
         self.tfrt_coo |= other.tfrt_coo;
     }
+}
+
+/// Names the file that an error is about: one that is read, or else the one that is written.
+fn in_its_file(result: Result<()>, written: &Path) -> Outcome<()> {
+    result.map_err(|error| Failure::from_error(error.path().unwrap_or(written).display(), &error))
+}
+
+/// Joins the tensors of files. Those of several files are an error, whose message ends with a hint.
+pub fn join<'t>(parts: &[(&'t dyn Tensors, &Path)], refuse: Option<&str>) -> Outcome<Joined<'t>> {
+    let tensors: Vec<&dyn Tensors> = parts.iter().map(|(tensors, _)| *tensors).collect();
+    let joined = Joined::new(&tensors).map_err(|error| Failure::usage(in_own_words(&error)))?;
+    let Some((name, [one, two])) = joined.repeated() else { return Ok(joined) };
+    let Some(hint) = refuse else { return Ok(joined) };
+    let (one, two) = (parts[one].1.display(), parts[two].1.display());
+    Err(Failure::usage(format_args!("both {one} and {two} have a tensor `{name}`{hint}")))
 }
 
 /// Tensors that can be written to a file.
@@ -228,14 +243,14 @@ impl<'t> Export<'t> {
         let tensors = &Watched::new(&named, payload.sum());
         if !self.target.is_stdout() {
             if let Some(stream) = open_output_stream(&self.target.path)? {
-                return self.plan.to_writer(stream, tensors).at(&self.target.path);
+                return in_its_file(self.plan.to_writer(stream, tensors), &self.target.path);
             }
-            return self.plan.save(tensors).at(&self.target.path);
+            return in_its_file(self.plan.save(tensors), &self.target.path);
         }
         if out.is_terminal() {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
-        self.plan.to_writer(out.raw()?, tensors).at(Path::new("standard output"))
+        in_its_file(self.plan.to_writer(out.raw()?, tensors), Path::new("standard output"))
     }
 
     fn print(&self, args: &WriteArgs, casts: &[TensorCast], out: &mut Stdout) -> Outcome<()> {

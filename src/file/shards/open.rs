@@ -11,7 +11,7 @@ use crate::file::{File, Shards};
 use crate::limits::Limits;
 use crate::model::FileMetadata;
 use crate::read::Index;
-use crate::storage::{FileStorage, Joined, ReadAt};
+use crate::storage::{FileStorage, JoinedFiles, ReadAt};
 
 /// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
 pub(in crate::file) fn is_index(
@@ -92,7 +92,7 @@ fn join_files(
         owns.push(file.metadata);
         paths.extend(file.path);
     }
-    let joined = Joined::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
+    let joined = JoinedFiles::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
     let mut index = Index::default();
     for (at, ((own, &start), path)) in indexes.into_iter().zip(joined.starts()).zip(&paths).enumerate() {
         let appended = index.append(&own, start, &mut |name| keeps(at, name));

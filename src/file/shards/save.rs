@@ -8,7 +8,7 @@ use super::index::{MAX_BYTES, ShardIndex, TOTAL, malformed};
 use crate::error::{ErrorKind, Result};
 use crate::file::checkpoint::index_of;
 use crate::limits::Limits;
-use crate::model::{FilePart, MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::model::{FilePart, TensorSink, Tensors, forward};
 use crate::storage::{
     Durability, FileSet, Journal, Listener, ProgressCount, ReplaceStep, Turn, finish_left_sets, has_left_sets, look,
     refuse_existing, remove_left_for, turn_path,
@@ -125,29 +125,11 @@ struct Shard<'a> {
 
 impl Tensors for Shard<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-        self.tensors.send(&mut Filter { sink, shard: self, next: 0 })
-    }
-}
-
-struct Filter<'a> {
-    sink: &'a mut dyn TensorSink,
-    shard: &'a Shard<'a>,
-    next: usize,
-}
-
-impl TensorSink for Filter<'_> {
-    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let at = self.next;
-        self.next += 1;
-        // A tensor that was not planned goes to every shard, whose writer refuses it.
-        match self.shard.shard_of.get(at) {
-            Some(shard) if *shard != self.shard.shard => Ok(()),
-            _ => self.sink.tensor(tensor),
-        }
-    }
-
-    fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
-        self.sink.metadata(key, value)
+        let mut shards = self.shard_of.iter();
+        self.tensors.send(&mut forward(sink, &mut |tensor, next| {
+            // A tensor that was not planned goes to every shard, whose writer refuses it.
+            if shards.next().is_some_and(|shard| *shard != self.shard) { Ok(()) } else { next.tensor(tensor) }
+        }))
     }
 }
 

@@ -1,0 +1,127 @@
+//! Views of tensors pass on all that is sent with them, and errors of reading name the file.
+
+use std::fs;
+use std::path::Path;
+
+use ndarray::{Array1, array};
+use tensorfile::view::{CastView, FileView, Joined, RenameRules, Renamed, Subset, forward};
+use tensorfile::{Dtype, File, Result, SaveOptions, TensorFile, TensorMap, TensorRecord, TensorSink, Tensors};
+
+#[derive(TensorFile)]
+struct Model {
+    weight: Array1<f32>,
+    bias: Array1<f32>,
+    #[tensor(metadata)]
+    epochs: u32,
+}
+
+fn model() -> Model {
+    Model { weight: array![1.0, 2.0], bias: array![0.5], epochs: 3 }
+}
+
+/// Keeps what it is sent, in words.
+#[derive(Default)]
+struct Sent(Vec<String>);
+
+impl TensorSink for Sent {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        self.0.push(format!("{} {}", tensor.name, tensor.info));
+        Ok(())
+    }
+
+    fn expect(&mut self, tensors: usize) {
+        self.0.push(format!("expect {tensors}"));
+    }
+
+    fn metadata(&mut self, key: &str, value: &tensorfile::MetadataValue) -> Result<()> {
+        self.0.push(format!("{key}={value}"));
+        Ok(())
+    }
+}
+
+fn sent(tensors: &dyn Tensors) -> Vec<String> {
+    let mut sent = Sent::default();
+    tensors.send(&mut sent).unwrap();
+    sent.0
+}
+
+#[test]
+fn views_pass_on_metadata() {
+    let model = model();
+    let plain = sent(&model);
+    assert!(plain.contains(&"epochs=3".to_owned()), "{plain:?}");
+    assert!(plain.iter().any(|line| line.starts_with("expect ")), "{plain:?}");
+
+    let rules = RenameRules::parse(["*=x.*"]).unwrap();
+    let own = Forwarded(&model);
+    let renamed = Renamed::new(&own, |_| None);
+    let cast = CastView::new(&renamed, |_, info| info.dtype);
+    let views: [(&str, &dyn Tensors); 10] = [
+        ("subset by name", &Subset::new(&model, |_| true)),
+        ("subset by position", &Subset::of_positions(&model, [0, 1])),
+        ("renamed", &Renamed::new(&model, |_| None)),
+        ("renamed by position", &Renamed::by_position(&model)),
+        ("renamed by rules", &Renamed::by_rules(&model, &rules)),
+        ("renamed by a list", &Renamed::with_names(&model, vec!["a".to_owned()])),
+        ("cast", &CastView::new(&model, |_, _| Dtype::F64)),
+        ("joined", &Joined::new(&[&model]).unwrap()),
+        ("own", &own),
+        ("all at once", &Joined::new(&[&cast]).unwrap()),
+    ];
+    for (what, view) in views {
+        let view = sent(view);
+        assert_eq!(view.len(), plain.len(), "{what}: {view:?}");
+        let others = |lines: &[String]| lines.iter().filter(|line| !line.contains(' ')).cloned().collect::<Vec<_>>();
+        assert_eq!(others(&view), others(&plain), "{what}");
+        assert_eq!(
+            view.iter().find(|line| line.starts_with("expect ")),
+            plain.iter().find(|line| line.starts_with("expect ")),
+            "{what}"
+        );
+    }
+}
+
+struct Forwarded<'t>(&'t dyn Tensors);
+
+impl Tensors for Forwarded<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        self.0.send(&mut forward(sink, &mut |tensor, next| next.tensor(tensor)))
+    }
+}
+
+/// A part that replaces a tensor sends its metadata once, in its turn.
+#[test]
+fn joined_parts_send_their_metadata_once() {
+    let (one, two) = (model(), model());
+    let joined = Joined::new(&[&one, &two]).unwrap();
+    let metadata = sent(&joined).into_iter().filter(|line| line == "epochs=3").count();
+    assert_eq!(metadata, 2);
+    assert_eq!(joined.repeated(), Some(("weight", [0, 1])));
+}
+
+#[cfg(all(feature = "safetensors", feature = "shards"))]
+#[test]
+fn shards_keep_metadata() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.safetensors");
+    SaveOptions::new().max_shard_bytes(8).save(&path, &model()).unwrap();
+    let file = File::open(&path).unwrap();
+    assert_eq!(file.shards().len(), 2);
+    assert_eq!(file.metadata().unwrap().entries["epochs"], "3");
+}
+
+#[test]
+fn errors_of_reading_name_the_file_by_the_path_of_the_view() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    let map = TensorMap::from_iter([("a", Array1::<f32>::zeros(100)), ("b", Array1::<f32>::zeros(100))]);
+    tensorfile::save(&path, &map).unwrap();
+    let file = tensorfile::OpenOptions::new().backend(tensorfile::Backend::Positioned).open(&path).unwrap();
+    let view = FileView::new(&file, Path::new("the input"));
+    assert_eq!(sent(&view), ["a f32[100]", "b f32[100]"]);
+    assert_eq!(sent(&view.with_positions(vec![1, 7, 0])), ["b f32[100]", "a f32[100]"]);
+
+    fs::File::options().write(true).open(&path).unwrap().set_len(200).unwrap();
+    let error = tensorfile::save(folder.path().join("new.ten"), &view).unwrap_err();
+    assert_eq!(error.path(), Some(Path::new("the input")), "{error}");
+}
