@@ -10,6 +10,11 @@ pub(crate) const CHUNK: usize = 1024;
 
 /// Calls `take` with the elements in little-endian `bytes`, a chunk at a time.
 pub(crate) fn in_chunks<A: Element + Pod>(bytes: &[u8], mut take: impl FnMut(&[A])) {
+    each_chunk(bytes, &mut take);
+}
+
+// Compiled once for each type of elements, and not for each of the hundred loops over them: one call for 1024 elements costs nothing.
+fn each_chunk<A: Element + Pod>(bytes: &[u8], take: &mut dyn FnMut(&[A])) {
     let mut copy = [A::zeroed(); CHUNK];
     for bytes in bytes.chunks(CHUNK * size_of::<A>()) {
         if let Some(Ok(elements)) = A::view_le_bytes(bytes) {
@@ -25,6 +30,13 @@ pub(crate) fn in_chunks<A: Element + Pod>(bytes: &[u8], mut take: impl FnMut(&[A
 
 /// Appends up to a chunk of elements, which are zero until `fill` changes them, as little-endian bytes.
 pub(super) fn append<A: Element + Pod, R>(out: &mut Vec<u8>, elements: usize, fill: impl FnOnce(&mut [A]) -> R) -> R {
+    let (mut fill, mut result) = (Some(fill), None);
+    append_chunk(out, elements, &mut |elements| result = fill.take().map(|fill| fill(elements)));
+    result.expect("it is called once")
+}
+
+// As `each_chunk`.
+fn append_chunk<A: Element + Pod>(out: &mut Vec<u8>, elements: usize, fill: &mut dyn FnMut(&mut [A])) {
     let start = out.len();
     out.resize(start + elements * size_of::<A>(), 0);
     let added = &mut out[start..];
@@ -33,9 +45,8 @@ pub(super) fn append<A: Element + Pod, R>(out: &mut Vec<u8>, elements: usize, fi
     }
     let mut room = [A::zeroed(); CHUNK];
     let room = &mut room[..elements];
-    let result = fill(room);
+    fill(room);
     added.copy_from_slice(&A::as_le_bytes(room));
-    result
 }
 
 /// Joins elements that are cut by the ends of pieces of a payload.

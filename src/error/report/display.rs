@@ -23,7 +23,7 @@ impl Display for LoadReport {
             text: missing.expected.clone(),
             near: missing.near.first().map(String::as_str),
         });
-        section(f, "missing", missing)?;
+        section(f, "missing", &mut { missing })?;
         // A suggestion for a missing tensor is not repeated for the unexpected one.
         let asked: HashSet<&str> = self.missing.iter().map(|missing| missing.name.as_str()).collect();
         let unexpected = self.unexpected.iter().map(|unexpected| Finding {
@@ -31,22 +31,22 @@ impl Display for LoadReport {
             text: unexpected.info.to_string(),
             near: unexpected.near.first().map(String::as_str).filter(|near| !asked.contains(near)),
         });
-        section(f, "unexpected", unexpected)?;
+        section(f, "unexpected", &mut { unexpected })?;
         let is_castable = |misfit: &Misfit| misfit.expected.parse().is_ok_and(|dtype| misfit.found.can_cast_to(dtype));
         let cast = if self.wrong_dtype.iter().any(is_castable) { " (`#[tensor(cast)]` converts numbers)" } else { "" };
         misfits(f, &format!("wrong dtype{cast}"), &self.wrong_dtype)?;
         misfits(f, "wrong shape", &self.wrong_shape)?;
         misfits(f, "wrong layout", &self.wrong_layout)?;
         let gaps: Vec<_> = self.gaps.iter().map(gap).collect();
-        section(f, "gaps in lists", gaps.iter().map(|(name, text)| (name.as_str(), text.clone()).into()))?;
+        section(f, "gaps in lists", &mut gaps.iter().map(|(name, text)| (name.as_str(), text.clone()).into()))?;
         let missing = self.missing_metadata.iter().map(|missing| Finding {
             name: &missing.key,
             text: missing.expected.clone(),
             near: missing.near.first().map(String::as_str),
         });
-        section(f, "missing metadata", missing)?;
+        section(f, "missing metadata", &mut { missing })?;
         let invalid = self.invalid_metadata.iter().map(|invalid| (invalid.key.as_str(), invalid.what.clone()).into());
-        section(f, "invalid metadata", invalid)
+        section(f, "invalid metadata", &mut { invalid })
     }
 }
 
@@ -75,7 +75,7 @@ impl LoadReport {
 
 fn misfits(f: &mut Formatter<'_>, title: &str, misfits: &[Misfit]) -> fmt::Result {
     let text = |misfit: &Misfit| format!("{}, but expected {}", misfit.found, misfit.expected);
-    section(f, title, misfits.iter().map(|misfit| (misfit.name.as_str(), text(misfit)).into()))
+    section(f, title, &mut misfits.iter().map(|misfit| (misfit.name.as_str(), text(misfit)).into()))
 }
 
 /// Returns the name of the first missing item, and the description of the gap.
@@ -101,7 +101,7 @@ impl<'a> From<(&'a str, String)> for Finding<'a> {
 
 /// Writes findings of one kind: a title, and a line for each. Findings that differ only in the numbers of their names take
 /// one line.
-fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: impl Iterator<Item = Finding<'a>>) -> fmt::Result {
+fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: &mut dyn Iterator<Item = Finding<'a>>) -> fmt::Result {
     let mut groups: IndexMap<(String, String, Option<String>), Vec<Finding<'a>>> = IndexMap::new();
     for finding in findings {
         let key = (pattern(finding.name), finding.text.clone(), finding.near.map(pattern));
@@ -111,7 +111,7 @@ fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: impl Iterator<Item 
         return Ok(());
     }
     write!(f, "\n{title}:")?;
-    let name = |group: &[Finding<'_>]| format!("`{}`", Short(&common(group.iter().map(|finding| finding.name))));
+    let name = |group: &[Finding<'_>]| format!("`{}`", Short(&common(&mut group.iter().map(|finding| finding.name))));
     let shown = || groups.values().take(SHOWN);
     let width = shown().map(|group| name(group).chars().count()).filter(|width| *width <= WIDEST).max().unwrap_or(0);
     for group in shown() {
@@ -120,7 +120,7 @@ fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: impl Iterator<Item 
             write!(f, " ({} times)", group.len())?;
         }
         if group[0].near.is_some() {
-            let near = group.iter().filter_map(|finding| finding.near);
+            let near = &mut group.iter().filter_map(|finding| finding.near);
             write!(f, "; did you mean `{}`?", Short(&common(near)))?;
         }
     }

@@ -16,7 +16,7 @@ pub(crate) fn fill(pattern: &str, name: &str) -> Option<String> {
 }
 
 /// Replaces the numbers in which names of one pattern differ by `*`.
-pub(super) fn common<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
+pub(super) fn common<'a>(names: &mut dyn Iterator<Item = &'a str>) -> String {
     let mut common: Vec<&str> = names.next().unwrap_or_default().split('.').collect();
     for name in names {
         for (part, other) in common.iter_mut().zip(name.split('.')) {
@@ -42,6 +42,6 @@ mod tests {
         assert_eq!(fill("layers.*.b", "layers.3.bias").as_deref(), Some("layers.3.b"));
         assert_eq!(fill("layers.*.b", "bias"), None);
         assert_eq!(fill("b", "layers.3.bias"), None);
-        assert_eq!(common(["a.0.1.b", "a.3.1.b"].into_iter()), "a.*.1.b");
+        assert_eq!(common(&mut ["a.0.1.b", "a.3.1.b"].into_iter()), "a.*.1.b");
     }
 }
