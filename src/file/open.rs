@@ -163,7 +163,7 @@ impl OpenOptions {
     /// ```
     /// use ndarray::{Array1, array};
     /// use tensorfile::view::RenameRules;
-    /// use tensorfile::{OpenOptions, TensorFile, TensorMap, ten};
+    /// use tensorfile::{OpenOptions, TensorFile, TensorMap, safetensors};
     ///
     /// #[derive(TensorFile)]
     /// struct Layer {
@@ -177,7 +177,7 @@ impl OpenOptions {
     ///
     /// let map = TensorMap::from_iter([("blk.0.norm.weight", array![1.0_f32]), ("blk.1.norm.weight", array![2.0])]);
     /// let rules = RenameRules::parse(["blk.*.norm.weight=layers.*.scale"])?;
-    /// let file = OpenOptions::new().rename(rules).from_bytes(ten::to_vec(&map)?)?;
+    /// let file = OpenOptions::new().rename(rules).from_bytes(safetensors::to_vec(&map)?)?;
     /// assert_eq!(file.load::<Model>()?.layers[1].scale, array![2.0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
