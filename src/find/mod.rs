@@ -295,13 +295,12 @@ impl<'de> Finder<'de> {
         Ok(self.reader.find(self.path.name()).is_some())
     }
 
-    /// Goes down to the value of a map's entry, whose first tensor is `at`. Returns the key.
-    pub(crate) fn enter_entry(&mut self, at: usize, key: KeyPart) -> String {
+    /// Goes down to the value of a map's entry, whose first tensor is `at`.
+    pub(crate) fn enter_entry(&mut self, at: usize, key: KeyPart) {
         self.leaves_deeper = key == KeyPart::BeforeLast;
         let name = self.reader.name(at);
-        let key = key.of(self.path.strip(name).unwrap_or(name)).to_owned();
-        self.path.push(&key);
-        key
+        let rest = self.path.strip(name).unwrap_or(name);
+        self.path.push(key.of(rest));
     }
 
     /// Refuses a tensor with the very name under which parts are asked for.
@@ -456,6 +455,11 @@ impl<'de> Source<'de> for Finder<'de> {
 
     fn map(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()> {
         self.entries(key, each)
+    }
+
+    fn expected_entries(&self) -> usize {
+        // Elsewhere, they may be those of others.
+        if self.path.depth() == 1 { self.reader.unread_count() } else { 0 }
     }
 
     fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()> {

@@ -166,19 +166,22 @@ impl<'de> Finder<'de> {
         }
         self.check_has_parts(at, "a map")?;
         let place = self.path.mark();
-        let mut keys = HashSet::new();
+        // One allocation for all keys.
+        let (mut keys, mut text) = (HashSet::new(), String::new());
         let mut number = 0;
         // A tensor with the name of the map is not an entry of it.
         while let Some(next) = self.next_here()?
             && !self.path.is(self.reader.name(next))
         {
-            let key = self.enter_entry(next, key);
-            let is_new = self.findings.is_none() || keys.insert(key.clone());
+            self.enter_entry(next, key);
+            text.clear();
+            text.push_str(self.path.since(place));
+            let is_new = self.findings.is_none() || keys.insert(text.clone());
             self.last = None;
             if let Some(findings) = &mut self.findings {
                 findings.trail.push(number);
             }
-            each(key, self).map_err(|error| self.blame(error))?;
+            each(&text, self).map_err(|error| self.blame(error))?;
             if let Some(findings) = &mut self.findings {
                 findings.trail.pop();
             }

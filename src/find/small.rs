@@ -220,9 +220,9 @@ impl<'de> Source<'de> for SmallSource<'_, '_, 'de> {
                 // Below a name, those that are not next come in the order of their names. One at this place is no entry.
                 let Some(rest) = self.rest(next).filter(|rest| !rest.is_empty()) else { break };
                 let key = key.of(rest);
-                self.enter(next, key.len(), &mut |source| each(key.to_owned(), source))?;
+                self.enter(next, key.len(), &mut |source| each(key, source))?;
             } else {
-                self.deeper(&mut |source| each(next.to_string(), source))?;
+                self.deeper(&mut |source| each(itoa::Buffer::new().format(next), source))?;
             }
             if self.index.is_unread(next) {
                 return gives_up();
@@ -230,6 +230,10 @@ impl<'de> Source<'de> for SmallSource<'_, '_, 'de> {
         }
         let has_others = has_names && self.index.unread().any(|(tensor, _)| self.rest(tensor).is_some());
         if first == self.index.next() || has_others { gives_up() } else { Ok(()) }
+    }
+
+    fn expected_entries(&self) -> usize {
+        if self.depth == 1 { self.index.len() } else { 0 }
     }
 
     fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()> {

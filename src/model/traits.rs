@@ -407,7 +407,7 @@ pub trait Entries {
 pub type EachPart<'x, 'de> = &'x mut (dyn FnMut(usize, &mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
 
 /// A closure that a [`Source`] calls with the key of an entry, and a source at its value.
-pub type EachEntry<'x, 'de> = &'x mut (dyn FnMut(String, &mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
+pub type EachEntry<'x, 'de> = &'x mut (dyn FnMut(&str, &mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
 
 /// Gives a value that is being read: a tensor, or parts under names.
 ///
@@ -449,6 +449,12 @@ pub trait Source<'de> {
 
     /// Calls `each` with each of `len` items.
     fn tuple(&mut self, len: usize, each: EachPart<'_, 'de>) -> Result<()>;
+
+    /// Returns the number of entries that a map is likely to have, which this is the first of. By default, 0.
+    #[doc(hidden)]
+    fn expected_entries(&self) -> usize {
+        0
+    }
 
     /// Calls `each` with each entry. `key` tells how much of a tensor's name is the key.
     fn map(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()>;

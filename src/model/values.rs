@@ -1,9 +1,10 @@
 //! Tensors, collections of them and numbers as values.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 use super::loaded::{Payload, cannot_borrow};
 use super::{Adapt, Adaptable, Entries, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, TensorSpec};
@@ -105,6 +106,9 @@ impl<'de> FromTensors<'de> for TensorMap {
         let mut map = Self::new();
         let mut shared: HashMap<(usize, usize), Arc<Buffer>> = HashMap::new();
         source.map(Tensor::NODE.key_part(), &mut |name, source| {
+            if map.is_empty() {
+                map.reserve(source.expected_entries());
+            }
             let tensor = load_tensor(source, &TensorSpec::ANY.shared(), &mut |bytes, info| {
                 // Bytes that live as long as the file are the same bytes if they have the same address.
                 let place = (bytes.as_ptr().addr(), bytes.len());
@@ -113,11 +117,10 @@ impl<'de> FromTensors<'de> for TensorMap {
                     Entry::Vacant(vacant) => Arc::clone(vacant.insert(copy(info, bytes)?)),
                 })
             })?;
-            if map.get(&name).is_some() {
-                return Err(ErrorKind::DuplicateName { name }.into());
+            match map.insert(name, tensor) {
+                None => Ok(()),
+                Some(_) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
             }
-            map.insert(name, tensor);
-            Ok(())
         })?;
         Ok(map)
     }

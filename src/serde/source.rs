@@ -163,7 +163,7 @@ enum Request<'x, 'de> {
     /// A field or an item, with its number.
     Value(usize, EachPart<'x, 'de>),
     /// The value of an entry of a map, with its key.
-    Entry(&'x mut String, EachEntry<'x, 'de>),
+    Entry(&'x str, EachEntry<'x, 'de>),
     Key(KeyPart, &'x mut String),
     /// The number of a field. The field of this number is likely; the number of fields stands for a name to be skipped.
     FieldName(&'static StructDef, &'x mut usize),
@@ -206,7 +206,7 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::Map(..) => deserializer.deserialize_map(self),
             Self::Option(_) => deserializer.deserialize_option(self),
             Self::Value(at, each) => drive(deserializer, &mut |source| each(at, source)),
-            Self::Entry(key, each) => drive(deserializer, &mut |source| each(std::mem::take(key), source)),
+            Self::Entry(key, each) => drive(deserializer, &mut |source| each(key, source)),
             // Our own deserializer must know how much of a name the key is.
             Self::Key(KeyPart::First, _) if is_ours::<D::Error>() => {
                 deserializer.deserialize_newtype_struct(token::FIRST_SEGMENT, self)
@@ -550,7 +550,7 @@ impl<'de> Request<'_, 'de> {
             Self::Map(part, each) => {
                 let mut key = String::new();
                 while entries.next_key(Request::Key(part, &mut key))? {
-                    entries.value(Request::Entry(&mut key, &mut *each))?;
+                    entries.value(Request::Entry(&key, &mut *each))?;
                 }
             }
             Self::Ignored => {

@@ -1,3 +1,4 @@
+use hashbrown::DefaultHashBuilder;
 use indexmap::IndexMap;
 
 use super::{Tensor, TensorInfo};
@@ -20,13 +21,17 @@ use super::{Tensor, TensorInfo};
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct TensorMap(IndexMap<String, Tensor>);
+pub struct TensorMap(IndexMap<String, Tensor, DefaultHashBuilder>);
 
 impl TensorMap {
     /// Creates an empty map.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    pub(crate) fn reserve(&mut self, tensors: usize) {
+        self.0.reserve(tensors);
     }
 
     /// Returns the number of tensors.

@@ -141,7 +141,7 @@ impl<'de> Finder<'de> {
         }
         match at {
             At::Absent | At::Metadata => return Ok(Answer::Seq(Parts::Items(ListItems::by_name(self, len, false)))),
-            At::Entry(at) => drop(self.enter_entry(at, KeyPart::BeforeIndex)),
+            At::Entry(at) => self.enter_entry(at, KeyPart::BeforeIndex),
             At::Here | At::Tensor(_) | At::Shared => {}
         }
         let here = self.next_here()?;
