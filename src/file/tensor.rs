@@ -300,7 +300,7 @@ impl<'f> FileTensor<'f> {
     pub(super) fn plain_view(&self) -> Option<TensorView<'f>> {
         let entry = self.entry();
         let bytes = self.file.storage.in_memory(&entry.range())?;
-        let is_plain = self.file.index.takes_any(self.at, bytes.len()) && !entry.has_codec();
+        let is_plain = self.file.index.entries().takes_any(self.at, bytes.len()) && !entry.has_codec();
         is_plain.then(|| TensorView::of_checked(Cow::Borrowed(entry.info()), bytes))
     }
 

@@ -406,7 +406,8 @@ impl FieldsWalk {
         let next = de.reader.peek()?;
         let is_below = |next: usize| de.path.strip(de.reader.name(next)).is_some();
         // The tensors of the struct, of which there is at least one, end here.
-        if self.found_in_order && next.is_some_and(|next| !is_below(next)) && de.reader.index().has_runs_only() {
+        if self.found_in_order && next.is_some_and(|next| !is_below(next)) && de.reader.index().search().has_runs_only()
+        {
             return Ok(None);
         }
         let unknown = if de.reader.is_drained() || self.place.is_root() { de.next_here()? } else { next };

@@ -278,7 +278,7 @@ impl<'de> Finder<'de> {
             if rest.is_empty() && self.path.is(self.reader.name(next)) {
                 return Ok(Some(next));
             }
-            if self.reader.index().has_runs_only() {
+            if self.reader.index().search().has_runs_only() {
                 return Ok(None);
             }
         }

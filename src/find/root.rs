@@ -94,7 +94,7 @@ impl Finder<'_> {
     fn settle_list(&mut self, node: Option<Node>) -> Result<Option<Matched>> {
         let Some(first) = self.reader.peek()? else { return Ok(None) };
         let begins_with_struct = node.is_some_and(Node::begins_with_struct);
-        if self.reader.index().has_name(first) && !self.reader.index().has_embedded_names() {
+        if self.reader.index().has_name(first) && !self.reader.index().has_embedded_names {
             self.positional = !is_index(first_segment(self.reader.name(first))) && !begins_with_struct;
             return Ok(None);
         }

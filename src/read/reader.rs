@@ -273,7 +273,7 @@ impl<'de> Reader<'de> {
     fn read_one(&mut self, at: usize) -> Result<bool> {
         let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(false) };
         let mut index = Index::default();
-        index.leave_out(at, 0);
+        index.left_out.tensors = at;
         index_reader.read_one(at, &mut *self.storage, &self.limits, &mut index)?;
         index.complete()?;
         self.index = Cow::Owned(index);
@@ -357,7 +357,7 @@ impl<'de> Reader<'de> {
 
     /// Returns the offset of the next tensor of a stream, as far as it is known.
     pub(crate) fn next_offset(&self) -> u64 {
-        self.index.next_offset().max(self.passed_to)
+        self.index.left_out.next_offset.max(self.passed_to)
     }
 
     /// Returns the next tensor in file order, reading on in a stream.
@@ -481,7 +481,7 @@ impl<'de> Reader<'de> {
         let ReaderStorage::Slice(file) = &self.storage else { return None };
         let index = &*self.index;
         let entry = index.entry(at);
-        let bytes = file.get(&entry.range()).filter(|bytes| index.takes_any(at, bytes.len()))?;
+        let bytes = file.get(&entry.range()).filter(|bytes| index.entries().takes_any(at, bytes.len()))?;
         // What is read is counted if it has a limit of its own.
         let is_counted = self.count.is_some() || self.limits.memory.is_some();
         if !entry.is_plain() || is_counted || !spec.takes_plain(entry.info()) {
@@ -503,7 +503,7 @@ impl<'de> Reader<'de> {
         let entry = self.index.entry(at);
         let (info, start) = (entry.info(), entry.start());
         let is_alike = info.layout == Layout::RowMajor && info.shape == *shape && spec.takes_plain(info);
-        if self.is_stream || !is_alike || !entry.is_plain() || !self.index.takes_any(at, bytes.len()) {
+        if self.is_stream || !is_alike || !entry.is_plain() || !self.index.entries().takes_any(at, bytes.len()) {
             return Ok(false);
         }
         self.unread.mark_read(&self.index, at);
@@ -577,7 +577,7 @@ impl<'de> Reader<'de> {
         let at = self.index.len();
         while self.index.pushed() == at {
             if !self.read_index()? {
-                self.index.check_positions()?;
+                self.index.names().check_positions(self.index.len())?;
                 return Ok(false);
             }
         }
@@ -645,7 +645,8 @@ impl<'de> Reader<'de> {
         let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(false) };
         let index = self.index.to_mut();
         if self.passed > 0 {
-            index.leave_out(std::mem::take(&mut self.passed), self.passed_to);
+            index.left_out.tensors += std::mem::take(&mut self.passed);
+            index.left_out.next_offset = self.passed_to;
         }
         let first = index.pushed();
         if !index_reader.read_on(&mut *self.storage, &self.limits, index)? {
@@ -660,7 +661,7 @@ impl<'de> Reader<'de> {
         let (index, len) = (&self.index, self.storage.file_len());
         index.check_ends(first, len)?;
         self.payload_bytes = check_limits(index, first, len, self.payload_bytes, &self.limits)?;
-        if index.has_coo() {
+        if index.entries().has_coo() {
             for at in first..index.pushed() {
                 let checked = check_counts(&mut *self.storage, &index.entry(at));
                 checked.map_err(|error| error.in_tensor(index.label(at)))?;
@@ -814,8 +815,8 @@ fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes
         }
     }
     let most = len.map(|len| len.saturating_add(limits.headers()));
-    if let Some(most) = most.filter(|most| index.header_bytes() as u64 > *most) {
-        return limit("memory for the heads in bytes", index.header_bytes() as u64, most, end.saturating_sub(1));
+    if let Some(most) = most.filter(|most| index.entries().bytes() as u64 > *most) {
+        return limit("memory for the heads in bytes", index.entries().bytes() as u64, most, end.saturating_sub(1));
     }
     match end < index.pushed() {
         true => limit("number of tensors", end as u64 + 1, limits.tensors, end),

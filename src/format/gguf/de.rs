@@ -46,7 +46,8 @@ impl IndexReader for Reader {
             }
             // The sums were checked when the header was read.
             let range = Cursor::new(file, data + start).payload(index.entry(at).info());
-            index.set_range(at, &range.map_err(|error| error.in_tensor(index.label(at)))?);
+            let range = range.map_err(|error| error.in_tensor(index.label(at)))?;
+            index.entries_mut().set_range(at, &range);
             if is_big_endian {
                 set_big_endian(index, at);
             }
@@ -71,13 +72,13 @@ impl IndexReader for Reader {
 fn set_big_endian(index: &mut Index, at: usize) {
     let info = index.entry(at).info().clone();
     if info.dtype.block_elements() > 1 || info.unknown_dtype().is_some() {
-        index.set_info(at, header::big_endian_blocks(&info));
+        index.entries_mut().set_info(at, header::big_endian_blocks(&info));
         return;
     }
     #[cfg(feature = "npy")]
     if let Some(bytes) = u8::try_from(info.dtype.block_bytes()).ok().filter(|bytes| *bytes > 1).and_then(NonZeroU8::new)
     {
-        index.set_codec(at, Codec::BigEndian(bytes));
+        index.entries_mut().set_codec(at, Codec::BigEndian(bytes));
     }
 }
 
@@ -268,8 +269,8 @@ fn set_unknown_ends(index: &mut Index, places: &[u64], left: Option<u64>) -> Res
         let (start, mut info) = (entry.range().start, entry.info().clone());
         let end = end.max(start);
         info.set_unknown_bytes(end - start);
-        index.set_info(at, info);
-        index.set_range(at, &(start..end));
+        index.entries_mut().set_info(at, info);
+        index.entries_mut().set_range(at, &(start..end));
     }
     Ok(())
 }

@@ -558,7 +558,7 @@ impl<'a> FlatbufferParser<'a> {
             metadata,
             odd,
             goes_back: self.goes_back,
-            name_with_nul: index.name_with(0).map(str::to_owned),
+            name_with_nul: index.names().find_byte(0).map(str::to_owned),
             end,
             end_of_tensors,
         })

@@ -67,7 +67,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
     let mut last = (None, 0);
     for (at, place) in places.into_iter().enumerate() {
         let offsets = index.entry(at).range();
-        let (info, bytes) = (index.info_number(at), offsets.end.wrapping_sub(offsets.start));
+        let (info, bytes) = (index.entries().info_number(at), offsets.end.wrapping_sub(offsets.start));
         // An end that overflows or lies beyond the file is left to `place_tensor`, which reports it.
         let stop = end.checked_add(bytes).filter(|stop| len.is_some_and(|len| *stop <= len));
         let range = match stop {
@@ -78,7 +78,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
             }
         };
         last = (Some(info), bytes);
-        index.set_range(at, &range);
+        index.entries_mut().set_range(at, &range);
         end = range.end;
     }
     Ok((FileMetadata { entries, ..FileMetadata::default() }, end))

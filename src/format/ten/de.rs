@@ -46,7 +46,7 @@ impl IndexReader for Reader {
         let mut last = LastHeaders::default();
         if file_len.is_none() {
             // Messages that are at hand are read without this.
-            (self.count, self.offset) = (index.count(), index.next_offset());
+            (self.count, self.offset) = (index.count(), index.left_out.next_offset);
         }
         // The file may end between tensors, but not inside one or its padding.
         while !self.ends(file, index)? {
@@ -62,7 +62,7 @@ impl IndexReader for Reader {
             }
             // In a stream, the payload comes before the next tensor.
             if file_len.is_none() {
-                index.set_next_offset(self.offset);
+                index.left_out.next_offset = self.offset;
                 break;
             }
         }

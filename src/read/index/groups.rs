@@ -1,6 +1,7 @@
 //! The order of names, and their common beginnings, made when a part of a name is first searched.
 
 use std::hash::BuildHasher;
+use std::sync::OnceLock;
 
 use hashbrown::HashTable;
 
@@ -34,10 +35,28 @@ pub(super) struct NameOrder {
     pub(super) rank: Vec<usize>,
 }
 
-impl Index {
-    pub(super) fn sorted(&self) -> &NameOrder {
-        self.sorted.get_or_init(|| {
-            let order = sorted::positions(self.len(), &mut |a, b| self.name(a).cmp(self.name(b)));
+/// What is made when a part of a name is first searched.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NameGroups {
+    sorted: OnceLock<NameOrder>,
+    /// `None` if the common beginnings are too many.
+    groups: OnceLock<Option<Groups>>,
+}
+
+/// Finds tensors by the beginnings of their names.
+#[derive(Clone, Copy)]
+pub(crate) struct NameSearch<'a>(&'a Index);
+
+impl<'a> NameSearch<'a> {
+    #[inline]
+    pub(super) fn new(index: &'a Index) -> Self {
+        Self(index)
+    }
+
+    pub(super) fn sorted(self) -> &'a NameOrder {
+        let index = self.0;
+        index.groups.sorted.get_or_init(|| {
+            let order = sorted::positions(index.len(), &mut |a, b| index.name(a).cmp(index.name(b)));
             let mut rank = vec![0; order.len()];
             order.iter().enumerate().for_each(|(place, &at)| rank[at] = place);
             NameOrder { order, rank }
@@ -45,29 +64,29 @@ impl Index {
     }
 
     /// Returns the common beginnings of names. `None` if they are too many.
-    pub(super) fn groups(&self) -> Option<&Groups> {
-        self.groups.get_or_init(|| self.find_groups()).as_ref()
+    pub(super) fn groups(self) -> Option<&'a Groups> {
+        self.0.groups.groups.get_or_init(|| self.find_groups()).as_ref()
     }
 
-    fn find_groups(&self) -> Option<Groups> {
-        let mut groups = Groups { table: HashTable::new(), are_runs: self.repeated.is_empty() };
+    fn find_groups(self) -> Option<Groups> {
+        let mut groups = Groups { table: HashTable::new(), are_runs: self.0.names.repeated().is_empty() };
         let mut last = "";
         // A name of nothing but dots has beginnings that are long together.
-        let mut left = self.names.text.len().saturating_mul(16);
-        for at in 0..self.len() {
-            let name = self.name(at);
+        let mut left = self.0.names.text_bytes().saturating_mul(16);
+        for at in 0..self.0.len() {
+            let name = self.0.name(at);
             let common = common_bytes(last.as_bytes(), name.as_bytes());
             for len in dots(&name.as_bytes()[common..]).map(|dot| common + dot) {
                 left = left.checked_sub(len)?;
                 let beginning = &name[..len];
-                let hash = self.hasher.hash_one(beginning);
+                let hash = self.0.names.hasher.hash_one(beginning);
                 let same = |group: &Group| group.hash == hash && self.beginning(group) == beginning;
                 match groups.table.entry(hash, same, |group| group.hash) {
                     hashbrown::hash_table::Entry::Occupied(_) => groups.are_runs = false,
                     hashbrown::hash_table::Entry::Vacant(vacant) => {
                         let first = u32::try_from(at).expect("that many were pushed");
                         vacant.insert(Group { hash, first, len: u32::try_from(len).ok()? });
-                        groups.are_runs &= self.position(beginning).is_none();
+                        groups.are_runs &= self.0.position(beginning).is_none();
                     }
                 }
             }
@@ -76,28 +95,29 @@ impl Index {
         Some(groups)
     }
 
-    fn beginning(&self, group: &Group) -> &str {
-        &self.name(group.first as usize)[..group.len as usize]
+    fn beginning(self, group: &Group) -> &'a str {
+        &self.0.name(group.first as usize)[..group.len as usize]
     }
 
     /// Returns whether it is known that the tensors below any name follow one another in the file, and that no tensor has a name
     /// that others are below.
     #[inline]
-    pub(crate) fn has_runs_only(&self) -> bool {
-        self.has_tree_order() || self.groups.get().and_then(Option::as_ref).is_some_and(|groups| groups.are_runs)
+    pub(crate) fn has_runs_only(self) -> bool {
+        self.0.names.has_tree_order()
+            || self.0.groups.groups.get().and_then(Option::as_ref).is_some_and(|groups| groups.are_runs)
     }
 
     /// Returns whether there is no tensor below `prefix`. `false` if only a search can tell.
-    pub(super) fn has_none_below(&self, prefix: &str) -> bool {
+    pub(super) fn has_none_below(self, prefix: &str) -> bool {
         let Some(groups) = self.groups() else { return false };
-        let hash = self.hasher.hash_one(prefix);
+        let hash = self.0.names.hasher.hash_one(prefix);
         groups.table.find(hash, |group| group.hash == hash && self.beginning(group) == prefix).is_none()
     }
 
     /// Returns whether `prefix` is a group, and the tensor `first` is the next one after it. `false` if the groups are not known
     /// yet, or are not runs.
-    pub(super) fn ends_run(&self, prefix: &str, first: usize) -> bool {
-        let is_below = |at: usize| self.name(at).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+    pub(super) fn ends_run(self, prefix: &str, first: usize) -> bool {
+        let is_below = |at: usize| self.0.name(at).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
         self.has_runs_only() && first > 0 && is_below(first - 1) && !is_below(first)
     }
 }
@@ -112,7 +132,7 @@ mod tests {
 
     #[test]
     fn gives_up_on_names_of_dots() {
-        assert!(index(&[&".".repeat(1 << 10)]).groups().is_none());
-        assert!(index(&["a.b.c.d.e.f.g"]).groups().is_some());
+        assert!(index(&[&".".repeat(1 << 10)]).search().groups().is_none());
+        assert!(index(&["a.b.c.d.e.f.g"]).search().groups().is_some());
     }
 }

@@ -35,7 +35,7 @@ impl Unread {
     pub(crate) fn mark_read(&mut self, index: &Index, at: usize) {
         self.read.as_mut_slice()[at] = true;
         if !self.next.is_empty() {
-            let place = index.sorted().rank[at];
+            let place = index.search().sorted().rank[at];
             self.next[place] = place + 1;
         }
     }
@@ -68,17 +68,17 @@ impl Unread {
         let first = self.first();
         let (Some(prefix), Some(first)) = (prefix, first) else { return first };
         // At the end of each struct of a file in order.
-        if index.ends_run(prefix, first) {
+        if index.search().ends_run(prefix, first) {
             return None;
         }
         if let Some(found) = self.find(index, prefix) {
             return Some(found);
         }
         // `has_none_below` finds the groups that `ends_run` needs.
-        if index.has_none_below(prefix) || index.ends_run(prefix, first) {
+        if index.search().has_none_below(prefix) || index.search().ends_run(prefix, first) {
             return None;
         }
-        let sorted = index.sorted();
+        let sorted = index.search().sorted();
         if self.next.is_empty() {
             let next = sorted.order.iter().enumerate().map(|(place, &at)| place + usize::from(self.is_read(at)));
             self.next = next.collect();
@@ -156,7 +156,7 @@ mod tests {
             (&["a.x", "b", "a"], false),
         ] {
             let index = index(names);
-            assert_eq!(index.groups().unwrap().are_runs, are_runs, "{names:?}");
+            assert_eq!(index.search().groups().unwrap().are_runs, are_runs, "{names:?}");
             // The answer is that of a search.
             for read in 0..1 << names.len() {
                 let mut unread = Unread::of(&index);
