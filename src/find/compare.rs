@@ -58,7 +58,7 @@ impl Finder<'_> {
         self.at = At::Here;
         visit(node, &Adapt::NONE, self)?;
         while let Some(left) = self.reader.peek()? {
-            if self.positional {
+            if self.is_positional() {
                 return Err(self.wrong_count());
             }
             self.unexpected(left)?;

@@ -1,6 +1,6 @@
 use smallvec::SmallVec;
 
-use super::{At, Finder};
+use super::{At, Finder, Way};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{EachPart, FieldDef, Mark, Node, StructDef, strip};
 
@@ -292,7 +292,7 @@ impl FieldsWalk {
             }
             FieldValue::Flattened => {
                 de.at = if self.at == At::Absent { At::Absent } else { At::Shared };
-                de.has_flattened = self.has_flattened;
+                de.scope.has_flattened = self.has_flattened;
             }
         }
     }
@@ -426,9 +426,9 @@ impl<'de> Finder<'de> {
     pub(crate) fn enter_struct(&mut self) -> Result<()> {
         const LIMIT: usize = 128;
         self.path.check_depth()?;
-        (self.opens_list, self.takes_item) = (false, false);
-        self.flattened = if self.at == At::Shared { self.flattened + 1 } else { 0 };
-        if self.flattened > LIMIT {
+        (self.item.opens_list, self.item.of_any_length) = (false, false);
+        self.scope.flattened = if self.at == At::Shared { self.scope.flattened + 1 } else { 0 };
+        if self.scope.flattened > LIMIT {
             let (what, found, limit) = ("number of structs flattened into each other", LIMIT as u64 + 1, LIMIT as u64);
             return Err(ErrorKind::Limit { what, found, limit }.into());
         }
@@ -440,20 +440,20 @@ impl<'de> Finder<'de> {
     /// Tensors that are meant for an absent or a flattened struct are unknown to the struct around. In a file without tensors,
     /// there are none to skip.
     pub(crate) fn enter_skipping(&mut self, at: At, allow_unknown: bool) -> Result<bool> {
-        let outer = self.skips_unknown;
+        let outer = self.scope.skips_unknown;
         if !matches!(at, At::Absent | At::Shared) {
-            let skips = allow_unknown && !self.named_by_type;
-            self.skips_unknown = skips && (self.reader.index().len() > 0 || self.reader.peek()?.is_some());
+            let skips = allow_unknown && self.way != Way::ByNamesOfType;
+            self.scope.skips_unknown = skips && (self.reader.index().len() > 0 || self.reader.peek()?.is_some());
         }
         Ok(outer)
     }
 
     /// Calls `each` with the fields of a struct.
     pub(super) fn struct_fields(&mut self, def: &'static StructDef, mut each: EachPart<'_, 'de>) -> Result<()> {
-        let outer = self.flattened;
+        let outer = self.scope.flattened;
         self.enter_struct()?;
         let at = self.take_place();
-        if self.positional {
+        if self.is_positional() {
             for (at, _) in def.fields.iter().enumerate().filter(|(_, field)| !field.metadata) {
                 let place = self.path.push("");
                 self.part(at, &mut each)?;
@@ -464,7 +464,7 @@ impl<'de> Finder<'de> {
         self.check_has_parts(at, "a struct")?;
         let outer_skips = self.enter_skipping(at, def.allow_unknown)?;
         let mut walk = FieldsWalk::new(self, Fields::Def(def), at);
-        walk.leaves_deeper = std::mem::take(&mut self.leaves_deeper);
+        walk.leaves_deeper = std::mem::take(&mut self.scope.leaves_deeper);
         if walk.has_metadata {
             self.metadata_fields(def, &mut each)?;
         }
@@ -489,7 +489,7 @@ impl<'de> Finder<'de> {
             walk.leave(self);
         }
         self.note_absent(def, &walk);
-        (self.flattened, self.skips_unknown) = (outer, outer_skips);
+        (self.scope.flattened, self.scope.skips_unknown) = (outer, outer_skips);
         Ok(())
     }
 
@@ -515,7 +515,7 @@ impl<'de> Finder<'de> {
                     findings.skipped(self.reader.index().label(tensor), self.reader.info(tensor));
                 }
                 self.reader.skip(tensor);
-                self.skipped += 1;
+                self.scope.skipped += 1;
             }
             return Ok(());
         }

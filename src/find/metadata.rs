@@ -59,13 +59,11 @@ impl<'de> Finder<'de> {
         // Most types declare none, and need no look at the file.
         let mut path = std::mem::take(&mut self.path);
         let place = name.map(|name| path.push(name));
-        let mut asked = false;
         let declares = node.any_metadata(&mut path, &mut Vec::new(), &mut |_| true);
         let found = match declares {
-            true => self.metadata_entries().map(|entries| {
-                asked = true;
-                node.any_metadata(&mut path, &mut Vec::new(), &mut |key| entries.contains_key(key))
-            }),
+            true => self
+                .metadata_entries()
+                .map(|entries| node.any_metadata(&mut path, &mut Vec::new(), &mut |key| entries.contains_key(key))),
             false => Ok(false),
         };
         if let Some(place) = place {
@@ -142,7 +140,7 @@ impl<'de> Finder<'de> {
             let what = format!("found `{}`, but expected {kind}", Short(text));
             ErrorKind::InvalidMetadata { key, what }
         })?;
-        self.has_read_metadata = true;
+        self.scope.has_read_metadata = true;
         Ok(value)
     }
 }

@@ -47,41 +47,59 @@ pub(crate) struct Finder<'de> {
     format: &'static str,
     pub(crate) path: Path,
     pub(crate) at: At,
-    /// Tensors are found by position.
-    pub(crate) positional: bool,
-    /// The type at the root is known, and with it the way to find tensors.
-    settled: bool,
     /// The type at the root, if it maps to tensors.
     root: Option<Node>,
+    /// How tensors are found, which the type at the root decides.
+    way: Way,
     /// The tensor that was found last, for errors of the type that reads it.
     pub(crate) last: Option<usize>,
-    /// The number of structs around the current one that are flattened into each other.
-    pub(crate) flattened: usize,
-    /// The first item of a list found by position comes next. A number then opens a list that is one tensor. Only types
-    /// that know nothing of tensors need it.
-    pub(crate) opens_list: bool,
-    /// An item of a list of any length, found by position, comes next.
-    pub(crate) takes_item: bool,
-    /// The tensor that such a list is.
-    pub(crate) opened: Option<Loaded<'de>>,
+    pub(crate) scope: Scope,
+    pub(crate) item: NextItem<'de>,
     /// Everything that does not fit, while a report is made.
     findings: Option<Box<Findings>>,
     /// Arrays that were read and can share memory with others.
     shared: SharedArrays,
     metadata: MetadataSource<'de>,
-    /// The struct that comes next is an entry of a map, whose other keys may be below it.
-    leaves_deeper: bool,
+}
+
+/// How tensors are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The type at the root is not known yet.
+    Open,
+    ByName,
+    /// By the names that the type gave the tensors. None is skipped.
+    ByNamesOfType,
+    ByPosition,
+}
+
+/// The struct around the current place, and what was passed on the way to it.
+#[derive(Debug, Default)]
+pub(crate) struct Scope {
+    /// The number of structs around the current one that are flattened into each other.
+    pub(crate) flattened: usize,
     /// The file has tensors or metadata of the flattened field here.
     pub(crate) has_flattened: bool,
     /// Tensors that the struct around has no place for are skipped. A list or map that finds nothing is then missing: its
     /// tensors may be those that are skipped. Elsewhere they would be errors, so that it is empty.
     pub(crate) skips_unknown: bool,
-    /// The type gave the tensors their names, and none is skipped.
-    named_by_type: bool,
-    /// The number of tensors that were skipped.
+    /// The number of tensors of the file that were skipped.
     pub(crate) skipped: usize,
     /// An entry of metadata was read.
     has_read_metadata: bool,
+    /// The struct that comes next is an entry of a map, whose other keys may be below it.
+    leaves_deeper: bool,
+}
+
+/// The next item of a list that is found by position.
+#[derive(Default)]
+pub(crate) struct NextItem<'de> {
+    /// It is the first one. A number then opens a list that is one tensor. Only types that know nothing of tensors need it.
+    pub(crate) opens_list: bool,
+    /// It is that of a list of any length.
+    pub(crate) of_any_length: bool,
+    /// The tensor that such a list is.
+    pub(crate) opened: Option<Loaded<'de>>,
 }
 
 /// The place in a file that is asked about next.
@@ -110,29 +128,26 @@ impl<'de> Finder<'de> {
             format,
             path: Path::default(),
             at: At::Here,
-            positional: false,
-            settled: false,
             root: None,
+            way: Way::Open,
             last: None,
-            flattened: 0,
-            opens_list: false,
-            takes_item: false,
-            opened: None,
+            scope: Scope::default(),
+            item: NextItem::default(),
             findings: None,
             shared: SharedArrays::default(),
             metadata,
-            leaves_deeper: false,
-            has_flattened: false,
-            skips_unknown: false,
-            named_by_type: false,
-            skipped: 0,
-            has_read_metadata: false,
         }
     }
 
     /// A finder of which each value is the next tensor, and nothing is searched by name.
     pub(crate) fn one_by_one(reader: Reader<'de>, format: &'static str) -> Self {
-        Self { positional: true, settled: true, ..Self::over(reader, format, MetadataSource::Unknown) }
+        Self { way: Way::ByPosition, ..Self::over(reader, format, MetadataSource::Unknown) }
+    }
+
+    /// Returns whether tensors are found by position.
+    #[inline]
+    pub(crate) fn is_positional(&self) -> bool {
+        self.way == Way::ByPosition
     }
 
     pub(crate) fn reader(&mut self) -> &mut Reader<'de> {
@@ -170,7 +185,7 @@ impl<'de> Finder<'de> {
             self.reader.end_count()?;
             return self.check_any_fits();
         };
-        if self.positional {
+        if self.is_positional() {
             return Err(self.wrong_count());
         }
         let name = self.reader.index().label(left);
@@ -187,7 +202,7 @@ impl<'de> Finder<'de> {
     /// Refuses a file of which a type takes nothing: everything that it asks for is optional, and everything in the file is
     /// skipped. The file is another than the one that was meant.
     fn check_any_fits(&self) -> Result<()> {
-        if self.skipped == 0 || self.skipped < self.reader.index().len() || self.has_read_metadata {
+        if self.scope.skipped == 0 || self.scope.skipped < self.reader.index().len() || self.scope.has_read_metadata {
             return Ok(());
         }
         let schema = self.root.map(Schema::new);
@@ -234,7 +249,7 @@ impl<'de> Finder<'de> {
             At::Here | At::Shared => {}
         }
         let next = self.reader.peek()?;
-        if self.positional {
+        if self.is_positional() {
             return next.ok_or_else(|| {
                 let found = self.reader.index().len();
                 ErrorKind::WrongCount { found: found as u64, expected: format!("at least {}", found + 1) }.into()
@@ -297,7 +312,7 @@ impl<'de> Finder<'de> {
 
     /// Goes down to the value of a map's entry, whose first tensor is `at`.
     pub(crate) fn enter_entry(&mut self, at: usize, key: KeyPart) {
-        self.leaves_deeper = key == KeyPart::BeforeLast;
+        self.scope.leaves_deeper = key == KeyPart::BeforeLast;
         let name = self.reader.name(at);
         let rest = self.path.strip(name).unwrap_or(name);
         self.path.push(key.of(rest));
@@ -332,14 +347,14 @@ impl<'de> Finder<'de> {
     pub(crate) fn is_some(&mut self) -> Result<bool> {
         match self.at {
             At::Absent => Ok(false),
-            At::Shared if !self.positional => Ok(self.has_flattened),
+            At::Shared if !self.is_positional() => Ok(self.scope.has_flattened),
             At::Entry(_) => Ok(true),
             At::Metadata => self.has_entry_here(),
             // A file without tensors is no value.
             At::Here | At::Shared if self.path.is_root() => Ok(self.reader.peek()?.is_some()),
             // An item of a list is there, or the list would be shorter.
-            At::Here | At::Shared if self.positional && self.takes_item => Ok(true),
-            At::Here | At::Shared if self.positional => Err(crate::model::needs_names("an `Option`")),
+            At::Here | At::Shared if self.is_positional() && self.item.of_any_length => Ok(true),
+            At::Here | At::Shared if self.is_positional() => Err(crate::model::needs_names("an `Option`")),
             At::Here | At::Tensor(_) | At::Shared => Ok(true),
         }
     }
@@ -439,7 +454,7 @@ impl<'de> Source<'de> for Finder<'de> {
     }
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
-        if !self.settled || self.positional {
+        if matches!(self.way, Way::Open | Way::ByPosition) {
             self.settle(RootKind::Struct, Some(Node::Struct(def)))?;
         }
         self.struct_fields(def, each)

@@ -13,9 +13,9 @@ impl<'de> Finder<'de> {
     pub(super) fn items(&mut self, len: Option<usize>, mut each: EachPart<'_, 'de>) -> Result<()> {
         self.settle(RootKind::List, None)?;
         self.path.check_depth()?;
-        (self.opens_list, self.takes_item) = (false, false);
+        (self.item.opens_list, self.item.of_any_length) = (false, false);
         let at = self.take_place();
-        if self.positional {
+        if self.is_positional() {
             return self.items_by_position(len, &mut each);
         }
         if at != At::Absent && self.is_one_tensor(len)? {
@@ -39,19 +39,19 @@ impl<'de> Finder<'de> {
             return Ok(());
         }
         let has_later = at != At::Absent && self.later_items(index, &mut each)?;
-        if index == 0 && !has_later && self.skips_unknown { self.missing_list(&mut each) } else { Ok(()) }
+        if index == 0 && !has_later && self.scope.skips_unknown { self.missing_list(&mut each) } else { Ok(()) }
     }
 
     /// Reports that a list is missing: the tensors of its first item.
     fn missing_list(&mut self, each: &mut EachPart<'_, 'de>) -> Result<()> {
         let found = self.findings.as_ref().map_or(0, |findings| findings.missing_count());
-        let outer = std::mem::take(&mut self.skips_unknown);
+        let outer = std::mem::take(&mut self.scope.skips_unknown);
         let list = self.path.mark();
         self.path.push_index(0);
         self.at = At::Absent;
         self.part(0, each)?;
         self.path.back_to(list);
-        self.skips_unknown = outer;
+        self.scope.skips_unknown = outer;
         match &self.findings {
             Some(findings) if findings.missing_count() > found => Ok(()),
             // All tensors of an item are optional.
@@ -79,9 +79,9 @@ impl<'de> Finder<'de> {
         let mut index = 0;
         while len.map_or(self.reader.peek()?.is_some(), |len| index < len) {
             let item = self.path.go_to_item(list, index);
-            self.takes_item = len.is_none();
+            self.item.of_any_length = len.is_none();
             self.part(index, each)?;
-            self.takes_item = false;
+            self.item.of_any_length = false;
             self.path.back_to(item);
             index += 1;
         }
@@ -156,11 +156,11 @@ impl<'de> Finder<'de> {
         self.settle(RootKind::Map, None)?;
         self.path.check_depth()?;
         let at = self.take_place();
-        if self.positional {
+        if self.is_positional() {
             return Err(needs_names("a map"));
         }
         // A flattened map takes what is left, which may be nothing.
-        let must_find = self.skips_unknown && at != At::Shared;
+        let must_find = self.scope.skips_unknown && at != At::Shared;
         if at == At::Absent {
             return if must_find { self.missing_parts("a map of tensors") } else { Ok(()) };
         }

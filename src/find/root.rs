@@ -1,6 +1,6 @@
 //! The type at the root decides how tensors are found: by name or by position.
 
-use super::Finder;
+use super::{Finder, Way};
 use crate::error::Result;
 use crate::model::{Matched, Node, first_segment, is_index, match_by_position};
 
@@ -23,15 +23,15 @@ impl Finder<'_> {
             Node::Map(_) => RootKind::Map,
             _ => RootKind::Tensor,
         };
-        let is_root = !self.settled;
+        let is_root = self.way == Way::Open;
         if kind == RootKind::Tensor {
             if is_root {
-                (self.settled, self.root) = (true, Some(node));
+                (self.way, self.root) = (Way::ByName, Some(node));
             }
             return Ok(None);
         }
         match self.settle_by(kind, Some(node))? {
-            None if is_root && !self.positional => Ok(self.match_in_order(node)),
+            None if is_root && !self.is_positional() => Ok(self.match_in_order(node)),
             matched => Ok(matched),
         }
     }
@@ -71,21 +71,21 @@ impl Finder<'_> {
     ///   come one by one, also from a stream. Parts need to know where they end. Embedded names come last, so they do not
     ///   change the order of a list of tensors.
     fn settle_by(&mut self, kind: RootKind, node: Option<Node>) -> Result<Option<Matched>> {
-        if self.settled {
+        if self.way != Way::Open {
             // The first item of the list that is the whole file: all others have its type.
-            if kind == RootKind::Struct && self.positional && self.opens_list && self.path.depth() == 1 {
+            if kind == RootKind::Struct && self.is_positional() && self.item.opens_list && self.path.depth() == 1 {
                 return self.by_name_or_position(node, true);
             }
             return Ok(None);
         }
-        (self.settled, self.root) = (true, node);
+        (self.way, self.root) = (Way::ByName, node);
         let matched = match kind {
             RootKind::Tensor => return Ok(None),
             RootKind::Map => self.has_names().map(|_| None)?,
             RootKind::Struct => self.by_name_or_position(node, false)?,
             RootKind::List => self.settle_list(node)?,
         };
-        if !self.positional && matched.is_none() {
+        if !self.is_positional() && matched.is_none() {
             self.reader.require_unique_names()?;
         }
         Ok(matched)
@@ -95,18 +95,23 @@ impl Finder<'_> {
         let Some(first) = self.reader.peek()? else { return Ok(None) };
         let begins_with_struct = node.is_some_and(Node::begins_with_struct);
         if self.reader.index().has_name(first) && !self.reader.index().has_embedded_names {
-            self.positional = !is_index(first_segment(self.reader.name(first))) && !begins_with_struct;
+            if !is_index(first_segment(self.reader.name(first))) && !begins_with_struct {
+                self.way = Way::ByPosition;
+            }
             return Ok(None);
         }
         match node {
             // Names that repeat cannot tell the parts apart.
             Some(node) if !node.is_tensor_list() && !begins_with_struct => {
-                self.positional = self.has_names()? && self.reader.index().has_repeated_names();
-                if self.positional { Ok(None) } else { self.by_name_or_position(Some(node), false) }
+                if self.has_names()? && self.reader.index().has_repeated_names() {
+                    self.way = Way::ByPosition;
+                    return Ok(None);
+                }
+                self.by_name_or_position(Some(node), false)
             }
             Some(node) if !node.is_tensor_list() => self.by_name_or_position(Some(node), false),
             _ => {
-                self.positional = true;
+                self.way = Way::ByPosition;
                 Ok(None)
             }
         }
@@ -114,12 +119,12 @@ impl Finder<'_> {
 
     /// Goes by the names of the file, by the places that the type gives, or else by position.
     fn by_name_or_position(&mut self, node: Option<Node>, is_item: bool) -> Result<Option<Matched>> {
-        self.positional = false;
+        self.way = Way::ByName;
         if self.has_names()? {
             return Ok(None);
         }
         let Some(node) = node else {
-            self.positional = true;
+            self.way = Way::ByPosition;
             return Ok(None);
         };
         let index = self.reader.index();
@@ -127,7 +132,7 @@ impl Finder<'_> {
         let matched = match_by_position(node, is_item, infos)?;
         // The list around the item goes by names then.
         if is_item || matched.needs_names() || self.findings.is_some() {
-            self.named_by_type = true;
+            self.way = Way::ByNamesOfType;
             return self.name_by(&matched).map(|()| None);
         }
         Ok(Some(matched))

@@ -25,7 +25,7 @@ pub(super) struct MapEntries<'a, 'de> {
 impl<'a, 'de> MapEntries<'a, 'de> {
     pub(super) fn new(de: &'a mut Finder<'de>, at: At) -> Self {
         let (place, is_present) = (de.path.mark(), at != At::Absent);
-        let must_find = de.skips_unknown && at != At::Shared;
+        let must_find = de.scope.skips_unknown && at != At::Shared;
         Self { de, place, is_present, must_find, part: Cell::new(KeyPart::Whole), first: None }
     }
 

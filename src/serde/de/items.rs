@@ -38,7 +38,7 @@ impl<'a, 'de> ListItems<'a, 'de> {
     /// Goes to the next item. Returns whether there is one.
     pub(super) fn go_to_item(&mut self) -> Result<bool> {
         // The first item may have been a struct whose type gave every tensor its name.
-        if matches!(self.order, Order::ByPosition) && !self.de.positional {
+        if matches!(self.order, Order::ByPosition) && !self.de.is_positional() {
             self.order = Order::ByName { is_present: true };
         }
         match self.order {
@@ -74,11 +74,11 @@ impl<'a, 'de> ListItems<'a, 'de> {
             if is_present {
                 self.check_end()?;
             }
-            if self.next > 0 || !self.de.skips_unknown {
+            if self.next > 0 || !self.de.scope.skips_unknown {
                 return Ok(false);
             }
             self.order = Order::Missing;
-            self.de.skips_unknown = false;
+            self.de.scope.skips_unknown = false;
             self.de.path.push_index(0);
         }
         let is_present = is_item;
@@ -91,7 +91,7 @@ impl<'a, 'de> ListItems<'a, 'de> {
             return Ok(false);
         }
         self.de.path.push_index(self.next);
-        (self.de.opens_list, self.de.takes_item) = (self.next == 0, self.len.is_none());
+        (self.de.item.opens_list, self.de.item.of_any_length) = (self.next == 0, self.len.is_none());
         Ok(true)
     }
 
@@ -99,11 +99,11 @@ impl<'a, 'de> ListItems<'a, 'de> {
     pub(super) fn end_item(&mut self) -> Result<()> {
         self.next += 1;
         if !matches!(self.order, Order::Elements(_)) {
-            (self.de.opens_list, self.de.takes_item) = (false, false);
+            (self.de.item.opens_list, self.de.item.of_any_length) = (false, false);
             self.de.end_part(self.place);
         }
         if let Order::ByPosition = self.order {
-            match self.de.opened.take() {
+            match self.de.item.opened.take() {
                 Some(tensor) => self.order = Order::Elements(Box::new(tensor)),
                 // The tensor after the list in its struct could as well be its next item.
                 None if self.len.is_none() && !self.place.is_root() => {

@@ -118,14 +118,14 @@ impl<'de> Finder<'de> {
 
     /// Returns the tensor of rank 0 here, or the first element of the list of numbers that begins here.
     fn number<'a>(&mut self, ask: Ask) -> Result<Answer<'a, 'de>> {
-        let opens_list = std::mem::take(&mut self.opens_list);
+        let opens_list = std::mem::take(&mut self.item.opens_list);
         let tensor = self.row_major()?;
         let opens_list = opens_list && tensor.info().shape.rank() == 1 && !tensor.as_bytes().is_empty();
         check_rank(tensor.info(), usize::from(opens_list))?;
         let first = &tensor.as_bytes()[..tensor.info().dtype.block_bytes()];
         let answer = number(tensor.info(), first, ask)?;
         if opens_list {
-            self.opened = Some(tensor);
+            self.item.opened = Some(tensor);
         }
         Ok(answer)
     }
@@ -134,9 +134,9 @@ impl<'de> Finder<'de> {
     fn list(&mut self, len: Option<usize>) -> Result<Answer<'_, 'de>> {
         self.settle(RootKind::List, take_node())?;
         self.path.check_depth()?;
-        (self.opens_list, self.takes_item) = (false, false);
+        (self.item.opens_list, self.item.of_any_length) = (false, false);
         let at = self.take_place();
-        if self.positional {
+        if self.is_positional() {
             return Ok(Answer::Seq(Parts::Items(ListItems::by_position(self, len))));
         }
         match at {
@@ -158,7 +158,7 @@ impl<'de> Finder<'de> {
         self.settle(RootKind::Map, take_node())?;
         self.path.check_depth()?;
         let at = self.take_place();
-        if self.positional {
+        if self.is_positional() {
             return Err(needs_names("a map"));
         }
         self.enter_parts(at, "a map")?;
@@ -167,11 +167,11 @@ impl<'de> Finder<'de> {
 
     /// Goes into a struct.
     fn fields(&mut self, fields: find::Fields) -> Result<Answer<'_, 'de>> {
-        let outer = (self.flattened, self.skips_unknown);
+        let outer = (self.scope.flattened, self.scope.skips_unknown);
         self.settle(RootKind::Struct, take_node())?;
         self.enter_struct()?;
         let at = self.take_place();
-        if self.positional {
+        if self.is_positional() {
             let order = FieldOrder::ByPosition { left: fields.len() };
             return Ok(Answer::Seq(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })));
         }
@@ -210,7 +210,7 @@ impl<'de> Finder<'de> {
                 self.enter_entry(at, KeyPart::Whole);
                 self.reader.skip(at);
             }
-            At::Here | At::Tensor(_) | At::Shared if self.positional => {
+            At::Here | At::Tensor(_) | At::Shared if self.is_positional() => {
                 if let Some(at) = self.reader.peek()? {
                     self.reader.skip(at);
                 }
@@ -218,7 +218,7 @@ impl<'de> Finder<'de> {
             At::Here | At::Tensor(_) | At::Shared => {
                 while let Some(at) = self.next_here()? {
                     self.reader.skip(at);
-                    self.skipped += usize::from(self.skips_unknown);
+                    self.scope.skipped += usize::from(self.scope.skips_unknown);
                 }
             }
         }

@@ -304,7 +304,7 @@ impl<'de> Parts<'_, 'de> {
     pub(super) fn finish<T>(self, visited: Result<T>) -> Result<T> {
         match (visited, self) {
             (visited, Self::Fields(StructFields { de, place, outer, .. })) => {
-                (de.flattened, de.skips_unknown) = outer;
+                (de.scope.flattened, de.scope.skips_unknown) = outer;
                 visited.map_err(|error| de.complete(error, place))
             }
             (Ok(value), Self::Elements { tensor, taken }) => check_all_taken(tensor.info(), taken).map(|()| value),
