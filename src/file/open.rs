@@ -455,9 +455,10 @@ impl OpenOptions {
             return self.open(path)?.tensor(name);
         }
         let format = self.format.map_or_else(|| detect(&mut reader, Some(path)), Ok)?;
-        let reader = Reader::new(ReaderStorage::Boxed(Box::new(reader)), &format.reading, self.limits.clone());
+        let storage_of_index = ReaderStorage::Boxed(Box::new(reader));
+        let loader = Reader::new(storage_of_index, &format.reading, self.limits.clone()).loader;
         // The whole index says what is wrong with the file.
-        let Ok(Some(index)) = reader.into_index_of(name) else {
+        let Ok(Some(index)) = loader.into_index_of(name) else {
             let contents = self.contents(FileReader::of_index(&storage), &storage, Some(path))?;
             return self.with_other_parts(storage, path, contents)?.tensor(name);
         };

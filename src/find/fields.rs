@@ -410,7 +410,7 @@ impl FieldsWalk {
         {
             return Ok(None);
         }
-        let unknown = if de.reader.is_drained() || self.place.is_root() { de.next_here()? } else { next };
+        let unknown = if de.reader.loader.is_drained() || self.place.is_root() { de.next_here()? } else { next };
         let name = unknown.and_then(|at| de.path.strip(de.reader.name(at)));
         let name = name.filter(|name| !self.leaves_deeper || !name.contains('.'));
         Ok(name.map(|name| {

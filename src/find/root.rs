@@ -45,7 +45,7 @@ impl Finder<'_> {
 
         let index = self.reader.index();
         // The names of a list are compared as fast.
-        if index.len() < MANY || node.is_tensor_list() || !self.reader.is_drained() || self.findings.is_some() {
+        if index.len() < MANY || node.is_tensor_list() || !self.reader.loader.is_drained() || self.findings.is_some() {
             return None;
         }
         let matched = match_by_position(node, false, (0..index.len()).map(|at| index.entry(at).info())).ok()?;
@@ -86,7 +86,7 @@ impl Finder<'_> {
             RootKind::List => self.settle_list(node)?,
         };
         if !self.is_positional() && matched.is_none() {
-            self.reader.require_unique_names()?;
+            self.reader.loader.require_unique_names()?;
         }
         Ok(matched)
     }
@@ -151,6 +151,6 @@ impl Finder<'_> {
     /// Gives the tensors the names that their type, or a list of it, would have written.
     pub(super) fn name_by(&mut self, matched: &Matched) -> Result<()> {
         self.reader.rename(&matched.names())?;
-        self.reader.require_unique_names()
+        self.reader.loader.require_unique_names()
     }
 }

@@ -9,11 +9,13 @@ mod flatbuffer;
 pub(crate) mod foreign;
 mod header_cache;
 mod index;
+mod index_loader;
+mod index_reader;
 #[cfg(any(feature = "safetensors", feature = "shards"))]
 mod json;
+mod message;
 mod payload;
 mod reader;
-mod single;
 mod small;
 pub(crate) mod tree_order;
 #[cfg(feature = "npz")]
@@ -21,7 +23,7 @@ mod zip;
 
 pub use cursor::Cursor;
 pub use index::Index;
-pub use reader::IndexReader;
+pub use index_reader::IndexReader;
 
 #[cfg(feature = "npy")]
 pub(crate) use codec::{Codec, CodedPayload, PayloadDecoder, RangeReader};
@@ -36,11 +38,12 @@ pub(crate) use cursor::trailing_bytes;
 pub(crate) use flatbuffer::{FlatbufferReader, Table, Tables};
 pub(crate) use header_cache::{LastHeaders, ReadHeader};
 pub(crate) use index::{Entry, Labels, Unread};
+pub(crate) use index_loader::{ReadMetadata, ReaderStorage, Reading};
 #[cfg(any(feature = "safetensors", feature = "shards"))]
 pub(crate) use json::json_message;
+pub(crate) use message::Message;
 pub(crate) use payload::check_sum;
-pub(crate) use reader::{ReadMetadata, Reader, ReaderStorage, Reading};
-pub(crate) use single::Message;
+pub(crate) use reader::Reader;
 pub(crate) use small::{ReadSmall, SmallIndex};
 #[cfg(feature = "npz")]
 pub(crate) use zip::{

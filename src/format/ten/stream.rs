@@ -320,8 +320,10 @@ impl<'r> Decoder<'r> {
     /// ```
     pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
         let storage = read::ReaderStorage::Boxed(Box::new(Stream::new(reader)));
-        let reader = read::Reader::new(storage, &FORMAT.reading, limits.tensors(u64::MAX));
-        Self { finder: Finder::one_by_one(reader.without_embedded_names(), FORMAT.name) }
+        let mut reader = read::Reader::new(storage, &FORMAT.reading, limits.tensors(u64::MAX));
+        // A list of names is the tensor that it is.
+        reader.loader.ignore_embedded_names();
+        Self { finder: Finder::one_by_one(reader, FORMAT.name) }
     }
 
     /// Returns the name, dtype and shape of the next tensor; `None` at the end of the stream.
@@ -408,14 +410,14 @@ impl<'r> Decoder<'r> {
     fn decode_message(&mut self, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
         let reader = self.finder.reader();
         let mut message = Message::EMPTY;
-        if !reader.message(de::message, header::COMMON_BYTES, &mut message)? {
+        if !reader.loader.message(de::message, header::COMMON_BYTES, &mut message)? {
             return Ok(None);
         }
         let mut source = MessageSource { reader, message: &message, offset: None };
         let loaded = load(&mut source);
         let Some(offset) = source.offset else { return Ok(None) };
         if let Err(error) = loaded {
-            let name = if message.name.is_empty() { source.reader.last_label() } else { message.name };
+            let name = if message.name.is_empty() { source.reader.loader.last_label() } else { message.name };
             return Err(error.in_tensor(name).at(offset));
         }
         Ok(Some(message.name))
@@ -471,8 +473,8 @@ impl<'de> Source<'de> for MessageSource<'_, '_> {
         if self.offset.is_some() || !spec.passes(info) {
             return Self::is_not_wanted();
         }
-        self.offset = Some(self.reader.next_offset() + self.message.header_bytes as u64);
-        let payload = self.reader.message_payload(self.message)?;
+        self.offset = Some(self.reader.loader.next_offset() + self.message.header_bytes as u64);
+        let payload = self.reader.loader.message_payload(self.message)?;
         Ok(Loaded::of_checked(info.clone(), Payload::Owned(payload)))
     }
 

@@ -1,0 +1,374 @@
+//! The index of a file, read as far as it is needed.
+
+use std::borrow::Cow;
+use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
+
+use super::index_reader::IndexReader;
+use super::message::{Message, ReadMessage};
+use super::payload::{check_value_count, read_stream};
+use super::small::ReadSmall;
+use super::{Entry, Index};
+use crate::error::{Error, ErrorKind, PAYLOADS, Result};
+use crate::limits::Limits;
+use crate::model::{FileMetadata, FormatSpec, embedded_names, is_index};
+use crate::storage::{ReadAt, Slice, Storage};
+use crate::tensor::{Buffer, Dtype, Layout};
+
+/// Reads the index of a file by the [`IndexReader`] of its format, and checks what that adds.
+///
+/// In a stream, the tensors become known one after the other, and messages are read without an index.
+pub(crate) struct IndexLoader<'de> {
+    pub(super) storage: ReaderStorage<'de>,
+    pub(super) index_reader: ReaderOfIndex,
+    pub(super) is_in_file_order: bool,
+    embeds_names: bool,
+    /// Tensors are asked for by name.
+    needs_unique_names: bool,
+    pub(super) limits: Limits,
+    pub(super) index: Cow<'de, Index>,
+    /// The tensors of a stream become known one after the other.
+    pub(super) is_stream: bool,
+    /// The length of all payloads so far, in bytes.
+    payload_bytes: u64,
+    /// The number of messages that were passed and are not left out of the index yet.
+    passed: usize,
+    /// The offset at which the last of them ends.
+    passed_to: u64,
+}
+
+/// The storage of a file whose tensors are read.
+pub(crate) enum ReaderStorage<'de> {
+    /// A file in memory, which needs no allocation.
+    Slice(Slice<'de>),
+    Boxed(Box<dyn Storage<'de> + 'de>),
+}
+
+impl<'de> Deref for ReaderStorage<'de> {
+    type Target = dyn Storage<'de> + 'de;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Slice(slice) => slice,
+            Self::Boxed(storage) => &**storage,
+        }
+    }
+}
+
+impl DerefMut for ReaderStorage<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Slice(slice) => slice,
+            Self::Boxed(storage) => &mut **storage,
+        }
+    }
+}
+
+/// A format's function that reads metadata.
+pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
+
+/// How the files of a format are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    pub(crate) spec: FormatSpec,
+    pub(crate) index_reader: fn() -> Box<dyn IndexReader>,
+    pub(crate) metadata: ReadMetadata,
+    /// Finds the tensors of a small file, if the format has a way to.
+    pub(crate) small: Option<ReadSmall>,
+}
+
+/// The index before reading begins. An index is large, and a file of one tensor may need none.
+static NO_INDEX: LazyLock<Index> = LazyLock::new(Index::default);
+
+/// The [`IndexReader`] of an [`IndexLoader`].
+pub(super) enum ReaderOfIndex {
+    /// The index was not asked for yet.
+    Unread(fn() -> Box<dyn IndexReader>),
+    Reading(Box<dyn IndexReader>),
+    /// It came to the end of the index, and may have the metadata. `None` if a stream broke off, or if there was none.
+    Ended(Option<Box<dyn IndexReader>>),
+}
+
+impl<'de> IndexLoader<'de> {
+    pub(super) fn new(storage: ReaderStorage<'de>, reading: &Reading, limits: Limits) -> Self {
+        let is_stream = storage.file_len().is_none();
+        Self {
+            storage,
+            index_reader: ReaderOfIndex::Unread(reading.index_reader),
+            is_in_file_order: false,
+            embeds_names: reading.spec.embeds_names,
+            needs_unique_names: false,
+            limits,
+            index: Cow::Borrowed(&NO_INDEX),
+            is_stream,
+            payload_bytes: 0,
+            passed: 0,
+            passed_to: 0,
+        }
+    }
+
+    /// A loader of nothing, as the index is known.
+    pub(super) fn with_index(storage: ReaderStorage<'de>, index: Cow<'de, Index>, limits: Limits) -> Self {
+        Self {
+            storage,
+            index_reader: ReaderOfIndex::Ended(None),
+            is_in_file_order: false,
+            embeds_names: false,
+            needs_unique_names: false,
+            limits,
+            index,
+            is_stream: false,
+            payload_bytes: 0,
+            passed: 0,
+            passed_to: 0,
+        }
+    }
+
+    /// Returns an index of only the tensor with a name, or at a position. `None` if there is none, or if the format has to read
+    /// the headers of others to find it.
+    pub(crate) fn into_index_of(mut self, name: &str) -> Result<Option<Index>> {
+        let ReaderOfIndex::Unread(index_reader) = self.index_reader else { return Ok(None) };
+        self.begin(index_reader());
+        let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(None) };
+        let Some(count) = index_reader.count(&mut *self.storage, &self.limits)? else { return Ok(None) };
+        let Some(last) = count.checked_sub(1) else { return Ok(None) };
+        let has_names = self.read_one(last)? && self.may_be_names(0)?;
+        let at = if has_names {
+            self.position_in_names(name, last)?
+        } else {
+            let number = name.strip_prefix('#').or_else(|| is_index(name).then_some(name));
+            number.and_then(|number| number.parse().ok()).filter(|at| *at < count)
+        };
+        match at {
+            Some(at) if self.read_one(at)? => {}
+            _ => return Ok(None),
+        }
+        let mut index = self.index.into_owned();
+        if has_names {
+            index.rename(&mut std::iter::once(name), name.len())?;
+        }
+        Ok(Some(index))
+    }
+
+    /// Returns the position of a name in the list of `count` names, which is the only tensor known. `None` if it is not there
+    /// once.
+    fn position_in_names(&mut self, name: &str, count: usize) -> Result<Option<usize>> {
+        let mut memory = Vec::new();
+        let bytes = embedded_names(&mut *self.storage, &self.index.entry(0), &mut memory)?;
+        let mut same =
+            embedded_names::parse(bytes, count)?.enumerate().filter(|(_, other)| *other == name).map(|(at, _)| at);
+        Ok(same.next().filter(|_| same.next().is_none()))
+    }
+
+    /// Makes only the tensor at a position known. Returns `false` if the format does not add it.
+    fn read_one(&mut self, at: usize) -> Result<bool> {
+        let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(false) };
+        let mut index = Index::default();
+        index.left_out.tensors = at;
+        index_reader.read_one(at, &mut *self.storage, &self.limits, &mut index)?;
+        index.complete()?;
+        self.index = Cow::Owned(index);
+        self.check_pushed(0)?;
+        Ok(self.index.len() == 1)
+    }
+
+    /// Treats a list of names as the tensor that it is.
+    pub(crate) fn ignore_embedded_names(&mut self) {
+        self.embeds_names = false;
+    }
+
+    /// Refuses tensors of one name, those known so far and later ones.
+    pub(crate) fn require_unique_names(&mut self) -> Result<()> {
+        self.needs_unique_names = true;
+        self.index.check_unique()
+    }
+
+    /// Reads the header of the next tensor of a stream without an index. Returns `false` if it is not like most, if another
+    /// tensor is known, and at the end. It remains the next until its [payload](Self::message_payload) is read.
+    pub(crate) fn message(&mut self, read: ReadMessage, header_bytes: usize, message: &mut Message) -> Result<bool> {
+        if self.index.pushed() > 0 || self.is_drained() {
+            return Ok(false);
+        }
+        let offset = self.next_offset();
+        let at_hand = match self.storage.ready(offset, header_bytes) {
+            Ok(at_hand) if !at_hand.is_empty() => at_hand,
+            ended => {
+                let error = ended.err();
+                self.index_reader = ReaderOfIndex::Ended(None);
+                return error.map_or(Ok(false), |error| Err(error.in_tensor(self.last_label())));
+            }
+        };
+        Ok(read(at_hand, &self.limits, message).is_some() && message.needs_no_index(&self.limits))
+    }
+
+    /// Reads the payload of the [message](Self::message) that comes next.
+    // Each call would copy the payload's struct once more.
+    #[inline]
+    pub(crate) fn message_payload(&mut self, message: &Message) -> Result<Buffer> {
+        let start = self.next_offset() + message.header_bytes as u64;
+        let end = start + message.payload_bytes as u64;
+        let payload = read_stream(&mut *self.storage, start..end, message.info.unit_bytes(), message.payload_bytes);
+        self.passed_to = end + message.padding as u64;
+        self.passed += 1;
+        if payload.is_err() {
+            self.index_reader = ReaderOfIndex::Ended(None);
+        }
+        payload
+    }
+
+    /// Returns the position of the last tensor of a stream that was passed, for messages.
+    pub(crate) fn last_label(&self) -> String {
+        format!("#{}", (self.index.count() + self.passed).saturating_sub(1))
+    }
+
+    /// Returns the offset of the next tensor of a stream, as far as it is known.
+    pub(crate) fn next_offset(&self) -> u64 {
+        self.index.left_out.next_offset.max(self.passed_to)
+    }
+
+    /// Returns whether every tensor is known.
+    pub(crate) fn is_drained(&self) -> bool {
+        matches!(self.index_reader, ReaderOfIndex::Ended(_))
+    }
+
+    fn begin(&mut self, index_reader: Box<dyn IndexReader>) {
+        self.is_in_file_order = index_reader.is_in_file_order();
+        let mut index = Index::default();
+        if index_reader.names_may_repeat() {
+            index.let_names_repeat();
+        }
+        self.index = Cow::Owned(index);
+        self.index_reader = ReaderOfIndex::Reading(index_reader);
+    }
+
+    /// Reads on in the index, and checks the tensors there. Returns `false` at the end.
+    pub(super) fn read_index(&mut self) -> Result<bool> {
+        if let ReaderOfIndex::Unread(index_reader) = self.index_reader {
+            self.begin(index_reader());
+        }
+        let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(false) };
+        let index = self.index.to_mut();
+        if self.passed > 0 {
+            index.left_out.tensors += std::mem::take(&mut self.passed);
+            index.left_out.next_offset = self.passed_to;
+        }
+        let first = index.pushed();
+        if !index_reader.read_on(&mut *self.storage, &self.limits, index)? {
+            return Ok(false);
+        }
+        index.compare_names().map_err(|at| index.duplicate(at))?;
+        self.check_pushed(first).map(|()| true)
+    }
+
+    /// Checks the tensors from `first` on.
+    fn check_pushed(&mut self, first: usize) -> Result<()> {
+        let (index, len) = (&self.index, self.storage.file_len());
+        index.check_ends(first, len)?;
+        self.payload_bytes = check_limits(index, first, len, self.payload_bytes, &self.limits)?;
+        if index.entries().has_coo() {
+            for at in first..index.pushed() {
+                let checked = check_counts(&mut *self.storage, &index.entry(at));
+                checked.map_err(|error| error.in_tensor(index.label(at)))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_names(&self) -> Result<()> {
+        if self.needs_unique_names { self.index.check_unique() } else { Ok(()) }
+    }
+
+    /// Returns whether a tensor begins like the list of the names of all tensors before it.
+    pub(super) fn may_be_names(&mut self, at: usize) -> Result<bool> {
+        if !self.embeds_names || self.index.has_names() {
+            return Ok(false);
+        }
+        let entry = self.index.entry(at);
+        let (range, info) = (entry.range(), entry.info());
+        let is_list_of_bytes = info.dtype == Dtype::U8 && info.shape.rank() == 1 && info.layout == Layout::RowMajor;
+        let is_long_enough = range.end - range.start >= embedded_names::MAGIC.len() as u64;
+        if !is_list_of_bytes || !is_long_enough {
+            return Ok(false);
+        }
+        let mut magic = [0; embedded_names::MAGIC.len()];
+        match self.storage.peek_at(range.start, &mut magic) {
+            Ok(()) => Ok(magic == embedded_names::MAGIC),
+            // Reading the payload gives the same error, with the name of the tensor.
+            Err(error) if matches!(error.kind(), ErrorKind::Truncated { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives all tensors the names in the last one, which is none any more.
+    pub(super) fn take_names(&mut self, at: usize) -> Result<()> {
+        let (start, mut memory) = (self.index.entry(at).start(), Vec::new());
+        let bytes = embedded_names(&mut *self.storage, &self.index.entry(at), &mut memory)?;
+        let index = self.index.to_mut();
+        index.pop();
+        let embedded = embedded_names::parse(bytes, at).and_then(|mut names| index.embed(&mut names, bytes.len()));
+        embedded.map_err(|error| error.at(start))
+    }
+}
+
+/// Returns the payload of the tensor that is the list of names.
+fn embedded_names<'a>(file: &'a mut dyn ReadAt, entry: &Entry<'_>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
+    let (range, found) = (entry.range(), entry.payload_bytes());
+    let start = range.start;
+    if found > embedded_names::LONGEST {
+        let what = "the length of the list of names";
+        return Err(Error::new(ErrorKind::Limit { what, found, limit: embedded_names::LONGEST }).at(start));
+    }
+    file.bytes(range, memory).map_err(|error| error.at(start))
+}
+
+/// Checks that the tensors of an index from `first` on are within the limits of a file of `len` bytes, or of a stream. Returns
+/// the length of all payloads, of which those before have `payload_bytes`.
+fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes: u64, limits: &Limits) -> Result<u64> {
+    let limit =
+        |what, found, limit, at| Err(Error::new(ErrorKind::Limit { what, found, limit }).in_tensor(index.label(at)));
+    let end = usize::try_from(limits.tensors).unwrap_or(usize::MAX).min(index.pushed());
+    // Many small entries can name one large record. What a compressed member has is counted when it is read. The memory for
+    // tensors is taken as they are read, that for the headers was taken now.
+    let most = len.map(|len| limits.most_shared(len));
+    for at in first..end {
+        let entry = index.entry(at);
+        let payload = if entry.is_compressed() { entry.range().end - entry.start() } else { entry.payload_bytes() };
+        payload_bytes = payload_bytes.saturating_add(payload);
+        match most {
+            Some(most) if payload_bytes > most => return limit(PAYLOADS, payload_bytes, most, at),
+            None if payload > limits.payload => return limit("payload in bytes", payload, limits.payload, at),
+            _ => {}
+        }
+    }
+    let most = len.map(|len| len.saturating_add(limits.headers()));
+    if let Some(most) = most.filter(|most| index.entries().bytes() as u64 > *most) {
+        return limit("memory for the heads in bytes", index.entries().bytes() as u64, most, end.saturating_sub(1));
+    }
+    match end < index.pushed() {
+        true => limit("number of tensors", end as u64 + 1, limits.tensors, end),
+        false => Ok(payload_bytes),
+    }
+}
+
+/// Checks the number of values of a sparse tensor. In a stream, the number in the payload is checked as the tensor is read or
+/// passed.
+fn check_counts(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Result<()> {
+    let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
+    if entry.has_codec() {
+        return Ok(());
+    }
+    let at = entry.value_count_offset();
+    let shape = &entry.info().shape;
+    if entries > 0 && shape.dims().contains(&0) {
+        let expected = format!("0, as the shape {shape} has no elements");
+        return Err(
+            Error::new(ErrorKind::BadNumber { what: "number of values", found: entries as i128, expected }).at(at)
+        );
+    }
+    if file.file_len().is_none() {
+        return Ok(());
+    }
+    check_value_count(file, entry)
+}
