@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::{Index, SmallIndex};
+use super::Index;
 use crate::error::Result;
 use crate::tensor::TensorInfo;
 
@@ -18,20 +18,6 @@ impl ReadHeader {
     pub(crate) fn push(self, index: &mut Index, name: Option<&str>, payload: Range<u64>) -> Result<()> {
         match self {
             Self::New(info) => index.push_checked(name, info, payload),
-            Self::Alike(at) => index.push_alike(name, at, payload),
-        }
-    }
-
-    /// Adds the tensor to the index of a small file. `None` if it is none.
-    #[inline(always)]
-    pub(crate) fn push_small<'f>(
-        self,
-        index: &mut SmallIndex<'f>,
-        name: Option<&'f str>,
-        payload: &'f [u8],
-    ) -> Option<()> {
-        match self {
-            Self::New(info) => index.push(name, info, payload),
             Self::Alike(at) => index.push_alike(name, at, payload),
         }
     }

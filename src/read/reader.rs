@@ -15,7 +15,9 @@ use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
 use crate::limits::Limits;
 use crate::model::{Copies, FileMetadata, FilePart, NamesByPosition, Payload, TensorSpec};
 use crate::storage::ProgressCount;
-use crate::tensor::{Buffer, Layout, TensorInfo};
+#[cfg(feature = "npy")]
+use crate::tensor::Buffer;
+use crate::tensor::{Layout, TensorInfo};
 
 /// The tensors of a file of any format in any storage.
 ///

@@ -10,6 +10,8 @@
 
 use smallvec::SmallVec;
 
+#[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+use super::ReadHeader;
 use crate::limits::Limits;
 use crate::model::{TensorSpec, embedded_names};
 use crate::tensor::{Dtype, Layout, TensorInfo, are_bools};
@@ -71,13 +73,19 @@ impl<'f> SmallIndex<'f> {
         Some(())
     }
 
-    /// Adds a tensor with the header of the one at a position.
-    pub(crate) fn push_alike(&mut self, name: Option<&'f str>, alike: usize, payload: &'f [u8]) -> Option<()> {
-        let info = self.tensors.get(alike)?.info.clone();
-        self.push(name, info, payload)
+    /// Adds a tensor whose header may be that of one before.
+    #[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
+    #[inline(always)]
+    pub(crate) fn push_read(&mut self, name: &'f str, header: ReadHeader, payload: &'f [u8]) -> Option<()> {
+        let info = match header {
+            ReadHeader::New(info) => info,
+            ReadHeader::Alike(alike) => self.tensors.get(alike)?.info.clone(),
+        };
+        self.push(Some(name), info, payload)
     }
 
     /// Returns a text of the file for as long as the file lives. One that was read from a flatbuffer lives as long as its reader.
+    #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
     pub(crate) fn part_of_file(file: &'f [u8], text: &str) -> Option<&'f str> {
         let start = text.as_ptr().addr().checked_sub(file.as_ptr().addr())?;
         str::from_utf8(file.get(start..start + text.len())?).ok()

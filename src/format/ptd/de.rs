@@ -147,9 +147,9 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
     parser.read_segments(root.tables(flat_tensor::SEGMENTS).ok()?).ok()?;
     for (number, table) in named.enumerate() {
         let found = Found::named(table.ok()?).ok()?;
-        let name = Some(SmallIndex::part_of_file(file, found.table.string(found.name).ok()??)?);
+        let name = SmallIndex::part_of_file(file, found.table.string(found.name).ok()??)?;
         let (header, range) = parser.tensor(&found, number).ok()?;
-        header.push_small(index, name, Slice::new(file).get(&range)?)?;
+        index.push_read(name, header, Slice::new(file).get(&range)?)?;
     }
     (parser.end() <= len).then_some(())
 }

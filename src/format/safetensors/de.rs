@@ -92,7 +92,7 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
         let payload = data.get(end..usize::try_from(offsets.end).ok()?)?;
         let start = end;
         end += payload.len();
-        if offsets.start == start as u64 { header.push_small(index, Some(name), payload) } else { None }
+        if offsets.start == start as u64 { index.push_read(name, header, payload) } else { None }
     })?;
     (end == data.len() && metadata.is_none()).then_some(())
 }

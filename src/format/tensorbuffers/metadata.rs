@@ -232,7 +232,7 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
     let read = contents.each_tensor(limits, &mut |MetadataTensor { name, header, range, .. }| {
         let name = SmallIndex::part_of_file(file, name);
         let pushed = name.zip(Slice::new(file).get(&range));
-        let pushed = pushed.and_then(|(name, payload)| header.push_small(index, Some(name), payload));
+        let pushed = pushed.and_then(|(name, payload)| index.push_read(name, header, payload));
         is_small &= pushed.is_some();
         Ok(())
     });

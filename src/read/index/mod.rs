@@ -1,7 +1,7 @@
 //! The tensors of a file, found by name, by position and by the beginnings of names.
 
-mod entries;
 mod entry;
+mod entry_table;
 mod groups;
 mod name_table;
 mod names;
@@ -19,7 +19,7 @@ use crate::tensor::TensorInfo;
 pub(crate) use entry::Entry;
 pub(crate) use unread::{Labels, Unread};
 
-use entries::Entries;
+use entry_table::EntryTable;
 use groups::{NameGroups, NameSearch};
 use name_table::NameTable;
 
@@ -35,7 +35,7 @@ use name_table::NameTable;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    entries: Entries,
+    entries: EntryTable,
     names: NameTable,
     groups: NameGroups,
     /// The number of tensors that are known. Those after them were read ahead, as in a stream whose header is read at once.
@@ -320,12 +320,12 @@ impl Index {
 
     /// Returns headers and ranges as they are stored.
     #[inline]
-    pub(crate) fn entries(&self) -> &Entries {
+    pub(crate) fn entries(&self) -> &EntryTable {
         &self.entries
     }
 
     #[cfg(any(feature = "gguf", feature = "safetensors"))]
-    pub(crate) fn entries_mut(&mut self) -> &mut Entries {
+    pub(crate) fn entries_mut(&mut self) -> &mut EntryTable {
         &mut self.entries
     }
 

@@ -11,7 +11,7 @@ use crate::tensor::{HeaderTable, TensorInfo};
 
 /// The headers of tensors, and the ranges of their payloads.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Entries {
+pub(crate) struct EntryTable {
     list: Vec<PackedEntry>,
     headers: HeaderTable,
     /// For each header, the length of payloads that need no check, if there are any.
@@ -31,7 +31,7 @@ struct PackedEntry {
     codec: u32,
 }
 
-impl Entries {
+impl EntryTable {
     #[inline]
     pub(super) fn push(&mut self, info: u32, payload: Range<u64>) {
         self.list.push(PackedEntry {
