@@ -3,6 +3,7 @@
 //! Everything here is generic over the format only and shared by all types.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, SerializeTuple, Serializer};
+use serde_bytes::Bytes;
 
 use super::error::{is_ours, to_ser};
 use super::{own, token};
@@ -40,7 +41,7 @@ enum SerdePart<'a> {
     DimOrder(&'a [u8]),
     Number(usize),
     Byte(u8),
-    Bytes(&'a [u8]),
+    Payload(&'a Bytes),
     /// The value of a field that is metadata in tensor files, and like any other elsewhere.
     Metadata(&'a MetadataValue),
 }
@@ -85,7 +86,7 @@ impl Serialize for SerdePart<'_> {
             Self::DimOrder(order) => serialize_list(serializer, order.len(), &mut |at| Self::Byte(order[at])),
             Self::Number(number) => serializer.serialize_u64(number as u64),
             Self::Byte(byte) => serializer.serialize_u8(byte),
-            Self::Bytes(bytes) => serializer.serialize_bytes(bytes),
+            Self::Payload(bytes) => bytes.serialize(serializer),
             Self::Metadata(value) => serialize_metadata(serializer, value),
         }
     }
@@ -271,7 +272,7 @@ pub(super) fn serialize_tensor<S: Serializer>(
         SerdePart::Dtype(info.dtype),
         SerdePart::Dims(info.shape.dims()),
         SerdePart::Layout(&info.layout),
-        SerdePart::Bytes(bytes),
+        SerdePart::Payload(Bytes::new(bytes)),
     ];
     for (name, part) in token::TENSOR_FIELDS.iter().zip(&parts) {
         tensor.serialize_field(name, part)?;

@@ -9,6 +9,7 @@ use std::fmt;
 use serde::de::{
     DeserializeSeed, Deserializer, EnumAccess, Expected, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor,
 };
+use serde_bytes::ByteBuf;
 
 use super::de::{set_node, set_struct};
 use super::error::{is_ours, to_de};
@@ -177,7 +178,7 @@ enum Request<'x, 'de> {
     Byte(&'x mut u64),
     Payload(&'x TensorInfo, &'x mut Option<Loaded<'de>>),
     /// A payload that comes before its header.
-    EarlyPayload(&'x mut Option<Vec<u8>>),
+    EarlyPayload(&'x mut Option<ByteBuf>),
     /// A value of that kind, which is metadata in tensor files.
     Metadata(MetadataKind, &'x mut Option<MetadataValue>),
     /// The name or the number of a variant.
@@ -220,6 +221,7 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::Key(..) => deserializer.deserialize_string(self),
             Self::FieldName(..) | Self::Name(..) | Self::Variant(_) => deserializer.deserialize_identifier(self),
             Self::Metadata(kind, _) => deserialize_metadata(deserializer, kind, self),
+            // `ByteBuf` has a visitor of its own, which would be compiled for each format too, and takes strings for bytes.
             Self::Payload(..) => deserializer.deserialize_bytes(self),
             Self::EarlyPayload(_) => deserializer.deserialize_byte_buf(self),
             Self::Dtype(_) => deserializer.deserialize_enum(token::DTYPE, Dtype::NAMES, self),
@@ -331,7 +333,13 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
     }
 
     fn visit_byte_buf<E: serde::de::Error>(self, bytes: Vec<u8>) -> Result<(), E> {
-        self.visit_bytes(&bytes)
+        match self {
+            Self::EarlyPayload(place) => {
+                *place = Some(ByteBuf::from(bytes));
+                Ok(())
+            }
+            _ => self.visit_bytes(&bytes),
+        }
     }
 
     fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
@@ -803,7 +811,7 @@ impl Request<'_, '_> {
                 info.check_payload(bytes.len() as u64)?;
                 keep(place, info, Payload::Owned(Buffer::try_from_slice(info.unit_bytes(), bytes)?))?;
             }
-            Self::EarlyPayload(place) => *place = Some(bytes.to_vec()),
+            Self::EarlyPayload(place) => *place = Some(ByteBuf::from(bytes)),
             _ => return self.refuse(Unexpected::Bytes(bytes)).map_err(to_de),
         }
         Ok(())

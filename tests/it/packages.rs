@@ -1,4 +1,4 @@
-//! The packages that are published have all files that their sources include.
+//! The packages that are published have all files that their sources include, and use what they depend on.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,6 +53,41 @@ fn includes_are_found() {
     assert_eq!(included(source), ["../README.md", "c\\", "a.rs"]);
     assert_eq!(join(Path::new("src/view"), "../../a"), Some(PathBuf::from("a")));
     assert_eq!(join(Path::new("src"), "../../a"), None);
+}
+
+/// Returns the names of the packages that the library depends on.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let sections = manifest.split("\n[").filter_map(|section| {
+        let (name, lines) = section.split_once("]\n")?;
+        (name == "dependencies" || name.starts_with("target.") && name.ends_with(".dependencies")).then_some(lines)
+    });
+    sections
+        .flat_map(str::lines)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| Some(line.split_once(" = ")?.0))
+        .collect()
+}
+
+#[test]
+fn the_library_uses_what_it_depends_on() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let dependencies = dependencies(&manifest);
+    for expected in ["flatbuffers", "half", "ndarray", "num-traits", "rustix", "serde", "serde_bytes"] {
+        assert!(dependencies.contains(&expected), "{expected} is not in {dependencies:?}");
+    }
+    let files: Vec<PathBuf> = packaged("tensorfile")
+        .into_iter()
+        .filter(|file| file.starts_with("src") && file.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
+    let code: Vec<String> = files.iter().map(|file| fs::read_to_string(root().join(file)).unwrap()).collect();
+    let is_used = |name: &str| {
+        let name = name.replace('-', "_");
+        let uses = [format!("{name}::"), format!("use {name};")];
+        let mut lines = code.iter().flat_map(|text| text.lines()).filter(|line| !line.trim_start().starts_with("//"));
+        lines.any(|line| uses.iter().any(|path| line.contains(path)))
+    };
+    let unused: Vec<&str> = dependencies.into_iter().filter(|name| !is_used(name)).collect();
+    assert_eq!(unused, [""; 0]);
 }
 
 #[test]
