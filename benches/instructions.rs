@@ -9,8 +9,8 @@
 //! $bench -- --write     # accepts the counts: writes them to instructions.csv
 //! ```
 //!
-//! Unlike times, counts hardly depend on what else the machine does. They do depend on the compiler and the C library, so
-//! `--check` compares nothing where these are others than those that the file names.
+//! Unlike times, counts hardly depend on what else the machine does. They do depend on the compiler and the C library,
+//! so `--check` compares nothing where these are others than those that the file names.
 
 mod cases;
 

@@ -1,5 +1,5 @@
-//! Time and peak memory of the program over files at their limits: millions of tensors, names of 1 MB, the highest rank, an
-//! archive of many members, and a file of 20 GiB.
+//! Time and peak memory of the program over files at their limits: millions of tensors, names of 1 MB, the highest
+//! rank, an archive of many members, and a file of 20 GiB.
 //!
 //! ```sh
 //! bench="cargo bench -p tensorfile-benches --bench limits --all-features"
@@ -8,12 +8,12 @@
 //! BENCH_SHRINK=1000 $bench  # sizes divided by this
 //! ```
 //!
-//! The file of 20 GiB is a hole. "Index" is the peak memory of showing one tensor, for which the file is opened and little
-//! else, and "above" is what a command takes in addition. Bytes per tensor are those of the peak without that of the
-//! program over a file of one tensor. The goal is 64 MiB, 200 bytes per tensor and the names, in addition to the program;
-//! if a command misses it, the benchmark fails. `ls --tree`, `ls --patterns` and `codegen` hold a branch, a pattern or a
-//! field for each line that they print, and the names of these files have nothing in common: they have no goal, and are here
-//! to show how much that is.
+//! The file of 20 GiB is a hole. "Index" is the peak memory of showing one tensor, for which the file is opened and
+//! little else, and "above" is what a command takes in addition. Bytes per tensor are those of the peak without that of
+//! the program over a file of one tensor. The goal is 64 MiB, 200 bytes per tensor and the names, in addition to the
+//! program; if a command misses it, the benchmark fails. `ls --tree`, `ls --patterns` and `codegen` hold a branch, a
+//! pattern or a field for each line that they print, and the names of these files have nothing in common: they have no
+//! goal, and are here to show how much that is.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -51,8 +51,8 @@ mod linux {
     const BOUND: u64 = 64 * MIB;
     const PER_TENSOR: u64 = 200;
 
-    /// The commands that hold what they print, so that they have no limit: a branch, a pattern or a field for each tensor, if no
-    /// two names have a part in common.
+    /// The commands that hold what they print, so that they have no limit: a branch, a pattern or a field for each
+    /// tensor, if no two names have a part in common.
     const UNLIMITED: &[&str] = &["ls --tree", "ls --patterns", "codegen"];
 
     /// The commands, with what comes before and after the file.

@@ -1,12 +1,14 @@
-//! Messages of one `f32` array, as programs send them to each other over a stream: the time to encode and to decode one.
+//! Messages of one `f32` array, as programs send them to each other over a stream: the time to encode and to decode
+//! one.
 //!
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench messages --all-features             # everything: takes a minute
 //! cargo bench -p tensorfile-benches --bench messages --all-features -- decode   # only the rows that begin so
 //! ```
 //!
-//! Each cell is the lowest time of the rounds, and its multiple of the row that the group of rows begins with. The rows of a
-//! group are measured in turns, because times on a busy machine wander. `BENCH_SHRINK` divides the number of rounds.
+//! Each cell is the lowest time of the rounds, and its multiple of the row that the group of rows begins with. The rows
+//! of a group are measured in turns, because times on a busy machine wander. `BENCH_SHRINK` divides the number of
+//! rounds.
 
 use std::hint::black_box;
 use std::io::{self, Read};
@@ -100,8 +102,8 @@ impl Read for Repeated<'_> {
     }
 }
 
-/// Reads a message of known lengths without a look at it: what no decoder of streams can do without. `Read` fills memory that
-/// is initialized, so that of large messages is written twice.
+/// Reads a message of known lengths without a look at it: what no decoder of streams can do without. `Read` fills
+/// memory that is initialized, so that of large messages is written twice.
 fn read_exactly(stream: &mut impl Read, message: usize, elements: usize) -> Option<Vec<f32>> {
     const HEADER: usize = 96;
     let mut around = [0; HEADER];

@@ -8,12 +8,12 @@
 //! ```
 //!
 //! A cast in memory is measured beside a copy of the larger of its two sides, both to memory that was used before. The
-//! program is measured from its start to its end, over a file of 1 GiB in 64 tensors in the page cache, beside reading the
-//! file in pieces with as many threads; for `convert`, writing the result and flushing it to disk comes on top of that. Each
-//! round measures both right after the other, and the table shows medians over the rounds.
+//! program is measured from its start to its end, over a file of 1 GiB in 64 tensors in the page cache, beside reading
+//! the file in pieces with as many threads; for `convert`, writing the result and flushing it to disk comes on top of
+//! that. Each round measures both right after the other, and the table shows medians over the rounds.
 //!
-//! Rows of two programs measure this one beside another that does similar work: `b3sum` (`cargo install b3sum`), `cmp`, and
-//! `python3` with numpy. Each is left out, with a note, where it cannot be run.
+//! Rows of two programs measure this one beside another that does similar work: `b3sum` (`cargo install b3sum`), `cmp`,
+//! and `python3` with numpy. Each is left out, with a note, where it cannot be run.
 
 mod cases;
 mod program;

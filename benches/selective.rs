@@ -1,4 +1,5 @@
-//! One tensor of a large file: opening the file and reading the tensor by its name, with the file in the page cache and not.
+//! One tensor of a large file: opening the file and reading the tensor by its name, with the file in the page cache and
+//! not.
 //!
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench selective --all-features   # writes files of 4 GiB, one after the other
@@ -6,8 +7,9 @@
 //! BENCH_SHRINK=100 cargo bench -p tensorfile-benches --bench selective --all-features   # of 10 tensors
 //! ```
 //!
-//! Times are medians, with their multiple of what the `safetensors` crate takes with a mapped file of its own format. The
-//! bytes are those that the system read from the disk, as Linux counts them; `dd` of GNU removes the file from the cache.
+//! Times are medians, with their multiple of what the `safetensors` crate takes with a mapped file of its own format.
+//! The bytes are those that the system read from the disk, as Linux counts them; `dd` of GNU removes the file from the
+//! cache.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -7,10 +7,10 @@
 //! BENCH_SHRINK=1000 $bench  # sizes divided by this
 //! ```
 //!
-//! Times on a busy machine wander, so each round measures the reference and the other right after each other, in turns which
-//! of them first. A cell is the median over the rounds of the reference's time divided by the other's: 2.0 is twice as fast.
-//! "Plain" copies, writes or reads the same bytes with one thread and without any format. What a library cannot do has no cell.
-//! `benches/report` puts the table into the README.
+//! Times on a busy machine wander, so each round measures the reference and the other right after each other, in turns
+//! which of them first. A cell is the median over the rounds of the reference's time divided by the other's: 2.0 is
+//! twice as fast. "Plain" copies, writes or reads the same bytes with one thread and without any format. What a library
+//! cannot do has no cell. `benches/report` puts the table into the README.
 
 mod cases;
 
@@ -44,7 +44,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Runs a block for each format, with its name, its module, and options with which it stores names: of up to 8 bytes, or any.
+/// Runs a block for each format, with its name, its module, and options with which it stores names: of up to 8 bytes,
+/// or any.
 macro_rules! for_each_format {
     (|$name:ident, $module:ident| $block:block) => { for_each_format!(|$name, $module, _options| $block) };
     (|$name:ident, $module:ident, $options:ident| $block:block) => {

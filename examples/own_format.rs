@@ -5,8 +5,8 @@
 //! tensor = name: u8 × 32 | rank: u64 | dim: u64 × rank | f32… | 0 up to a multiple of 8
 //! ```
 //!
-//! A [`Format`] has two parts: an [`IndexReader`] finds the tensors in a file, and an [`Encode`] lays out a new file. The
-//! library does the rest: structs, maps and views, streams and mapped files, checks of dtypes, ranks and names.
+//! A [`Format`] has two parts: an [`IndexReader`] finds the tensors in a file, and an [`Encode`] lays out a new file.
+//! The library does the rest: structs, maps and views, streams and mapped files, checks of dtypes, ranks and names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -39,7 +39,8 @@ pub fn parts(parts: usize) -> HashMap<String, Array1<f32>> {
     FIELDS[..parts].iter().map(|field| ((*field).to_owned(), part(field))).collect()
 }
 
-/// Declares messages of the first fields, so that `M<Array1<f32>>` owns its arrays, and `M<ArrayView1<f32>>` borrows them.
+/// Declares messages of the first fields, so that `M<Array1<f32>>` owns its arrays, and `M<ArrayView1<f32>>` borrows
+/// them.
 macro_rules! messages {
     ($($message:ident: $($field:ident)*;)*) => {$(
         #[derive(TensorFile)]
@@ -129,7 +130,8 @@ pub struct Weight<A> {
     pub weight: A,
 }
 
-/// A model of `tensors` small tensors: two in each block. Their names, such as `l.4999.w`, are so short that `.ten` stores them.
+/// A model of `tensors` small tensors: two in each block. Their names, such as `l.4999.w`, are so short that `.ten`
+/// stores them.
 pub fn blocks(tensors: usize) -> Blocks {
     let block = || Block { w: Array2::from_elem((4, 4), 1.5), b: Array1::from_elem(16, 2.5) };
     Blocks { l: (0..tensors.div_ceil(2)).map(|_| block()).collect() }

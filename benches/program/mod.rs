@@ -4,7 +4,8 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Builds the program in the profile of this benchmark, and returns its path. `BENCH_PROGRAM` is the path of one to use instead.
+/// Builds the program in the profile of this benchmark, and returns its path. `BENCH_PROGRAM` is the path of one to use
+/// instead.
 pub fn build() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("BENCH_PROGRAM") {
         return std::path::absolute(path);

@@ -9,7 +9,8 @@ use crate::exit::Outcome;
 use crate::output::Progress;
 use crate::pieces::Pieces;
 
-/// Computes a value from the payload of each tensor: of a file when it is asked for, of a stream while the tensor passes.
+/// Computes a value from the payload of each tensor: of a file when it is asked for, of a stream while the tensor
+/// passes.
 pub struct Computed<T> {
     compute: Box<Compute<T>>,
     of_file: Option<OfFile<T>>,

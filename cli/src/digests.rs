@@ -1,6 +1,6 @@
 //! Digests of tensors, and manifests: lists of digests in the line format of `sha256sum` and `b3sum`.
 //!
-//! A line is `digest  name`. If the name contains a backslash, characters that control a terminal, or bytes that are not
+//! A line is `digest name`. If the name contains a backslash, characters that control a terminal, or bytes that are not
 //! UTF-8, the line starts with a backslash and the name has escapes. Without escapes, any bytes are read.
 
 use std::collections::HashMap;

@@ -43,8 +43,8 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 ///
 /// The format of a file is detected from its content and its name. The file `-` is standard input. `ls`, `info`,
 /// `stats`, `hash` and `verify` read a pipe once, and hold only its index and a piece of a tensor. Others read it into
-/// memory, or into a temporary file if it sends more than 64 MiB. So do all if the tensors are not in order, or the index is
-/// at the end, as in npz, tensorbuffers and pytorch files.
+/// memory, or into a temporary file if it sends more than 64 MiB. So do all if the tensors are not in order, or the
+/// index is at the end, as in npz, tensorbuffers and pytorch files.
 ///
 /// Results go to standard output, messages to standard error.
 #[derive(Debug, Parser)]
@@ -55,9 +55,9 @@ struct Cli {
     color: colorchoice_clap::Color,
     /// Take up to this much memory for the tensors of a file that are held at once, such as 8GiB
     ///
-    /// Most commands hold a piece of a tensor, whatever its size. By default, they hold no more than the file has bytes,
-    /// or 16 GiB or 64 times its size more if tensors share bytes or are compressed. A larger number also lets the tensors of a
-    /// file share as many bytes.
+    /// Most commands hold a piece of a tensor, whatever its size. By default, they hold no more than the file has
+    /// bytes, or 16 GiB or 64 times its size more if tensors share bytes or are compressed. A larger number also lets
+    /// the tensors of a file share as many bytes.
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_bytes)]
     max_memory: Option<u64>,
     #[command(subcommand)]
@@ -118,8 +118,8 @@ fn check_threads() {
     }
 }
 
-/// Runs the program on other arguments, with its output in memory and without messages. Returns the output, or why there is
-/// none.
+/// Runs the program on other arguments, with its output in memory and without messages. Returns the output, or why
+/// there is none.
 #[doc(hidden)]
 pub fn run(args: &[&OsStr]) -> Result<Vec<u8>, String> {
     output::be_quiet();

@@ -2,11 +2,11 @@
 
 /// Makes SIGHUP, SIGINT and SIGTERM remove temporary files before they end the program, with the exit code of a shell.
 ///
-/// Signals that the parent ignores stay ignored: SIGHUP, so that `nohup` works, and SIGINT, as in a job in the background of a
-/// script. Where the system does not tell, SIGHUP is left alone.
+/// Signals that the parent ignores stay ignored: SIGHUP, so that `nohup` works, and SIGINT, as in a job in the
+/// background of a script. Where the system does not tell, SIGHUP is left alone.
 ///
-/// Writing more than `ulimit -f` allows becomes an error instead of the signal SIGXFSZ. Without these, the program still
-/// works, so that failures are ignored.
+/// Writing more than `ulimit -f` allows becomes an error instead of the signal SIGXFSZ. Without these, the program
+/// still works, so that failures are ignored.
 pub fn handle() {
     #[cfg(unix)]
     {

@@ -23,9 +23,9 @@ use model::Model;
 
 /// Maps a struct to named tensors.
 ///
-/// Each field is a tensor, or a struct whose tensors have the name of the field as their prefix. The name of the field is
-/// the name in the file. A struct with one unnamed field has the tensors of that field. Other tuple structs name their
-/// fields `0`, `1` and so on.
+/// Each field is a tensor, or a struct whose tensors have the name of the field as their prefix. The name of the field
+/// is the name in the file. A struct with one unnamed field has the tensors of that field. Other tuple structs name
+/// their fields `0`, `1` and so on.
 ///
 /// Implements `TensorFile`, `Store` and `FromTensors`, and serde's `Serialize` and `Deserialize` with them.
 ///

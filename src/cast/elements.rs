@@ -13,7 +13,8 @@ pub(crate) fn in_chunks<A: Element + Pod>(bytes: &[u8], mut take: impl FnMut(&[A
     each_chunk(bytes, &mut take);
 }
 
-// Compiled once for each type of elements, and not for each of the hundred loops over them: one call for 1024 elements costs nothing.
+// Compiled once for each type of elements, and not for each of the hundred loops over them: one call for 1024 elements
+// costs nothing.
 fn each_chunk<A: Element + Pod>(bytes: &[u8], take: &mut dyn FnMut(&[A])) {
     let mut copy = [A::zeroed(); CHUNK];
     for bytes in bytes.chunks(CHUNK * size_of::<A>()) {

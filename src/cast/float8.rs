@@ -10,8 +10,8 @@ trait Float8Codec: Copy {
     /// Returns the number that the bits stand for.
     fn decode(self, bits: u8) -> f32;
 
-    /// Returns the bits of the nearest number, ties to even. `None` if the number is out of range, or infinite where there
-    /// is no infinity.
+    /// Returns the bits of the nearest number, ties to even. `None` if the number is out of range, or infinite where
+    /// there is no infinity.
     fn encode(self, number: f64) -> Option<u8>;
 
     /// Returns the bits of the nearest number, ties to even; out of range, of infinity, or NaN if there is none.
@@ -204,8 +204,8 @@ impl Encoding {
     }
 }
 
-/// The encoding of powers of two, from -127 to 127. The last one is NaN. Zero becomes the smallest, and negative numbers are
-/// out of range.
+/// The encoding of powers of two, from -127 to 127. The last one is NaN. Zero becomes the smallest, and negative
+/// numbers are out of range.
 #[derive(Debug, Clone, Copy)]
 struct PowerOfTwo {}
 

@@ -1,8 +1,8 @@
 //! Casts of whole elements.
 //!
-//! A cast takes two steps: from the source dtype to a hub and from there to the target dtype, a chunk at a time. Hubs are
-//! `f32`, `f64`, `i32` and `i64`. Each pair of dtypes uses one that holds the numbers of the source, or enough of each to
-//! round it correctly. [`Kernel::one_by_one`] defines the results; the steps are tested against it.
+//! A cast takes two steps: from the source dtype to a hub and from there to the target dtype, a chunk at a time. Hubs
+//! are `f32`, `f64`, `i32` and `i64`. Each pair of dtypes uses one that holds the numbers of the source, or enough of
+//! each to round it correctly. [`Kernel::one_by_one`] defines the results; the steps are tested against it.
 //!
 //! Loops over elements have no branches, and only operations that every processor has for several numbers at once.
 
@@ -92,8 +92,8 @@ impl Kernel {
         elements.len() / self.from.block_bytes()
     }
 
-    /// Finds the first element whose change `is_wanted`: its index, its number, and the number that it became. Changes of
-    /// several elements must be wanted if and only if that of one of them is.
+    /// Finds the first element whose change `is_wanted`: its index, its number, and the number that it became. Changes
+    /// of several elements must be wanted if and only if that of one of them is.
     pub(super) fn first(
         &self,
         elements: &[u8],
@@ -237,7 +237,8 @@ macro_rules! cast {
                 match size_of::<Self>() {
                     1 | 2 => self as f32,
                     4 => {
-                        // Without the low 8 bits, `f32` holds any integer of 32 bits. The next bit is set if they had one.
+                        // Without the low 8 bits, `f32` holds any integer of 32 bits. The next bit is set if they had
+                        // one.
                         let (low, next) = (Self::from_low_bits(0xff), Self::from_low_bits(0x100));
                         let end = Self::from_low_bits(1 << 24);
                         let is_exact = (self <= end) & (self >= Self::from_i64(-(1 << 24)));

@@ -128,8 +128,9 @@ impl Caster {
 
     /// Returns a writer that casts the bytes written to it, and writes the results to `out`.
     ///
-    /// Memory is bounded: however much is written at once, it is cast in pieces of up to 64 KiB. Of large writes, several threads
-    /// cast pieces of up to 2 MiB each, while this one writes to `out`; see [`set_max_threads`](crate::set_max_threads).
+    /// Memory is bounded: however much is written at once, it is cast in pieces of up to 64 KiB. Of large writes,
+    /// several threads cast pieces of up to 2 MiB each, while this one writes to `out`; see
+    /// [`set_max_threads`](crate::set_max_threads).
     ///
     /// ```
     /// use std::io::Write;

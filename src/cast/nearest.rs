@@ -2,8 +2,8 @@ use super::number::{Number, Numeric};
 
 /// Returns the nearest element, ties to even, and `true` if the number is out of range.
 ///
-/// Out of range, the nearest float is infinity, or NaN if there is none, and the nearest integer the largest or smallest.
-/// The integer for NaN is 0.
+/// Out of range, the nearest float is infinity, or NaN if there is none, and the nearest integer the largest or
+/// smallest. The integer for NaN is 0.
 pub(super) fn nearest<A: Numeric>(number: Number) -> (A, bool) {
     let number = match number {
         Number::Float(float) if A::DTYPE.is_integer() && float.is_nan() => Number::Integer(0),

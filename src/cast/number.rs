@@ -117,7 +117,8 @@ fn round_to_odd(integer: i128) -> f64 {
 
 /// Rounds to odd: the last bit of the result is set if bits were lost. A finite number stays finite.
 ///
-/// Rounding that to the nearest float of fewer bits gives the same as rounding once. (`half` would drop bits of an `f64`.)
+/// Rounding that to the nearest float of fewer bits gives the same as rounding once. (`half` would drop bits of an
+/// `f64`.)
 #[expect(clippy::cast_possible_truncation, reason = "lost bits set the last one")]
 #[inline(always)]
 pub(super) fn round_to_odd_f32(wide: f64) -> f32 {

@@ -24,8 +24,8 @@ pub struct CastReport {
     pub elements: u64,
     /// Numbers that became another number, the nearest one.
     pub rounded: u64,
-    /// Numbers, including infinity, out of range of the new dtype: they became infinity, NaN if there is no infinity, or
-    /// the largest or smallest integer.
+    /// Numbers, including infinity, out of range of the new dtype: they became infinity, NaN if there is no infinity,
+    /// or the largest or smallest integer.
     pub overflowed: u64,
     /// Numbers other than zero that became zero, the nearest number.
     pub underflowed: u64,

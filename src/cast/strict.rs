@@ -16,7 +16,8 @@ const PIECE: usize = 8 * CHUNK;
 /// # Errors
 ///
 /// [`InvalidCast`] names the first number that would change otherwise: an integer out of range, a fraction or NaN that
-/// would become an integer, and a finite number that would become infinite. [`ErrorKind::OutOfMemory`](crate::ErrorKind).
+/// would become an integer, and a finite number that would become infinite.
+/// [`ErrorKind::OutOfMemory`](crate::ErrorKind).
 pub(crate) fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> Result<Buffer> {
     let kernel = Kernel::between(from, to).expect("`can_cast_to` was asked first");
     let is_invalid = |changes: Changes| match to.is_integer() {

@@ -1,8 +1,8 @@
 //! Loops over elements, compiled for the vectors of newer processors too.
 //!
 //! A program runs on every processor of its target, so rustc uses only instructions that all of them have: on `x86_64`,
-//! vectors of 16 bytes. Loops that are called by [`widest`] are compiled once more for vectors of 32 bytes, which take the
-//! elements in half the instructions and give the same results.
+//! vectors of 16 bytes. Loops that are called by [`widest`] are compiled once more for vectors of 32 bytes, which take
+//! the elements in half the instructions and give the same results.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "a function for a processor that has its instructions")
@@ -109,8 +109,8 @@ pub(super) fn narrow_f16(from: &[f32], to: &mut [f16]) {
     to.convert_from_f32_slice(from);
 }
 
-/// As [`narrow_f16`], and counts the numbers that change, of up to a chunk. `None` if this processor has no instructions for
-/// that.
+/// As [`narrow_f16`], and counts the numbers that change, of up to a chunk. `None` if this processor has no
+/// instructions for that.
 pub(super) fn narrow_and_count_f16(from: &[f32], to: &mut [f16]) -> Option<RoundingCounts> {
     #[cfg(target_arch = "x86_64")]
     if has_f16c() && is_x86_feature_detected!("avx2") {
@@ -120,8 +120,8 @@ pub(super) fn narrow_and_count_f16(from: &[f32], to: &mut [f16]) -> Option<Round
     None
 }
 
-/// Returns whether the instructions for f16 work: the processor has them, and the system saves the registers of AVX that they use.
-/// The standard library only asks the processor.
+/// Returns whether the instructions for f16 work: the processor has them, and the system saves the registers of AVX
+/// that they use. The standard library only asks the processor.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn has_f16c() -> bool {

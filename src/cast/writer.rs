@@ -43,8 +43,8 @@ impl<'a, W: Write> CastWriter<'a, W> {
 }
 
 impl<W: Write> Write for CastWriter<'_, W> {
-    /// Casts and writes up to one piece, or many whole elements at once. After an error, their results are written in part or
-    /// not at all.
+    /// Casts and writes up to one piece, or many whole elements at once. After an error, their results are written in
+    /// part or not at all.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.skip > 0 {
             let passed = &bytes[..bytes.len().min(self.skip)];

@@ -77,8 +77,8 @@ impl SortedDigester {
         self.0.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes()).update(&digest.0);
     }
 
-    /// Returns the digest of all tensors. It is that of [`CollectionDigester`] if they were added in order, and as many as
-    /// was said.
+    /// Returns the digest of all tensors. It is that of [`CollectionDigester`] if they were added in order, and as many
+    /// as was said.
     #[must_use]
     pub fn finish(self) -> Digest {
         self.0.finalize().into()

@@ -22,21 +22,23 @@
 //! dense      = magic "dense"      0 dtype 0 rank: u64 | dim: u64 * rank | element *
 //! sparse     = magic "coo"        0 dtype 0 rank: u64 | dim: u64 * rank
 //!                    | index: u64 * rank * entries | entries: u64 | element * entries
+//! unknown    = magic "unknown"    0 dtype 0 rank: u64 | dim: u64 * rank | byte *
 //! blob       = magic "blob"       0 byte *
 //! collection = magic "collection" 0 count: u64 | (length: u64 | name | digest: u8 * 32) * count
 //!
 //! magic      = "tensorfile.digest.v1" 0
 //! ```
 //!
-//! - `0` is one zero byte, numbers are little-endian, and `dtype` is [`Dtype::name`](crate::Dtype::name), such as `f32`.
+//! - `0` is one zero byte, numbers are little-endian, and `dtype` is [`Dtype::name`](crate::Dtype::name), such as
+//!   `f32`.
 //! - `dense` is a tensor of any memory order. Its elements are little-endian and in row-major order.
-//! - `sparse` is a tensor in COO layout. Entries are in row-major order of their coordinates. Of several entries with the
-//!   same coordinate only the last one counts, as in [`CooTensor::to_dense`](crate::CooTensor::to_dense). A stored zero is
-//!   an entry like any other. A sparse tensor and the same tensor in dense layout have different digests.
-//! - `unknown` is for [`Layout::Unknown`](crate::Layout::Unknown), with what the file calls the dtype.
+//! - `sparse` is a tensor in COO layout. Entries are in row-major order of their coordinates. Of several entries with
+//!   the same coordinate only the last one counts, as in [`CooTensor::to_dense`](crate::CooTensor::to_dense). A stored
+//!   zero is an entry like any other. A sparse tensor and the same tensor in dense layout have different digests.
+//! - `unknown` is for [`Layout::Unknown`](crate::Layout::Unknown); its `dtype` is what the file calls the dtype.
 //! - `blob` is for [`Layout::Blob`](crate::Layout::Blob). A blob and a `u8` tensor of its bytes have different digests.
-//! - `collection` lists all tensors, sorted by the bytes of their UTF-8 names; `length` is the number of these bytes. The
-//!   name of a tensor without one is its position, `0`, `1`, ….
+//! - `collection` lists all tensors, sorted by the bytes of their UTF-8 names; `length` is the number of these bytes.
+//!   The name of a tensor without one is its position, `0`, `1`, ….
 //!
 //! Elements are compared as bytes: 0.0 and -0.0 are different, as are NaN with different bits, and equal numbers of
 //! different dtypes.

@@ -33,11 +33,11 @@ impl Digest {
     }
 }
 
-/// Computes the digest of a tensor from its payload in pieces. [`FileTensor::digest`](crate::FileTensor::digest) computes that of
-/// a tensor of an open file.
+/// Computes the digest of a tensor from its payload in pieces. [`FileTensor::digest`](crate::FileTensor::digest)
+/// computes that of a tensor of an open file.
 ///
-/// Row-major tensors and blobs are hashed as they arrive. Tensors in a dim order or in COO layout are buffered: they are
-/// hashed in another order.
+/// Row-major tensors and blobs are hashed as they arrive. Tensors in a dim order or in COO layout are buffered: they
+/// are hashed in another order.
 ///
 /// Large pieces are hashed with several threads; see [`set_max_threads`](crate::set_max_threads).
 ///

@@ -47,8 +47,8 @@ impl TreeHasher {
         self
     }
 
-    /// Adds the next `len` bytes, which `read` fills memory with from an offset on. Calls `progress` with the number of bytes
-    /// of each part.
+    /// Adds the next `len` bytes, which `read` fills memory with from an offset on. Calls `progress` with the number of
+    /// bytes of each part.
     ///
     /// # Errors
     ///
@@ -59,8 +59,8 @@ impl TreeHasher {
         read: ReadPart<'_, E>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), E> {
-        // The bytes of a part stay in the caches of one processor from reading to hashing. A thread that needs a buffer gets
-        // the one that was given back last, which is most often its own.
+        // The bytes of a part stay in the caches of one processor from reading to hashing. A thread that needs a buffer
+        // gets the one that was given back last, which is most often its own.
         let buffers = Mutex::new(Vec::<Vec<u8>>::new());
         let lock = || buffers.lock().expect("no thread panics with the lock");
         let hash = |start: usize, len: usize, hasher: &mut Hasher| {

@@ -7,9 +7,9 @@
 //! From a stream, tensors are taken as they come as long as the file's order is the type's. Tensors that are passed on the
 //! way are kept until they are asked for.
 //!
-//! [`Finder`] is all of it. Types drive it through [`Source`] while they load, serde's visitors through
-//! `serde::Finder`, and a [`LoadReport`](crate::LoadReport) is made by driving it with the type's schema: it then
-//! reads no payload, and collects what does not fit instead of stopping there.
+//! [`Finder`] is all of it. Types and serde's visitors drive it through [`Source`] while they load, and a
+//! [`LoadReport`](crate::LoadReport) is made by driving it with the type's schema: it then reads no payload, and collects
+//! what does not fit instead of stopping there.
 
 mod collection;
 mod compare;

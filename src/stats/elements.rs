@@ -48,7 +48,8 @@ enum ElementKind {
 impl Elements {
     /// Elements of this dtype; `None` if they are not numbers.
     ///
-    /// Booleans and quantized elements are read as the integers that are stored, and complex numbers as their magnitudes.
+    /// Booleans and quantized elements are read as the integers that are stored, and complex numbers as their
+    /// magnitudes.
     pub(super) fn new(dtype: Dtype) -> Option<Self> {
         let kind = match read_as(dtype) {
             Dtype::Bool => ElementKind::Bool,

@@ -72,8 +72,8 @@ impl Histogram {
         &self.counts
     }
 
-    /// Returns the edges of the bins, one more than there are bins. A bin includes its lower edge, and only the last bin its
-    /// upper edge.
+    /// Returns the edges of the bins, one more than there are bins. A bin includes its lower edge, and only the last
+    /// bin its upper edge.
     #[must_use]
     pub fn edges(&self) -> &[f64] {
         &self.edges

@@ -19,16 +19,16 @@ use quantiles::Quantiles;
 
 /// Statistics of a tensor, computed from its payload in one pass.
 ///
-/// NaN and infinities are counted; everything else is computed from the finite elements. Quantized elements count as the
-/// stored integers, and `bool` as 0 and 1: any byte but 0 is true. Complex numbers count as their magnitudes; one with a NaN is
-/// NaN.
+/// NaN and infinities are counted; everything else is computed from the finite elements. Quantized elements count as
+/// the stored integers, and `bool` as 0 and 1: any byte but 0 is true. Complex numbers count as their magnitudes; one
+/// with a NaN is NaN.
 ///
-/// Minimum and maximum are exact. The mean and the standard deviation are those of exact arithmetic but for their last digits,
-/// however far from zero the elements are. The memory is below 20 MiB for tensors of any size, and up to 4 MiB more for each
-/// further thread.
+/// Minimum and maximum are exact. The mean and the standard deviation are those of exact arithmetic but for their last
+/// digits, however far from zero the elements are. The memory is below 20 MiB for tensors of any size, and up to 4 MiB
+/// more for each further thread.
 ///
-/// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`]. Large pieces are
-/// read with several threads; see [`set_max_threads`](crate::set_max_threads).
+/// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`]. Large
+/// pieces are read with several threads; see [`set_max_threads`](crate::set_max_threads).
 ///
 /// ```
 /// use tensorfile::{Dtype, Stats, Tensor};
@@ -59,8 +59,8 @@ impl Stats {
     /// The quantiles in the serialized form.
     pub const PARTS: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
-    /// Creates statistics of elements of this dtype. `None` if they are not numbers, but packed or uninterpreted bits, or
-    /// blocks of several elements.
+    /// Creates statistics of elements of this dtype. `None` if they are not numbers, but packed or uninterpreted bits,
+    /// or blocks of several elements.
     ///
     /// ```
     /// use tensorfile::{Dtype, Stats};
@@ -351,12 +351,13 @@ impl Stats {
         (finite > 0).then(|| self.moments.std().min(most))
     }
 
-    /// Returns quantiles of the finite elements: for 0.5 the median. `None` if there is no finite element, or quantiles were
-    /// left out.
+    /// Returns quantiles of the finite elements: for 0.5 the median. `None` if there is no finite element, or quantiles
+    /// were left out.
     ///
-    /// Between two elements, quantiles are interpolated. They are exact for up to 2^20 elements, and for any number of floats
-    /// of up to 16 bits and integers of up to 8 bits. Otherwise, each of the two elements has a relative error below 0.2 %; if
-    /// most elements are near each other and far from zero, that is relative to the distance from their median.
+    /// Between two elements, quantiles are interpolated. They are exact for up to 2^20 elements, and for any number of
+    /// floats of up to 16 bits and integers of up to 8 bits. Otherwise, each of the two elements has a relative error
+    /// below 0.2 %; if most elements are near each other and far from zero, that is relative to the distance from their
+    /// median.
     ///
     /// ```
     /// use tensorfile::{Dtype, Stats, Tensor};
@@ -373,8 +374,8 @@ impl Stats {
         Some(quantiles.at(parts, min, max))
     }
 
-    /// Returns an empty histogram with `bins` bins between the smallest and the largest finite element. `None` if there is
-    /// none.
+    /// Returns an empty histogram with `bins` bins between the smallest and the largest finite element. `None` if there
+    /// is none.
     ///
     /// A second pass over the payload fills it.
     ///

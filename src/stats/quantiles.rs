@@ -1,7 +1,7 @@
 //! Quantiles in bounded memory.
 //!
-//! Up to 2^20 elements are kept. More are counted in bins: elements that start with the same bits share one. If they are
-//! near each other and far from zero, their distances from the median are binned instead.
+//! Up to 2^20 elements are kept. More are counted in bins: elements that start with the same bits share one. If they
+//! are near each other and far from zero, their distances from the median are binned instead.
 
 use std::cmp::Ordering;
 use std::sync::Mutex;
@@ -86,8 +86,8 @@ reals! {
     };
 }
 
-/// The numbers of elements in bins. Memory is taken for bins in use and their neighbors, so that it stays in the processor's
-/// caches.
+/// The numbers of elements in bins. Memory is taken for bins in use and their neighbors, so that it stays in the
+/// processor's caches.
 #[derive(Debug, Clone)]
 pub(super) struct BinCounts {
     /// Subtracted from elements before they are binned.
@@ -187,7 +187,8 @@ pub(super) enum Quantiles {
 }
 
 impl Quantiles {
-    /// Creates quantiles without elements, which come as `f32` or as `f64`. `are_wide`: they may have more bits than bins.
+    /// Creates quantiles without elements, which come as `f32` or as `f64`. `are_wide`: they may have more bits than
+    /// bins.
     pub(super) fn new(are_f32: bool, are_wide: bool) -> Self {
         match are_f32 {
             true => Self::OfF32(Sample::new(are_wide)),
@@ -254,7 +255,8 @@ impl Counting<'_> {
 pub(super) struct Sample<F> {
     /// All elements, as long as they are few.
     few: Vec<F>,
-    /// The numbers of elements in bins, once they are many, around one center: those that each of several threads counted.
+    /// The numbers of elements in bins, once they are many, around one center: those that each of several threads
+    /// counted.
     counts: Vec<BinCounts>,
     /// Allows bins of distances from a center. Without a center, bins are exact for elements of few bits.
     is_centered: bool,
@@ -320,8 +322,8 @@ impl<F: Real> Sample<F> {
         self.counts = vec![counts];
     }
 
-    /// Returns `true` if the bins show that the [`center`] of `elements` elements is zero, which takes less time than to
-    /// find it.
+    /// Returns `true` if the bins show that the [`center`] of `elements` elements is zero, which takes less time than
+    /// to find it.
     fn is_spread(&self, elements: usize) -> bool {
         /// Twice the relative error of a number that is known by its bin, or more.
         const ERROR: f64 = 1.0 / 256.0;
@@ -385,8 +387,8 @@ impl<F: Real> Sample<F> {
 /// Elements are near each other if half of them are no further apart than this part of the median.
 const NEAR: f64 = 1.0 / 16.0;
 
-/// Returns the number around which bins are narrowest: the median if most elements are nearer to each other than to zero,
-/// else zero.
+/// Returns the number around which bins are narrowest: the median if most elements are nearer to each other than to
+/// zero, else zero.
 fn center<F: Real>(elements: &mut [F]) -> F {
     let quarter = elements.len() / 4;
     let [low, median, high] = [1, 2, 3].map(|part| *elements.select_nth_unstable_by(part * quarter, F::total_order).1);

@@ -24,11 +24,11 @@ const DEFAULT_MOST: usize = 8;
 /// The most threads, or 0 if that is not known yet.
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the most threads that large tensors are copied, read, cast, hashed and counted with, in the whole process. With 1, no
-/// thread is started.
+/// Sets the most threads that large tensors are copied, read, cast, hashed and counted with, in the whole process. With
+/// 1, no thread is started.
 ///
-/// The default is the environment variable `TENSORFILE_THREADS`, if it is a number above 0, or else the number of processors, up
-/// to 8. The results are the same with any number.
+/// The default is the environment variable `TENSORFILE_THREADS`, if it is a number above 0, or else the number of
+/// processors, up to 8. The results are the same with any number.
 ///
 /// ```
 /// tensorfile::set_max_threads(1);
@@ -115,7 +115,8 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(
     failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Returns the length of the parts that `bytes` bytes are split into: all of them, if that is not worth a second thread.
+/// Returns the length of the parts that `bytes` bytes are split into: all of them, if that is not worth a second
+/// thread.
 fn part_len(bytes: usize) -> usize {
     /// Parts begin at multiples of this, so that two threads rarely touch one page.
     const PAGE: usize = 4096;

@@ -10,9 +10,9 @@ const AHEAD: usize = 2;
 
 /// Calls `work` with the number of each part and a place for its result, and `take` with the results in order.
 ///
-/// The parts have `bytes` bytes together, which decides how many threads work on them. One is that of the caller. It alone
-/// calls `take`, while the others work on later parts. There is a bounded number of `places`, which are used again, in later
-/// calls too: memory takes long to allocate.
+/// The parts have `bytes` bytes together, which decides how many threads work on them. One is that of the caller. It
+/// alone calls `take`, while the others work on later parts. There is a bounded number of `places`, which are used
+/// again, in later calls too: memory takes long to allocate.
 ///
 /// # Errors
 ///

@@ -79,8 +79,9 @@ struct CastState {
 impl<'t> CastView<'t> {
     /// Returns the tensors in the dtypes that `target` returns for each name and info.
     ///
-    /// A tensor for which `target` returns the dtype that it has is passed on unchanged, and so are blobs and unknown dtypes. Dtypes that
-    /// cannot be cast to each other, see [`Caster::between_kinds`], are an error when the view is written.
+    /// A tensor for which `target` returns the dtype that it has is passed on unchanged, and so are blobs and unknown
+    /// dtypes. Dtypes that cannot be cast to each other, see [`Caster::between_kinds`], are an error when the view is
+    /// written.
     ///
     /// ```
     /// use tensorfile::view::CastView;

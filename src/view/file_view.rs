@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::file::File;
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors, forward};
 
-/// The tensors of an open file, or some of them. Errors of reading them name the file, although they pass through the writer
-/// of another.
+/// The tensors of an open file, or some of them. Errors of reading them name the file, although they pass through the
+/// writer of another.
 ///
 /// ```
 /// use tensorfile::view::FileView;

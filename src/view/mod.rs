@@ -1,8 +1,8 @@
 //! Pieces for programs that show, check and convert tensor files.
 //!
-//! - [`Subset`], [`Renamed`], [`CastView`], [`Joined`] and [`FileView`] change tensors on their way from one place to another.
-//!   Each is a view of other [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written or loaded into a type.
-//!   [`forward`] makes a view of your own a few lines.
+//! - [`Subset`], [`Renamed`], [`CastView`], [`Joined`] and [`FileView`] change tensors on their way from one place to
+//!   another. Each is a view of other [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view
+//!   is written or loaded into a type. [`forward`] makes a view of your own a few lines.
 //! - [`RenameRules`] map names to names, such as those of one framework to those of another.
 //! - [`SaveReport`] lists what a format cannot store, before anything is written.
 //! - [`ByteMap`] counts which bytes of a file are payload, padding or unused.

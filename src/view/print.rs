@@ -16,9 +16,9 @@ use crate::tensor::{Dtype, Layout, TensorView};
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 ///
-/// A tensor with more elements than the [threshold](Self::threshold) is summarized: only the first and the last indices of
-/// each dim are printed. To print one without reading the rest, take its [`summary`](Self::summary), read the elements at
-/// the [ranges](Summary::ranges) of that, and pass them to [`write`](Self::write).
+/// A tensor with more elements than the [threshold](Self::threshold) is summarized: only the first and the last indices
+/// of each dim are printed. To print one without reading the rest, take its [`summary`](Self::summary), read the
+/// elements at the [ranges](Summary::ranges) of that, and pass them to [`write`](Self::write).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrintOptions {
     threshold: usize,

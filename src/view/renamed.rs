@@ -87,7 +87,8 @@ impl<'t> Renamed<'t> {
         Self { tensors, names: NewNames::At(Box::new(|position, name| rules.rename(position, name))) }
     }
 
-    /// Returns the tensors of a file, in which those without names are named after the file, as [`names_after_file`] does.
+    /// Returns the tensors of a file, in which those without names are named after the file, as [`names_after_file`]
+    /// does.
     ///
     /// ```
     /// use tensorfile::view::Renamed;
@@ -133,8 +134,9 @@ impl<'t> Renamed<'t> {
 
 /// Returns the names of the tensors of a file, in their order. Tensors without names are named after the file.
 ///
-/// A tensor that is alone in `weight.npy` is named `weight`; several are named `weight.0`, `weight.1` and so on, by their
-/// positions. Where there is no path, as for bytes in memory, the names are `arr_0`, `arr_1` and so on, as numpy has them.
+/// A tensor that is alone in `weight.npy` is named `weight`; several are named `weight.0`, `weight.1` and so on, by
+/// their positions. Where there is no path, as for bytes in memory, the names are `arr_0`, `arr_1` and so on, as numpy
+/// has them.
 #[must_use]
 pub fn names_after_file(file: &File) -> Vec<String> {
     let stem = file.path().and_then(Path::file_stem).map(|stem| stem.to_string_lossy());

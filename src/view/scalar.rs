@@ -136,8 +136,8 @@ impl Scalar {
         }
     }
 
-    /// Returns the element with the digits that give the same number when they are parsed as an `f64`. By itself, it has those
-    /// that distinguish it from others of its dtype, as numpy prints them.
+    /// Returns the element with the digits that give the same number when they are parsed as an `f64`. By itself, it
+    /// has those that distinguish it from others of its dtype, as numpy prints them.
     ///
     /// ```
     /// use tensorfile::view::scalars;
@@ -260,8 +260,8 @@ impl Float {
         }
     }
 
-    /// Returns the mantissa of a finite number, with one digit before the point and at most `precision` after it, and the
-    /// exponent.
+    /// Returns the mantissa of a finite number, with one digit before the point and at most `precision` after it, and
+    /// the exponent.
     pub(super) fn scientific(self, precision: usize) -> (String, i32) {
         let mut digits = self.digits();
         if digits.digits.len() - 1 > precision {

@@ -131,8 +131,8 @@ impl Serialize for Number {
 }
 
 impl Serialize for Scalar {
-    /// Serializes a bool or a number; NaN and infinities as the strings `NaN`, `Infinity` and `-Infinity`, as JSON has no
-    /// numbers for them. A complex number is a list of two.
+    /// Serializes a bool or a number; NaN and infinities as the strings `NaN`, `Infinity` and `-Infinity`, as JSON has
+    /// no numbers for them. A complex number is a list of two.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
             Self::Bool(bool) => serializer.serialize_bool(bool),

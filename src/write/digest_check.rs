@@ -26,7 +26,7 @@ impl TensorData for Checked<'_> {
             return Err(changed(format!("{} bytes instead of {}", self.planned - left, self.planned)).into());
         }
         if digest != digester.map(|digester| digester.digest()) {
-            return Err(changed("its bytes, which several tensors share, are others".to_owned()).into());
+            return Err(changed("the bytes it shares with other tensors changed".to_owned()).into());
         }
         Ok(())
     }

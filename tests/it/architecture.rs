@@ -21,7 +21,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     // Bytes in files, and values as named tensors. Neither knows formats or serde.
     ("storage", &["tensor", "error", "threads"]),
     ("model", &["tensor", "cast", "error"]),
-    // The parts that formats share, and finding tensors by name or position. Reading and writing do not know each other.
+    // The parts that formats share, and finding tensors by name or position. Reading and writing do not know each
+    // other.
     ("read", &["tensor", "error", "limits", "storage", "model"]),
     ("write", &["tensor", "error", "threads", "storage", "model"]),
     ("find", &["tensor", "error", "limits", "storage", "model", "read"]),
@@ -462,8 +463,8 @@ fn private_names_are_spelled_in_one_place() {
     }
 }
 
-/// Returns the types that a file defines, each with its line. Types within functions and tests are indented, and are not
-/// among them.
+/// Returns the types that a file defines, each with its line. Types within functions and tests are indented, and are
+/// not among them.
 fn types_of(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().zip(1..).filter_map(|(line, number)| {
         let item = match line.strip_prefix("pub(") {

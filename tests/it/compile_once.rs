@@ -94,8 +94,8 @@ fn use_every_format() -> Result<()> {
     Ok(())
 }
 
-/// Tests if a symbol is `<implementor as path::its_trait>::method` or, as the older mangling has it for an implementation
-/// inside of a block, `path::<impl path::its_trait for implementor>::method`.
+/// Tests if a symbol is `<implementor as path::its_trait>::method` or, as the older mangling has it for an
+/// implementation inside of a block, `path::<impl path::its_trait for implementor>::method`.
 fn is_method(symbol: &str, implementor: &str, its_trait: &str, method: &str) -> bool {
     let Some((block, arguments)) = symbol.split_once(&format!(">::{method}")) else {
         return false;

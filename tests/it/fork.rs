@@ -45,8 +45,8 @@ fn forks_while_threads_save() {
         }
         let mut stuck = 0;
         for number in 0..150 {
-            // SAFETY: the child only calls the library, which takes no lock that another thread may hold but the allocator's,
-            // and that is free in a child.
+            // SAFETY: the child only calls the library, which takes no lock that another thread may hold but the
+            // allocator's, and that is free in a child.
             let process = unsafe { libc::fork() };
             assert!(process >= 0, "{}", std::io::Error::last_os_error());
             if process == 0 {

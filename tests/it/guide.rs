@@ -1,4 +1,5 @@
-//! Checks that the guide in `docs/` has every chapter, every kind of error with its message, and the facts of `FORMATS`.
+//! Checks that the guide in `docs/` has every chapter, every kind of error with its message, and the facts of
+//! `FORMATS`.
 //!
 //! The examples of the guide are doctests of the crate.
 

@@ -1,4 +1,5 @@
-//! Pipes, devices, sockets, links and directories in place of files: as inputs, as shards, and under the names of temporary files.
+//! Pipes, devices, sockets, links and directories in place of files: as inputs, as shards, and under the names of
+//! temporary files.
 
 use std::fs;
 use std::io::{self, Write};

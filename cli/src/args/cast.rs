@@ -20,9 +20,9 @@ use crate::pieces::Pieces;
 pub struct Cast {
     /// Cast to this dtype, such as `f16`; with `FROM=TO`, only tensors of dtype FROM
     ///
-    /// Floats are cast to floats and integers to integers; other tensors are not changed. One dtype of floats and one of
-    /// integers can be given. Numbers are rounded to the nearest, ties to even. The numbers of changed elements and of tensors
-    /// that are not cast are printed to standard error.
+    /// Floats are cast to floats and integers to integers; other tensors are not changed. One dtype of floats and one
+    /// of integers can be given. Numbers are rounded to the nearest, ties to even. The numbers of changed elements and
+    /// of tensors that are not cast are printed to standard error.
     #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',', value_parser = RuleParser)]
     #[arg(hide_possible_values = true, add = dtype_rule())]
     dtypes: Vec<CastRule>,
@@ -146,7 +146,8 @@ fn is_number(dtype: Dtype) -> bool {
 impl Cast {
     /// Returns the tensors in their new dtypes.
     ///
-    /// Fails if a rule casts between integers and floats and that was not allowed, or is for the same tensors as another.
+    /// Fails if a rule casts between integers and floats and that was not allowed, or is for the same tensors as
+    /// another.
     pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors) -> Outcome<CastView<'t>> {
         if let Some([first, second]) = self.same_tensors() {
             let which = match first.from {
@@ -176,8 +177,8 @@ impl Cast {
         })
     }
 
-    /// Returns the dtype that tensors of dtype `from` are cast to. A rule for that dtype precedes rules for all, of which one
-    /// from floats to floats, or from integers to integers, precedes one between them.
+    /// Returns the dtype that tensors of dtype `from` are cast to. A rule for that dtype precedes rules for all, of
+    /// which one from floats to floats, or from integers to integers, precedes one between them.
     fn target(&self, from: Dtype) -> Dtype {
         let rule = |is_for: &dyn Fn(&CastRule) -> bool| self.dtypes.iter().find(|rule| is_for(rule));
         let for_all = |rule: &CastRule| rule.from.is_none() && is_number(from);
@@ -187,8 +188,8 @@ impl Cast {
         rule.map_or(from, |rule| rule.to)
     }
 
-    /// Prints which tensors are not cast, if a rule is for all, or why there are none that are. `tensors` are all tensors as
-    /// they are written.
+    /// Prints which tensors are not cast, if a rule is for all, or why there are none that are. `tensors` are all
+    /// tensors as they are written.
     pub fn report_uncast(&self, casts: &[TensorCast], tensors: &[(String, TensorInfo)]) {
         if self.dtypes.is_empty() {
             return;
@@ -256,7 +257,8 @@ impl Cast {
         note(format_args!("--dtype changes no tensor{all}"));
     }
 
-    /// Casts all tensors, if losses are to be found before anything is written, and prints those with losses of `--fail-on`.
+    /// Casts all tensors, if losses are to be found before anything is written, and prints those with losses of
+    /// `--fail-on`.
     pub fn check(&self, tensors: &CastView<'_>, path: &Path) -> Outcome {
         /// Reads tensors, of which nothing is needed but the report of their cast.
         struct Read(Progress);

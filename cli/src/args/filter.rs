@@ -7,8 +7,8 @@ use crate::exit::{Failure, Outcome};
 pub struct Filter {
     /// Only tensors whose name matches GLOB; `!GLOB` excludes tensors that match
     ///
-    /// `*` matches any text including dots, `?` one character, `[ab]` one of these characters, `{a,b}` one of these texts.
-    /// If given several times, a tensor must match at least one GLOB and no `!GLOB`.
+    /// `*` matches any text including dots, `?` one character, `[ab]` one of these characters, `{a,b}` one of these
+    /// texts. If given several times, a tensor must match at least one GLOB and no `!GLOB`.
     #[arg(long = "filter", value_name = "GLOB", value_parser = FilterGlob::parse, allow_hyphen_values = true,
         add = tensor_name())]
     filters: Vec<FilterGlob>,

@@ -44,8 +44,8 @@ impl Input {
     }
 }
 
-/// Returns the path of the file that a directory of a checkpoint is opened as, or the index of shards where there is no single
-/// file; other paths as they are.
+/// Returns the path of the file that a directory of a checkpoint is opened as, or the index of shards where there is no
+/// single file; other paths as they are.
 pub fn file_at(path: &Path) -> Outcome<PathBuf> {
     let file = if path.is_dir() {
         open(path, None)?
@@ -63,8 +63,8 @@ pub fn file_at(path: &Path) -> Outcome<PathBuf> {
 /// The argument of commands that read several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Inputs {
-    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one file;
-    /// `-` is standard input
+    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one
+    /// file; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -100,14 +100,14 @@ impl Inputs {
 /// The arguments of commands that read tensors of several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NamedInputs {
-    /// A file or directory; a directory's tensor files are read in the order of their names, and shards count as one file;
-    /// `-` is standard input
+    /// A file or directory; a directory's tensor files are read in the order of their names, and shards count as one
+    /// file; `-` is standard input
     #[arg(value_name = "FILE")]
     first: PathBuf,
     /// More files, and the names of tensors, or their positions in the file, such as `#3`
     ///
-    /// A file is what exists, is `-`, or ends in the extension of a format, unless the first file has a tensor of that name.
-    /// With --tensor, all are files, and so is what begins with `./` or `/`.
+    /// A file is what exists, is `-`, or ends in the extension of a format, unless the first file has a tensor of that
+    /// name. With --tensor, all are files, and so is what begins with `./` or `/`.
     #[arg(value_name = "FILE|NAME", add = path_or_tensor_name())]
     more: Vec<OsString>,
     /// The name of a tensor, or its position in the file, such as `#3`
@@ -199,8 +199,8 @@ impl NamedInputs {
 /// A command on one of several files, which is open.
 pub type OnFile<'a, O> = dyn FnMut(&Path, O, &mut Printer<'_, '_>) -> Outcome + 'a;
 
-/// A table of several files that have one tensor each, and no name for it, as numpy's `.npy` files. Each is a row, with the file as
-/// the name.
+/// A table of several files that have one tensor each, and no name for it, as numpy's `.npy` files. Each is a row, with
+/// the file as the name.
 pub trait FileTable<O> {
     /// Adds a file, or returns it if it is not a row.
     fn add(&mut self, path: &Path, file: O) -> Outcome<Result<Verdict, O>>;
@@ -232,8 +232,8 @@ pub struct Unread {
     pub error: String,
 }
 
-/// Opens each file, and those in directories, and runs a command on it. If there are several, a line with its path precedes
-/// the text of each, except for the rows of a table.
+/// Opens each file, and those in directories, and runs a command on it. If there are several, a line with its path
+/// precedes the text of each, except for the rows of a table.
 fn for_each_file<O>(
     files: &[PathBuf],
     open: &mut dyn FnMut(&Path) -> Outcome<O>,
@@ -412,8 +412,8 @@ pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
     open_for(path, from, Warnings::StandardError, None)
 }
 
-/// Opens a file as [`open`] does. The tensors of a stream are sent to `sink` instead of being held, unless the file is one that
-/// cannot be read in order.
+/// Opens a file as [`open`] does. The tensors of a stream are sent to `sink` instead of being held, unless the file is
+/// one that cannot be read in order.
 pub fn open_in_order(path: &Path, from: Option<&str>, warnings: Warnings, sink: &mut dyn TensorSink) -> Outcome<File> {
     open_for(path, from, warnings, Some(sink))
 }
@@ -564,7 +564,8 @@ struct Held {
 }
 
 impl Held {
-    /// The most bytes that are held in memory. Where a file cannot be opened again without a name, there is no other place.
+    /// The most bytes that are held in memory. Where a file cannot be opened again without a name, there is no other
+    /// place.
     const IN_MEMORY: usize = if cfg!(unix) { 64 << 20 } else { usize::MAX };
 
     fn write(&mut self, bytes: &[u8]) -> Outcome<()> {
@@ -623,8 +624,8 @@ fn unnamed_file(folder: &Path) -> io::Result<fs::File> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Calls a function with each line of a file or of standard input, without the line feed. A line of more than 16 MiB is an
-/// error: it is not one of a list.
+/// Calls a function with each line of a file or of standard input, without the line feed. A line of more than 16 MiB is
+/// an error: it is not one of a list.
 pub fn read_lines(path: &Path, line: &mut dyn FnMut(&[u8]) -> Outcome<()>) -> Outcome<()> {
     const LONGEST: u64 = 16 << 20;
 

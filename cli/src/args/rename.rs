@@ -14,10 +14,12 @@ pub struct Rename {
     /// Rename tensor OLD to NEW; each `*` of OLD matches any text, which replaces the `*` of NEW in their order
     ///
     /// `encoder.*=model.encoder.*` adds `model.` to names that start with `encoder.`, `model.*=*` removes it, and
-    /// `blk.*.attn_q.*=model.layers.*.self_attn.q_proj.*` renames that tensor of all layers. `#0=NEW` renames the tensor at
-    /// position 0 of what is read, and so does `0=NEW` if it has no name. `\*`, `\=` and `\\` are the characters.
+    /// `blk.*.attn_q.*=model.layers.*.self_attn.q_proj.*` renames that tensor of all layers. `#0=NEW` renames the
+    /// tensor at position 0 of what is read, and so does `0=NEW` if it has no name. `\*`, `\=` and `\\` are the
+    /// characters.
     ///
-    /// If given several times, the first rule that matches a tensor renames it. A rule that renames no tensor is an error.
+    /// If given several times, the first rule that matches a tensor renames it. A rule that renames no tensor is an
+    /// error.
     #[arg(long = "rename", value_name = "OLD=NEW", allow_hyphen_values = true, add = tensor_name_and_new())]
     renames: Vec<RenameRule>,
 }
@@ -122,8 +124,8 @@ impl NewNames {
         }
     }
 
-    /// Fails if one of the tensors at these positions gets the name of another. Names that several tensors have already, as in
-    /// some streams, are left to the writer.
+    /// Fails if one of the tensors at these positions gets the name of another. Names that several tensors have
+    /// already, as in some streams, are left to the writer.
     pub fn expect_unique(&self, path: &Path, positions: &[usize]) -> Outcome<()> {
         let mut old_names = HashMap::new();
         for position in positions {

@@ -30,7 +30,8 @@ pub struct WriteArgs {
     /// Otherwise they are stored row-major. A file in the format of its inputs always keeps the order.
     #[arg(long)]
     pub keep_dim_order: bool,
-    /// Write sparse tensors as TFRT's code reads them, not as the BTF specification says: with layout number 1 instead of 2
+    /// Write sparse tensors as TFRT's code reads them, not as the BTF specification says: with layout number 1 instead
+    /// of 2
     ///
     /// BTF files made of BTF files with this number always keep it. Other formats have no sparse tensors.
     #[arg(long)]
@@ -51,7 +52,8 @@ pub struct WriteArgs {
 }
 
 impl WriteArgs {
-    /// Returns the names for tensors without names in a file of `format`. `is_named` is set if other tensors have names.
+    /// Returns the names for tensors without names in a file of `format`. `is_named` is set if other tensors have
+    /// names.
     ///
     /// Formats without names store those of files only if they store names anyway, in an additional tensor.
     pub fn unnamed(&self, format: &Format, is_named: bool) -> Unnamed {
@@ -84,8 +86,8 @@ impl NoClobber {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Names {
-    /// In an additional tensor of btf and ten files, which this program and the library `tensorfile` read; other formats
-    /// store names as they always do
+    /// In an additional tensor of btf and ten files, which this program and the library `tensorfile` read; other
+    /// formats store names as they always do
     Embed,
     /// Not at all: tensors are identified by position
     Index,

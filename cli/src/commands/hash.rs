@@ -14,17 +14,17 @@ use crate::output::{Each, Stdout, escape, note};
 
 /// Print digests of files, which are equal for equal tensors in any format.
 ///
-/// A digest covers names, dtypes, shapes and elements. It does not depend on the format, the order of tensors, the memory
-/// order of elements, or metadata. A tensor without a name is identified by its position. Elements are compared as
-/// bytes: 0.0 differs from -0.0.
+/// A digest covers names, dtypes, shapes and elements. It does not depend on the format, the order of tensors, the
+/// memory order of elements, or metadata. A tensor without a name is identified by its position. Elements are compared
+/// as bytes: 0.0 differs from -0.0.
 ///
 /// The output has the lines of b3sum and sha256sum, but the digest is not that of the file's bytes. Tensors are read in
 /// pieces, except those that are sparse or not in row-major order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Hash {
-    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one file;
-    /// `-` is standard input
+    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one
+    /// file; `-` is standard input
     #[arg(value_name = "FILE", required_unless_present = "check")]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it

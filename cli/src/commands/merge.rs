@@ -18,16 +18,16 @@ use crate::output::{Stdout, note};
 /// --output or --force. With --output, all other files are read.
 ///
 /// The tensors keep the order of the files. Two tensors with the same name are an error, unless --rename renames one of
-/// them: `#3` is the tensor at position 3 of all that are read. A tensor without a name, as in npy files, is named after its
-/// file. A directory stands for the tensor files in it.
+/// them: `#3` is the tensor at position 3 of all that are read. A tensor without a name, as in npy files, is named
+/// after its file. A directory stands for the tensor files in it.
 ///
 /// Metadata with the same key and
 /// different values is an error too, unless --lossy keeps the value of the first file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Merge {
-    /// The files to read, in any formats, directories of them, or the index of shards, and then the file to write; `-` for standard input or
-    /// output
+    /// The files to read, in any formats, directories of them, or the index of shards, and then the file to write; `-`
+    /// for standard input or output
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The file to write, in the format of its extension; `-` for standard output

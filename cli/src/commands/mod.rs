@@ -1,7 +1,7 @@
 //! The commands.
 //!
-//! A command is a struct of arguments with a method `run(&self, out: &mut Stdout) -> Outcome`. Its doc comment is its help,
-//! and `#[command(after_help = …)]` has its examples. To add one, write its file and add it to the list below.
+//! A command is a struct of arguments with a method `run(&self, out: &mut Stdout) -> Outcome`. Its doc comment is its
+//! help, and `#[command(after_help = …)]` has its examples. To add one, write its file and add it to the list below.
 
 mod append;
 mod codegen;

@@ -55,8 +55,8 @@ impl Completions {
 
 /// A function for bash that calls the one of clap with whole words.
 ///
-/// Bash splits words at `=` and `:`, and so hides the beginning of `f32=bf16` and of `--dtype=bf16` from that one. Of the
-/// candidates, it expects only what follows the last of these.
+/// Bash splits words at `=` and `:`, and so hides the beginning of `f32=bf16` and of `--dtype=bf16` from that one. Of
+/// the candidates, it expects only what follows the last of these.
 const JOIN_WORDS: &str = r#"_tensorfile() {
     local rest=$COMP_LINE words=() index=0 joined= at
     for at in "${!COMP_WORDS[@]}"; do

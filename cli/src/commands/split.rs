@@ -13,10 +13,10 @@ use crate::output::{Stdout, note};
 
 /// Split a file by size, by the prefixes of names, or by patterns.
 ///
-/// By size, the new files are shards, `model-00001-of-00003.ptd` and so on, and an index, `model.ptd.index.json`, which all
-/// commands open as one file. If one file is enough, nothing is written unless --out is given. By names, the new files are
-/// independent. Each has the metadata of the file, which is not changed. --rename renames the tensors in the new files;
-/// --by and --by-prefix are about the old names.
+/// By size, the new files are shards, `model-00001-of-00003.ptd` and so on, and an index, `model.ptd.index.json`, which
+/// all commands open as one file. If one file is enough, nothing is written unless --out is given. By names, the new
+/// files are independent. Each has the metadata of the file, which is not changed. --rename renames the tensors in the
+/// new files; --by and --by-prefix are about the old names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Split {
@@ -46,8 +46,8 @@ struct By {
     by_prefix: Option<u16>,
     /// Write the tensors whose names match GLOB to OUT, in the format of its extension
     ///
-    /// If given several times, a tensor goes to the first OUT whose GLOB matches. A tensor that matches none is an error;
-    /// end with `*=OUT` to write all others to OUT. Any other GLOB to which no tensor is left is an error too.
+    /// If given several times, a tensor goes to the first OUT whose GLOB matches. A tensor that matches none is an
+    /// error; end with `*=OUT` to write all others to OUT. Any other GLOB to which no tensor is left is an error too.
     #[arg(long, value_name = "GLOB=OUT")]
     by: Vec<SplitRule>,
 }

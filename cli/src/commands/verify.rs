@@ -21,19 +21,20 @@ use crate::pieces::Pieces;
 
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
 ///
-/// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that exceeds
-/// the limits of the library counts as malformed. Unusual but readable files give warnings: parts that are left out, tensors
-/// of unknown dtypes, repeated names, elements that are not aligned, gaps between payloads, and others. Each has a kind, which
-/// follows it in parentheses; `--deny unknown-dtype,left-out` fails on some of them. Other commands print those that say that
-/// something is missing or different, to standard error. NaN is not reported; see `stats --fail-on`.
+/// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that
+/// exceeds the limits of the library counts as malformed. Unusual but readable files give warnings: parts that are left
+/// out, tensors of unknown dtypes, repeated names, elements that are not aligned, gaps between payloads, and others.
+/// Each has a kind, which follows it in parentheses; `--deny unknown-dtype,left-out` fails on some of them. Other
+/// commands print those that say that something is missing or different, to standard error. NaN is not reported; see
+/// `stats --fail-on`.
 ///
 /// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if an
 /// optional check failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one file;
-    /// `-` is standard input
+    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one
+    /// file; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -149,7 +150,8 @@ impl Verify {
                 report.warn(WarningKind::Version, format!("{skips}; `convert --tfrt-coo` writes 1"));
             }
             let lost = metadata.entries.keys().filter(|key| !format.keeps_metadata(key)).cloned();
-            // `convert` drops these entries without `--lossy`: the one that describes the file, and all of a checkpoint.
+            // `convert` drops these entries without `--lossy`: the one that describes the file, and all of a
+            // checkpoint.
             let is_dropped = |key: &String| key == FILE_METADATA || file.format().read_only;
             let (dropped, others): (Vec<String>, Vec<String>) = lost.partition(is_dropped);
             let message = |keys: &[String]| format!("{} cannot store the metadata {}", format.name, quoted(keys));
@@ -184,8 +186,8 @@ impl Verify {
     }
 }
 
-/// Adds the tensors and names that a format cannot store to the report; those with the same reason on one line, if they are
-/// to be `grouped`.
+/// Adds the tensors and names that a format cannot store to the report; those with the same reason on one line, if they
+/// are to be `grouped`.
 fn check_format(
     file: &File,
     format: &'static Format,

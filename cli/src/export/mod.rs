@@ -433,7 +433,8 @@ fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Er
     USUAL.iter().find(helps).map(|to| (from, *to))
 }
 
-/// Removes the tensors of unknown dtypes that the format cannot store, if that is allowed. It stores those of its own files.
+/// Removes the tensors of unknown dtypes that the format cannot store, if that is allowed. It stores those of its own
+/// files.
 fn drop_unknown(
     args: &WriteArgs,
     tensors: &mut Vec<(String, TensorInfo)>,

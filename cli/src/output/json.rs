@@ -9,8 +9,8 @@ use super::messages::is_control;
 
 /// Writes a value as indented JSON.
 ///
-/// JSON itself escapes only a part of the characters that control a terminal. The others are escaped too, which means the
-/// same to a parser.
+/// JSON itself escapes only a part of the characters that control a terminal. The others are escaped too, which means
+/// the same to a parser.
 pub fn write(out: &mut dyn io::Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(out, Escaping::default()))?;
     Ok(())

@@ -94,8 +94,8 @@ pub fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            // Those that Unicode lets programs show as nothing (`Default_Ignorable_Code_Point`): soft hyphen, fillers, variation
-            // selectors, tags, and marks that change the direction of text or take no room.
+            // Those that Unicode lets programs show as nothing (`Default_Ignorable_Code_Point`): soft hyphen, fillers,
+            // variation selectors, tags, and marks that change the direction of text or take no room.
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'

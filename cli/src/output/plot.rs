@@ -169,7 +169,8 @@ struct XAxis {
     first: f64,
     /// The right end of the last bar.
     last: f64,
-    /// The numbers at the ends of the axis. `start` and `end` differ from them if plotters cannot place labels between them.
+    /// The numbers at the ends of the axis. `start` and `end` differ from them if plotters cannot place labels between
+    /// them.
     numbers: (f64, f64),
 }
 

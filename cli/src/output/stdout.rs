@@ -43,8 +43,8 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for Each<I> {
 
 /// Buffered standard output.
 ///
-/// Text that is written is escaped, whatever file it is from. JSON has escapes of its own, and [`raw`](Self::raw) takes bytes that
-/// are not text. Text is only styled if [`styled`](Self::styled) finds that the output shows styles.
+/// Text that is written is escaped, whatever file it is from. JSON has escapes of its own, and [`raw`](Self::raw) takes
+/// bytes that are not text. Text is only styled if [`styled`](Self::styled) finds that the output shows styles.
 #[derive(Debug)]
 pub struct Stdout {
     stdout: BufWriter<Destination>,
@@ -113,8 +113,8 @@ impl Stdout {
         self.color
     }
 
-    /// Returns the width of the terminal in characters. If the output is none, the environment variable `COLUMNS` may set
-    /// a width.
+    /// Returns the width of the terminal in characters. If the output is none, the environment variable `COLUMNS` may
+    /// set a width.
     pub fn width(&self) -> Option<usize> {
         let of_terminal = self.terminal.then(terminal_width).flatten();
         let of_variable = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|width| *width > 0);

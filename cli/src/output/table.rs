@@ -9,7 +9,8 @@ use super::{FAINT, HEADER, Stdout, escape};
 /// The longest text of a cell in characters; longer ones are cut.
 const MAX_CELL: usize = 1000;
 
-/// The widest column in characters. A wider cell moves the rest of its row, so that one hostile name does not widen every row.
+/// The widest column in characters. A wider cell moves the rest of its row, so that one hostile name does not widen
+/// every row.
 const MAX_WIDTH: usize = 200;
 
 /// The spaces between two columns.
@@ -141,8 +142,8 @@ impl Columns {
 
     /// Makes rows at most `width` characters wide, if that is possible, after they were measured.
     ///
-    /// Columns of text are narrowed to [`NARROW`] characters at most; then the columns that can be spared are left out; then
-    /// text is narrowed more. Numbers are never shortened.
+    /// Columns of text are narrowed to [`NARROW`] characters at most; then the columns that can be spared are left out;
+    /// then text is narrowed more. Numbers are never shortened.
     pub fn fit(&mut self, width: Option<usize>) {
         let Some(width) = width else { return };
         self.is_fitted = true;

@@ -18,9 +18,11 @@ pub fn is_unknown(info: &TensorInfo) -> bool {
     info.unknown_dtype().is_some()
 }
 
-/// Returns whether a tensor has elements that are not in the place where its bytes would be, so that nothing can look at them.
+/// Returns whether a tensor has elements that are not in the place where its bytes would be, so that nothing can look
+/// at them.
 ///
-/// PyTorch's sparse tensors are listed with the tensors that they are made of, and those on the device `meta` have no elements.
+/// PyTorch's sparse tensors are listed with the tensors that they are made of, and those on the device `meta` have no
+/// elements.
 pub fn is_unseen(file: &File, tensor: FileTensor<'_>) -> bool {
     let Some(tag) = tensor.info().unknown_dtype() else { return false };
     tensor.payload_bytes() == 0
@@ -29,7 +31,8 @@ pub fn is_unseen(file: &File, tensor: FileTensor<'_>) -> bool {
         && file.position(&format!("{}.values", tensor.name())).is_none()
 }
 
-/// Returns the index of an element, given its position in the payload; of a sparse tensor, its number among the stored ones.
+/// Returns the index of an element, given its position in the payload; of a sparse tensor, its number among the stored
+/// ones.
 pub fn index_of(info: &TensorInfo, position: u64) -> Vec<u64> {
     let dims = info.shape.dims();
     match &info.layout {

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use super::messages::is_control;
 
-/// Escapes text from files, whoever prints it: characters that would control a terminal, change the direction of its text or be
-/// invisible, and bytes that are not UTF-8. Line feeds pass, and the styles of this program if the output shows styles.
+/// Escapes text from files, whoever prints it: characters that would control a terminal, change the direction of its
+/// text or be invisible, and bytes that are not UTF-8. Line feeds pass, and the styles of this program if the output
+/// shows styles.
 ///
 /// Commands still [`escape`](super::escape) what they measure, so that columns have the width that is printed.
 #[derive(Debug)]
@@ -81,8 +82,8 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~' | b'\n')
 }
 
-/// Returns the length of the style that a text begins with: `ESC [ numbers m`. It is 0 if the text begins otherwise, and `None`
-/// if the text ends before the style does.
+/// Returns the length of the style that a text begins with: `ESC [ numbers m`. It is 0 if the text begins otherwise,
+/// and `None` if the text ends before the style does.
 fn style_len(text: &[u8]) -> Option<usize> {
     let Some(rest) = text.strip_prefix(b"\x1b") else { return Some(0) };
     let (bracket, numbers) = rest.split_first()?;

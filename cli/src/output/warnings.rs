@@ -31,8 +31,8 @@ pub fn print(path: &Path, warnings: &[Warning]) {
     }
 }
 
-/// Returns whether commands other than `verify` and `info` print warnings of this kind. The others are about how the bytes are
-/// arranged, and about other software.
+/// Returns whether commands other than `verify` and `info` print warnings of this kind. The others are about how the
+/// bytes are arranged, and about other software.
 fn is_printed(kind: WarningKind) -> bool {
     use WarningKind::{Alignment, Gap, Name, Order, Version};
 

@@ -21,8 +21,8 @@ enum Nan {
     NotChecked,
 }
 
-/// Writes two files with a tensor `0` of the same kind, of which one byte differs. Returns their names and what the second
-/// one has.
+/// Writes two files with a tensor `0` of the same kind, of which one byte differs. Returns their names and what the
+/// second one has.
 fn pairs(session: &Session) -> Vec<(&'static str, [String; 2], Nan)> {
     let mut pairs = Vec::new();
     let dense = |dtype: Dtype, shape: &[usize], last: &[u8]| {

@@ -16,8 +16,8 @@ use super::weights;
 /// benchmark `limits` has millions.
 const TENSORS: usize = 25_000;
 
-/// The memory that a command may take in addition to that of the program for one tensor, and to the indexes. Most of it is
-/// buffers, which twice the tensors do not make larger.
+/// The memory that a command may take in addition to that of the program for one tensor, and to the indexes. Most of it
+/// is buffers, which twice the tensors do not make larger.
 const BOUND: u64 = 16 << 20;
 
 /// The memory that a tensor may take in an index.
@@ -218,7 +218,8 @@ fn listing_a_pipe_takes_the_memory_of_its_index() {
     }
 }
 
-/// No payload of a pipe is held in any place if tensors are read in order: neither many nor a large one, dense or sparse.
+/// No payload of a pipe is held in any place if tensors are read in order: neither many nor a large one, dense or
+/// sparse.
 #[test]
 fn reading_a_pipe_takes_the_memory_of_a_chunk() {
     /// A chunk of a payload, the numbers that threads find in it, and the buffers and the index of a stream.
@@ -280,7 +281,8 @@ fn reading_a_pipe_takes_the_memory_of_a_chunk() {
     }
 }
 
-/// Runs a command on a pipe with tensors. It may take some more memory than on a small file, and cannot make a temporary file.
+/// Runs a command on a pipe with tensors. It may take some more memory than on a small file, and cannot make a
+/// temporary file.
 #[track_caller]
 fn check_pipe(name: &str, arguments: &[&str], tensors: &(dyn Tensors + Sync), most: u64) {
     let folder = tempfile::tempdir().unwrap();

@@ -119,8 +119,8 @@ impl Session {
     }
 }
 
-/// Returns the output of the program, after a check that its messages have no words of Rust, serde or the library's API:
-/// who uses the program does not know them.
+/// Returns the output of the program, after a check that its messages have no words of Rust, serde or the library's
+/// API: who uses the program does not know them.
 fn plain(output: Output) -> Output {
     const WORDS: &[&str] = &[
         "usize",

@@ -1,7 +1,7 @@
 //! Checks that the tour in the README shows the output of the program.
 //!
-//! The tour uses a real model, which `tests/interop/setup.sh` installs in `target/interop` or `$TENSORFILE_INTEROP`. Without
-//! it, this test is skipped. `UPDATE_TOUR=1` updates the README.
+//! The tour uses a real model, which `tests/interop/setup.sh` installs in `target/interop` or `$TENSORFILE_INTEROP`.
+//! Without it, this test is skipped. `UPDATE_TOUR=1` updates the README.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

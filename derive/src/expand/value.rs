@@ -98,8 +98,8 @@ fn lend_fields(env: &Env, model: &Model<'_>) -> TokenStream {
 
 /// The body of `load`.
 ///
-/// There is no `?` between the fields, and one variable holds them all. With a `?` for each, every one of them would have
-/// to drop the fields before it, and the time to compile a struct would grow with the square of its fields.
+/// There is no `?` between the fields, and one variable holds them all. With a `?` for each, every one of them would
+/// have to drop the fields before it, and the time to compile a struct would grow with the square of its fields.
 fn load_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let fields: Vec<_> = model.stored().collect();
@@ -170,8 +170,8 @@ fn fallback(field: &Field<'_>) -> Option<TokenStream> {
     let ty = field.ty;
     field.fallback().map(|fallback| match fallback {
         Fallback::Default => quote!(<#ty as ::core::default::Default>::default()),
-        // With the type of the variable and this span, the compiler shows both the function and the field if their types
-        // are not the same.
+        // With the type of the variable and this span, the compiler shows both the function and the field if their
+        // types are not the same.
         Fallback::Call(function) => {
             let call = quote_spanned!(Span::call_site().located_at(function.span())=> #function());
             quote!({ let __fallback: #ty = #call; __fallback })

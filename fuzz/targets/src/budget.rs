@@ -10,8 +10,8 @@ use tensorfile::Limits;
 
 use crate::memory::peak;
 
-/// Memory that each byte of a file may take. A tensor of BTF takes 8 bytes if it shares its record with others. In memory, it
-/// has an entry in the index, a name, and an entry in the map that is read: about 600 bytes.
+/// Memory that each byte of a file may take. A tensor of BTF takes 8 bytes if it shares its record with others. In
+/// memory, it has an entry in the index, a name, and an entry in the map that is read: about 600 bytes.
 const PER_BYTE: usize = 96;
 /// Memory that any call may take, such as for decompressing.
 const BASE: usize = 128 << 10;
@@ -68,8 +68,8 @@ pub fn in_time(what: &'static str, call: impl FnOnce()) {
 /// A call that has not ended.
 struct Running(u64);
 
-/// The calls that have not ended, with how often each was looked at. Counting looks instead of reading a clock leaves out the
-/// time for which the whole process stood still, such as on a machine that was suspended.
+/// The calls that have not ended, with how often each was looked at. Counting looks instead of reading a clock leaves
+/// out the time for which the whole process stood still, such as on a machine that was suspended.
 static CALLS: LazyLock<Mutex<HashMap<u64, (&'static str, u32)>>> = LazyLock::new(|| {
     thread::spawn(watch);
     Mutex::default()

@@ -1,5 +1,5 @@
-//! The fuzz targets, as plain functions of bytes. `fuzz/` runs them with libFuzzer, and `tests/replay.rs` runs them on the
-//! inputs that are kept.
+//! The fuzz targets, as plain functions of bytes. `fuzz/` runs them with libFuzzer, and `tests/replay.rs` runs them on
+//! the inputs that are kept.
 //!
 //! A target panics if it finds something wrong: a wrong result, or more memory or time than its input explains.
 

@@ -12,7 +12,8 @@ use crate::read::write;
 use crate::rows::{choose, number, open};
 use crate::samples;
 
-/// The commands that print, or write one new file. `FILE` is the file of the input, `TEXT` a text of it, and `OUT` a new file.
+/// The commands that print, or write one new file. `FILE` is the file of the input, `TEXT` a text of it, and `OUT` a
+/// new file.
 const COMMANDS: &[&[&str]] = &[
     &["info", "FILE"],
     &["info", "FILE", "--json"],
@@ -50,8 +51,8 @@ const COMMANDS: &[&[&str]] = &[
     &["report", "FILE", "FILE", "--output=-", "--no-values"],
 ];
 
-/// The commands that change files or write several, in a folder of their own. `OTHER` is a file with the tensors `a` and `1`.
-/// As the text could be any path, no output is named by it.
+/// The commands that change files or write several, in a folder of their own. `OTHER` is a file with the tensors `a`
+/// and `1`. As the text could be any path, no output is named by it.
 const WRITING: &[&[&str]] = &[
     &["append", "FILE", "OTHER.ptd"],
     &["append", "FILE", "OTHER.ptd", "--replace", "--lossy"],

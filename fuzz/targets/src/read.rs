@@ -23,7 +23,8 @@ use crate::rows::{choose, of_slice, open};
 const FEW: usize = 64;
 const SOME: usize = 4096;
 
-/// The longest message of an error, except for lists of all that does not fit: two shapes of the highest rank, and a few names.
+/// The longest message of an error, except for lists of all that does not fit: two shapes of the highest rank, and a
+/// few names.
 const LONGEST_MESSAGE: usize = 16 << 10;
 
 pub fn run(input: &[u8]) {

@@ -84,7 +84,8 @@ fn same(format: &Format, written: &TensorMap, read: &TensorMap, with_names: bool
 /// Returns the elements in row-major order.
 fn row_major(tensor: &Tensor) -> Vec<u8> {
     let info = tensorfile::TensorInfo { layout: Layout::RowMajor, ..tensor.info().clone() };
-    // Together these formats store all tensors, in row-major order. An only tensor of npy has no name, and is read as `0`.
+    // Together these formats store all tensors, in row-major order. An only tensor of npy has no name, and is read as
+    // `0`.
     let stores = |format: &&'static Format| {
         format.dtypes.contains(&tensor.dtype()) && format.max_rank.is_none_or(|most| tensor.shape().rank() <= most)
     };

@@ -7,7 +7,8 @@ use tensorfile::{
 use crate::budget::limits;
 use crate::input::Input;
 
-/// Takes the first byte of an input for a row. The others are the file. New rows do not change the meaning of old inputs.
+/// Takes the first byte of an input for a row. The others are the file. New rows do not change the meaning of old
+/// inputs.
 pub fn choose<'a>(input: &mut Input<'a>) -> Option<&'static Format> {
     FORMATS.get(usize::from(input.byte())).copied()
 }

@@ -1,4 +1,4 @@
-//! Checkpoints of PyTorch (`.pt`, `.pth`): what `torch.save` writes, which is read without PyTorch. They cannot be written.
+//! PyTorch checkpoints (`.pt`, `.pth`), read without PyTorch. Read only.
 //!
 //! ```text
 //! zip archive: name/data.pkl | name/byteorder | name/data/0 … | name/version | name/.data/serialization_id

@@ -1,4 +1,5 @@
-//! Writers and readers that fail: the error is that of the writer or reader, and what was written is the file's beginning.
+//! Writers and readers that fail: the error is that of the writer or reader, and what was written is the file's
+//! beginning.
 
 use std::io::{self, Read, Write};
 

@@ -1,4 +1,5 @@
-//! Every option of every format is honoured, refused, or documented to have no effect, and all ways in or out agree on it.
+//! Every option of every format is honoured, refused, or documented to have no effect, and all ways in or out agree on
+//! it.
 
 use std::io::Cursor;
 

@@ -21,7 +21,8 @@ fn read<'de, T: Deserialize<'de>>(format: &'static Format, file: &'de [u8]) -> R
     Ok(value)
 }
 
-/// Reads a value from memory and from an open file, which has an index, and compares them. Returns whether there is one.
+/// Reads a value from memory and from an open file, which has an index, and compares them. Returns whether there is
+/// one.
 #[track_caller]
 fn compare_as<T>(format: &'static Format, file: &[u8], opened: &Result<File>, what: &str) -> bool
 where

@@ -80,7 +80,8 @@ fn damaged_files_are_as_in_memory_or_refused_too() {
             for value in [0, 1, 0x7f, 0xff] {
                 let old = std::mem::replace(&mut file[at], value);
                 let in_memory = OpenOptions::new().from_bytes(file.clone());
-                // A damaged offset can put tensors in another order, and the end of an unknown dtype may be that of the file.
+                // A damaged offset can put tensors in another order, and the end of an unknown dtype may be that of the
+                // file.
                 match OpenOptions::new().read_index(&file[..]) {
                     Ok(from_stream) => assert_eq!(shown(Ok(from_stream)), shown(in_memory), "{} at {at}", format.name),
                     Err(error) if error.to_string().contains(NOT_IN_ORDER) => {}

@@ -646,7 +646,8 @@ fn files_check_sparse_tensors_as_soon_as_they_can() {
     }
 }
 
-/// A stream says the same as a slice about sparse tensors that are not read: skipped, or kept for later and then skipped.
+/// A stream says the same as a slice about sparse tensors that are not read: skipped, or kept for later and then
+/// skipped.
 #[test]
 fn streams_check_sparse_tensors_that_nobody_reads() {
     #[derive(Debug, TensorFile)]

@@ -1,4 +1,5 @@
-//! Tensors that begin as the list of embedded names does. In a file without names, the last one would be read as that list.
+//! Tensors that begin as the list of embedded names does. In a file without names, the last one would be read as that
+//! list.
 
 use serde::Serialize;
 use tensorfile::{Format, OpenOptions, Result, SaveOptions, Store, Tensor, TensorMap, Tensors, WriteOptions, btf, ten};

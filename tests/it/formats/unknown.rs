@@ -1,5 +1,5 @@
-//! Tensors of dtypes that we do not know: they are listed, all other tensors of the file are read, and the format of the file
-//! writes them again.
+//! Tensors of dtypes that we do not know: they are listed, all other tensors of the file are read, and the format of
+//! the file writes them again.
 
 use tensorfile::view::Subset;
 use tensorfile::{

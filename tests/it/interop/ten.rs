@@ -81,7 +81,8 @@ fn the_real_software_reads_our_files() {
     assert_eq!(read[1].1.as_bytes(), b"tensorfile.names.v1\0encoder.layer.0.weight\0");
 }
 
-/// If this fails because the real software has become more capable, the deviations in our documentation are out of date.
+/// If this fails because the real software has become more capable, the deviations in our documentation are out of
+/// date.
 #[test]
 fn documented_deviations_of_the_real_software_hold() {
     let Some(python) = Python::find() else { return };

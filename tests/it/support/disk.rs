@@ -9,8 +9,8 @@ use super::skipped;
 /// The variable with the folder in which the disk is mounted.
 const DISK: &str = "TENSORFILE_TEST_DISK";
 
-/// Runs an ignored test of this program in a process of its own, which finds a disk with [`disk`]. The options are those
-/// of `tmpfs`.
+/// Runs an ignored test of this program in a process of its own, which finds a disk with [`disk`]. The options are
+/// those of `tmpfs`.
 pub fn run_with_disk(test: &str, options: &str) {
     const MOUNT: &str = "mount -t tmpfs -o \"$0\" tmpfs \"$TENSORFILE_TEST_DISK\" && exec \"$@\"";
 

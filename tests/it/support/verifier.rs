@@ -124,8 +124,8 @@ fn verify_tensorbuffers(file: &[u8]) -> Option<bool> {
     verify::<TensorBuffersMetadata>(file.get(end.checked_sub(bytes)?..end)?)
 }
 
-/// Reads a file with our reader and with the verifier. Returns whether ours reads it; `None` if they cannot be compared, as for a
-/// file that is broken outside of the flatbuffer.
+/// Reads a file with our reader and with the verifier. Returns whether ours reads it; `None` if they cannot be
+/// compared, as for a file that is broken outside of the flatbuffer.
 ///
 /// # Errors
 ///

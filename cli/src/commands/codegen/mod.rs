@@ -37,10 +37,10 @@ use unify::Fields;
 
 /// Print Rust structs that load a file.
 ///
-/// Each prefix of names becomes a struct with `#[derive(TensorFile)]`, and numbered layers become a `Vec`. Equal structs are
-/// printed once. A tensor that only some layers have becomes an `Option`. A comment on each field shows dtype and shape,
-/// with `_` for dims that differ between the tensors of the field. Files without names give fields that are matched by
-/// position.
+/// Each prefix of names becomes a struct with `#[derive(TensorFile)]`, and numbered layers become a `Vec`. Equal
+/// structs are printed once. A tensor that only some layers have becomes an `Option`. A comment on each field shows
+/// dtype and shape, with `_` for dims that differ between the tensors of the field. Files without names give fields
+/// that are matched by position.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Codegen {
@@ -53,8 +53,8 @@ pub struct Codegen {
     root: String,
     /// Borrow arrays from the file, except those of bools: `ArrayView` instead of `Array`
     ///
-    /// If the file is compressed, big-endian, encoded otherwise or not aligned, arrays of the dtypes that it cannot lend are
-    /// owned.
+    /// If the file is compressed, big-endian, encoded otherwise or not aligned, arrays of the dtypes that it cannot
+    /// lend are owned.
     #[arg(long)]
     views: bool,
     /// Load floats as this dtype, such as f32, whatever float dtype the file has

@@ -72,7 +72,8 @@ pub fn index(segment: &str) -> Option<usize> {
 /// The fewest digits of a number that is taken for an address, which counts nothing.
 const ADDRESS_DIGITS: usize = 9;
 
-/// Returns whether a segment looks like an address: old PyTorch keys the state of an optimizer by that of the parameter.
+/// Returns whether a segment looks like an address: old PyTorch keys the state of an optimizer by that of the
+/// parameter.
 pub fn is_address(segment: &str) -> bool {
     index(segment).is_some() && segment.len() >= ADDRESS_DIGITS
 }

@@ -41,8 +41,8 @@ pub struct Numbered {
 impl Fields {
     /// Returns the fields of a node.
     ///
-    /// If the node is a tensor itself, it becomes no struct, even if the tensor is left out: the fields below it are added to
-    /// the node above, so they cannot be items of a list.
+    /// If the node is a tensor itself, it becomes no struct, even if the tensor is left out: the fields below it are
+    /// added to the node above, so they cannot be items of a list.
     pub fn of(node: Node) -> Self {
         let mut fields = Self { has_others: node.has_others, ..Self::default() };
         let children = node.below.into_iter().map(|(name, child)| (name, Child::of(child)));
@@ -106,8 +106,8 @@ impl Fields {
         !(self.has_others && self.numbered.as_ref().is_some_and(|numbered| numbered.is_map))
     }
 
-    /// Returns whether the additional fields of `other` would be found absent in `self`. A field is present if there is a
-    /// tensor with its name, or one below it.
+    /// Returns whether the additional fields of `other` would be found absent in `self`. A field is present if there is
+    /// a tensor with its name, or one below it.
     fn may_lack(&self, other: &Self) -> bool {
         let mut prefixes = HashSet::new();
         for name in self.named.keys() {
@@ -158,8 +158,8 @@ impl Child {
 impl Numbered {
     /// Returns the children whose names are numbers.
     ///
-    /// Without gaps, they are the items of a list; fields that some items lack are optional. With gaps, they are the values of
-    /// a map, which must all have the same type, unless they are addresses.
+    /// Without gaps, they are the items of a list; fields that some items lack are optional. With gaps, they are the
+    /// values of a map, which must all have the same type, unless they are addresses.
     fn of(children: &[(String, Child)], has_others: bool) -> Option<Self> {
         let numbers = children.iter().filter_map(|(name, child)| Some((index(name)?, child)));
         let mut items: Vec<(usize, &Child)> = numbers.collect();

@@ -21,8 +21,8 @@ pub struct Tolerance {
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = parse, allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["names_only", "no_values"])]
     atol: f64,
-    /// Treat values as equal if they differ by at most Y times the value in B; with --atol, by at most the sum of both, as
-    /// numpy's `allclose`
+    /// Treat values as equal if they differ by at most Y times the value in B; with --atol, by at most the sum of both,
+    /// as numpy's `allclose`
     #[arg(long, value_name = "Y", default_value_t = 0.0, value_parser = parse, allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["names_only", "no_values"])]
     rtol: f64,
@@ -203,7 +203,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Compares blocks of several elements, whose values are not known. The index of a difference is that of the first one.
+    /// Compares blocks of several elements, whose values are not known. The index of a difference is that of the first
+    /// one.
     fn update_blocks(&mut self, a: &[u8], b: &[u8]) {
         let (size, elements) = (self.dtypes[0].block_bytes(), self.dtypes[0].block_elements() as u64);
         for (at, _) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate().filter(|(_, (a, b))| a != b) {
@@ -229,8 +230,8 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Compares sparse tensors of one shape by their stored elements. An element that only one of them stores is a difference,
-/// even if it is zero.
+/// Compares sparse tensors of one shape by their stored elements. An element that only one of them stores is a
+/// difference, even if it is zero.
 pub fn compare_sparse(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> ValueDiff {
     let dtypes = [a.dtype(), b.dtype()];
     let (a, b) = (Sparse::new(a), Sparse::new(b));
@@ -257,7 +258,8 @@ pub fn compare_sparse(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> ValueDiff
     }
 }
 
-/// Returns whether elements of these dtypes can be compared. Bits that are not numbers compare only with the same dtype.
+/// Returns whether elements of these dtypes can be compared. Bits that are not numbers compare only with the same
+/// dtype.
 pub fn are_comparable(dtypes: [Dtype; 2]) -> bool {
     dtypes[0] == dtypes[1] || !dtypes.iter().any(|dtype| dtype.is_opaque())
 }
@@ -429,8 +431,8 @@ enum Measure {
     Relative,
 }
 
-/// Returns whether the texts of two elements differ, and by as much as the elements do. Those of narrow floats, or of two dtypes,
-/// may be the same, or others by a few digits.
+/// Returns whether the texts of two elements differ, and by as much as the elements do. Those of narrow floats, or of
+/// two dtypes, may be the same, or others by a few digits.
 fn differ_as_texts(values: [Option<Scalar>; 2], difference: Option<(f64, Measure)>) -> bool {
     let [Some(a), Some(b)] = values else { return true };
     let texts = [a, b].map(|value| value.to_string());

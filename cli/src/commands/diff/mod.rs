@@ -23,16 +23,17 @@ pub use report::{Aspect, DiffReport, MetadataDiff, TensorDiff};
 
 /// Compare the names, dtypes, shapes and values of two files in any formats.
 ///
-/// A line starts with `-` for a tensor that only A has, `+` for one that only B has, and `~` for one that differs, with A
-/// before an arrow and B after it. For values, it has the number of elements that differ, and the largest absolute and
-/// relative differences, which are relative to B. The order of tensors and the memory order of elements do not matter.
+/// A line starts with `-` for a tensor that only A has, `+` for one that only B has, and `~` for one that differs, with
+/// A before an arrow and B after it. For values, it has the number of elements that differ, and the largest absolute
+/// and relative differences, which are relative to B. The order of tensors and the memory order of elements do not
+/// matter.
 ///
-/// --rename renames the tensors of A before they are compared. Two files of one tensor each are compared whatever the name is,
-/// if one of them has none, as npy files.
+/// --rename renames the tensors of A before they are compared. Two files of one tensor each are compared whatever the
+/// name is, if one of them has none, as npy files.
 ///
-/// Values are compared as numbers, across dtypes too, and must be equal unless a tolerance is given. NaN equals NaN, and 0.0
-/// equals -0.0. Quantized and packed elements are compared as bits, with the same dtype only. Sparse tensors are equal if
-/// they store the same elements; they are not compared with dense tensors.
+/// Values are compared as numbers, across dtypes too, and must be equal unless a tolerance is given. NaN equals NaN,
+/// and 0.0 equals -0.0. Quantized and packed elements are compared as bits, with the same dtype only. Sparse tensors
+/// are equal if they store the same elements; they are not compared with dense tensors.
 ///
 /// Values are read in pieces. A tensor that is sparse or not in row-major order is read into memory.
 #[derive(Debug, Default, clap::Args)]
@@ -378,7 +379,8 @@ fn has_names(file: &File) -> bool {
     file.tensors().any(|tensor| tensor.has_name())
 }
 
-/// Pairs tensors of the same name. If several in a file have one name, those after the first need the same position too.
+/// Pairs tensors of the same name. If several in a file have one name, those after the first need the same position
+/// too.
 fn by_name(a: &File, b: &File) -> Vec<[Position; 2]> {
     /// Returns the tensors of `file`, each with the position of its partner in `other`.
     fn partners(file: &File, other: &File) -> impl Iterator<Item = [Position; 2]> {

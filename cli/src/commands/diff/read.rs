@@ -100,8 +100,8 @@ pub fn read_ahead<'scope>(
     ElementStream { chunks, chunk: Vec::new(), done: 0, joined: Vec::new() }
 }
 
-/// Adds a tensor to a chunk, which is sent when it is full and more comes. If the tensor cannot be read, its last bytes are
-/// not in the chunk, so that the failure comes in their place.
+/// Adds a tensor to a chunk, which is sent when it is full and more comes. If the tensor cannot be read, its last bytes
+/// are not in the chunk, so that the failure comes in their place.
 fn send(tensor: FileTensor<'_>, chunk: &mut Vec<u8>, sender: &SyncSender<Outcome<Vec<u8>>>) -> tensorfile::Result<()> {
     let dropped = |_| Error::from(ErrorKind::Message("the receiver was dropped".to_owned()));
     let mut start = chunk.len();

@@ -90,8 +90,8 @@ pub struct MetadataDiff {
     pub b: Option<String>,
 }
 
-/// Returns the number of characters before what is shown of two values that differ: none, unless the difference is far from
-/// the beginning.
+/// Returns the number of characters before what is shown of two values that differ: none, unless the difference is far
+/// from the beginning.
 fn first_shown(a: &str, b: &str) -> usize {
     /// The characters that are shown before the difference.
     const BEFORE: usize = 40;
@@ -108,7 +108,8 @@ fn shown_from(text: &str, start: usize) -> String {
 }
 
 impl DiffReport<'_> {
-    /// Prints a line for each difference, and a summary. If lines are wider than `width`, each has its details below it.
+    /// Prints a line for each difference, and a summary. If lines are wider than `width`, each has its details below
+    /// it.
     pub fn print(&self, width: Option<usize>, out: &mut Stdout) -> io::Result<()> {
         let tensors =
             self.tensors.iter().map(|tensor| [tensor.mark().into(), tensor.name.into(), tensor.text().into()]);

@@ -23,9 +23,9 @@ use tree::{Line, Tree};
 
 /// List the tensors of files with dtype, shape, size and offset.
 ///
-/// Only the index of the file is read. The offset is the position of the payload in bytes from the start of the file. The
-/// last line has the sums over all listed tensors; after several files, another one has those over all of them. Several files
-/// of one tensor without a name, such as those of numpy, are one table with the files as names.
+/// Only the index of the file is read. The offset is the position of the payload in bytes from the start of the file.
+/// The last line has the sums over all listed tensors; after several files, another one has those over all of them.
+/// Several files of one tensor without a name, such as those of numpy, are one table with the files as names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Ls {
@@ -53,7 +53,8 @@ struct LsView {
     /// List names as a tree that branches at dots, with the sums of each branch
     #[arg(long, short)]
     tree: bool,
-    /// Combine tensors that have the same dtype and shape and whose names differ only in numbers: `layers.{0..5}.weight`
+    /// Combine tensors that have the same dtype and shape and whose names differ only in numbers:
+    /// `layers.{0..5}.weight`
     #[arg(long, short)]
     patterns: bool,
     /// Print JSON, with sizes in bytes

@@ -12,8 +12,8 @@ const MAX_NUMBERS: usize = 8;
 /// Tensors with the same dtype, shape and layout whose names differ only in numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// A name with sets of numbers in braces, as in a shell: `layers.{0..5}.weight`; `None` if it is the name of the only
-    /// tensor.
+    /// A name with sets of numbers in braces, as in a shell: `layers.{0..5}.weight`; `None` if it is the name of the
+    /// only tensor.
     pub name: Option<String>,
     /// The number of tensors.
     pub count: usize,
@@ -23,8 +23,8 @@ pub struct Pattern {
 
 /// Combines tensors to patterns, in the order of the first tensor of each.
 ///
-/// Every tensor is in exactly one pattern, and every name that a pattern expands to exists. If numbers are missing or shapes
-/// differ, there are several patterns.
+/// Every tensor is in exactly one pattern, and every name that a pattern expands to exists. If numbers are missing or
+/// shapes differ, there are several patterns.
 pub fn patterns<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a TensorInfo)>) -> Vec<Pattern> {
     let mut groups: IndexMap<(Box<[&str]>, &TensorInfo), Rows> = IndexMap::new();
     for (first, (name, info)) in tensors.into_iter().enumerate() {
@@ -46,8 +46,8 @@ pub fn patterns<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a TensorInfo)>
     patterns
 }
 
-/// For each tensor of a group the numbers in its name, then its position. There may be millions of groups or of tensors in
-/// one.
+/// For each tensor of a group the numbers in its name, then its position. There may be millions of groups or of tensors
+/// in one.
 type Rows = Vec<u64>;
 
 /// Names with every combination of numbers from these sets.
@@ -86,7 +86,8 @@ fn canonical(word: &str) -> Option<u64> {
 /// Numbers are combined if the same combinations follow them, so `{0..2} × {0, 1}` is one product in any order of its
 /// names.
 fn products(rows: &Rows, places: usize) -> Vec<Product> {
-    // Works from the last place to the first: `parts` has the numbers of the places before, and the product of those after.
+    // Works from the last place to the first: `parts` has the numbers of the places before, and the product of those
+    // after.
     let mut parts: Vec<(&[u64], Product)> = Vec::with_capacity(rows.len() / (places + 1));
     for row in rows.chunks_exact(places + 1) {
         let (first, numbers) = row.split_last().expect("a row ends with a position");

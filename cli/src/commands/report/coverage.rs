@@ -97,7 +97,8 @@ fn for_each_run(payloads: &[Range<u64>], bytes: u64, each: &mut dyn FnMut(Run)) 
             _ => last.replace(run).into_iter().for_each(&mut *each),
         }
     };
-    // Up to `done` all is known. From there to `twice` there are several payloads, and from there to `once` there is one.
+    // Up to `done` all is known. From there to `twice` there are several payloads, and from there to `once` there is
+    // one.
     let (mut done, mut twice, mut once) = (0, 0, 0);
     let end = payloads.iter().map(|payload| payload.end).fold(bytes, u64::max);
     for payload in payloads.iter().filter(|payload| payload.start < payload.end).chain([&(end..end)]) {

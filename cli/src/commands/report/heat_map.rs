@@ -26,7 +26,8 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Returns the matrix of a dense tensor: the first dim down, and all others across. Dims of length 1 have no direction.
+    /// Returns the matrix of a dense tensor: the first dim down, and all others across. Dims of length 1 have no
+    /// direction.
     pub fn of(shape: &Shape, layout: &Layout) -> Option<Self> {
         let order: Vec<usize> = match layout {
             Layout::RowMajor => (0..shape.len()).collect(),

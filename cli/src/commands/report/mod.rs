@@ -22,20 +22,20 @@ use data::{Choice, DiffData, FileData, Page, SourceFile};
 
 /// Write a page that shows files in a browser: modules, dtypes, bytes and values.
 ///
-/// The page is one file that needs no network. It has a map and a tree of the modules with their sizes, a table that can be
-/// searched and sorted, and the parts of the file that are payload, shared or padding. If there are several files, each has a
-/// section. Two files are also compared, as `diff` does, for which all of their values are read.
+/// The page is one file that needs no network. It has a map and a tree of the modules with their sizes, a table that
+/// can be searched and sorted, and the parts of the file that are payload, shared or padding. If there are several
+/// files, each has a section. Two files are also compared, as `diff` does, for which all of their values are read.
 ///
-/// The values of the largest tensors are read, for statistics, a histogram and a heat map. Of a tensor larger than --sample,
-/// only a sample of that size is read, and the page says so. With --filter, only tensors that match are read and compared,
-/// but all are listed.
+/// The values of the largest tensors are read, for statistics, a histogram and a heat map. Of a tensor larger than
+/// --sample, only a sample of that size is read, and the page says so. With --filter, only tensors that match are read
+/// and compared, but all are listed.
 ///
 /// A page lists up to 200,000 tensors. Of more, it has the largest, and the sums of the others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Report {
-    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one file;
-    /// `-` is standard input
+    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one
+    /// file; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it

@@ -32,8 +32,8 @@ const SCRIPT: &str = concat!(
 
 /// Returns the page with this data.
 ///
-/// The browser runs only scripts that have the nonce, which is the digest of the data. So no name in the data can contain
-/// it, even if the name was made to be run.
+/// The browser runs only scripts that have the nonce, which is the digest of the data. So no name in the data can
+/// contain it, even if the name was made to be run.
 pub fn page(data: &impl Serialize) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     json::write_for_html(&mut text, data)?;

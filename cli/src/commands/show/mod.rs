@@ -27,13 +27,14 @@ pub use sparse::Sparse;
 /// A file of one tensor needs no name.
 ///
 /// Text looks as numpy prints it: tensors with more than 1000 elements are summarized, and only the shown elements are
-/// read. Floats have up to 8 digits after the point. All other formats have every element. JSON and CSV have the digits that
-/// give the same number when they are parsed as doubles: an f32 of 0.1 is 0.10000000149011612. Quantized and packed elements are shown as integers. Blocks of several
-/// elements, such as those of f4 and q4_0, and elements of unknown dtypes are shown with --format raw only.
+/// read. Floats have up to 8 digits after the point. All other formats have every element. JSON and CSV have the digits
+/// that give the same number when they are parsed as doubles: an f32 of 0.1 is 0.10000000149011612. Quantized and
+/// packed elements are shown as integers. Blocks of several elements, such as those of f4 and q4_0, and elements of
+/// unknown dtypes are shown with --format raw only.
 ///
-/// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". Complex numbers are lists of two. CSV is for
-/// tensors of up to 2 dims, with a line for each row, or for each element of a vector. Raw is little-endian bytes in
-/// row-major order.
+/// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". Complex numbers are lists of two. CSV is
+/// for tensors of up to 2 dims, with a line for each row, or for each element of a vector. Raw is little-endian bytes
+/// in row-major order.
 ///
 /// Sparse tensors are shown as their stored elements with coordinates.
 #[derive(Debug, clap::Args)]

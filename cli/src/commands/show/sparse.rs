@@ -29,8 +29,8 @@ impl<'a> Sparse<'a> {
         scalars(self.dtype, self.values).enumerate().map(|(at, value)| (self.coordinate(at).collect(), value))
     }
 
-    /// Returns coordinates and value of each element, in row-major order. If several elements have the same coordinates,
-    /// only the last one counts.
+    /// Returns coordinates and value of each element, in row-major order. If several elements have the same
+    /// coordinates, only the last one counts.
     pub fn sorted(&self) -> impl Iterator<Item = (Vec<u64>, Scalar)> {
         let size = self.dtype.block_bytes();
         let mut order: Vec<usize> = (0..self.values.len() / size).collect();

@@ -27,15 +27,16 @@ pub use summary::{empty_histogram, is_quantized};
 ///
 /// Several files of one tensor without a name, such as those of numpy, are one table with the files as names.
 ///
-/// NaN and infinities are counted; all other statistics are of the finite elements. For a single tensor, or with --long,
-/// quantiles and a histogram are printed too, for which the tensor is read twice. A pipe is held for that.
+/// NaN and infinities are counted; all other statistics are of the finite elements. For a single tensor, or with
+/// --long, quantiles and a histogram are printed too, for which the tensor is read twice. A pipe is held for that.
 ///
 /// Minimum and maximum are exact. Quantiles are exact for up to a million elements, for floats of up to 16 bits and for
-/// integers of up to 8 bits. Otherwise they are accurate to 0.2 % of their value, or of their distance from the median if
-/// most elements are close to it.
+/// integers of up to 8 bits. Otherwise they are accurate to 0.2 % of their value, or of their distance from the median
+/// if most elements are close to it.
 ///
-/// Quantized elements count as integers, and complex numbers as their magnitudes. Of sparse tensors, only the stored elements count.
-/// Packed dtypes, blocks of several elements, unknown dtypes and blobs have no statistics; --fail-on says so, and fails.
+/// Quantized elements count as integers, and complex numbers as their magnitudes. Of sparse tensors, only the stored
+/// elements count. Packed dtypes, blocks of several elements, unknown dtypes and blobs have no statistics; --fail-on
+/// says so, and fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Stats {
@@ -53,7 +54,8 @@ pub struct Stats {
     /// Reverse the order
     #[arg(long, short, conflicts_with = "diffable")]
     reverse: bool,
-    /// The number of bins of histograms, which are printed for a single tensor and with --long; by default, 20, or 50 with --plot
+    /// The number of bins of histograms, which are printed for a single tensor and with --long; by default, 20, or 50
+    /// with --plot
     #[arg(long, value_name = "COUNT", conflicts_with = "diffable", value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
     bins: Option<usize>,
     /// Draw the histograms of the first 24 tensors with numbers to this file, .png or .svg
@@ -61,8 +63,8 @@ pub struct Stats {
     plot: Option<PathBuf>,
     #[command(flatten)]
     no_clobber: NoClobber,
-    /// Exit with code 1 if a tensor has one of these, and print its name and the first place to standard error; also if the
-    /// elements of a tensor cannot be checked
+    /// Exit with code 1 if a tensor has one of these, and print its name and the first place to standard error; also if
+    /// the elements of a tensor cannot be checked
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     fail_on: Vec<Flaw>,
 }
@@ -104,8 +106,8 @@ enum Flaw {
     Zero,
 }
 
-/// The most tensors whose statistics are held in memory at once. If there are more, those that are sorted by their elements,
-/// or drawn, are read twice.
+/// The most tensors whose statistics are held in memory at once. If there are more, those that are sorted by their
+/// elements, or drawn, are read twice.
 const MAX_HELD: usize = 1 << 15;
 
 const EXAMPLES: &str = "\

@@ -294,8 +294,8 @@ fn print_one(tensor: &TensorStats<'_>, out: &mut Stdout) -> io::Result<()> {
     Ok(())
 }
 
-/// Draws a histogram `width` characters wide: a row for each bin with its lower edge, its count and a bar, and a last row
-/// with the upper edge.
+/// Draws a histogram `width` characters wide: a row for each bin with its lower edge, its count and a bar, and a last
+/// row with the upper edge.
 fn bars(histogram: &Histogram, width: usize) -> Table {
     let (edges, counts) = (histogram.edges(), histogram.counts());
     let digits = digits_between(edges[0], edges[counts.len()]);

@@ -90,7 +90,7 @@ fn refuses_shared_bytes_that_change() {
 
     // Planning, comparing what may be equal, and writing.
     let changed = Turncoat { passes: Cell::new(0), at: 2 };
-    let expected = "ptd: tensor `b`: the value changed between planning and writing: its bytes, which several tensors share, are others";
+    let expected = "ptd: tensor `b`: the value changed between planning and writing: the bytes it shares with other tensors changed";
     assert_eq!(message(Options::new().dedup(true).to_vec(&changed)), expected);
     let told_apart = Turncoat { passes: Cell::new(0), at: 1 };
     let file = Options::new().dedup(true).to_vec(&told_apart).unwrap();
