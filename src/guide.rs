@@ -1,15 +1,15 @@
-//! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed loading](typed),
-//! [untyped tensors](untyped), [the program](program), [migrating](migrating), [untrusted files](untrusted_files),
-//! [security], [errors], and [compatibility] with other software.
+//! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
+//! loading](typed), [untyped tensors](untyped), [the program](program), [migrating], [untrusted
+//! files](untrusted_files), [security], [errors], and [compatibility] with other software.
 //!
 //! It is here for docs.rs only. In a clone of the repository, `docs/src` has it in the layout of mdBook.
 
 // Definitions of links that come first win: they lead to modules here, and to files where a chapter is read as a file.
 macro_rules! chapters {
     ($(#[$text:meta] $chapter:ident)*) => {$(
-        #[doc = "[compatibility]: super::compatibility\n[errors]: super::errors\n[errors warnings]: super::errors#warnings"]
-        #[doc = "[formats]: super::formats\n[migrating]: super::migrating\n[security]: super::security"]
-        #[doc = "[typed]: super::typed\n[untrusted_files]: super::untrusted_files\n[untyped]: super::untyped\n\n"]
+        #[doc = "[compatibility]: crate::guide::compatibility\n[errors]: crate::guide::errors\n[errors warnings]: crate::guide::errors#warnings"]
+        #[doc = "[formats]: crate::guide::formats\n[migrating]: crate::guide::migrating\n[security]: crate::guide::security"]
+        #[doc = "[typed]: crate::guide::typed\n[untrusted_files]: crate::guide::untrusted_files\n[untyped]: crate::guide::untyped\n\n"]
         #[$text]
         pub mod $chapter {}
     )*};

@@ -24,7 +24,7 @@ pub struct FileMetadata {
     /// The version of the format, if the file states one.
     pub version: Option<String>,
     /// Entries about the tensors as a whole, such as `model`. They can be written to another file with
-    /// [`WriteOptions::metadata`](super::WriteOptions::metadata).
+    /// [`WriteOptions::metadata`](crate::WriteOptions::metadata).
     pub entries: IndexMap<String, String>,
     /// The layout numbers of the sparse tensors of a BTF file, each once: 1 is that of TFRT's code, 2 the specification's.
     pub coo_layouts: Vec<u8>,

@@ -103,8 +103,8 @@ impl FormatSpec {
         self.magics.iter().any(|magic| magic.is_in(begin))
     }
 
-    /// Returns whether tensors of a dtype that this crate does not know can be stored: if they come from a file of the same
-    /// format, or from `npy` and `npz` one from the other.
+    /// Returns whether tensors of a dtype that this crate does not know can be stored: if they come from a file of the
+    /// same format, or from `npy` and `npz` one from the other.
     ///
     /// ```
     /// use tensorfile::{File, Format, Layout, btf, ten};
@@ -122,7 +122,8 @@ impl FormatSpec {
         self.unknown_dtypes.is_some_and(|name| dtype.stored_in(name).is_some())
     }
 
-    /// Returns whether a file can store a metadata entry of that key; see [`FileMetadata`].
+    /// Returns whether a file can store a metadata entry of that key; see
+    /// [`FileMetadata`](crate::FileMetadata).
     ///
     /// ```
     /// use tensorfile::{safetensors, ten};

@@ -41,8 +41,8 @@ use crate::tensor::TensorInfo;
 pub trait Store {
     /// Calls exactly one method of `sink`, once.
     ///
-    /// `adapt` holds the attributes of the field that the value is in. Types other than arrays ignore it, and containers
-    /// pass it on.
+    /// `adapt` holds the attributes of the field that the value is in. Types other than arrays ignore it, and
+    /// containers pass it on.
     ///
     /// # Errors
     ///
@@ -50,8 +50,8 @@ pub trait Store {
     /// attributes.
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>;
 
-    /// Adds payloads that live as long as the value, so that [`to_io_slices`](crate::ten::to_io_slices) can borrow them. All
-    /// others are copied. By default, all are.
+    /// Adds payloads that live as long as the value, so that [`to_io_slices`](crate::format::Options::to_io_slices) can
+    /// borrow them. All others are copied. By default, all are.
     fn lend<'a>(&'a self, _lent: &mut Lent<'a>) {}
 
     /// Stores a list: numbered items, or one tensor of rank 1 if the items are numbers.
@@ -198,7 +198,8 @@ pub trait FromTensors<'de>: TensorFile + Sized {
     /// Errors of the source, and those of a payload that the type cannot hold.
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self>;
 
-    /// Loads a value into this one. Arrays of the same shape keep their memory; by default, all else is replaced. After an error, it is partly the old and partly the new one.
+    /// Loads a value into this one. Arrays of the same shape keep their memory; by default, all else is replaced. After
+    /// an error, it is partly the old and partly the new one.
     ///
     /// # Errors
     ///
@@ -295,8 +296,8 @@ impl Store for MetadataValue {
 /// }
 /// ```
 pub trait Sink {
-    /// Returns whether arrays may come in the order of their memory, with that dim order as their layout. Otherwise they
-    /// come in row-major order.
+    /// Returns whether arrays may come in the order of their memory, with that dim order as their layout. Otherwise
+    /// they come in row-major order.
     fn takes_dim_order(&self) -> bool {
         false
     }
@@ -398,8 +399,8 @@ pub trait Entries {
     ///
     /// # Errors
     ///
-    /// Errors of `visit`, and [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor) if a key is not a string, a number
-    /// or a unit variant.
+    /// Errors of `visit`, and [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor) if a key is not a string, a
+    /// number or a unit variant.
     fn for_each(&self, visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>) -> Result<()>;
 }
 
@@ -422,8 +423,8 @@ pub trait Source<'de> {
     /// read. This holds for all methods.
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>>;
 
-    /// Reads the elements of the tensor here into memory, if it has this shape and its payload is stored as these bytes are. If
-    /// it returns `false`, the tensor is still here.
+    /// Reads the elements of the tensor here into memory, if it has this shape and its payload is stored as these bytes
+    /// are. If it returns `false`, the tensor is still here.
     ///
     /// # Errors
     ///

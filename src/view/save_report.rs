@@ -37,7 +37,7 @@ pub struct SaveReport {
     /// The tensors that the format cannot store, by name, each with the reason.
     pub tensors: Vec<(String, Error)>,
     /// The number of tensors that were found, if the format stores another number in a file; see
-    /// [`Format::max_tensors`].
+    /// [`FormatSpec::max_tensors`](crate::format::FormatSpec::max_tensors).
     pub wrong_count: Option<usize>,
     /// The reason that the tensors cannot be stored together, if each could be stored by itself.
     pub file: Option<Error>,

@@ -38,7 +38,7 @@ pub trait Encode: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`], made by [`cannot_store`](super::cannot_store).
+    /// [`ErrorKind::Unsupported`], made by [`cannot_store`](crate::format::cannot_store).
     fn check(&self, _info: &TensorInfo) -> Result<(), ErrorKind> {
         Ok(())
     }
@@ -52,8 +52,8 @@ pub trait Encode: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Returns the same with more metadata, of fields with `#[tensor(metadata)]`. They replace entries of the options that
-    /// have the same keys, and the format keeps all of their keys.
+    /// Returns the same with more metadata, of fields with `#[tensor(metadata)]`. They replace entries of the options
+    /// that have the same keys, and the format keeps all of their keys.
     ///
     /// By default it is an error.
     ///
@@ -65,8 +65,8 @@ pub trait Encode: fmt::Debug + Send + Sync {
         Err(no_place_for_metadata(key, self.spec()).into())
     }
 
-    /// Returns the length of the longest name in bytes that is written, if there is one. It is not asked about shorter names
-    /// than [`FormatSpec::max_name`].
+    /// Returns the length of the longest name in bytes that is written, if there is one. It is not asked about shorter
+    /// names than [`FormatSpec::max_name`].
     fn longest_name(&self) -> Option<usize> {
         self.spec().max_name
     }

@@ -20,15 +20,15 @@ use crate::model::{COO_OF_TFRT, FileMetadata, FormatSpec, TypedEntry};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// Write all names into one more tensor, if the format has no room for names of any length but for a tensor of `u8` more:
-    /// btf and ten. npy then refuses a tensor with a name. Default: where needed for a file that is saved by
+    /// Write all names into one more tensor, if the format has no room for names of any length but for a tensor of `u8`
+    /// more: btf and ten. npy then refuses a tensor with a name. Default: where needed for a file that is saved by
     /// [`SaveOptions`](crate::SaveOptions), and not by [`Format::to_vec`](crate::Format::to_vec) and its like.
     pub embed_names: Option<bool>,
-    /// Store dense tensors in the order of their memory, such as NHWC, if the format can. Default: `false`, in row-major
-    /// order.
+    /// Store dense tensors in the order of their memory, such as NHWC, if the format can. Default: `false`, in
+    /// row-major order.
     pub keep_dim_order: bool,
-    /// Write sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2. Only BTF has sparse
-    /// tensors. Default: `false`; [`FileMetadata::coo_layouts`] states what a file has.
+    /// Write sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2. Only BTF has
+    /// sparse tensors. Default: `false`; [`FileMetadata::coo_layouts`] states what a file has.
     pub tfrt_coo: bool,
     /// The alignment of payloads in the file, in bytes. Default: that of the format.
     pub alignment: Option<u64>,
@@ -47,8 +47,8 @@ impl WriteOptions {
         Self::default()
     }
 
-    /// Sets whether to write all names into one more tensor. It is the last one: a ten file that is cut right before it reads
-    /// as one without names.
+    /// Sets whether to write all names into one more tensor. It is the last one: a ten file that is cut right before it
+    /// reads as one without names.
     ///
     /// ```
     /// use tensorfile::{TensorMap, WriteOptions, btf};
@@ -82,7 +82,8 @@ impl WriteOptions {
         self
     }
 
-    /// Sets whether to write GGUF names of 64 to 127 bytes; see [`gguf::Options::long_names`](crate::gguf::Options::long_names).
+    /// Sets whether to write GGUF names of 64 to 127 bytes; see
+    /// [`gguf::Options::long_names`](crate::gguf::Options::long_names).
     #[must_use]
     pub fn long_names(mut self, long: bool) -> Self {
         self.long_names = long;
@@ -174,7 +175,8 @@ impl WriteOptions {
         }
     }
 
-    /// Refuses an alignment that is not that of the format, which always aligns to `own` bytes and so to their divisors.
+    /// Refuses an alignment that is not that of the format, which always aligns to `own` bytes and so to their
+    /// divisors.
     ///
     /// # Errors
     ///
@@ -186,7 +188,8 @@ impl WriteOptions {
         }
     }
 
-    /// Refuses metadata that the format cannot store, by [`Format::keeps_metadata`].
+    /// Refuses metadata that the format cannot store, by
+    /// [`FormatSpec::keeps_metadata`](crate::format::FormatSpec::keeps_metadata).
     ///
     /// # Errors
     ///

@@ -81,7 +81,10 @@ fn every_chapter_is_a_module_whose_examples_are_tested() {
         // Links between chapters lead to files in mdBook, and to modules on docs.rs.
         for (link, target) in definitions(&page).filter(|(_, target)| !target.contains("://")) {
             let module = target.replace(".md", "");
-            assert!(modules.contains(&format!("[{link}]: super::{module}")), "src/guide.rs does not define [{link}]");
+            assert!(
+                modules.contains(&format!("[{link}]: crate::guide::{module}")),
+                "src/guide.rs does not define [{link}]"
+            );
         }
         let inline = page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
         let to_chapters: Vec<&str> =

@@ -149,7 +149,7 @@ impl HasFormat for de::ReadOnly {
 /// - [`ErrorKind::NotTensors`](crate::ErrorKind::NotTensors): the file is another pickle, or something else that is recognized.
 /// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` asks by name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): tensors or containers that are shared exceed the default
-///   [`Limits`](crate::Limits).
+///   [`Limits`].
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
 ///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {

@@ -22,7 +22,8 @@
 //! [`Options::compress`]. Stored members are read without a copy. Deflated ones are decoded piece by piece as they are
 //! read. Checksums are compared where a payload is read in full, but not for what is borrowed, such as by
 //! [`FileTensor::view`](crate::FileTensor::view), and not by [`slice`](crate::FileTensor::slice).
-//! [`File::check_other_checksums`](crate::File::check_other_checksums) compares those of all members that are not tensors.
+//! [`File::check_other_checksums`](crate::File::check_other_checksums) compares those of all members that are not
+//! tensors.
 //!
 //! # Memory order
 //!
@@ -30,21 +31,21 @@
 //!
 //! # Deviations
 //!
-//! - A member is an array if it begins as one does, whatever its name, which is read without `.npy`. Any other is a blob
-//!   of the name of its member, as numpy returns its bytes. So is a folder, of no bytes. Blobs are written as such
+//! - A member is an array if it begins as one does, whatever its name, which is read without `.npy`. Any other is a
+//!   blob of the name of its member, as numpy returns its bytes. So is a folder, of no bytes. Blobs are written as such
 //!   members.
 //! - Of several members of one name, the last is read, as numpy does, with a warning. If members are named `a` and
 //!   `a.npy`, the second keeps its ending.
 //! - A member that is encrypted, is compressed in another way than by deflate, or has a header that numpy does not read
-//!   either, is [unknown](crate::Layout::Unknown), with a warning; the others are read. What macOS adds in `__MACOSX/` is
-//!   left out, with a warning.
+//!   either, is [unknown](crate::Layout::Unknown), with a warning; the others are read. What macOS adds in `__MACOSX/`
+//!   is left out, with a warning.
 //! - Any byte but 0 is a `bool` that is true. Those that are written are 0 and 1.
 //! - An archive that has members but no array is refused. So is a program, which may have arrays among its files: an
 //!   archive with `NAME.dist-info/RECORD` (a Python wheel), `META-INF/MANIFEST.MF` (Java), `AndroidManifest.xml`,
 //!   `MAR-INF/MANIFEST.json` (TorchServe) or `NAME/code/__torch__…` (TorchScript). Blobs of these names, and blobs
 //!   alone, cannot be written.
-//! - Members that share bytes, sizes that are not those of the array, and local headers that contradict the directory, as
-//!   with another name, are errors.
+//! - Members that share bytes, sizes that are not those of the array, and local headers that contradict the directory,
+//!   as with another name, are errors.
 //! - Sizes and checksums are after the members and in the directory, not before the members, as the writer need not
 //!   seek.
 //! - Members are made by Unix with permissions 644, so that Info-ZIP takes their names as UTF-8.
@@ -58,7 +59,7 @@
 //! # Limits
 //!
 //! A deflated tensor can be a thousand times larger than in the file. It counts when it is read into memory, which
-//! [`Limits::memory`] bounds. Tensors to be written have up to 2⁴⁸ bytes.
+//! [`Limits::memory`](crate::Limits::memory) bounds. Tensors to be written have up to 2⁴⁸ bytes.
 
 mod de;
 mod header;
@@ -223,7 +224,8 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 pub type Options = format::Options<ser::Encode>;
 
 impl Options {
-    /// Compresses the members with deflate. The length of the file is then not known in advance: a [`Plan`] has the
+    /// Compresses the members with deflate. The length of the file is then not known in advance: a
+    /// [`Plan`](crate::format::Plan) has the
     /// length without compression.
     ///
     /// ```
