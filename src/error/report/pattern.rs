@@ -16,7 +16,7 @@ pub(crate) fn fill(pattern: &str, name: &str) -> Option<String> {
 }
 
 /// Replaces the numbers in which names of one pattern differ by `*`.
-pub(super) fn common<'a>(names: &mut dyn Iterator<Item = &'a str>) -> String {
+pub(super) fn common(names: &mut dyn Iterator<Item = &str>) -> String {
     let mut common: Vec<&str> = names.next().unwrap_or_default().split('.').collect();
     for name in names {
         for (part, other) in common.iter_mut().zip(name.split('.')) {
