@@ -24,6 +24,7 @@ mod parts;
 mod root;
 mod small;
 
+use std::borrow::Cow;
 use std::fmt;
 
 pub(crate) use compare::{Comparison, compare, compare_like};
@@ -34,11 +35,13 @@ pub(crate) use root::RootKind;
 
 use self::findings::Findings;
 use crate::error::{Category, Error, ErrorKind, Result};
+use crate::limits::Limits;
 use crate::model::{
     ArraysOf, EachEntry, EachPart, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node, Path, Payload, Schema,
     SharedArrays, Source, StructDef, TensorSpec,
 };
-use crate::read::{Labels, Reader};
+use crate::read::{Index, Labels, Reader, ReaderStorage};
+use crate::storage::Slice;
 
 /// Finds what a value asks for in a tensor file. Call [`end`](Self::end) after the value.
 pub(crate) struct Finder<'de> {
@@ -148,6 +151,28 @@ impl<'de> Finder<'de> {
     #[inline]
     pub(crate) fn is_positional(&self) -> bool {
         self.way == Way::ByPosition
+    }
+
+    /// Reads a value that is the next tensors of a stream, `tensors` of them, as if they were a file.
+    pub(crate) fn load_next(&mut self, node: Node, tensors: usize, load: LoadFrom<'_, 'de>) -> Result<()> {
+        self.reader.enter(tensors);
+        let mut finder = Finder::over(self.take_reader(), self.format, MetadataSource::Unknown);
+        let loaded = finder.load_with(node, load);
+        let loaded = finder.end_whole(loaded);
+        self.reader = finder.take_reader();
+        match (self.reader.leave(), loaded) {
+            (lacking @ 1.., Err(error)) if matches!(error.category(), Category::Mismatch | Category::Call) => {
+                let what = format!("the stream ends after {} of the {tensors} tensors of a value", tensors - lacking);
+                Err(Error::new(ErrorKind::Malformed { what }).at(self.reader.loader.next_offset()))
+            }
+            (_, loaded) => loaded,
+        }
+    }
+
+    fn take_reader(&mut self) -> Reader<'de> {
+        let empty =
+            Reader::with_index(ReaderStorage::Slice(Slice::new(&[])), Cow::Owned(Index::default()), Limits::default());
+        std::mem::replace(&mut self.reader, empty)
     }
 
     pub(crate) fn reader(&mut self) -> &mut Reader<'de> {

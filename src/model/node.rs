@@ -210,6 +210,33 @@ impl Node {
         }
     }
 
+    /// Returns the number of tensors of each value; `None` if values have more or fewer.
+    ///
+    /// `structs` are those around, none of which is entered again.
+    pub(crate) fn tensor_count(self, structs: &mut Vec<TypeId>) -> Option<usize> {
+        match self {
+            Self::Tensor(_) => Some(1),
+            Self::Metadata(_) => Some(0),
+            Self::Newtype(node, _) => node().tensor_count(structs),
+            Self::Array(node, len) => node().tensor_count(structs)?.checked_mul(len),
+            Self::Tuple(parts) => {
+                parts.iter().try_fold(0, |count: usize, part| count.checked_add(part().tensor_count(structs)?))
+            }
+            Self::Struct(def) if structs.contains(&(def.id)()) => None,
+            Self::Struct(def) => {
+                structs.push((def.id)());
+                let count =
+                    def.fields.iter().try_fold(0, |count: usize, field| match field.optional && !field.metadata {
+                        true => None,
+                        false => count.checked_add((field.node)().tensor_count(structs)?),
+                    });
+                structs.pop();
+                count
+            }
+            Self::Option(_) | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
     /// Returns the node without `Option`s and newtypes around it.
     pub(crate) fn inner(mut self) -> Self {
         while let Self::Option(node) | Self::Newtype(node, _) = self {

@@ -24,7 +24,7 @@ pub(crate) struct IndexLoader<'de> {
     pub(super) is_in_file_order: bool,
     embeds_names: bool,
     /// Tensors are asked for by name.
-    needs_unique_names: bool,
+    pub(super) needs_unique_names: bool,
     pub(super) limits: Limits,
     pub(super) index: Cow<'de, Index>,
     /// The tensors of a stream become known one after the other.

@@ -28,6 +28,8 @@ pub(crate) struct Reader<'de> {
     unread: Unread,
     /// The tensor whose payload comes next in a stream.
     pending: Option<usize>,
+    /// The number of tensors that are not known yet, of those that are read as one value.
+    left: Option<usize>,
     /// The memory that payloads were read into.
     memory: ReadMemory,
     /// The bytes of payloads that were read, if a listener counts them.
@@ -46,7 +48,7 @@ impl<'de> Reader<'de> {
 
     fn with_loader(loader: IndexLoader<'de>) -> Self {
         let unread = Unread::of(&loader.index);
-        Self { loader, unread, pending: None, memory: ReadMemory::default(), count: None }
+        Self { loader, unread, pending: None, left: None, memory: ReadMemory::default(), count: None }
     }
 
     /// Counts the bytes of payloads.
@@ -93,6 +95,22 @@ impl<'de> Reader<'de> {
         self.pending = None;
         self.loader.index.to_mut().clear();
         self.unread = Unread::default();
+    }
+
+    /// Ends before a number of tensors were read, those that are known included, until [`leave`](Self::leave) is called.
+    pub(crate) fn enter(&mut self, tensors: usize) {
+        self.left = Some(tensors.saturating_sub(self.loader.index.len()));
+    }
+
+    /// Skips what is left after [`enter`](Self::enter), and drops it. Returns the number of tensors that the stream lacks.
+    pub(crate) fn leave(&mut self) -> usize {
+        let ended = self.drain_headers();
+        let left = self.left.take().unwrap_or_default();
+        self.loader.needs_unique_names = false;
+        let next = self.loader.next_offset();
+        self.loader.storage.release(next);
+        self.clear();
+        if ended.is_ok() && self.loader.is_drained() { left } else { 0 }
     }
 
     /// Returns the next tensor in file order, reading on in a stream.
@@ -287,7 +305,12 @@ impl<'de> Reader<'de> {
     /// There is none after an error, because it is not known where the next one begins.
     #[inline]
     fn read_on(&mut self) -> Result<bool> {
-        if self.loader.is_drained() { Ok(false) } else { self.read_next() }
+        if self.loader.is_drained() || self.left == Some(0) {
+            return Ok(false);
+        }
+        let read = self.read_next()?;
+        self.left = self.left.map(|left| left - usize::from(read));
+        Ok(read)
     }
 
     fn read_next(&mut self) -> Result<bool> {

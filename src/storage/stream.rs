@@ -327,6 +327,9 @@ impl<R: Read> ReadAt for Stream<R> {
         if let Some(rest) = &mut self.rest {
             rest.release(offset);
         }
+        while let Some(kept) = self.kept.first_entry().filter(|kept| *kept.key() < offset) {
+            kept.remove();
+        }
     }
 }
 

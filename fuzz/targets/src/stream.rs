@@ -6,7 +6,8 @@ use ndarray::Array2;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tensorfile::{
-    Adapt, Category, FORMATS, Format, FromTensors, Result, Tensor, TensorInfo, TensorRecord, TensorSink, Tensors, ten,
+    Adapt, Category, FORMATS, Format, FromTensors, Result, Tensor, TensorFile, TensorInfo, TensorRecord, TensorSink,
+    Tensors, ten,
 };
 
 use crate::budget::{bounded, bounded_stream, limits};
@@ -175,7 +176,14 @@ where
     );
 }
 
-/// Decodes the tensors of a stream one by one.
+/// A struct that is two tensors of a stream.
+#[derive(TensorFile)]
+struct Pair {
+    a: Tensor,
+    b: Tensor,
+}
+
+/// Decodes the tensors of a stream one by one, and two at once.
 fn decode(stream: Unsteady<'_>, bits: u8, len: usize) {
     bounded_stream("decoding", len, || {
         let mut decoder = ten::Decoder::with_limits(stream, limits(len));
@@ -194,6 +202,10 @@ fn decode(stream: Unsteady<'_>, bits: u8, len: usize) {
                     Err(error) => is_of_tensor(&error),
                 },
                 _ if at % 3 == 0 => decoder.skip_tensor().unwrap_or(false),
+                _ if at % 3 == 1 => match decoder.decode::<Pair>() {
+                    Ok(found) => found.is_some(),
+                    Err(error) => is_of_tensor(&error),
+                },
                 _ => match decoder.decode::<Array2<f32>>() {
                     Ok(found) => found.is_some(),
                     Err(error) => is_of_tensor(&error),

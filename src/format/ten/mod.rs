@@ -23,8 +23,8 @@
 //! when it is written.
 //!
 //! Names may repeat, as nothing in a stream is looked up by them: WebDataset writes such files. They are listed, and read
-//! by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`]. A struct or a map needs names
-//! that differ, as does writing.
+//! by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`], which also takes structs that follow
+//! each other. A struct or a map that is the whole file needs names that differ, as does writing.
 //!
 //! # Deviations
 //!
@@ -169,7 +169,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 /// Deserializes a value from a reader of a ten file.
 ///
 /// A stream does not say how many tensors it has, so this reads to its end. On a socket or a pipe that stays open, it waits
-/// until the other side closes it: read one tensor at a time with a [`Decoder`] there.
+/// until the other side closes it: read one tensor or struct at a time with a [`Decoder`] there.
 ///
 /// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
 /// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.

@@ -15,21 +15,32 @@ use crate::read::Message;
 use crate::storage::Stream;
 use crate::tensor::checked_io::write_all;
 use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
-use crate::write::{Plan, check_stored_name, write_slices};
+use crate::write::{Plan, check_stored_name, to_writer, write_slices};
 
-/// Writes tensors to a stream one at a time.
+/// Writes tensors to a stream one at a time, or as many at once as a struct has.
 ///
 /// The stream does not say how many there will be. It ends where it ends.
 ///
 /// ```
-/// use ndarray::array;
-/// use tensorfile::ten;
+/// use ndarray::{Array1, array};
+/// use tensorfile::{TensorFile, ten};
 ///
+/// #[derive(TensorFile, Debug, PartialEq)]
+/// struct Step {
+///     obs: Array1<f32>,
+///     reward: f32,
+/// }
+///
+/// let step = Step { obs: array![1.0, 2.0], reward: 0.5 };
 /// let mut encoder = ten::Encoder::new(Vec::new());
-/// encoder.encode("policy", &array![[1.0_f32, 2.0], [3.0, 4.0]])?;
+/// encoder.encode("", &step)?;
 /// encoder.encode("value", &0.5_f32)?;
 /// let stream = encoder.into_inner();
-/// assert_eq!(stream.len(), 2 * (16 + 64 + 16 + 64));
+///
+/// let mut decoder = ten::Decoder::new(&stream[..]);
+/// assert_eq!(decoder.decode::<Step>()?, Some((String::new(), step)));
+/// assert_eq!(decoder.decode::<f32>()?, Some(("value".to_owned(), 0.5)));
+/// assert!(decoder.decode::<Step>()?.is_none());
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Debug)]
@@ -61,6 +72,8 @@ impl<W: Write> Encoder<W> {
 
     /// Writes one tensor under a name of up to 8 bytes. An empty name means that the tensor has none.
     ///
+    /// Under the empty name, a struct or another value of several tensors is written with the names that they have in it.
+    ///
     /// Elements of an array in memory order are not copied before they are written, except for tensors of less than 4 KiB,
     /// which are written with one call. Larger ones are written with one call too, if the writer takes several slices at
     /// once.
@@ -79,7 +92,7 @@ impl<W: Write> Encoder<W> {
     ///
     /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor; or there is no name yet and
     ///   the tensor begins as a [list of names](super#names) does. Nothing has been written.
-    /// - [`ErrorKind::NotATensor`]: the value is not one tensor. Nothing has been written.
+    /// - [`ErrorKind::NotATensor`]: the value has a name and is not one tensor. Nothing has been written.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn encode(&mut self, name: &str, tensor: &(impl Store + ?Sized)) -> Result<()> {
         let refuses_lists = !self.has_names && name.is_empty();
@@ -134,12 +147,15 @@ impl<W: Write> Encoder<W> {
 }
 
 fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>, refuses_lists: bool) -> Result<()> {
-    let mut one = One { name: tensor.name, writer, buffer, refuses_lists, written: None };
+    let mut one = One { name: tensor.name, writer, buffer, refuses_lists, written: None, has_parts: false };
     tensor.tensor.store(&mut one, &Adapt::NONE)?;
     if let Some(written) = one.written {
         return Ok(written?);
     }
-    let encode = Arc::new(Encode::default());
+    let (has_parts, encode) = (one.has_parts, Arc::new(Encode::default()));
+    if has_parts && tensor.name.is_empty() {
+        return to_writer(&mut Unflushed(writer), &tensor, encode);
+    }
     let plan = match tensor.name {
         "" if refuses_lists => Plan::new(&tensor, encode)?,
         // A list of names is a tensor like others after one with a name.
@@ -156,7 +172,7 @@ fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>, refus
 }
 
 fn not_one_tensor() -> Error {
-    let instead = "`Encoder::encode` takes one tensor, `ten::to_writer` any number of them";
+    let instead = "`Encoder::encode` takes one tensor under a name, and any number of them under an empty one";
     ErrorKind::NotATensor { found: "the value", instead }.into()
 }
 
@@ -170,6 +186,8 @@ struct One<'a> {
     refuses_lists: bool,
     /// The result of writing the tensor, if it was written.
     written: Option<io::Result<()>>,
+    /// The value is a struct or another value with parts, or nothing.
+    has_parts: bool,
 }
 
 impl One<'_> {
@@ -215,22 +233,27 @@ impl Sink for One<'_> {
     }
 
     fn fields(&mut self, _: &'static StructDef, _: &[&dyn Store]) -> Result<()> {
+        self.has_parts = true;
         Ok(())
     }
 
     fn list(&mut self, _: &dyn List, _: &Adapt) -> Result<()> {
+        self.has_parts = true;
         Ok(())
     }
 
     fn tuple(&mut self, _: &dyn List, _: &Adapt) -> Result<()> {
+        self.has_parts = true;
         Ok(())
     }
 
     fn map(&mut self, _: &dyn Entries, _: &Adapt) -> Result<()> {
+        self.has_parts = true;
         Ok(())
     }
 
     fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
+        self.has_parts = value.is_none();
         value.map_or(Ok(()), |value| value.store(self, adapt))
     }
 }
@@ -364,7 +387,10 @@ impl<'r> Decoder<'r> {
 
     /// Reads the next tensor and its name, which is empty if it has none; `None` at the end of the stream.
     ///
-    /// A tensor that does not fit `T` or has an unknown dtype is skipped by the error. The next call reads the one after it.
+    /// A struct takes as many tensors as it has, by name or, if they have none, by position, and its name is empty. A stream
+    /// that ends between them is an error.
+    ///
+    /// What does not fit `T` or has an unknown dtype is skipped by the error. The next call reads what comes after it.
     ///
     /// ```
     /// use ndarray::array;
@@ -385,16 +411,22 @@ impl<'r> Decoder<'r> {
     ///
     /// # Errors
     ///
-    /// By [`category`](crate::Error::category): `File` if the stream is malformed, `Mismatch` if the tensor does not fit
-    /// `T`.
+    /// By [`category`](crate::Error::category): `File` if the stream is malformed or ends within a struct, `Mismatch` if the
+    /// tensors do not fit `T`.
+    ///
+    /// [`ErrorKind::Unsupported`]: `T` is a struct that has a number of tensors of its own each time, such as one with an
+    /// `Option`.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
-        let mut tensor = None;
-        let name = self.decode_with(T::NODE, &mut |source| put(&mut tensor, source, &Adapt::NONE))?;
-        Ok(name.zip(tensor))
+        let mut value = None;
+        let name = self.decode_with(T::NODE, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        Ok(name.zip(value))
     }
 
-    /// Calls `load` with the next tensor, and returns its name.
+    /// Calls `load` with the next tensor, and returns its name. A struct takes several, and has no name.
     fn decode_with(&mut self, node: Node, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
+        if let Node::Struct(def) = node.inner() {
+            return self.decode_struct(node, def, load);
+        }
         if let Some(name) = self.decode_message(load).map_err(|error| error.in_format(FORMAT.name))? {
             return Ok(Some(name));
         }
@@ -403,6 +435,22 @@ impl<'r> Decoder<'r> {
         let loaded = self.finder.load_with(node, load);
         self.finder.reader().clear();
         loaded.map(|()| Some(name)).map_err(|error| error.in_format(FORMAT.name))
+    }
+
+    fn decode_struct(&mut self, node: Node, def: &'static StructDef, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
+        if self.peek()?.is_none() {
+            return Ok(None);
+        }
+        let loaded = match Node::Struct(def).tensor_count(&mut Vec::new()) {
+            Some(tensors @ 1..) => self.finder.load_next(node, tensors, load),
+            _ => {
+                let what = format!("read a `{}` from a stream that goes on", def.name);
+                let instead = "its end is only known if it has the same number of tensors each time, and at least one: \
+                               no `Option`, `Vec` or map";
+                Err(ErrorKind::Unsupported { what, instead: instead.to_owned() }.into())
+            }
+        };
+        loaded.map(|()| Some(String::new())).map_err(|error| error.in_format(FORMAT.name))
     }
 
     /// Decodes a message whose header is at hand, without an index. `None`, with nothing read, if it is not, or not what is
