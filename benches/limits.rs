@@ -39,9 +39,8 @@ mod linux {
 
     use crate::program;
     use comfy_table::{CellAlignment, Table, presets};
-    use tensorfile::{
-        Dtype, FORMATS, Format, Layout, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions,
-    };
+    use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+    use tensorfile::{Dtype, FORMATS, Format, Layout, TensorInfo, Tensors, WriteOptions};
 
     type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

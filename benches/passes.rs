@@ -27,7 +27,8 @@ use std::time::Instant;
 
 use comfy_table::{CellAlignment, Table, presets};
 use ndarray::Array2;
-use tensorfile::{Caster, Dtype, Element, Result};
+use tensorfile::cast::Caster;
+use tensorfile::{Dtype, Element, Result};
 
 const MIB: usize = 1 << 20;
 

@@ -19,9 +19,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use tensorfile::{
-    Backend, FORMATS, File, Format, OpenOptions, Result, SaveOptions, TensorView, WriteOptions, load_tensor,
-};
+use tensorfile::file::Backend;
+use tensorfile::file::load_tensor;
+use tensorfile::{FORMATS, File, Format, OpenOptions, Result, SaveOptions, TensorView, WriteOptions};
 
 fn main() -> Result<()> {
     let shrink = std::env::var("BENCH_SHRINK").ok().and_then(|shrink| shrink.parse().ok()).unwrap_or(1_usize).max(1);

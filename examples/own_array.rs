@@ -1,7 +1,8 @@
 //! Maps the matrix type of another crate to a tensor, for use as a field of derived structs.
 
 use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, array};
-use tensorfile::{Adapt, FromTensors, Node, Result, Sink, Source, Store, TensorFile, TensorMap, ten};
+use tensorfile::model::{Adapt, FromTensors, Node, Sink, Source, Store};
+use tensorfile::{Result, TensorFile, TensorMap, ten};
 
 /// The other crate: a matrix in column-major order.
 mod linalg {

@@ -2,7 +2,8 @@
 
 use nalgebra::{DMatrix, Scalar};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
-use tensorfile::{Adapt, Element, FromTensors, Node, Result, Sink, Source, Store, TensorFile, TensorMap, safetensors};
+use tensorfile::model::{Adapt, FromTensors, Node, Sink, Source, Store};
+use tensorfile::{Element, Result, TensorFile, TensorMap, safetensors};
 
 /// A matrix. It is a type of this crate, as only such a type may implement the traits.
 #[derive(Debug, Clone, PartialEq)]

@@ -34,21 +34,18 @@
 //!
 //! | Task | Items |
 //! | --- | --- |
-//! | Load and save files by path | [`load`], [`save`], [`SaveOptions`], [`SavePlan`] |
+//! | Load and save files by path | [`load`], [`save`], [`SaveOptions`] |
 //! | Map a struct to named tensors | `#[derive(TensorFile)]`; its docs list the attributes, [`TensorFile`](trait@TensorFile) the types of fields |
 //! | Work with tensors of any dtype | [`TensorMap`], [`Tensor`], [`TensorView`], [`CooTensor`], [`Blob`] |
-//! | Open a file, read single tensors or slices | [`File`], [`FileTensor`], [`OpenOptions`], [`load_tensor`] |
-//! | Compare a file with a type | [`File::report`], [`LoadReport`], [`Schema`] |
+//! | Open a file, read single tensors or slices; replace any file whole | [`File`], [`OpenOptions`], [`mod@file`] |
+//! | Compare a file with a type | [`File::report`], [`report`] |
 //! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz`, `gguf`, `pytorch` (read only) |
-//! | Choose a format at run time | [`FORMATS`], [`Format`], [`WriteOptions`] |
-//! | Copy tensors from file to file | [`Tensors`], [`TensorSink`]; a [`File`] is `Tensors` |
-//! | Rename, filter, cast, check and print them on the way | [`view`] |
-//! | Put arrays into plain serde structs | [`array`](mod@array), [`Arrays`]; save them with [`SerdeValue`] |
-//! | Cast, count and digest elements | [`Caster`], [`Stats`], `digest` |
-//! | Replace any files whole; lock files; remove temporary files when a program is stopped | [`atomic`] |
-//! | Bound the memory that a file may take | [`Limits`] |
-//! | Implement a format | [`format`](mod@format) |
-//! | Implement a type that holds tensors | [`Store`], [`FromTensors`] |
+//! | Choose a format at run time, or implement one | [`FORMATS`], [`Format`], [`mod@format`] |
+//! | Copy tensors from file to file; rename, filter, cast and print them on the way | [`Tensors`], [`view`] |
+//! | Put arrays into plain serde structs | [`mod@array`], [`Arrays`]; save them with [`SerdeValue`] |
+//! | Cast, count and digest elements | [`cast`], [`stats`], `digest` |
+//! | Bound memory and threads | [`Limits`], [`threads`] |
+//! | Implement a type that holds tensors | [`model`] |
 //!
 //! # Formats
 //!
@@ -105,11 +102,11 @@ extern crate self as tensorfile;
 #[path = "private.rs"]
 pub mod __private;
 pub mod array;
-mod cast;
+pub mod cast;
 #[cfg(feature = "digest")]
 pub mod digest;
 mod error;
-mod file;
+pub mod file;
 mod find;
 pub mod format;
 // Only docs.rs and tests read it.
@@ -123,13 +120,13 @@ pub mod format;
 ))]
 pub mod guide;
 mod limits;
-mod model;
+pub mod model;
 mod read;
 mod serde;
-mod stats;
+pub mod stats;
 mod storage;
 mod tensor;
-mod threads;
+pub mod threads;
 pub mod view;
 mod write;
 
@@ -140,17 +137,8 @@ pub use tensorfile_derive::TensorFile;
 
 pub use self::serde::SerdeValue;
 pub use array::Arrays;
-pub use cast::{CastLoss, CastReport, CastWriter, Caster, Number};
-#[cfg(feature = "digest")]
-pub use digest::Digest;
-pub use error::{
-    Category, Error, ErrorKind, Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor,
-    Result, UnexpectedTensor, UnknownWarningKind, Warning, WarningKind,
-};
-pub use file::{
-    Backend, File, FileTensor, MetadataEdit, OpenOptions, SaveOptions, SavePlan, atomic, load, load_tensor, save,
-};
-pub use find::Deserializer;
+pub use error::{Category, Error, ErrorKind, Result, Warning};
+pub use file::{File, OpenOptions, SaveOptions, load, save};
 #[cfg(feature = "gguf")]
 pub use format::gguf;
 #[cfg(feature = "npy")]
@@ -165,19 +153,25 @@ pub use format::pytorch;
 pub use format::safetensors;
 #[cfg(feature = "tensorbuffers")]
 pub use format::tensorbuffers;
-pub use format::{FORMATS, Format, IoSlices, Plan, WriteOptions, btf, ten};
+pub use format::{FORMATS, Format, WriteOptions, btf, ten};
 pub use limits::Limits;
-pub use model::{
-    Adapt, Adaptable, AskMetadata, EachEntry, EachPart, Entries, FieldDef, FileMetadata, FromMapKey, FromTensors,
-    KeyPart, Lent, List, Loaded, MapKey, MetadataKind, MetadataValue, Node, Schema, SchemaEntry, SchemaMetadata,
-    Serializer, Sink, Source, Store, StructDef, TensorData, TensorFile, TensorRecord, TensorSink, TensorSpec, Tensors,
-    TryMetadata,
-};
-pub use stats::{Histogram, Stats};
+pub use model::{TensorFile, Tensors};
 pub use storage::Progress;
-pub use tensor::{
-    Bits16, Blob, CooTensor, DimOrder, Dtype, Element, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, InvalidTensor,
-    Layout, QInt8, QInt32, QUint2x4, QUint4x2, QUint8, Shape, Tensor, TensorInfo, TensorMap, TensorView, UnknownDtype,
-    UnknownDtypeName,
-};
-pub use threads::{max_threads, set_max_threads};
+pub use tensor::{Blob, CooTensor, DimOrder, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorMap, TensorView};
+
+/// Reports of what does not fit, and the errors that have fields.
+pub mod report {
+    pub use crate::error::{
+        Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor,
+        UnknownWarningKind, WarningKind,
+    };
+    pub use crate::tensor::InvalidTensor;
+}
+
+/// Elements of dtypes that Rust has no type for, and dtypes that this crate does not know.
+pub mod scalar {
+    pub use crate::tensor::{
+        Bits16, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, QInt8, QInt32, QUint2x4, QUint4x2, QUint8,
+        UnknownDtype, UnknownDtypeName,
+    };
+}

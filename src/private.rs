@@ -3,7 +3,9 @@
 pub use ::serde;
 pub use typeid::of as id;
 
-pub use crate::model::{Adapt, Adaptable, FieldDef, Lent, Node, Sink, Source, StructDef, node_of, put};
+pub use crate::model::{
+    Adapt, Adaptable, AskMetadata, FieldDef, Lent, Node, Sink, Source, StructDef, TryMetadata, node_of, put,
+};
 pub use crate::serde::{
     MetadataField, check_metadata, check_written_metadata, deserialize_load, metadata_field, metadata_node,
     put_metadata, reload_metadata, serialize_store, unread_metadata_node,

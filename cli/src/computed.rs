@@ -2,7 +2,9 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::path::Path;
 
-use tensorfile::{File, FileTensor, Result, TensorData, TensorInfo, TensorRecord, TensorSink};
+use tensorfile::file::FileTensor;
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+use tensorfile::{File, Result, TensorInfo};
 
 use crate::args::{Warnings, open_in_order};
 use crate::exit::Outcome;

@@ -7,8 +7,11 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use tensorfile::digest::Digest;
 use tensorfile::digest::{SortedDigester, TensorDigester};
-use tensorfile::{Digest, File, FileTensor, Result, TensorData, TensorInfo};
+use tensorfile::file::FileTensor;
+use tensorfile::model::TensorData;
+use tensorfile::{File, Result, TensorInfo};
 
 use crate::args::{display_name, read_lines};
 use crate::exit::{Failure, Outcome};

@@ -113,7 +113,7 @@ fn check_threads() {
     if value.to_str().is_none_or(|value| value.parse::<std::num::NonZeroUsize>().is_err()) {
         let value = value.to_string_lossy();
         let value = output::escape(&value);
-        let threads = tensorfile::max_threads();
+        let threads = tensorfile::threads::max_threads();
         output::note(format_args!("{NAME}: `{value}` is not a number of threads, at least 1; using {threads}"));
     }
 }

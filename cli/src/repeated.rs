@@ -1,5 +1,6 @@
 use indexmap::IndexSet;
-use tensorfile::{File, FileTensor};
+use tensorfile::File;
+use tensorfile::file::FileTensor;
 
 /// Returns the names that several tensors of a file have, as in some streams, in the order of the file.
 pub fn names(file: &File) -> IndexSet<&str> {

@@ -20,7 +20,7 @@ pub fn handle() {
         let Ok(mut signals) = Signals::new([SIGHUP, SIGINT, SIGTERM].into_iter().filter(is_handled)) else { return };
         let wait = move || {
             if let Some(signal) = signals.forever().next() {
-                tensorfile::atomic::exit_without_saving(128 + signal);
+                tensorfile::file::atomic::exit_without_saving(128 + signal);
             }
         };
         let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);

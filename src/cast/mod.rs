@@ -35,7 +35,8 @@ use kernels::Kernel;
 ///
 /// ```
 /// use half::f16;
-/// use tensorfile::{Caster, Dtype, Tensor};
+/// use tensorfile::cast::Caster;
+/// use tensorfile::{Dtype, Tensor};
 ///
 /// let mut caster = Caster::new(Dtype::F32, Dtype::F16)?;
 /// let weights = Tensor::from_slice(&[1.0_f32, 0.1, 65504.0, 65520.0], [4])?;
@@ -62,7 +63,8 @@ impl Caster {
     /// Creates a caster between two floating-point dtypes or between two integer dtypes.
     ///
     /// ```
-    /// use tensorfile::{Caster, Dtype};
+    /// use tensorfile::cast::Caster;
+    /// use tensorfile::Dtype;
     ///
     /// assert!(Caster::new(Dtype::F32, Dtype::Bf16).is_ok());
     /// let error = Caster::new(Dtype::F32, Dtype::I8).unwrap_err();
@@ -84,7 +86,8 @@ impl Caster {
     /// Creates a caster between any two integer or floating-point dtypes.
     ///
     /// ```
-    /// use tensorfile::{Caster, Dtype};
+    /// use tensorfile::cast::Caster;
+    /// use tensorfile::Dtype;
     ///
     /// let mut out = Vec::new();
     /// Caster::between_kinds(Dtype::F32, Dtype::I8)?.cast(&(-3.7_f32).to_le_bytes(), &mut out);
@@ -108,7 +111,8 @@ impl Caster {
     /// The piece may begin and end inside of an element; that element is cast when its last byte arrives.
     ///
     /// ```
-    /// use tensorfile::{Caster, Dtype};
+    /// use tensorfile::cast::Caster;
+    /// use tensorfile::Dtype;
     ///
     /// let mut caster = Caster::new(Dtype::U16, Dtype::U8)?;
     /// let mut out = Vec::new();
@@ -130,11 +134,12 @@ impl Caster {
     ///
     /// Memory is bounded: however much is written at once, it is cast in pieces of up to 64 KiB. Of large writes,
     /// several threads cast pieces of up to 2 MiB each, while this one writes to `out`; see
-    /// [`set_max_threads`](crate::set_max_threads).
+    /// [`set_max_threads`](crate::threads::set_max_threads).
     ///
     /// ```
     /// use std::io::Write;
-    /// use tensorfile::{Caster, Dtype, Tensor};
+    /// use tensorfile::cast::Caster;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let tensor = Tensor::from_slice(&[1_i32, -2], [2])?;
     /// let mut caster = Caster::new(Dtype::I32, Dtype::I16)?;
@@ -156,7 +161,8 @@ impl Caster {
     /// Returns the counts of the elements that were cast so far, and of those that changed.
     ///
     /// ```
-    /// use tensorfile::{Caster, Dtype};
+    /// use tensorfile::cast::Caster;
+    /// use tensorfile::Dtype;
     ///
     /// let mut caster = Caster::new(Dtype::U16, Dtype::U8)?;
     /// caster.cast(&300_u16.to_le_bytes(), &mut Vec::new());

@@ -9,7 +9,7 @@ use crate::tensor::{Dtype, Element, for_each_dtype, le_to_host};
 /// A number of any numeric dtype, exactly.
 ///
 /// ```
-/// use tensorfile::Number;
+/// use tensorfile::cast::Number;
 ///
 /// assert_eq!(Number::Integer(-3).to_string(), "-3");
 /// assert_eq!(Number::Float(0.5).to_string(), "0.5");

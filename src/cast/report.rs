@@ -9,7 +9,8 @@ use super::kernels::Kernel;
 /// No element is counted as more than one kind of change.
 ///
 /// ```
-/// use tensorfile::{Caster, Dtype, Tensor};
+/// use tensorfile::cast::Caster;
+/// use tensorfile::{Dtype, Tensor};
 ///
 /// let mut caster = Caster::new(Dtype::F64, Dtype::F32)?;
 /// caster.cast(Tensor::from_slice(&[0.1, 1.0, 1e300], [3])?.as_bytes(), &mut Vec::new());
@@ -39,7 +40,8 @@ impl CastReport {
     /// Returns `true` if no element changed.
     ///
     /// ```
-    /// use tensorfile::{Caster, Dtype};
+    /// use tensorfile::cast::Caster;
+    /// use tensorfile::Dtype;
     ///
     /// let mut caster = Caster::new(Dtype::F64, Dtype::F32)?;
     /// caster.cast(&0.5_f64.to_le_bytes(), &mut Vec::new());
@@ -56,7 +58,8 @@ impl CastReport {
     /// Returns the number of elements that overflowed, underflowed, or were NaN and became 0.
     ///
     /// ```
-    /// use tensorfile::{Caster, Dtype};
+    /// use tensorfile::cast::Caster;
+    /// use tensorfile::Dtype;
     ///
     /// let mut caster = Caster::new(Dtype::I32, Dtype::I8)?;
     /// caster.cast(&1000_i32.to_le_bytes(), &mut Vec::new());
@@ -85,7 +88,8 @@ impl CastReport {
 /// An element whose number was lost in a cast.
 ///
 /// ```
-/// use tensorfile::{Caster, Dtype};
+/// use tensorfile::cast::Caster;
+/// use tensorfile::Dtype;
 ///
 /// let mut caster = Caster::new(Dtype::I32, Dtype::I8)?;
 /// caster.cast(&1000_i32.to_le_bytes(), &mut Vec::new());

@@ -17,7 +17,8 @@ const PART: usize = 256 << 10;
 ///
 /// ```
 /// use std::io::Write;
-/// use tensorfile::{Caster, Dtype};
+/// use tensorfile::cast::Caster;
+/// use tensorfile::Dtype;
 ///
 /// let mut caster = Caster::new(Dtype::F32, Dtype::F64)?;
 /// let mut out = Vec::new();

@@ -6,7 +6,7 @@ use crate::tensor::{DimOrder, InvalidTensor, Layout, TensorInfo, TensorView, coo
 
 impl Digest {
     /// Computes the digest of a tensor in memory: of large ones with several threads, see
-    /// [`set_max_threads`](crate::set_max_threads).
+    /// [`set_max_threads`](crate::threads::set_max_threads).
     ///
     /// ```
     /// use tensorfile::digest::Digest;
@@ -33,13 +33,13 @@ impl Digest {
     }
 }
 
-/// Computes the digest of a tensor from its payload in pieces. [`FileTensor::digest`](crate::FileTensor::digest)
+/// Computes the digest of a tensor from its payload in pieces. [`FileTensor::digest`](crate::file::FileTensor::digest)
 /// computes that of a tensor of an open file.
 ///
 /// Row-major tensors and blobs are hashed as they arrive. Tensors in a dim order or in COO layout are buffered: they
 /// are hashed in another order.
 ///
-/// Large pieces are hashed with several threads; see [`set_max_threads`](crate::set_max_threads).
+/// Large pieces are hashed with several threads; see [`set_max_threads`](crate::threads::set_max_threads).
 ///
 /// The payload can be passed to [`update`](Self::update), or written: [`TensorDigester`] is an [`io::Write`].
 ///

@@ -21,7 +21,7 @@ type HashPart<'h, E> = &'h (dyn Fn(usize, usize, &mut Hasher) -> Result<(), E> +
 ///
 /// The `blake3` crate does this with its feature `rayon`, in a pool of threads that [`set_max_threads`] does not bound.
 ///
-/// [`set_max_threads`]: crate::set_max_threads
+/// [`set_max_threads`]: crate::threads::set_max_threads
 #[derive(Debug, Clone)]
 pub(super) struct TreeHasher {
     /// The parts before the last, joined to subtrees that are as large as possible.

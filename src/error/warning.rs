@@ -1,10 +1,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// An oddity of a file that can be read. [`FileMetadata::warnings`](crate::FileMetadata::warnings) has those of a file.
+/// An oddity of a file that can be read. [`FileMetadata::warnings`](crate::model::FileMetadata::warnings) has those of a file.
 ///
 /// ```
-/// use tensorfile::{File, TensorMap, WarningKind, btf};
+/// use tensorfile::report::WarningKind;
+/// use tensorfile::{File, TensorMap, btf};
 ///
 /// let mut file = btf::to_vec(&TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]))?;
 /// file.push(0);

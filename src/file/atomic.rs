@@ -13,7 +13,7 @@ pub use crate::storage::FileLock;
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("report.txt");
-/// tensorfile::atomic::write(&path, b"2 tensors")?;
+/// tensorfile::file::atomic::write(&path, b"2 tensors")?;
 /// assert_eq!(std::fs::read(&path)?, b"2 tensors");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -31,7 +31,7 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
 /// ```
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("report.txt");
-/// tensorfile::atomic::write_with(&path, &mut |out| Ok(write!(out, "{} tensors", 2)?))?;
+/// tensorfile::file::atomic::write_with(&path, &mut |out| Ok(write!(out, "{} tensors", 2)?))?;
 /// assert_eq!(std::fs::read(&path)?, b"2 tensors");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -52,7 +52,7 @@ pub fn write_with(path: impl AsRef<Path>, write: &mut dyn FnMut(&mut dyn Write) 
 /// # fn wait_for_sigint() {}
 /// std::thread::spawn(|| {
 ///     wait_for_sigint(); // such as with the crate `signal-hook`
-///     tensorfile::atomic::exit_without_saving(130);
+///     tensorfile::file::atomic::exit_without_saving(130);
 /// });
 /// ```
 pub fn exit_without_saving(code: i32) -> ! {

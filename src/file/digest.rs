@@ -8,14 +8,15 @@ use crate::tensor::Layout;
 
 impl FileTensor<'_> {
     /// Computes the digest of the tensor: of a large one with several threads, see
-    /// [`set_max_threads`](crate::set_max_threads).
+    /// [`set_max_threads`](crate::threads::set_max_threads).
     ///
     /// If the file is read at positions, each thread reads 256 KiB at a time and hashes them at once, which takes less time
     /// than writing the tensor to a [`TensorDigester`]. Payloads that are packed or have a checksum are read in order. Tensors in
     /// a dim order or in COO layout are read into memory.
     ///
     /// ```
-    /// use tensorfile::{Digest, File, TensorMap, ten};
+    /// use tensorfile::digest::Digest;
+    /// use tensorfile::{File, TensorMap, ten};
     ///
     /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0])]);
     /// let file = File::from_bytes(ten::to_vec(&map)?)?;

@@ -18,7 +18,8 @@ use crate::write::no_place_for_metadata;
 /// [`Format::edits_metadata`](crate::Format::edits_metadata).
 ///
 /// ```
-/// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+/// use tensorfile::file::MetadataEdit;
+/// use tensorfile::{File, TensorMap, safetensors};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.safetensors");
@@ -44,7 +45,8 @@ impl MetadataEdit {
     /// In GGUF, an entry that the file has keeps its type, and the value must be one of it. A new entry is a string.
     ///
     /// ```
-    /// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+    /// use tensorfile::file::MetadataEdit;
+    /// use tensorfile::{File, TensorMap, safetensors};
     ///
     /// let file = File::from_bytes(safetensors::to_vec(&TensorMap::new())?)?;
     /// let mut edited = Vec::new();
@@ -61,7 +63,8 @@ impl MetadataEdit {
     /// Removes an entry, which the file must have.
     ///
     /// ```
-    /// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+    /// use tensorfile::file::MetadataEdit;
+    /// use tensorfile::{File, TensorMap, safetensors};
     ///
     /// let file = safetensors::Options::new().metadata("format", "pt").to_vec(&TensorMap::new())?;
     /// let file = File::from_bytes(file)?;
@@ -81,7 +84,8 @@ impl MetadataEdit {
     /// Returns the entries that a file has after the changes.
     ///
     /// ```
-    /// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+    /// use tensorfile::file::MetadataEdit;
+    /// use tensorfile::{File, TensorMap, safetensors};
     ///
     /// let file = File::from_bytes(safetensors::to_vec(&TensorMap::new())?)?;
     /// assert_eq!(MetadataEdit::new().set("format", "pt").entries(&file)?["format"], "pt");
@@ -102,15 +106,16 @@ impl MetadataEdit {
     ///
     /// The path is written as [`save`](crate::save()) does: on success it is complete and on disk, and on failure the old
     /// file is unchanged. Programs that change a file at the same time should hold its
-    /// [`FileLock`](crate::atomic::FileLock) from before they open it.
+    /// [`FileLock`](crate::file::atomic::FileLock) from before they open it.
     ///
     /// ```
-    /// use tensorfile::{File, MetadataEdit, TensorMap};
+    /// use tensorfile::file::MetadataEdit;
+    /// use tensorfile::{File, TensorMap};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.safetensors");
     /// tensorfile::save(&path, &TensorMap::new())?;
-    /// let _lock = tensorfile::atomic::FileLock::acquire(&path)?;
+    /// let _lock = tensorfile::file::atomic::FileLock::acquire(&path)?;
     /// MetadataEdit::new().set("author", "me").save(&File::open(&path)?, &path)?;
     /// assert_eq!(File::open(&path)?.metadata()?.entries["author"], "me");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -127,7 +132,8 @@ impl MetadataEdit {
     /// Writes the file with the changes.
     ///
     /// ```
-    /// use tensorfile::{File, MetadataEdit, TensorMap, safetensors};
+    /// use tensorfile::file::MetadataEdit;
+    /// use tensorfile::{File, TensorMap, safetensors};
     ///
     /// let file = File::from_bytes(safetensors::to_vec(&TensorMap::new())?)?;
     /// let mut edited = Vec::new();

@@ -31,7 +31,9 @@ impl OpenOptions {
     /// The reader need not be buffered.
     ///
     /// ```
-    /// use tensorfile::{OpenOptions, Result, Stats, TensorMap, TensorRecord, TensorSink, safetensors};
+    /// use tensorfile::model::{TensorRecord, TensorSink};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{OpenOptions, Result, TensorMap, safetensors};
     ///
     /// /// The means of tensors.
     /// struct Means(Vec<Option<f64>>);

@@ -43,7 +43,8 @@ pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
 ///
 /// ```
 /// use ndarray::array;
-/// use tensorfile::{TensorMap, load_tensor};
+/// use tensorfile::file::load_tensor;
+/// use tensorfile::TensorMap;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.safetensors");

@@ -22,7 +22,8 @@ use crate::tensor::Tensor;
 /// A way to access the bytes of an open file.
 ///
 /// ```
-/// use tensorfile::{Backend, OpenOptions, TensorMap};
+/// use tensorfile::file::Backend;
+/// use tensorfile::{OpenOptions, TensorMap};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let path = folder.path().join("model.ten");
@@ -51,7 +52,8 @@ pub enum Backend {
 /// Options for opening a file.
 ///
 /// ```
-/// use tensorfile::{Backend, Format, OpenOptions};
+/// use tensorfile::file::Backend;
+/// use tensorfile::{Format, OpenOptions};
 ///
 /// let ten = Format::named("ten").expect("it is always there");
 /// let file = OpenOptions::new().backend(Backend::Positioned).format(ten).from_bytes(Vec::new())?;
@@ -140,7 +142,8 @@ impl OpenOptions {
     /// Turns [warnings](File::warnings) of these kinds into errors: a file that has one is not opened. By default, none is denied.
     ///
     /// ```
-    /// use tensorfile::{ErrorKind, File, OpenOptions, TensorMap, WarningKind, btf};
+    /// use tensorfile::report::WarningKind;
+    /// use tensorfile::{ErrorKind, File, OpenOptions, TensorMap, btf};
     ///
     /// let mut file = btf::to_vec(&TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]))?;
     /// file.push(0);
@@ -192,7 +195,8 @@ impl OpenOptions {
     /// [`read_in_order`](Self::read_in_order) reads one without holding it. A socket is an error.
     ///
     /// ```
-    /// use tensorfile::{Backend, OpenOptions, TensorMap};
+    /// use tensorfile::file::Backend;
+    /// use tensorfile::{OpenOptions, TensorMap};
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.ten");

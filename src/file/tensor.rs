@@ -484,7 +484,8 @@ impl<'f> FileTensor<'f> {
     /// reading have them.
     ///
     /// ```
-    /// use tensorfile::{Dtype, File, InvalidTensor, TensorMap, ten};
+    /// use tensorfile::report::InvalidTensor;
+    /// use tensorfile::{Dtype, File, TensorMap, ten};
     ///
     /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("mask", ndarray::array![1_u8, 7])]))?)?;
     /// let mask = file.get("mask")?;

@@ -6,7 +6,8 @@ impl File {
     /// shows. They are the same as in the [metadata](Self::metadata), whose types are not read for them. No payload is read.
     ///
     /// ```
-    /// use tensorfile::{File, TensorMap, WarningKind, btf};
+    /// use tensorfile::report::WarningKind;
+    /// use tensorfile::{File, TensorMap, btf};
     ///
     /// let mut file = btf::to_vec(&TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]))?;
     /// file.push(0);

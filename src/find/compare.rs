@@ -94,7 +94,8 @@ impl LoadReport {
     ///
     /// ```
     /// use ndarray::Array1;
-    /// use tensorfile::{Dtype, LoadReport, TensorFile, TensorInfo};
+    /// use tensorfile::report::LoadReport;
+    /// use tensorfile::{Dtype, TensorFile, TensorInfo};
     ///
     /// #[derive(TensorFile)]
     /// struct Norm {

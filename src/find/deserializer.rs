@@ -18,7 +18,8 @@ use crate::storage::{Slice, Stream};
 ///
 /// ```
 /// use serde::Deserialize;
-/// use tensorfile::{Deserializer, TensorMap, TensorView, ten};
+/// use tensorfile::format::Deserializer;
+/// use tensorfile::{TensorMap, TensorView, ten};
 ///
 /// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
 /// let mut deserializer = Deserializer::from_slice(&ten::FORMAT, &file);

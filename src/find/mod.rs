@@ -8,7 +8,7 @@
 //! way are kept until they are asked for.
 //!
 //! [`Finder`] is all of it. Types and serde's visitors drive it through [`Source`] while they load, and a
-//! [`LoadReport`](crate::LoadReport) is made by driving it with the type's schema: it then reads no payload, and collects
+//! [`LoadReport`](crate::report::LoadReport) is made by driving it with the type's schema: it then reads no payload, and collects
 //! what does not fit instead of stopping there.
 
 mod collection;

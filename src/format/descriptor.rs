@@ -116,7 +116,7 @@ impl Format {
         self
     }
 
-    /// Returns whether the metadata of a file can be changed by a [`MetadataEdit`](crate::MetadataEdit).
+    /// Returns whether the metadata of a file can be changed by a [`MetadataEdit`](crate::file::MetadataEdit).
     ///
     /// ```
     /// use tensorfile::{safetensors, ten};

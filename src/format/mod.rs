@@ -23,7 +23,6 @@ pub mod tensorbuffers;
 use std::io::{Read, Write};
 
 use crate::error::Result;
-use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::{Store, Tensors};
 use crate::read::foreign;
@@ -31,7 +30,8 @@ use crate::tensor::TensorMap;
 use crate::write;
 
 pub use crate::error::cannot_store;
-pub use crate::model::{FormatSpec, Magic};
+pub use crate::find::Deserializer;
+pub use crate::model::{FormatSpec, Magic, Serializer};
 pub use crate::read::{Cursor, Index, IndexReader};
 pub use crate::storage::ReadAt;
 pub use crate::write::{

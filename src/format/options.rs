@@ -183,7 +183,8 @@ impl<E: HasFormat + Encode + 'static> Options<E> {
     ///
     /// ```
     /// use serde::Serialize;
-    /// use tensorfile::{Serializer, TensorView, btf};
+    /// use tensorfile::format::Serializer;
+    /// use tensorfile::{TensorView, btf};
     ///
     /// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
     /// let plan = btf::Options::new().plan(value)?;

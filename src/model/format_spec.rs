@@ -123,7 +123,7 @@ impl FormatSpec {
     }
 
     /// Returns whether a file can store a metadata entry of that key; see
-    /// [`FileMetadata`](crate::FileMetadata).
+    /// [`FileMetadata`](crate::model::FileMetadata).
     ///
     /// ```
     /// use tensorfile::{safetensors, ten};

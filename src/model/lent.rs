@@ -10,7 +10,8 @@ use crate::tensor::sorted;
 /// not here are copied.
 ///
 /// ```
-/// use tensorfile::{Adapt, Lent, Node, Result, Sink, Store, TensorFile, ten};
+/// use tensorfile::model::{Adapt, Lent, Node, Sink, Store};
+/// use tensorfile::{Result, TensorFile, ten};
 ///
 /// /// Bytes that are stored as a vector.
 /// struct Bytes(Vec<u8>);

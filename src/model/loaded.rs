@@ -8,7 +8,8 @@ use crate::tensor::{Buffer, Dtype, Element, Layout, TensorInfo};
 ///
 /// ```
 /// use std::num::NonZeroU32;
-/// use tensorfile::{Dtype, ErrorKind, Result, Source, TensorSpec};
+/// use tensorfile::model::{Source, TensorSpec};
+/// use tensorfile::{Dtype, ErrorKind, Result};
 ///
 /// /// Reads a number that is not zero.
 /// fn load(source: &mut dyn Source<'_>) -> Result<NonZeroU32> {

@@ -8,7 +8,7 @@ use crate::error::{ErrorKind, Result};
 /// back as the same float, `true` and `false`, and strings as they are.
 ///
 /// ```
-/// use tensorfile::MetadataValue;
+/// use tensorfile::model::MetadataValue;
 ///
 /// assert_eq!(MetadataValue::F32(0.1).to_string(), "0.1");
 /// assert_eq!(MetadataValue::F64(1e300).to_string(), "1e300");
@@ -50,7 +50,7 @@ pub enum MetadataValue {
 /// Displayed, it is a description for messages.
 ///
 /// ```
-/// use tensorfile::MetadataKind;
+/// use tensorfile::model::MetadataKind;
 ///
 /// assert_eq!(MetadataKind::U32.to_string(), "a u32");
 /// assert_eq!(MetadataKind::Variant { of: "Mode", names: &["Fast", "Exact"] }.to_string(), "`Fast` or `Exact`");

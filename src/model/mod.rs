@@ -52,20 +52,29 @@ mod traits;
 mod values;
 
 pub use file_metadata::{FileMetadata, FilePart};
+#[doc(hidden)]
 pub use format_spec::{FormatSpec, Magic};
+#[doc(hidden)]
 pub use forward::forward;
 pub use lent::Lent;
 pub use loaded::Loaded;
 pub use maps::{FromMapKey, MapKey};
-pub use metadata::{AskMetadata, MetadataKind, MetadataValue, TryMetadata};
+#[doc(hidden)]
+pub use metadata::{AskMetadata, TryMetadata};
+pub use metadata::{MetadataKind, MetadataValue};
 pub use node::{FieldDef, KeyPart, Node, StructDef};
 pub use record::{TensorData, TensorRecord, TensorSink, Tensors};
+#[doc(hidden)]
 pub use rename_rules::{InvalidRenameRule, RenameRule, RenameRules};
 pub use schema::{Schema, SchemaEntry, SchemaMetadata};
+#[doc(hidden)]
 pub use serializer::Serializer;
+#[doc(hidden)]
 pub use shared::{ArraysOf, SharedArrays};
 pub use spec::{Adapt, Adaptable, TensorSpec};
-pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile, node_of, put};
+pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile};
+#[doc(hidden)]
+pub use traits::{node_of, put};
 
 pub(crate) use file_metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
 pub(crate) use loaded::{Payload, misaligned};

@@ -10,7 +10,8 @@ use super::{Adapt, TensorSpec, TryMetadata};
 ///
 /// ```
 /// use ndarray::Array1;
-/// use tensorfile::{Node, TensorFile};
+/// use tensorfile::model::Node;
+/// use tensorfile::TensorFile;
 ///
 /// #[derive(TensorFile)]
 /// struct Norm {
@@ -49,7 +50,8 @@ pub enum Node {
 ///
 /// ```
 /// use ndarray::Array1;
-/// use tensorfile::{Node, TensorFile};
+/// use tensorfile::model::Node;
+/// use tensorfile::TensorFile;
 ///
 /// #[derive(TensorFile)]
 /// struct Norm {
@@ -80,7 +82,8 @@ pub struct StructDef {
 ///
 /// ```
 /// use ndarray::Array1;
-/// use tensorfile::{Node, TensorFile};
+/// use tensorfile::model::Node;
+/// use tensorfile::TensorFile;
 ///
 /// #[derive(TensorFile)]
 /// struct Norm {

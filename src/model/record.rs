@@ -12,7 +12,8 @@ use crate::tensor::{TensorInfo, grow};
 ///
 /// ```
 /// use std::io::{self, Write};
-/// use tensorfile::{Dtype, Result, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors, ten};
+/// use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+/// use tensorfile::{Dtype, Result, TensorInfo, Tensors, ten};
 ///
 /// /// Zeros that are never in memory all at once.
 /// struct Zeros(usize);
@@ -104,7 +105,8 @@ impl TensorData for Cow<'_, [u8]> {
 /// A named tensor on its way to a [`TensorSink`].
 ///
 /// ```
-/// use tensorfile::{Result, TensorMap, TensorRecord, TensorSink, Tensors};
+/// use tensorfile::model::{TensorRecord, TensorSink};
+/// use tensorfile::{Result, TensorMap, Tensors};
 ///
 /// /// Adds up the bytes of tensors.
 /// struct Count(u64);
@@ -147,7 +149,8 @@ impl std::fmt::Debug for TensorRecord<'_> {
 /// Receives named tensors, one after the other: a file writer, a digest, statistics.
 ///
 /// ```
-/// use tensorfile::{Result, Tensor, TensorMap, TensorRecord, TensorSink, Tensors};
+/// use tensorfile::model::{TensorRecord, TensorSink};
+/// use tensorfile::{Result, Tensor, TensorMap, Tensors};
 ///
 /// /// Counts bytes.
 /// struct Count(usize);
@@ -195,7 +198,8 @@ pub trait TensorSink {
 ///
 /// ```
 /// use tensorfile::view::forward;
-/// use tensorfile::{Result, Tensor, TensorMap, TensorSink, Tensors, ten};
+/// use tensorfile::model::TensorSink;
+/// use tensorfile::{Result, Tensor, TensorMap, Tensors, ten};
 ///
 /// /// The tensors whose names begin with a prefix.
 /// struct Under<'a>(&'a dyn Tensors, &'a str);

@@ -57,7 +57,8 @@ pub struct SchemaEntry {
 /// An entry of metadata of a [`Schema`]: a field with `#[tensor(metadata)]`.
 ///
 /// ```
-/// use tensorfile::{MetadataKind, TensorFile};
+/// use tensorfile::model::MetadataKind;
+/// use tensorfile::TensorFile;
 ///
 /// #[derive(TensorFile)]
 /// struct Run {

@@ -10,7 +10,8 @@ use crate::tensor::{Dtype, Shape, TensorInfo};
 ///
 /// ```
 /// use serde::Serialize;
-/// use tensorfile::{Serializer, TensorView, btf};
+/// use tensorfile::format::Serializer;
+/// use tensorfile::{TensorView, btf};
 ///
 /// let tensors = [TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
 /// let plan = btf::Options::new().plan(&tensors)?;

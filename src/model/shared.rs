@@ -18,6 +18,12 @@ struct SharedArray {
     array: Box<dyn Any>,
 }
 
+impl fmt::Debug for SharedArrays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedArrays")
+    }
+}
+
 impl SharedArrays {
     /// The arrays of some bytes.
     pub(crate) fn of(&mut self, bytes: &Range<u64>) -> ArraysOf<'_> {

@@ -6,7 +6,8 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// Field attributes that change how an array is read or written: `cast`, `transpose`, `shape` and `tied`.
 ///
 /// ```
-/// use tensorfile::{Adapt, Dtype, TensorSpec};
+/// use tensorfile::model::{Adapt, TensorSpec};
+/// use tensorfile::Dtype;
 ///
 /// // What `#[tensor(transpose, shape = [3, _])]` asks for.
 /// let adapt = Adapt { transpose: true, shape: Some(&[Some(3), None]), ..Adapt::NONE };
@@ -41,7 +42,8 @@ pub trait Adaptable {}
 /// The dtype, dims and layout that a type requires of a tensor.
 ///
 /// ```
-/// use tensorfile::{Dtype, TensorFile, TensorInfo, TensorSpec};
+/// use tensorfile::model::TensorSpec;
+/// use tensorfile::{Dtype, TensorFile, TensorInfo};
 ///
 /// let spec = TensorSpec::dense(Dtype::F32, Some(&[Some(3), None]));
 /// assert_eq!(spec.to_string(), "f32[3, _]");

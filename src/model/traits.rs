@@ -11,7 +11,8 @@ use crate::tensor::TensorInfo;
 /// Derived structs, arrays, numbers and containers implement it.
 ///
 /// ```
-/// use tensorfile::{Adapt, Node, Result, Sink, Store, TensorFile, TensorMap, ten};
+/// use tensorfile::model::{Adapt, Node, Sink, Store};
+/// use tensorfile::{Result, TensorFile, TensorMap, ten};
 ///
 /// /// An angle, stored as an `f32` in degrees.
 /// struct Angle {
@@ -152,7 +153,8 @@ pub fn node_of<T: TensorFile + ?Sized>() -> Node {
 /// A [`TensorFile`] that can be read. It may borrow from the file.
 ///
 /// ```
-/// use tensorfile::{Adapt, File, FromTensors, Node, Result, Sink, Source, Store, TensorFile, TensorMap, ten};
+/// use tensorfile::model::{Adapt, FromTensors, Node, Sink, Source, Store};
+/// use tensorfile::{File, Result, TensorFile, TensorMap, ten};
 ///
 /// /// A probability, which is checked when it is read.
 /// struct Probability(f32);
@@ -285,10 +287,11 @@ impl Store for MetadataValue {
 
 /// Receives a value that is being written: a tensor, or parts under names.
 ///
-/// [`Serializer`](crate::Serializer) is the sink of tensor files. Any serde format is one too.
+/// [`Serializer`](crate::format::Serializer) is the sink of tensor files. Any serde format is one too.
 ///
 /// ```
-/// use tensorfile::{Adapt, Result, Sink, Store};
+/// use tensorfile::model::{Adapt, Sink, Store};
+/// use tensorfile::Result;
 ///
 /// /// Stores the sum of two arrays.
 /// fn store_sum(one: &ndarray::Array1<f32>, other: &ndarray::Array1<f32>, sink: &mut dyn Sink) -> Result<()> {
@@ -413,7 +416,7 @@ pub type EachEntry<'x, 'de> = &'x mut (dyn FnMut(&str, &mut (dyn Source<'de> + '
 /// Gives a value that is being read: a tensor, or parts under names.
 ///
 /// The source decides on the order of the parts, so streams and sequences need no buffer.
-/// [`Deserializer`](crate::Deserializer) is the source of tensor files. Any serde format is one too.
+/// [`Deserializer`](crate::format::Deserializer) is the source of tensor files. Any serde format is one too.
 pub trait Source<'de> {
     /// Returns the tensor here. Its header is checked against `spec` before its payload is read.
     ///

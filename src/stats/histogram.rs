@@ -9,7 +9,8 @@ use crate::threads::in_order;
 /// [`Stats::histogram`](super::Stats::histogram).
 ///
 /// ```
-/// use tensorfile::{Stats, Tensor};
+/// use tensorfile::stats::Stats;
+/// use tensorfile::Tensor;
 ///
 /// let tensor = Tensor::from_slice(&[0.0_f32, 1.0, 1.5, 2.0], [4])?;
 /// let mut stats = Stats::of_tensor(tensor.info()).expect("f32 is numeric");
@@ -107,7 +108,8 @@ fn count<F: Copy + Into<f64>>(edges: &[f64], counts: &mut [u64], elements: &[F])
 ///
 /// ```
 /// use std::io::Write;
-/// use tensorfile::{Stats, Tensor};
+/// use tensorfile::stats::Stats;
+/// use tensorfile::Tensor;
 ///
 /// let tensor = Tensor::from_slice(&[0.0_f32, 1.0, 4.0], [3])?;
 /// let mut stats = Stats::of_tensor(tensor.info()).expect("f32 is numeric");

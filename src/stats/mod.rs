@@ -28,10 +28,11 @@ use quantiles::Quantiles;
 /// more for each further thread.
 ///
 /// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`]. Large
-/// pieces are read with several threads; see [`set_max_threads`](crate::set_max_threads).
+/// pieces are read with several threads; see [`set_max_threads`](crate::threads::set_max_threads).
 ///
 /// ```
-/// use tensorfile::{Dtype, Stats, Tensor};
+/// use tensorfile::stats::Stats;
+/// use tensorfile::{Dtype, Tensor};
 ///
 /// let tensor = Tensor::from_slice(&[0.0_f32, 1.0, 2.0, 5.0, f32::NAN], [5])?;
 /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
@@ -63,7 +64,8 @@ impl Stats {
     /// or blocks of several elements.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::Dtype;
     ///
     /// assert!(Stats::of(Dtype::Bf16).is_some() && Stats::of(Dtype::C64).is_some());
     /// assert!(Stats::of(Dtype::Bits16).is_none());
@@ -78,7 +80,8 @@ impl Stats {
     /// The payload is in the layout of the tensor. Of sparse tensors, the stored elements count.
     ///
     /// ```
-    /// use tensorfile::{CooTensor, Stats};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::CooTensor;
     ///
     /// let sparse = CooTensor::new([1000], vec![3, 7], vec![1.0_f32, 2.0])?.to_tensor();
     /// let mut stats = Stats::of_tensor(sparse.info()).expect("f32 is numeric");
@@ -105,7 +108,8 @@ impl Stats {
     /// Leaves out quantiles, which take most of the time and memory.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric").without_quantiles();
     /// stats.update(Tensor::from_slice(&[1.0_f32, 3.0], [2])?.as_bytes());
@@ -120,7 +124,8 @@ impl Stats {
     /// Adds the next bytes of the payload. A piece may begin and end inside of an element.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::Dtype;
     ///
     /// let mut stats = Stats::of(Dtype::U16).expect("u16 is numeric");
     /// stats.update(&[1]);                     // the first half of an element
@@ -158,7 +163,8 @@ impl Stats {
     /// Merges other statistics of the same dtype, such as those of a later part of the tensor.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let part = |elements: &[f32]| {
     ///     let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
@@ -193,7 +199,8 @@ impl Stats {
     /// Returns the number of elements.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
@@ -208,7 +215,8 @@ impl Stats {
     /// Returns the position of the first element that is NaN, in the order of the payload.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, f32::INFINITY, 5.0, f32::NAN, f32::NAN], [5])?.as_bytes());
@@ -229,7 +237,8 @@ impl Stats {
     /// Returns the number of elements that are NaN.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
@@ -244,7 +253,8 @@ impl Stats {
     /// Returns the number of elements that are positive infinity.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
@@ -265,7 +275,8 @@ impl Stats {
     /// Returns the number of elements that are zero, of either sign, or `false`.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
@@ -280,7 +291,8 @@ impl Stats {
     /// Returns the smallest finite element, exactly. `None` if there is none.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
@@ -295,7 +307,9 @@ impl Stats {
     /// Returns the largest finite element, exactly. `None` if there is none.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Number, Stats};
+    /// use tensorfile::cast::Number;
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::Dtype;
     ///
     /// let mut stats = Stats::of(Dtype::U64).expect("u64 is numeric");
     /// stats.update(&u64::MAX.to_le_bytes());
@@ -318,7 +332,8 @@ impl Stats {
     /// Returns the mean of the finite elements. `None` if there is none.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
@@ -333,7 +348,8 @@ impl Stats {
     /// Returns the population standard deviation of the finite elements. `None` if there is none.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[1.0_f32, 3.0], [2])?.as_bytes());
@@ -360,7 +376,8 @@ impl Stats {
     /// median.
     ///
     /// ```
-    /// use tensorfile::{Dtype, Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::{Dtype, Tensor};
     ///
     /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
@@ -380,7 +397,8 @@ impl Stats {
     /// A second pass over the payload fills it.
     ///
     /// ```
-    /// use tensorfile::{Stats, Tensor};
+    /// use tensorfile::stats::Stats;
+    /// use tensorfile::Tensor;
     ///
     /// let tensor = Tensor::from_slice(&[0_i64, 1, 2, 3, 4, 10], [6])?;
     /// let mut stats = Stats::of_tensor(tensor.info()).expect("i64 is numeric");
@@ -441,7 +459,8 @@ fn join(one: Option<(i128, i128)>, other: Option<(i128, i128)>) -> Option<(i128,
 ///
 /// ```
 /// use std::io::Write;
-/// use tensorfile::{Stats, Tensor};
+/// use tensorfile::stats::Stats;
+/// use tensorfile::Tensor;
 ///
 /// let tensor = Tensor::from_slice(&[1.0_f32, 3.0], [2])?;
 /// let mut stats = Stats::of_tensor(tensor.info()).expect("f32 is numeric");

@@ -108,7 +108,7 @@ fn id(metadata: &fs::Metadata) -> (u64, u64) {
 /// and not on every file system; elsewhere this does nothing.
 ///
 /// ```
-/// use tensorfile::atomic::FileLock;
+/// use tensorfile::file::atomic::FileLock;
 /// use tensorfile::{TensorMap, load, save};
 ///
 /// # let folder = tempfile::tempdir()?;

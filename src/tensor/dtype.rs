@@ -319,7 +319,8 @@ impl fmt::Display for Dtype {
 /// The error for a name that is not the name of a dtype.
 ///
 /// ```
-/// use tensorfile::{Dtype, UnknownDtypeName};
+/// use tensorfile::scalar::UnknownDtypeName;
+/// use tensorfile::Dtype;
 ///
 /// assert_eq!("float".parse::<Dtype>(), Err(UnknownDtypeName));
 /// ```

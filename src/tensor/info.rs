@@ -415,7 +415,8 @@ impl DimOrder {
 /// The error for a dtype, shape, layout and payload that do not fit each other.
 ///
 /// ```
-/// use tensorfile::{InvalidTensor, Tensor};
+/// use tensorfile::report::InvalidTensor;
+/// use tensorfile::Tensor;
 ///
 /// let error = Tensor::from_slice(&[1.0_f32, 2.0], [3]).unwrap_err();
 /// assert!(matches!(error, InvalidTensor::Elements { found: 2, .. }));

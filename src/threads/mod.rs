@@ -1,4 +1,4 @@
-//! Copies with several threads.
+//! How many threads copy, read, cast and hash large tensors.
 //!
 //! Memory that a program touches for the first time costs several times as much as the copy into it, because the system
 //! clears each page. Several threads do that at once.
@@ -31,8 +31,8 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 /// processors, up to 8. The results are the same with any number.
 ///
 /// ```
-/// tensorfile::set_max_threads(1);
-/// assert_eq!(tensorfile::max_threads(), 1);
+/// tensorfile::threads::set_max_threads(1);
+/// assert_eq!(tensorfile::threads::max_threads(), 1);
 /// ```
 ///
 /// # Panics

@@ -16,7 +16,8 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 ///
 /// ```
 /// use tensorfile::view::CastView;
-/// use tensorfile::{Dtype, Tensor, TensorMap, TensorRecord, TensorSink, Tensors};
+/// use tensorfile::model::{TensorRecord, TensorSink};
+/// use tensorfile::{Dtype, Tensor, TensorMap, Tensors};
 ///
 /// struct Written(Vec<u8>);
 ///

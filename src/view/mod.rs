@@ -22,7 +22,8 @@
 //! let encoder = Subset::new(&model, |name| name.starts_with("encoder."));
 //! let renamed = Renamed::new(&encoder, |name| name.strip_prefix("encoder.").map(str::to_owned));
 //! let halves = CastView::new(&renamed, |_, _| Dtype::F16);
-//! # use tensorfile::{TensorRecord, TensorSink, Tensors};
+//! # use tensorfile::model::{TensorRecord, TensorSink};
+//! # use tensorfile::Tensors;
 //! # struct Names(Vec<String>);
 //! # impl TensorSink for Names {
 //! #     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> tensorfile::Result<()> {

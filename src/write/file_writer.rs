@@ -20,7 +20,8 @@ pub trait FileWriter<'w> {
 ///
 /// ```
 /// use tensorfile::format::{FileWriter, Output};
-/// use tensorfile::{Result, TensorData};
+/// use tensorfile::model::TensorData;
+/// use tensorfile::Result;
 ///
 /// /// Writes payloads one after the other.
 /// struct Packed<'w>(Output<'w>);

@@ -4,10 +4,10 @@
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 
 use ndarray::{Array1, ArrayView1, Ix1};
-use tensorfile::{
-    Arrays, Backend, File, Format, OpenOptions, Stats, Tensor, TensorData, TensorMap, TensorRecord, TensorSink,
-    TensorView, WriteOptions, npy,
-};
+use tensorfile::file::Backend;
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+use tensorfile::stats::Stats;
+use tensorfile::{Arrays, File, Format, OpenOptions, Tensor, TensorMap, TensorView, WriteOptions, npy};
 
 use crate::support::{crc32, format, message, root};
 
@@ -95,7 +95,7 @@ fn read(
         "digest",
         tensor.digest().map(|digest| {
             let expected = Tensor::from_slice(&RIGHT, [4]).unwrap();
-            if digest == tensorfile::Digest::of(&expected.as_view()) { of(&RIGHT) } else { Vec::new() }
+            if digest == tensorfile::digest::Digest::of(&expected.as_view()) { of(&RIGHT) } else { Vec::new() }
         }),
     ));
     ways

@@ -82,8 +82,11 @@ fn names_are_found_in_symbols() {
         ("tensorfile::write::writer::to_writer", Some("to_writer")),
         ("store<f32, ndarray::data_repr::OwnedRepr<f32>, ndarray::dimension::dim::Dim<[usize; 2]>>", Some("store")),
         ("<tensorfile::write::writer::Output as std::io::Write>::write_all", Some("write_all")),
-        ("tensorfile::array::store::<impl tensorfile::Store for ndarray::ArrayBase<S,D,A>>::store", Some("store")),
-        ("<tensorfile::write::writer::PlanWriter as tensorfile::TensorSink>::tensor::{{closure}}", None),
+        (
+            "tensorfile::array::store::<impl tensorfile::model::Store for ndarray::ArrayBase<S,D,A>>::store",
+            Some("store"),
+        ),
+        ("<tensorfile::write::writer::PlanWriter as tensorfile::model::TensorSink>::tensor::{{closure}}", None),
         ("{closure#0}", None),
     ] {
         assert_eq!(name_of(symbol), name, "{symbol}");

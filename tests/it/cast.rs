@@ -1,7 +1,9 @@
 //! Casts between dtypes, and their reports.
 
 use half::{bf16, f16};
-use tensorfile::{CastReport, Caster, Dtype, Element, F8E4M3Fn, F8E5M2, Tensor};
+use tensorfile::cast::{CastReport, Caster};
+use tensorfile::scalar::{F8E4M3Fn, F8E5M2};
+use tensorfile::{Dtype, Element, Tensor};
 
 fn cast<A: Element, B: Element>(elements: &[A], expected: &[B]) -> CastReport {
     let bytes = |len, tensor: tensorfile::Result<Tensor, _>| (len, tensor.unwrap().as_bytes().to_vec());

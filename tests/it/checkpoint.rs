@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use ndarray::{Array1, array};
-use tensorfile::{Backend, ErrorKind, File, OpenOptions, SaveOptions, TensorFile, TensorMap, WriteOptions, load};
+use tensorfile::file::Backend;
+use tensorfile::{ErrorKind, File, OpenOptions, SaveOptions, TensorFile, TensorMap, WriteOptions, load};
 
 use crate::support::written_formats;
 

@@ -159,7 +159,8 @@ fn a_map_gives_arrays_by_name() {
 #[test]
 fn arrays_that_share_bytes_in_a_file_share_memory() {
     use ndarray::ArcArray2;
-    use tensorfile::{Arrays, Backend, OpenOptions, ptd};
+    use tensorfile::file::Backend;
+    use tensorfile::{Arrays, OpenOptions, ptd};
 
     #[derive(TensorFile, Debug, PartialEq)]
     struct Tied {

@@ -5,9 +5,8 @@ use std::fmt::Debug;
 use ndarray::{Array, Array1, Array2, ArrayView, ArrayView1, CowArray, Dimension, Ix1, Ix2, array};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tensorfile::{
-    Category, CooTensor, Element, ErrorKind, LoadReport, Tensor, TensorFile, TensorMap, TensorView, btf, ten,
-};
+use tensorfile::report::LoadReport;
+use tensorfile::{Category, CooTensor, Element, ErrorKind, Tensor, TensorFile, TensorMap, TensorView, btf, ten};
 
 use crate::support::{btf_file, ten_file, ten_file_of};
 

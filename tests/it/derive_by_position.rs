@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array1, Array2, array};
 use serde::{Deserialize, Serialize};
-use tensorfile::{
-    Adapt, Arrays, Element, ErrorKind, File, FromTensors, Node, Result, Sink, Source, Store, Tensor, TensorFile,
-    TensorMap, TensorSpec, btf, ten,
-};
+use tensorfile::model::{Adapt, FromTensors, Node, Sink, Source, Store, TensorSpec};
+use tensorfile::{Arrays, Element, ErrorKind, File, Result, Tensor, TensorFile, TensorMap, btf, ten};
 
 #[derive(TensorFile, Debug, PartialEq, Clone)]
 struct Linear {

@@ -7,10 +7,10 @@ use std::fmt::Debug;
 
 use ndarray::{Array1, Array2, array};
 use serde::de::DeserializeOwned;
-use tensorfile::{
-    Deserializer, ErrorKind, File, Format, FromTensors, LoadReport, Tensor, TensorFile, TensorMap, WriteOptions, btf,
-    ten,
-};
+use tensorfile::format::Deserializer;
+use tensorfile::model::FromTensors;
+use tensorfile::report::LoadReport;
+use tensorfile::{ErrorKind, File, Format, Tensor, TensorFile, TensorMap, WriteOptions, btf, ten};
 
 use crate::support::{multi_tensor_formats, ten_file, ten_file_of};
 

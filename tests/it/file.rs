@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ndarray::{Array2, ArrayView1, Ix1, Ix2, array};
+use tensorfile::file::Backend;
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::{
-    Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensor, TensorData, TensorFile,
-    TensorMap, TensorRecord, TensorSink, TensorView, Tensors, WriteOptions,
+    Category, ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensor, TensorFile, TensorMap, TensorView,
+    Tensors, WriteOptions,
 };
 
 use crate::support::{format, multi_tensor_formats};
@@ -591,7 +593,8 @@ fn metadata_goes_from_format_to_format() {
 
 mod load {
     use ndarray::{Array1, Array3};
-    use tensorfile::{LoadReport, TensorFile};
+    use tensorfile::TensorFile;
+    use tensorfile::report::LoadReport;
 
     use super::*;
 

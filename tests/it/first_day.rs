@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::panic::catch_unwind;
 
 use ndarray::{Array1, array};
-use tensorfile::{Error, File, TensorFile, TensorMap, Tensors, load, load_tensor, ten};
+use tensorfile::file::load_tensor;
+use tensorfile::{Error, File, TensorFile, TensorMap, Tensors, load, ten};
 
 use crate::support::{message, multi_tensor_formats, ten_file};
 

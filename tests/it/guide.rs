@@ -8,7 +8,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use tensorfile::{Dtype, ErrorKind, FORMATS, Format, InvalidTensor, TensorFile, TensorInfo, Warning, WarningKind};
+use tensorfile::report::{InvalidTensor, WarningKind};
+use tensorfile::{Dtype, ErrorKind, FORMATS, Format, TensorFile, TensorInfo, Warning};
 
 use crate::support::root;
 
@@ -230,8 +231,8 @@ fn examples() -> Vec<ErrorKind> {
     let sparse = tensorfile::CooTensor::from_dense(&ndarray::Array2::<f32>::from_shape_fn((3, 4), |(row, column)| {
         if row == column { 1.0 } else { 0.0 }
     }));
-    let report = tensorfile::LoadReport::of(&Linear::schema(), [(Some("weight"), &f32_2_3())]);
-    let cast = tensorfile::InvalidCast { element: 3, value: "300".to_owned(), to: Dtype::U8 };
+    let report = tensorfile::report::LoadReport::of(&Linear::schema(), [(Some("weight"), &f32_2_3())]);
+    let cast = tensorfile::report::InvalidCast { element: 3, value: "300".to_owned(), to: Dtype::U8 };
     let btf = Format::named("btf").unwrap().dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ");
     vec![
         ErrorKind::Truncated { needed: 8, left: 2 },

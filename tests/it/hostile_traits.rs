@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tensorfile::cast::Caster;
+use tensorfile::file::MetadataEdit;
 use tensorfile::format::{Encode, Format, FormatSpec, Index, IndexReader, ReadAt};
+use tensorfile::model::{Adapt, FromTensors, Sink, Source, Store, TensorData, TensorRecord, TensorSink};
 use tensorfile::{
-    Adapt, Caster, DimOrder, Dtype, FORMATS, File, FromTensors, Layout, Limits, MetadataEdit, OpenOptions, Result,
-    SaveOptions, Sink, Source, Store, Tensor, TensorData, TensorFile, TensorInfo, TensorMap, TensorRecord, TensorSink,
-    Tensors, WriteOptions, ten,
+    DimOrder, Dtype, FORMATS, File, Layout, Limits, OpenOptions, Result, SaveOptions, Tensor, TensorFile, TensorInfo,
+    TensorMap, Tensors, WriteOptions, ten,
 };
 
 fn written() -> impl Iterator<Item = &'static Format> {
@@ -482,7 +484,7 @@ impl<const N: usize> Store for Times<N> {
 }
 
 impl<const N: usize> TensorFile for Times<N> {
-    const NODE: tensorfile::Node = <ndarray::Array1<f32> as TensorFile>::NODE;
+    const NODE: tensorfile::model::Node = <ndarray::Array1<f32> as TensorFile>::NODE;
 }
 
 impl<'de, const N: usize> FromTensors<'de> for Times<N> {

@@ -5,7 +5,8 @@
 use std::fs;
 use std::process::Command;
 
-use tensorfile::{Backend, OpenOptions};
+use tensorfile::OpenOptions;
+use tensorfile::file::Backend;
 
 use crate::support::{skipped, written_formats};
 

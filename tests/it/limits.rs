@@ -7,9 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use ndarray::{ArrayD, IxDyn};
+use tensorfile::file::Backend;
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::{
-    Backend, Category, Dtype, Element, ErrorKind, File, Format, Limits, OpenOptions, Result, Tensor, TensorData,
-    TensorInfo, TensorMap, TensorRecord, TensorSink, TensorView, Tensors, WriteOptions, btf,
+    Category, Dtype, Element, ErrorKind, File, Format, Limits, OpenOptions, Result, Tensor, TensorInfo, TensorMap,
+    TensorView, Tensors, WriteOptions, btf,
 };
 
 use crate::support::child::command;
@@ -83,7 +85,7 @@ fn read_all<A: Element>(path: &Path, backend: Backend) {
         ("arrays", file.load::<Vec<ArrayD<A>>>().map(drop)),
         ("deserialize", file.deserialize::<Vec<Tensor>>().map(drop)),
         ("load", tensorfile::load::<TensorMap>(path).map(drop)),
-        ("load_tensor", tensorfile::load_tensor(path, "#0").map(drop)),
+        ("load_tensor", tensorfile::file::load_tensor(path, "#0").map(drop)),
     ];
     for (way, read) in ways {
         let error = read.expect_err(way);

@@ -6,10 +6,11 @@ use std::io::{self, Write};
 
 use half::f16;
 use ndarray::{ArcArray1, Array1, Array2, ArrayD, ShapeBuilder, array};
+use tensorfile::file::Backend;
+use tensorfile::model::{FromTensors, TensorData, TensorRecord, TensorSink};
 use tensorfile::view::{CastView, RenameRules, Renamed, Subset};
 use tensorfile::{
-    Backend, Category, Dtype, ErrorKind, File, FromTensors, OpenOptions, Result, Tensor, TensorData, TensorFile,
-    TensorInfo, TensorMap, TensorRecord, TensorSink, Tensors, btf, ten,
+    Category, Dtype, ErrorKind, File, OpenOptions, Result, Tensor, TensorFile, TensorInfo, TensorMap, Tensors, btf, ten,
 };
 
 use crate::support::memory::peak;
@@ -416,17 +417,17 @@ fn a_type_without_a_way_of_its_own_is_replaced() {
     struct Angle(f32);
 
     impl TensorFile for Angle {
-        const NODE: tensorfile::Node = f32::NODE;
+        const NODE: tensorfile::model::Node = f32::NODE;
     }
 
-    impl tensorfile::Store for Angle {
-        fn store(&self, sink: &mut dyn tensorfile::Sink, adapt: &tensorfile::Adapt) -> Result<()> {
+    impl tensorfile::model::Store for Angle {
+        fn store(&self, sink: &mut dyn tensorfile::model::Sink, adapt: &tensorfile::model::Adapt) -> Result<()> {
             self.0.store(sink, adapt)
         }
     }
 
     impl<'de> FromTensors<'de> for Angle {
-        fn load(source: &mut dyn tensorfile::Source<'de>, adapt: &tensorfile::Adapt) -> Result<Self> {
+        fn load(source: &mut dyn tensorfile::model::Source<'de>, adapt: &tensorfile::model::Adapt) -> Result<Self> {
             f32::load(source, adapt).map(Self)
         }
     }

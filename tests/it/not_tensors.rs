@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use tensorfile::{Category, ErrorKind, FORMATS, File, OpenOptions, Result, TensorMap, TensorRecord, TensorSink, btf};
+use tensorfile::model::{TensorRecord, TensorSink};
+use tensorfile::{Category, ErrorKind, FORMATS, File, OpenOptions, Result, TensorMap, btf};
 
 /// A page as servers send it, longer than what is read to find the format of a stream.
 fn page() -> Vec<u8> {
@@ -63,7 +64,7 @@ fn every_extension_says_what_a_file_is() {
             fs::write(&path, &content).unwrap();
             check(File::open(&path), expected, extension);
             check(tensorfile::load::<TensorMap>(&path), expected, extension);
-            check(tensorfile::load_tensor(&path, "a"), expected, extension);
+            check(tensorfile::file::load_tensor(&path, "a"), expected, extension);
         }
     }
 }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ndarray::{Array1, array};
-use tensorfile::{
-    Backend, Category, ErrorKind, File, OpenOptions, Progress, Result, SaveOptions, TensorMap, WriteOptions,
-};
+use tensorfile::file::Backend;
+use tensorfile::{Category, ErrorKind, File, OpenOptions, Progress, Result, SaveOptions, TensorMap, WriteOptions};
 
 use crate::support::{message, multi_tensor_formats};
 

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ndarray::{Array1, Array2, ArrayD};
+use tensorfile::model::FromTensors;
+use tensorfile::report::LoadReport;
 use tensorfile::{
-    Arrays, Blob, Category, CooTensor, Dtype, Error, ErrorKind, File, FromTensors, LoadReport, Tensor, TensorFile,
-    TensorInfo, TensorMap, btf, ptd, ten,
+    Arrays, Blob, Category, CooTensor, Dtype, Error, ErrorKind, File, Tensor, TensorFile, TensorInfo, TensorMap, btf,
+    ptd, ten,
 };
 
 use crate::support::memory::peak;

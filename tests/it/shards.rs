@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ndarray::{Array1, Array2, Ix1, array};
 use serde_json::{Value, json};
+use tensorfile::file::Backend;
+use tensorfile::file::load_tensor;
+use tensorfile::model::TensorSink;
+use tensorfile::report::WarningKind;
 use tensorfile::{
-    Backend, Category, ErrorKind, File, Format, OpenOptions, Result, SaveOptions, Tensor, TensorMap, TensorSink,
-    Tensors, WarningKind, WriteOptions, load_tensor,
+    Category, ErrorKind, File, Format, OpenOptions, Result, SaveOptions, Tensor, TensorMap, Tensors, WriteOptions,
 };
 
 use crate::support::memory::peak;
@@ -623,7 +626,7 @@ fn parts_of_gguf_open_as_one() {
     assert!(entries.keys().all(|key| !key.starts_with("split.")), "{entries:?}");
     assert_eq!(entries, file.metadata().unwrap().entries);
 
-    let edit = tensorfile::MetadataEdit::new().set("general.name", "x");
+    let edit = tensorfile::file::MetadataEdit::new().set("general.name", "x");
     let error = edit.to_writer(&file, &mut Vec::new()).unwrap_err();
     let expected = "cannot edit the metadata of a model in several files; merge them into one file first";
     assert!(error.to_string().ends_with(expected), "{error}");

@@ -10,10 +10,10 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tensorfile::atomic::{self, FileLock};
+use tensorfile::file::atomic::{self, FileLock};
+use tensorfile::file::load_tensor;
 use tensorfile::{
-    Category, ErrorKind, FORMATS, File, Format, Limits, OpenOptions, Tensor, TensorMap, WriteOptions, load,
-    load_tensor, save,
+    Category, ErrorKind, FORMATS, File, Format, Limits, OpenOptions, Tensor, TensorMap, WriteOptions, load, save,
 };
 
 use crate::support::memory::peak;

@@ -5,9 +5,10 @@
 use half::{bf16, f16};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tensorfile::{
-    Bits16, Caster, CooTensor, Dtype, Element, F8E4M3Fn, F8E5M2, Number, QInt8, Stats, Tensor, TensorInfo,
-};
+use tensorfile::cast::{Caster, Number};
+use tensorfile::scalar::{Bits16, F8E4M3Fn, F8E5M2, QInt8};
+use tensorfile::stats::Stats;
+use tensorfile::{CooTensor, Dtype, Element, Tensor, TensorInfo};
 
 fn of<A: Element>(elements: &[A]) -> Stats {
     let mut stats = Stats::of(A::DTYPE).unwrap();
@@ -50,15 +51,15 @@ fn statistics_are_the_same_with_any_number_of_threads() {
         let quantiles = stats.quantiles(&[1.0, 0.0, 0.5, 0.99]).unwrap().into_iter().map(f64::to_bits);
         (counts(&stats), range(&stats), bits, quantiles.collect::<Vec<_>>(), histogram.counts().to_vec())
     };
-    let most = tensorfile::max_threads();
+    let most = tensorfile::threads::max_threads();
     let expected = sum(1024);
     for threads in [1, 2, 5] {
-        tensorfile::set_max_threads(threads);
+        tensorfile::threads::set_max_threads(threads);
         for piece in [1 << 20, numbers.len()] {
             assert_eq!(sum(piece), expected, "{threads} threads, pieces of {piece}");
         }
     }
-    tensorfile::set_max_threads(most);
+    tensorfile::threads::set_max_threads(most);
 }
 
 #[test]

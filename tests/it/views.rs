@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use ndarray::{Array1, array};
+use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::view::{CastView, FileView, Joined, RenameRules, Renamed, Subset, forward};
-use tensorfile::{Dtype, File, Result, SaveOptions, TensorFile, TensorMap, TensorRecord, TensorSink, Tensors};
+use tensorfile::{Dtype, File, Result, SaveOptions, TensorFile, TensorMap, Tensors};
 
 #[derive(TensorFile)]
 struct Model {
@@ -33,7 +34,7 @@ impl TensorSink for Sent {
         self.0.push(format!("expect {tensors}"));
     }
 
-    fn metadata(&mut self, key: &str, value: &tensorfile::MetadataValue) -> Result<()> {
+    fn metadata(&mut self, key: &str, value: &tensorfile::model::MetadataValue) -> Result<()> {
         self.0.push(format!("{key}={value}"));
         Ok(())
     }
@@ -116,7 +117,7 @@ fn errors_of_reading_name_the_file_by_the_path_of_the_view() {
     let path = folder.path().join("model.ten");
     let map = TensorMap::from_iter([("a", Array1::<f32>::zeros(100)), ("b", Array1::<f32>::zeros(100))]);
     tensorfile::save(&path, &map).unwrap();
-    let file = tensorfile::OpenOptions::new().backend(tensorfile::Backend::Positioned).open(&path).unwrap();
+    let file = tensorfile::OpenOptions::new().backend(tensorfile::file::Backend::Positioned).open(&path).unwrap();
     let view = FileView::new(&file, Path::new("the input"));
     assert_eq!(sent(&view), ["a f32[100]", "b f32[100]"]);
     assert_eq!(sent(&view.with_positions(vec![1, 7, 0])), ["b f32[100]", "a f32[100]"]);

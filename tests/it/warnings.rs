@@ -2,9 +2,9 @@
 
 use std::io::Cursor;
 
-use tensorfile::{
-    Category, Error, ErrorKind, File, OpenOptions, TensorMap, TensorRecord, TensorSink, WarningKind, btf, ten,
-};
+use tensorfile::model::{TensorRecord, TensorSink};
+use tensorfile::report::WarningKind;
+use tensorfile::{Category, Error, ErrorKind, File, OpenOptions, TensorMap, btf, ten};
 
 use crate::support::{format, ten_file_of};
 

@@ -5,8 +5,10 @@ use std::str::FromStr;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
 use indexmap::{IndexMap, IndexSet};
+use tensorfile::cast::{CastReport, Caster};
+use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::view::{CastView, TensorCast};
-use tensorfile::{CastReport, Caster, Dtype, Layout, TensorInfo, TensorRecord, TensorSink, Tensors};
+use tensorfile::{Dtype, Layout, TensorInfo, Tensors};
 
 use super::complete::dtype_rule;
 use crate::exit::{At, Failure, Outcome, Verdict};

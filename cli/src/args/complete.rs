@@ -6,7 +6,8 @@ use std::path::Path;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use indexmap::IndexSet;
 
-use tensorfile::{Caster, Dtype, File};
+use tensorfile::cast::Caster;
+use tensorfile::{Dtype, File};
 
 /// Completes the name of a tensor of the files on the command line.
 pub fn tensor_name() -> ArgValueCompleter {

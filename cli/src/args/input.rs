@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
+use tensorfile::file::Backend;
+use tensorfile::model::{TensorRecord, TensorSink};
+use tensorfile::report::WarningKind;
 use tensorfile::view::forward;
-use tensorfile::{
-    Backend, ErrorKind, FORMATS, File, Format, Limits, OpenOptions, TensorRecord, TensorSink, WarningKind,
-};
+use tensorfile::{ErrorKind, FORMATS, File, Format, Limits, OpenOptions};
 
 use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};

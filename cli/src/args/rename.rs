@@ -1,8 +1,9 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use tensorfile::File;
+use tensorfile::file::FileTensor;
 use tensorfile::view::{RenameRule, names_after_file};
-use tensorfile::{File, FileTensor};
 
 use super::complete::tensor_name_and_new;
 use crate::exit::{Failure, Outcome};

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use tensorfile::File;
 use tensorfile::Tensors;
-use tensorfile::atomic::FileLock;
+use tensorfile::file::atomic::FileLock;
 use tensorfile::view::{FileView, Renamed};
 
 use crate::args::{NewNames, Rename, Target, Unnamed, WriteArgs, display_name, expand_joined, file_at, is_stdin, open};

@@ -1,7 +1,8 @@
 use std::path::PathBuf;
 
+use tensorfile::Format;
+use tensorfile::file::FileTensor;
 use tensorfile::view::{FileView, Renamed, Subset};
-use tensorfile::{FileTensor, Format};
 
 use crate::args::{
     Cast, Filter, Input, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, parse_bytes, written_format_names,

@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use serde::Serialize;
-use tensorfile::atomic::{self, FileLock};
-use tensorfile::{FORMATS, File, MetadataEdit, Result};
+use tensorfile::file::MetadataEdit;
+use tensorfile::file::atomic::{self, FileLock};
+use tensorfile::{FORMATS, File, Result};
 
 use super::info::{MAX_VALUE, cut};
 use crate::args::{Input, NoClobber, file_at, is_stdout, metadata_key, open_output_stream};

@@ -2,7 +2,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use tensorfile::{Digest, File};
+use tensorfile::File;
+use tensorfile::digest::Digest;
 
 use crate::args::{Unread, Warnings, display_name, expand, format_names};
 use crate::computed::Computed;

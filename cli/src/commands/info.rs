@@ -3,8 +3,9 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use serde::Serialize;
+use tensorfile::File;
+use tensorfile::model::FileMetadata;
 use tensorfile::view::{ByteMap, is_aligned};
-use tensorfile::{File, FileMetadata};
 
 use crate::args::{Inputs, Printer, Warnings};
 use crate::exit::{At, Outcome, Verdict};

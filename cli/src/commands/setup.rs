@@ -110,7 +110,7 @@ impl Man {
             let pages: Vec<(PathBuf, &Command)> = pages.collect();
             pages.iter().try_for_each(|(path, _)| self.no_clobber.check(path))?;
             for (path, command) in pages {
-                tensorfile::atomic::write(&path, &page(command)?).at(&path)?;
+                tensorfile::file::atomic::write(&path, &page(command)?).at(&path)?;
             }
             return Ok(Verdict::Pass);
         }

@@ -5,9 +5,12 @@ use anstyle::AnsiColor;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
+use tensorfile::digest::Digest;
 use tensorfile::digest::TensorDigester;
+use tensorfile::model::TensorData;
+use tensorfile::report::WarningKind;
 use tensorfile::view::SaveReport;
-use tensorfile::{Category, Digest, ErrorKind, File, Format, Layout, TensorData, TensorInfo, Warning, WarningKind};
+use tensorfile::{Category, ErrorKind, File, Format, Layout, TensorInfo, Warning};
 
 use crate::args::{Warnings, display_name, expand, format_names, written_format_names};
 use crate::computed::Computed;

@@ -15,10 +15,12 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use serde::Serialize;
+use tensorfile::cast::Caster;
+use tensorfile::file::SavePlan;
+use tensorfile::model::{FileMetadata, TensorRecord, TensorSink};
 use tensorfile::view::{Joined, Renamed, TensorCast};
 use tensorfile::{
-    Caster, Dtype, Error, ErrorKind, File, FileMetadata, Format, Layout, Result, SaveOptions, SavePlan, TensorInfo,
-    TensorRecord, TensorSink, Tensors, WriteOptions,
+    Dtype, Error, ErrorKind, File, Format, Layout, Result, SaveOptions, TensorInfo, Tensors, WriteOptions,
 };
 
 use crate::args::{Names, Target, WriteArgs, is_stream, open_output_stream};

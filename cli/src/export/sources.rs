@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::io::{self, Write};
 
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::view::forward;
-use tensorfile::{Format, Layout, Result, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors};
+use tensorfile::{Format, Layout, Result, TensorInfo, Tensors};
 
 use crate::output::Progress;
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use indicatif::{HumanBytes, HumanCount};
-use tensorfile::Number;
+use tensorfile::cast::Number;
 
 /// The significant digits of numbers in tables.
 pub const DIGITS: usize = 6;

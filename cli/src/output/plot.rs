@@ -9,7 +9,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use tensorfile::Histogram;
+use tensorfile::stats::Histogram;
 
 use crate::exit::{At, Failure, Outcome};
 use crate::output::numbers::{digits_between, general};
@@ -79,7 +79,7 @@ pub fn plot(path: &Path, caption: &str, panels: &[Panel<'_>]) -> Outcome<()> {
             })
         }
     };
-    tensorfile::atomic::write(path, &drawn.at(path)?).at(path)
+    tensorfile::file::atomic::write(path, &drawn.at(path)?).at(path)
 }
 
 /// Returns the font that the program contains, so that charts look the same on every system.

@@ -2,7 +2,8 @@
 
 use anstyle::{AnsiColor, Style};
 use serde::{Serialize, Serializer};
-use tensorfile::{Dtype, File, FileTensor, Layout, TensorInfo};
+use tensorfile::file::FileTensor;
+use tensorfile::{Dtype, File, Layout, TensorInfo};
 
 /// Returns the text of a dtype column.
 pub fn dtype_label(info: &TensorInfo) -> &str {

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use serde::Serialize;
-use tensorfile::{File, Warning, WarningKind};
+use tensorfile::report::WarningKind;
+use tensorfile::{File, Warning};
 
 use super::messages::warning;
 use super::numbers::counted;

@@ -1,7 +1,8 @@
 //! Behaviour that every row of the table of formats has.
 
 use serde_json::Value;
-use tensorfile::{Dtype, FORMATS, Format, Stats, Tensor, TensorInfo, TensorMap, WriteOptions};
+use tensorfile::stats::Stats;
+use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use super::{Session, file_of, try_file_of};
 

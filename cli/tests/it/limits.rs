@@ -6,9 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use tensorfile::{
-    Dtype, Format, Layout, Result, TensorData, TensorInfo, TensorMap, TensorRecord, TensorSink, Tensors, WriteOptions,
-};
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+use tensorfile::{Dtype, Format, Layout, Result, TensorInfo, TensorMap, Tensors, WriteOptions};
 
 use super::weights;
 

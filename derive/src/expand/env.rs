@@ -56,7 +56,7 @@ impl Env {
         let Self { krate, private, de, .. } = &*self;
         let is_bound = !field.is_skipped() && !field.is_recursive;
         let (writable, readable) = match field.is_metadata() {
-            false => (quote!(#krate::TensorFile), quote!(#krate::FromTensors<#de>)),
+            false => (quote!(#krate::TensorFile), quote!(#krate::model::FromTensors<#de>)),
             // Reading is a part of the schema, which is written with the other impls.
             true if self.reading.is_some() => {
                 let both = quote!(#private::serde::Serialize + #private::serde::de::DeserializeOwned);

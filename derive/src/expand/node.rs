@@ -92,7 +92,7 @@ pub(super) fn questions(env: &Env, model: &Model<'_>) -> TokenStream {
                 let check = spanned(&check, span);
                 quote_spanned!(span=> #private::#check::<#ty>();)
             }
-            Some(_) => quote!(let _ = <#ty as #krate::FromTensors<'_>>::load;),
+            Some(_) => quote!(let _ = <#ty as #krate::model::FromTensors<'_>>::load;),
             None => quote!(let _ = <#ty as #krate::TensorFile>::NODE;),
         }
     };

@@ -19,9 +19,9 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
             [store_fields(env, model), lend_fields(env, model), load_fields(env, model), reload_fields(env, model)]
         }
     };
-    let header = env.writing.header(&quote!(#krate::Store));
+    let header = env.writing.header(&quote!(#krate::model::Store));
     let reading = env.reading.as_ref().map(|reading| {
-        let header = reading.header(&quote!(#krate::FromTensors<#de>));
+        let header = reading.header(&quote!(#krate::model::FromTensors<#de>));
         quote! {
             #header {
                 fn load(
@@ -67,10 +67,10 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
 fn newtype(env: &Env, field: &Field<'_>) -> [TokenStream; 4] {
     let (krate, ty) = (&env.krate, field.ty);
     let adapt = adapt(env, field).map_or(quote!(__adapt), |adapt| quote!(const { &#adapt }));
-    let store = quote!(<#ty as #krate::Store>::store(&self.0, __sink, #adapt));
-    let load = quote!(<#ty as #krate::FromTensors<'_>>::load(__source, #adapt).map(Self));
-    let lend = quote!(<#ty as #krate::Store>::lend(&self.0, __lent));
-    let reload = quote!(<#ty as #krate::FromTensors<'_>>::reload(&mut self.0, __source, #adapt));
+    let store = quote!(<#ty as #krate::model::Store>::store(&self.0, __sink, #adapt));
+    let load = quote!(<#ty as #krate::model::FromTensors<'_>>::load(__source, #adapt).map(Self));
+    let lend = quote!(<#ty as #krate::model::Store>::lend(&self.0, __lent));
+    let reload = quote!(<#ty as #krate::model::FromTensors<'_>>::reload(&mut self.0, __source, #adapt));
     [store, lend, load, reload]
 }
 
@@ -80,7 +80,7 @@ fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let values = model.stored().map(|field| {
         let Field { ty, member, .. } = field;
         match field.is_metadata() {
-            true => quote!(&#private::metadata_field::<#ty>(&self.#member) as &dyn #krate::Store),
+            true => quote!(&#private::metadata_field::<#ty>(&self.#member) as &dyn #krate::model::Store),
             false => quote!(#private::field::<#ty>(&self.#member)),
         }
     });
@@ -147,7 +147,7 @@ fn reload_fields(env: &Env, model: &Model<'_>) -> TokenStream {
         match field.is_metadata() {
             true => quote!(#at => #private::reload_metadata::<#ty>(&mut self.#member, __source),),
             false => {
-                quote!(#at => <#ty as #krate::FromTensors<'_>>::reload(&mut self.#member, __source, __adapt),)
+                quote!(#at => <#ty as #krate::model::FromTensors<'_>>::reload(&mut self.#member, __source, __adapt),)
             }
         }
     });

@@ -1,7 +1,8 @@
 //! Files of any format, written in all others and back.
 
 use tensorfile::digest::CollectionDigester;
-use tensorfile::{Category, Digest, FORMATS, File, Format, Result, Tensors, WriteOptions};
+use tensorfile::digest::Digest;
+use tensorfile::{Category, FORMATS, File, Format, Result, Tensors, WriteOptions};
 
 use crate::budget::bounded;
 use crate::input::Input;
@@ -48,7 +49,7 @@ fn digest_of(file: &File) -> Digest {
 }
 
 fn digest(file: &File) -> Result<Digest> {
-    let one = |tensor: tensorfile::FileTensor<'_>| {
+    let one = |tensor: tensorfile::file::FileTensor<'_>| {
         let read = tensor.read()?;
         Ok((tensor.name().to_owned(), Digest::of(&read.as_view())))
     };

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tensorfile::{File, Result, load_tensor};
+use tensorfile::file::load_tensor;
+use tensorfile::{File, Result};
 
 use crate::input::Input;
 use crate::read::write;

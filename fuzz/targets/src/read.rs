@@ -7,10 +7,14 @@ use std::path::PathBuf;
 use ndarray::{ArrayD, Ix2};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use tensorfile::digest::Digest;
+use tensorfile::file::{Backend, FileTensor};
+use tensorfile::format::Deserializer;
+use tensorfile::model::{Adapt, FromTensors, TensorData, TensorRecord, TensorSink};
+use tensorfile::stats::Stats;
 use tensorfile::view::{ByteMap, PrintOptions, SaveReport, is_aligned};
 use tensorfile::{
-    Adapt, Backend, Category, CooTensor, Deserializer, Digest, Error, File, FileTensor, Format, FromTensors, Layout,
-    Result, Stats, Tensor, TensorData, TensorMap, TensorRecord, TensorSink, TensorView, ptd, pytorch, safetensors,
+    Category, CooTensor, Error, File, Format, Layout, Result, Tensor, TensorMap, TensorView, ptd, pytorch, safetensors,
     tensorbuffers,
 };
 

@@ -1,8 +1,7 @@
 //! The row of `FORMATS` that an input is about.
 
-use tensorfile::{
-    Deserializer, FORMATS, Format, OpenOptions, btf, gguf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers,
-};
+use tensorfile::format::Deserializer;
+use tensorfile::{FORMATS, Format, OpenOptions, btf, gguf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers};
 
 use crate::budget::limits;
 use crate::input::Input;

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use tensorfile::{
-    Backend, Category, ErrorKind, File, OpenOptions, Result, SaveOptions, Tensor, TensorMap, WriteOptions, ten,
-};
+use tensorfile::file::Backend;
+use tensorfile::{Category, ErrorKind, File, OpenOptions, Result, SaveOptions, Tensor, TensorMap, WriteOptions, ten};
 
 use crate::budget::{bounded, limits};
 use crate::input::Input;

@@ -1,6 +1,8 @@
 //! Statistics of arbitrary elements, compared with exact arithmetic.
 
-use tensorfile::{Dtype, Element, Number, Stats};
+use tensorfile::cast::Number;
+use tensorfile::stats::Stats;
+use tensorfile::{Dtype, Element};
 
 use crate::input::Input;
 

@@ -5,10 +5,8 @@ use std::io::{Error, ErrorKind, Read};
 use ndarray::Array2;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use tensorfile::{
-    Adapt, Category, FORMATS, Format, FromTensors, Result, Tensor, TensorFile, TensorInfo, TensorRecord, TensorSink,
-    Tensors, ten,
-};
+use tensorfile::model::{Adapt, FromTensors, TensorRecord, TensorSink};
+use tensorfile::{Category, FORMATS, Format, Result, Tensor, TensorFile, TensorInfo, Tensors, ten};
 
 use crate::budget::{bounded, bounded_stream, limits};
 use crate::input::Input;
@@ -119,7 +117,7 @@ fn load<'a, T>(format: &Format, file: &'a [u8], stream: &dyn Fn(Option<usize>) -
 where
     T: for<'de> FromTensors<'de> + std::fmt::Debug,
 {
-    let load = |mut deserializer: tensorfile::Deserializer<'a>| {
+    let load = |mut deserializer: tensorfile::format::Deserializer<'a>| {
         let value = T::load(&mut deserializer, &Adapt::NONE)?;
         deserializer.end().map(|()| value)
     };
@@ -159,7 +157,7 @@ fn deserialize<'a, T>(format: &Format, file: &'a [u8], stream: &dyn Fn(Option<us
 where
     T: for<'de> Deserialize<'de> + std::fmt::Debug,
 {
-    let deserialize = |mut deserializer: tensorfile::Deserializer<'a>| {
+    let deserialize = |mut deserializer: tensorfile::format::Deserializer<'a>| {
         let value = T::deserialize(&mut deserializer)?;
         deserializer.end().map(|()| value)
     };

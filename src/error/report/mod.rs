@@ -9,14 +9,15 @@ pub(crate) use pattern::{fill, pattern};
 
 use crate::tensor::TensorInfo;
 
-/// A comparison of a file's index with a type's [`Schema`](crate::Schema): every mismatch, before any payload is read.
+/// A comparison of a file's index with a type's [`Schema`](crate::model::Schema): every mismatch, before any payload is read.
 ///
 /// Displayed, it is a text in which findings that many items of a list have in common take one line. Serialized, it is
 /// complete.
 ///
 /// ```
 /// use ndarray::{Array1, Array2};
-/// use tensorfile::{Dtype, LoadReport, TensorFile, TensorInfo};
+/// use tensorfile::report::LoadReport;
+/// use tensorfile::{Dtype, TensorFile, TensorInfo};
 ///
 /// #[derive(TensorFile)]
 /// struct Linear {

@@ -60,8 +60,8 @@
 //! llama.cpp splits a model into files with names such as `m-00001-of-00002.gguf`, which state their number in `split.no`,
 //! `split.count` and `split.tensors.count`. [`File::open`](crate::File::open) opens all of them as one, whichever is named, if
 //! they lie next to each other. Otherwise, and in memory and streams, a file is opened alone, with a
-//! [warning](crate::WarningKind::Part). These entries are about the file and not about the model: they are not among
-//! [`FileMetadata::entries`](crate::FileMetadata::entries), so that no copy says that it is a part. Shards that are
+//! [warning](crate::report::WarningKind::Part). These entries are about the file and not about the model: they are not among
+//! [`FileMetadata::entries`](crate::model::FileMetadata::entries), so that no copy says that it is a part. Shards that are
 //! [saved](crate::SaveOptions::max_shard_bytes) have them.
 //!
 //! # Limits

@@ -20,7 +20,7 @@
 //! Nothing in a pickle is run. Values are made of the globals that tensors and containers need: those of
 //! `torch.load(weights_only=True)`, PyTorch's own tensors, arrays and scalars of numpy, and builtin types. What any other
 //! global makes, such as `argparse.Namespace`, an enum, a path, a class of Lightning or DeepSpeed, or `os.system`, is left out with
-//! a [warning](crate::WarningKind::LeftOut) that names it. The tensors that it is made of are read all the same.
+//! a [warning](crate::report::WarningKind::LeftOut) that names it. The tensors that it is made of are read all the same.
 //!
 //! # Names
 //!

@@ -71,7 +71,7 @@ pub struct Flattened<T, M> {
 struct Layers(Vec<Array2<f32>>);
 
 type Checked = Flattened<Linear, std::collections::BTreeMap<String, tensorfile::Tensor>>;
-const _: tensorfile::Node = <Checked as TensorFile>::NODE;
+const _: tensorfile::model::Node = <Checked as TensorFile>::NODE;
 
 #[derive(TensorFile)]
 pub struct Shaped<A, D> {
@@ -89,4 +89,4 @@ pub struct Shaped<A, D> {
     number: f32,
 }
 
-const _: tensorfile::Node = <Shaped<Array2<f32>, ndarray::ArrayD<f32>> as TensorFile>::NODE;
+const _: tensorfile::model::Node = <Shaped<Array2<f32>, ndarray::ArrayD<f32>> as TensorFile>::NODE;

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use ndarray::{Array, Array1, Array2, ArrayBase, ArrayView, CowArray, Data, Dimension, Ix1, Ix2, OwnedRepr};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tensorfile::{Element, FromTensors, TensorFile};
+use tensorfile::model::FromTensors;
+use tensorfile::{Element, TensorFile};
 
 #[derive(TensorFile)]
 struct Owned<A, D> {

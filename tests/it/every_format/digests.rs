@@ -3,10 +3,11 @@
 use std::io::Cursor;
 use std::path::Path;
 
+use tensorfile::digest::Digest;
 use tensorfile::digest::TensorDigester;
-use tensorfile::{
-    Backend, Digest, Dtype, FORMATS, File, Format, OpenOptions, Result, TensorData, TensorInfo, TensorMap, WriteOptions,
-};
+use tensorfile::file::Backend;
+use tensorfile::model::TensorData;
+use tensorfile::{Dtype, FORMATS, File, Format, OpenOptions, Result, TensorInfo, TensorMap, WriteOptions};
 
 use super::{packed_samples, samples};
 use crate::support::{folder, tensor, written_formats};

@@ -3,7 +3,8 @@
 
 use std::io::{self, Read, Write};
 
-use tensorfile::{Backend, ErrorKind, FORMATS, File, OpenOptions, Result, TensorMap, WriteOptions};
+use tensorfile::file::Backend;
+use tensorfile::{ErrorKind, FORMATS, File, OpenOptions, Result, TensorMap, WriteOptions};
 
 use super::{packed_samples, samples};
 use crate::support::{folder, written_formats};

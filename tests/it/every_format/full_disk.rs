@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use tensorfile::{Backend, Category};
+use tensorfile::Category;
+use tensorfile::file::Backend;
 
 use super::writers::{LEN, Target, for_each_target};
 use crate::support::child::command;

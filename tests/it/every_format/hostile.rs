@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tensorfile::{Backend, Category, ErrorKind, FORMATS, File, Format, OpenOptions, Result, TensorMap, WriteOptions};
+use tensorfile::file::Backend;
+use tensorfile::{Category, ErrorKind, FORMATS, File, Format, OpenOptions, Result, TensorMap, WriteOptions};
 
 use super::packed_samples;
 use crate::support::memory::peak;

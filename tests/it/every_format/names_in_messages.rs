@@ -1,6 +1,7 @@
 //! Names of a stranger's file in messages, which a terminal may print.
 
-use tensorfile::{TensorMap, load_tensor};
+use tensorfile::TensorMap;
+use tensorfile::file::load_tensor;
 
 use crate::support::{folder, tensor, written_formats};
 

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use tensorfile::{FORMATS, File, Format, Result, Tensor, TensorMap, btf, load_tensor};
+use tensorfile::file::load_tensor;
+use tensorfile::{FORMATS, File, Format, Result, Tensor, TensorMap, btf};
 
 use super::{packed_samples, samples};
 use crate::support::{folder, tensor};

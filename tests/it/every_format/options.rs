@@ -4,9 +4,11 @@
 use std::io::Cursor;
 
 use ndarray::{Array1, Array2, ShapeBuilder, array};
+use tensorfile::file::Backend;
+use tensorfile::model::Store;
 use tensorfile::{
-    Backend, Blob, Category, Dtype, FORMATS, File, Format, Layout, Limits, OpenOptions, Result, SaveOptions, Store,
-    TensorFile, TensorMap, Tensors, WriteOptions,
+    Blob, Category, Dtype, FORMATS, File, Format, Layout, Limits, OpenOptions, Result, SaveOptions, TensorFile,
+    TensorMap, Tensors, WriteOptions,
 };
 
 use super::{holds, sparse};

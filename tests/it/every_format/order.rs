@@ -1,7 +1,8 @@
 //! Models of many tensors, which take the tensors one after the other if the file has them in order.
 
 use ndarray::{Array1, Array2, array};
-use tensorfile::{Deserializer, Dtype, File, Format, Tensor, TensorFile, TensorMap, WriteOptions};
+use tensorfile::format::Deserializer;
+use tensorfile::{Dtype, File, Format, Tensor, TensorFile, TensorMap, WriteOptions};
 
 use super::file_of;
 use crate::support::{multi_tensor_formats, tensor};

@@ -2,9 +2,11 @@
 
 use std::io::{self, Read, Write};
 
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+use tensorfile::report::InvalidTensor;
 use tensorfile::{
-    CooTensor, Dtype, Error, ErrorKind, File, Format, InvalidTensor, Layout, Limits, OpenOptions, Result, Tensor,
-    TensorData, TensorInfo, TensorMap, TensorRecord, TensorSink, Tensors, WriteOptions, btf,
+    CooTensor, Dtype, Error, ErrorKind, File, Format, Layout, Limits, OpenOptions, Result, Tensor, TensorInfo,
+    TensorMap, Tensors, WriteOptions, btf,
 };
 
 use super::stream_index::{NOT_IN_ORDER, files, is_in_order};

@@ -6,9 +6,11 @@ use std::fmt::Debug;
 use indexmap::IndexMap;
 use ndarray::{ArcArray1, Array1, Array2, ArrayView1, array};
 use serde::Deserialize;
+use tensorfile::format::Deserializer;
+use tensorfile::model::FromTensors;
 use tensorfile::{
-    Arrays, CooTensor, Deserializer, Dtype, ErrorKind, FORMATS, File, Format, FromTensors, Limits, OpenOptions, Result,
-    Tensor, TensorFile, TensorMap, WriteOptions, ten,
+    Arrays, CooTensor, Dtype, ErrorKind, FORMATS, File, Format, Limits, OpenOptions, Result, Tensor, TensorFile,
+    TensorMap, WriteOptions, ten,
 };
 
 use super::{packed_samples, samples, sparse};

@@ -6,9 +6,9 @@ use std::io::{self, IoSlice, Write};
 use std::rc::Rc;
 
 use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, s};
-use tensorfile::{
-    Adapt, Format, IoSlices, Result, Sink, Store, Tensor, TensorFile, TensorMap, TensorView, WriteOptions,
-};
+use tensorfile::format::IoSlices;
+use tensorfile::model::{Adapt, Sink, Store};
+use tensorfile::{Format, Result, Tensor, TensorFile, TensorMap, TensorView, WriteOptions};
 
 use crate::support::{tensor, written_formats};
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tensorfile::{Backend, Dtype, File, Format, OpenOptions, SaveOptions, Tensor, TensorInfo, TensorMap, WriteOptions};
+use tensorfile::file::Backend;
+use tensorfile::{Dtype, File, Format, OpenOptions, SaveOptions, Tensor, TensorInfo, TensorMap, WriteOptions};
 
 use crate::support::child::{Child, ready};
 use crate::support::{folder, written_formats};

@@ -1,8 +1,9 @@
 use half::f16;
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, CowArray, Ix1, Ix2, array};
+use tensorfile::file::Backend;
+use tensorfile::model::TensorData;
 use tensorfile::{
-    Arrays, Backend, CooTensor, Dtype, OpenOptions, Tensor, TensorData, TensorFile, TensorInfo, TensorMap, TensorView,
-    WriteOptions, btf,
+    Arrays, CooTensor, Dtype, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap, TensorView, WriteOptions, btf,
 };
 
 use crate::support::{Dribble, Messages, hex, message, u64s};

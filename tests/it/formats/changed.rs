@@ -328,7 +328,7 @@ fn a_plan_has_the_length_and_writes_the_same_file() {
         assert_eq!((plan.file_bytes(), plan.len()), (file.len() as u64, 2 + usize::from(embed)));
         let mut written = Vec::new();
         let mut writer = plan.writer(&mut written);
-        let mut serializer = tensorfile::Serializer::new(&mut writer);
+        let mut serializer = tensorfile::format::Serializer::new(&mut writer);
         value.serialize(&mut serializer).unwrap();
         serializer.end().unwrap();
         writer.finish().unwrap();

@@ -3,7 +3,8 @@
 use std::error::Error as _;
 
 use ndarray::{Array1, Array2, array};
-use tensorfile::{Arrays, Category, Error, ErrorKind, InvalidTensor, Limits, TensorMap, btf, ten};
+use tensorfile::report::InvalidTensor;
+use tensorfile::{Arrays, Category, Error, ErrorKind, Limits, TensorMap, btf, ten};
 
 use crate::support::u64s;
 
@@ -81,10 +82,11 @@ mod long_names {
     use std::collections::BTreeMap;
 
     use ndarray::Array2;
+    use tensorfile::model::{TensorRecord, TensorSink};
     use tensorfile::view::SaveReport;
     use tensorfile::{
-        Arrays, Category, ErrorKind, FORMATS, OpenOptions, Tensor, TensorFile, TensorMap, TensorRecord, TensorSink,
-        Tensors, WriteOptions, safetensors,
+        Arrays, Category, ErrorKind, FORMATS, OpenOptions, Tensor, TensorFile, TensorMap, Tensors, WriteOptions,
+        safetensors,
     };
 
     /// A name that is longer than messages should be.

@@ -1,5 +1,6 @@
 use indexmap::IndexMap;
-use tensorfile::{Dtype, File, Limits, OpenOptions, Tensor, TensorInfo, TensorMap, WarningKind, WriteOptions, gguf};
+use tensorfile::report::WarningKind;
+use tensorfile::{Dtype, File, Limits, OpenOptions, Tensor, TensorInfo, TensorMap, WriteOptions, gguf};
 
 use super::unknown;
 use crate::support::{Dribble, Messages, format, hex, message, root, tensor};
@@ -513,7 +514,7 @@ fn reads_big_endian_files_of_llama_cpp() {
     let expected = tensorfile::view::Subset::new(&little, |name| name != "q");
     assert_eq!(gguf::FORMAT.to_vec(&readable, &options).unwrap(), gguf::FORMAT.to_vec(&expected, &options).unwrap());
     assert!(message(gguf::FORMAT.to_vec(&big, &options)).contains("leave the tensor out"));
-    let edit = tensorfile::MetadataEdit::new().set("general.name", "x");
+    let edit = tensorfile::file::MetadataEdit::new().set("general.name", "x");
     assert!(message(edit.to_writer(&big, &mut Vec::new())).contains("convert it to a new file first"));
     // A stream is read as a file is.
     let bytes = fixture("big_endian.gguf");
@@ -529,8 +530,8 @@ fn reads_big_endian_files_of_llama_cpp() {
 struct Collect<'a>(&'a mut IndexMap<String, Tensor>);
 
 #[cfg(feature = "npy")]
-impl tensorfile::TensorSink for Collect<'_> {
-    fn tensor(&mut self, tensor: &tensorfile::TensorRecord<'_>) -> tensorfile::Result<()> {
+impl tensorfile::model::TensorSink for Collect<'_> {
+    fn tensor(&mut self, tensor: &tensorfile::model::TensorRecord<'_>) -> tensorfile::Result<()> {
         if tensor.info.unknown_dtype().is_none() {
             let mut bytes = Vec::new();
             tensor.data.write_to(&mut bytes)?;

@@ -2,7 +2,8 @@
 //! list.
 
 use serde::Serialize;
-use tensorfile::{Format, OpenOptions, Result, SaveOptions, Store, Tensor, TensorMap, Tensors, WriteOptions, btf, ten};
+use tensorfile::model::Store;
+use tensorfile::{Format, OpenOptions, Result, SaveOptions, Tensor, TensorMap, Tensors, WriteOptions, btf, ten};
 
 use crate::support::{format, message, multi_tensor_formats};
 

@@ -332,7 +332,7 @@ fn a_slice_of_a_big_endian_array_reads_no_more_than_that() {
         file.write_all(&number.to_be_bytes()).unwrap();
     }
     drop(file);
-    for backend in [tensorfile::Backend::Mapped, tensorfile::Backend::Positioned] {
+    for backend in [tensorfile::file::Backend::Mapped, tensorfile::file::Backend::Positioned] {
         let file = tensorfile::OpenOptions::new().backend(backend).open(&path).unwrap();
         let rows = usize::try_from(ELEMENTS / 2).unwrap();
         let slice = file.nth(0).unwrap().slice(&[rows - 2..rows, 0..2]).unwrap();

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
 use ndarray::array;
-use tensorfile::{
-    Arrays, Backend, Layout, Limits, OpenOptions, Tensor, TensorData, TensorInfo, TensorMap, TensorView, WarningKind,
-    WriteOptions, npz,
-};
+use tensorfile::file::Backend;
+use tensorfile::model::TensorData;
+use tensorfile::report::WarningKind;
+use tensorfile::{Arrays, Layout, Limits, OpenOptions, Tensor, TensorInfo, TensorMap, TensorView, WriteOptions, npz};
 
 use crate::support::{Dribble, Messages, hex, message, skipped};
 

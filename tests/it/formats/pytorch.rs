@@ -3,9 +3,12 @@
 use std::fs;
 
 use ndarray::{Array1, Array2, Ix1, Ix2, array};
+use tensorfile::file::Backend;
+use tensorfile::model::TensorData;
+use tensorfile::report::WarningKind;
 use tensorfile::{
-    Backend, Category, Dtype, Element, ErrorKind, FORMATS, File, Layout, Limits, OpenOptions, Tensor, TensorData,
-    TensorFile, TensorInfo, TensorMap, WarningKind, WriteOptions, pytorch,
+    Category, Dtype, Element, ErrorKind, FORMATS, File, Layout, Limits, OpenOptions, Tensor, TensorFile, TensorInfo,
+    TensorMap, WriteOptions, pytorch,
 };
 
 use crate::support::memory::peak;

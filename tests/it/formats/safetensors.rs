@@ -149,9 +149,9 @@ fn a_tensor_with_a_block_in_part_is_not_written() {
 struct OneTensor(TensorInfo);
 
 impl tensorfile::Tensors for OneTensor {
-    fn send(&self, sink: &mut dyn tensorfile::TensorSink) -> tensorfile::Result<()> {
+    fn send(&self, sink: &mut dyn tensorfile::model::TensorSink) -> tensorfile::Result<()> {
         let data = vec![0_u8; self.0.payload_bytes().unwrap()];
-        sink.tensor(&tensorfile::TensorRecord { name: "x", info: &self.0, data: &&*data, tied: None })
+        sink.tensor(&tensorfile::model::TensorRecord { name: "x", info: &self.0, data: &&*data, tied: None })
     }
 }
 
@@ -560,7 +560,7 @@ fn metadata_that_is_null_is_none() {
     assert_eq!(safetensors::from_reader::<TensorMap>(&bytes[..]).unwrap(), safetensors::from_slice(&bytes).unwrap());
     // An entry can be set.
     let mut edited = Vec::new();
-    tensorfile::MetadataEdit::new().set("format", "pt").to_writer(&file, &mut edited).unwrap();
+    tensorfile::file::MetadataEdit::new().set("format", "pt").to_writer(&file, &mut edited).unwrap();
     assert_eq!(safetensors::metadata(&edited).unwrap()["format"], "pt");
     // Other values are none of it.
     for (value, found) in [("nul", "expected ident"), ("[]", "invalid type: list"), ("1", "invalid type: integer")] {

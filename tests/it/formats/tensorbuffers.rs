@@ -1,8 +1,8 @@
 use ndarray::{Array1, Array2, ArrayView1, ArrayView2, CowArray, Ix1, array};
+use tensorfile::report::WarningKind;
 use tensorfile::tensorbuffers::{self, Operation};
 use tensorfile::{
     Arrays, Category, Dtype, ErrorKind, File, Limits, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap,
-    WarningKind,
 };
 
 use super::unknown::check as check_unknown;

@@ -1,9 +1,10 @@
 //! Tensors of dtypes that we do not know: they are listed, all other tensors of the file are read, and the format of
 //! the file writes them again.
 
+use tensorfile::file::Backend;
 use tensorfile::view::Subset;
 use tensorfile::{
-    Backend, Category, ErrorKind, Format, Layout, OpenOptions, SaveOptions, Tensor, TensorInfo, TensorMap, WriteOptions,
+    Category, ErrorKind, Format, Layout, OpenOptions, SaveOptions, Tensor, TensorInfo, TensorMap, WriteOptions,
 };
 
 use crate::support::{Dribble, format, message, u64s, written_formats};
@@ -425,7 +426,7 @@ fn in_npz_numbers_next_to_other_arrays_are_read() {
         assert_eq!(tensorfile::npz::from_slice::<TensorMap>(&written).unwrap(), map);
         // The bytes of the text, as they are.
         let mut text = Vec::new();
-        tensorfile::TensorData::write_to(&file.get("bytes").unwrap(), &mut text).unwrap();
+        tensorfile::model::TensorData::write_to(&file.get("bytes").unwrap(), &mut text).unwrap();
         assert_eq!(text, b"ab\0\0cdef", "{name}");
         let expected = "npz: tensor `names`: cannot read elements of dtype '<U5'; it is unknown; `Tensor` and `TensorMap` hold \
                         the bytes";

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tensorfile::{Dtype, File, MetadataEdit, Tensor, TensorFile, TensorMap, WriteOptions, gguf};
+use tensorfile::file::MetadataEdit;
+use tensorfile::{Dtype, File, Tensor, TensorFile, TensorMap, WriteOptions, gguf};
 
 use crate::support::interop::{Python, run};
 use crate::support::tensor;

@@ -5,7 +5,8 @@ use std::panic::catch_unwind;
 use std::path::Path;
 
 use serde::Deserialize;
-use tensorfile::{Backend, Dtype, Layout, OpenOptions, Shape, Tensor, TensorInfo, TensorMap, pytorch};
+use tensorfile::file::Backend;
+use tensorfile::{Dtype, Layout, OpenOptions, Shape, Tensor, TensorInfo, TensorMap, pytorch};
 
 use crate::formats::pytorch::{halves, row_major};
 use crate::support::interop::{installed, run};

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use tensorfile::{Dtype, File, MetadataEdit, Tensor, TensorFile, TensorInfo, TensorMap, safetensors};
+use tensorfile::file::MetadataEdit;
+use tensorfile::{Dtype, File, Tensor, TensorFile, TensorInfo, TensorMap, safetensors};
 
 use crate::support::interop::{Python, run};
 use crate::support::{hex, tensor};

@@ -1,7 +1,8 @@
 use std::fs;
 
 use ndarray::array;
-use tensorfile::{FORMATS, File, Format, MetadataEdit, TensorMap, WriteOptions};
+use tensorfile::file::MetadataEdit;
+use tensorfile::{FORMATS, File, Format, TensorMap, WriteOptions};
 
 /// Formats whose metadata can be edited, and a key that each keeps.
 fn editable() -> Vec<(&'static Format, &'static str)> {
@@ -47,7 +48,7 @@ fn a_file_is_edited_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("model.{}", format.extensions[0]));
         fs::write(&path, file(format, &[])).unwrap();
-        for backend in [tensorfile::Backend::Mapped, tensorfile::Backend::Positioned] {
+        for backend in [tensorfile::file::Backend::Mapped, tensorfile::file::Backend::Positioned] {
             let opened = tensorfile::OpenOptions::new().backend(backend).open(&path).unwrap();
             let edit = MetadataEdit::new().set(key, "7");
             assert_eq!(edit.entries(&opened).unwrap()[key], "7");

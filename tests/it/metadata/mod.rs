@@ -9,10 +9,9 @@ use std::net::IpAddr;
 
 use ndarray::{Array1, array};
 use serde::{Deserialize, Serialize};
-use tensorfile::{
-    Category, Deserializer, ErrorKind, FORMATS, File, Format, MetadataKind, TensorFile, TensorMap, Tensors,
-    WriteOptions, btf, ten,
-};
+use tensorfile::format::Deserializer;
+use tensorfile::model::MetadataKind;
+use tensorfile::{Category, ErrorKind, FORMATS, File, Format, TensorFile, TensorMap, Tensors, WriteOptions, btf, ten};
 
 use crate::support::written_formats;
 
@@ -586,7 +585,8 @@ fn the_schema_lists_metadata() {
 #[test]
 fn a_value_that_changes_is_an_error() {
     use std::cell::Cell;
-    use tensorfile::{Result, TensorRecord, TensorSink};
+    use tensorfile::Result;
+    use tensorfile::model::{TensorRecord, TensorSink};
 
     /// Metadata that is another value in the last pass.
     struct Changing {
@@ -605,7 +605,7 @@ fn a_value_that_changes_is_an_error() {
     impl Forward<'_> {
         fn send_all(&mut self) -> Result<()> {
             if let Some(value) = self.1 {
-                self.0.metadata("epochs", &tensorfile::MetadataValue::U32(value))?;
+                self.0.metadata("epochs", &tensorfile::model::MetadataValue::U32(value))?;
             }
             let info = tensorfile::TensorInfo::new(tensorfile::Dtype::I8, [3]);
             self.0.tensor(&TensorRecord { name: "a", info: &info, data: &&[1_u8; 3][..], tied: None })

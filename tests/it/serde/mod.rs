@@ -16,9 +16,11 @@ use half::{bf16, f16};
 use ndarray::{ArcArray, Array, Array0, Array1, Array2, Array3, ArrayD, Axis, CowArray, Ix2, IxDyn, array, s};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tensorfile::format::Deserializer;
+use tensorfile::model::FromTensors;
 use tensorfile::{
-    Arrays, Category, CooTensor, Deserializer, Dtype, Element, ErrorKind, FromTensors, Layout, Tensor, TensorFile,
-    TensorInfo, TensorMap, TensorView, btf, ten,
+    Arrays, Category, CooTensor, Dtype, Element, ErrorKind, Layout, Tensor, TensorFile, TensorInfo, TensorMap,
+    TensorView, btf, ten,
 };
 
 use crate::support::{Dribble, Messages, btf_file, contents, info, message, ten_file, ten_file_of};

@@ -5,7 +5,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use tensorfile::{Dtype, Format, Result, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors, WriteOptions};
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+use tensorfile::{Dtype, Format, Result, TensorInfo, Tensors, WriteOptions};
 
 pub const GIB: u64 = 1 << 30;
 

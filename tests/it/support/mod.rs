@@ -16,7 +16,8 @@ use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
-use tensorfile::{Dtype, FORMATS, FileMetadata, Format, Tensor, TensorInfo, TensorMap, btf, ten};
+use tensorfile::model::FileMetadata;
+use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, btf, ten};
 
 pub use skipped::skipped;
 

@@ -7,6 +7,6 @@ struct Model<T> {
     body: T,
 }
 
-const _: tensorfile::Node = <Model<Array1<f32>> as TensorFile>::NODE;
+const _: tensorfile::model::Node = <Model<Array1<f32>> as TensorFile>::NODE;
 
 fn main() {}

@@ -18,8 +18,9 @@ mod tests;
 use std::io::Write;
 
 use serde::Serialize;
+use tensorfile::file::FileTensor;
 use tensorfile::view::is_aligned;
-use tensorfile::{Dtype, File, FileTensor, Layout};
+use tensorfile::{Dtype, File, Layout};
 
 use crate::args::{Filter, Input};
 use crate::exit::{At, Failure, Outcome, Verdict};

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use indexmap::IndexMap;
-use tensorfile::{Caster, Dtype, Layout, TensorInfo};
+use tensorfile::cast::Caster;
+use tensorfile::{Dtype, Layout, TensorInfo};
 
 /// A prefix of names.
 #[derive(Debug, Default)]

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 
 use serde::{Serialize, Serializer};
+use tensorfile::cast::Number;
+use tensorfile::threads::max_threads;
 use tensorfile::view::Scalar;
-use tensorfile::{Dtype, Number, Tensor, max_threads};
+use tensorfile::{Dtype, Tensor};
 
 use crate::commands::show::Sparse;
 use crate::exit::Outcome;
@@ -126,7 +128,7 @@ impl<'a> Comparison<'a> {
         Self { dtypes, shape, tolerance, diff: ValueDiff::default() }
     }
 
-    /// Compares all elements, with several threads; see [`tensorfile::max_threads`].
+    /// Compares all elements, with several threads; see [`tensorfile::threads::max_threads`].
     ///
     /// With `until_first`, nothing is read after the first difference. `advance` is called with numbers of bytes.
     pub fn of_all(

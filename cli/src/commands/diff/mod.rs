@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::thread::Scope;
 
 use indexmap::IndexSet;
-use tensorfile::{File, FileTensor, Layout, Shape, TensorInfo};
+use tensorfile::file::FileTensor;
+use tensorfile::{File, Layout, Shape, TensorInfo};
 
 use crate::args::{Filter, Rename, Unnamed, display_name, format_names, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Scope};
 
-use tensorfile::{Error, ErrorKind, FileTensor};
+use tensorfile::file::FileTensor;
+use tensorfile::{Error, ErrorKind};
 
 use crate::exit::{At, Outcome};
 use crate::pieces::Pieces;

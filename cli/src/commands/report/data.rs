@@ -5,8 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
+use tensorfile::file::FileTensor;
+use tensorfile::model::FileMetadata;
+use tensorfile::report::WarningKind;
 use tensorfile::view::Scalar;
-use tensorfile::{File, FileMetadata, FileTensor, Warning, WarningKind};
+use tensorfile::{File, Warning};
 
 use super::coverage::{Coverage, shard_numbers};
 use super::values::{NoValues, Reader, Values, no_values};

@@ -115,7 +115,7 @@ impl Report {
         if is_stdout(output) {
             out.raw()?.write_all(&page)?;
         } else {
-            tensorfile::atomic::write(output, &page).at(output)?;
+            tensorfile::file::atomic::write(output, &page).at(output)?;
         }
         Ok(Verdict::Pass)
     }

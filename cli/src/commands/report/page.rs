@@ -1,7 +1,8 @@
 //! The page: the data, and the script that shows it.
 
 use serde::Serialize;
-use tensorfile::{Digest, Tensor};
+use tensorfile::Tensor;
+use tensorfile::digest::Digest;
 
 use crate::exit::Failure;
 use crate::output::json;

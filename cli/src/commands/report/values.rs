@@ -5,8 +5,12 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::Serialize;
+use tensorfile::cast::{Caster, Number};
+use tensorfile::file::FileTensor;
+use tensorfile::model::TensorData;
+use tensorfile::stats::Stats;
 use tensorfile::view::{Scalar, scalars};
-use tensorfile::{Caster, Dtype, Error, FileTensor, Layout, Number, Stats, TensorData};
+use tensorfile::{Dtype, Error, Layout};
 
 use super::heat_map::{Cells, HeatMap, Matrix};
 use crate::commands::stats::empty_histogram;

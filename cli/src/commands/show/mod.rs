@@ -6,11 +6,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use clap::ValueEnum;
+use tensorfile::file::FileTensor;
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::view::{PrintOptions, Scalar, scalars};
-use tensorfile::{
-    Dtype, Error, FileTensor, Format, Layout, Tensor, TensorData, TensorInfo, TensorRecord, TensorSink, Tensors,
-    WriteOptions,
-};
+use tensorfile::{Dtype, Error, Format, Layout, Tensor, TensorInfo, Tensors, WriteOptions};
 
 use crate::args::{Axis, NamedInputs, Printer, Slice, Unread, open};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};

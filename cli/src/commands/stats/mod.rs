@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
-use tensorfile::{File, FileTensor, Layout, Stats as Statistics, TensorInfo};
+use tensorfile::file::FileTensor;
+use tensorfile::stats::Stats as Statistics;
+use tensorfile::{File, Layout, TensorInfo};
 
 use crate::args::{FileTable, Filter, NamedInputs, NoClobber, Printer, Warnings, is_one_tensor, open};
 use crate::computed::Computed;

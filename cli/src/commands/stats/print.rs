@@ -8,7 +8,9 @@ use std::path::Path;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 use serde::ser::{SerializeSeq, SerializeStruct, Serializer};
-use tensorfile::{File, FileTensor, Histogram, Stats};
+use tensorfile::File;
+use tensorfile::file::FileTensor;
+use tensorfile::stats::{Histogram, Stats};
 
 use super::place;
 use super::summary::{TensorStats, is_quantized};

@@ -3,7 +3,11 @@
 use std::path::Path;
 
 use serde::{Serialize, Serializer};
-use tensorfile::{Dtype, Error, FileTensor, Histogram, Layout, Number, Stats, TensorData, TensorInfo};
+use tensorfile::cast::Number;
+use tensorfile::file::FileTensor;
+use tensorfile::model::TensorData;
+use tensorfile::stats::{Histogram, Stats};
+use tensorfile::{Dtype, Error, Layout, TensorInfo};
 
 use crate::computed::WatchedTensor;
 use crate::exit::{At, Outcome};

@@ -476,7 +476,7 @@ impl Cases<'_> {
 
 /// Returns whether a file has tensors that no struct can load.
 fn codegen_fails(path: &Path, file: &tensorfile::File) -> bool {
-    let is_repeated = |tensor: tensorfile::FileTensor<'_>| file.get(tensor.name()).is_err();
+    let is_repeated = |tensor: tensorfile::file::FileTensor<'_>| file.get(tensor.name()).is_err();
     let output = Command::new(env!("CARGO_BIN_EXE_tensorfile")).arg("codegen").arg(path).output().unwrap();
     let fails = !output.status.success();
     assert_eq!(fails, file.tensors().any(is_repeated), "{}", String::from_utf8_lossy(&output.stderr));

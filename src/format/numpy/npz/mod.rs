@@ -21,7 +21,7 @@
 //! Members are stored as they are, with their elements at multiples of 64 bytes, or deflated with
 //! [`Options::compress`]. Stored members are read without a copy. Deflated ones are decoded piece by piece as they are
 //! read. Checksums are compared where a payload is read in full, but not for what is borrowed, such as by
-//! [`FileTensor::view`](crate::FileTensor::view), and not by [`slice`](crate::FileTensor::slice).
+//! [`FileTensor::view`](crate::file::FileTensor::view), and not by [`slice`](crate::file::FileTensor::slice).
 //! [`File::check_other_checksums`](crate::File::check_other_checksums) compares those of all members that are not
 //! tensors.
 //!

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use ndarray::{ArcArray1, Array1, Array2, Array4, ArrayView2, ShapeBuilder, array};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use tensorfile::ptd::{Compatibility, Options, Segments, Version};
+use tensorfile::report::WarningKind;
 use tensorfile::{
     Arrays, Blob, CooTensor, Dtype, Layout, Limits, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap, TensorView,
-    WarningKind, WriteOptions, ptd,
+    WriteOptions, ptd,
 };
 
 use super::unknown::check as check_unknown;
